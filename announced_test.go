@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// firstUses are what sessions of a server are used for first, by their ids.
+// firstUses records the first use of each session of a server, by session id.
 type firstUses struct{ all sync.Map }
 
 type firstUse struct {
 	once   sync.Once
-	known  chan struct{} // closed when method is there
+	known  chan struct{} // closed when method is set
 	method string
 }
 
@@ -49,15 +49,15 @@ func (u *firstUses) of(x *faultyserver.Exchange) string {
 	}
 }
 
-// A legacy server that tells of a new tool only in the session in which it came about
-// is believed: the lists are fetched anew, and everybody is told. What nobody can see
-// a difference in is told to nobody, however often the server says it there.
+// If a legacy server notifies of a new tool only in the session that added it, the
+// gateway fetches the lists again and notifies all clients. It does not notify of
+// changes that no client can see, however often the server sends them.
 func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
-	for name, listening := range map[string]bool{"it tells no other session": true, "it has no other way to tell": false} {
+	for name, listening := range map[string]bool{"it notifies no other session": true, "it has no other way to notify": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				notice := make(chan struct{})
-				s := stocked(false, "x")
+				s := serverWithTools(false, "x")
 				s.Capabilities = `{"tools":{"listChanged":true}}`
 				var tools atomic.Value
 				tools.Store(toolList("x"))
@@ -91,12 +91,12 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 						}
 					}
 				}
-				h := behind{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
-				time.Sleep(time.Second) // until the first list is there, which is no change
+				h := backends{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
+				time.Sleep(time.Second) // until the first list is known, which is not a change
 				ann, bob := h.legacy(), h.legacy()
-				h.post(asks("1", "tools/list", ""), bob)
+				h.post(legacyRequest("1", "tools/list", ""), bob)
 				get := h.listen(bob)
-				if got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {
+				if got := h.post(legacyRequest("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {
 					t.Errorf("call: %s", got)
 				}
 				time.Sleep(5 * time.Second)
@@ -113,8 +113,8 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				if got := get.next(); !strings.Contains(got, toolsChanged) {
 					t.Errorf("heard %s", got)
 				}
-				same(t, "list", h.post(asks("2", "tools/list", ""), bob).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("b__x", "b__y")+`}`)
-				get.silent(time.Minute)
+				wantEqual(t, "list", h.post(legacyRequest("2", "tools/list", ""), bob).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("b__x", "b__y")+`}`)
+				get.wantSilence(time.Minute)
 			})
 		})
 	}

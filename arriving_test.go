@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// largeBackend is a server of either era whose tool answers as answer does, with the id
-// of the call.
+// largeBackend is a server of either era with a tool that answers by calling answer
+// with the id of the call.
 func largeBackend(t *testing.T, era mcp.Era, answer func(w http.ResponseWriter, r *http.Request, id string)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,8 +50,8 @@ func largeBackend(t *testing.T, era mcp.Era, answer func(w http.ResponseWriter, 
 	return s.URL
 }
 
-// bridged returns the URL of a bridge to the backend, and how to ask it for the tool as
-// a client of the era.
+// bridged starts a gateway in front of the backend and returns a function that calls
+// the tool as a client of the era.
 func bridged(t *testing.T, backend string, era mcp.Era) func(t *testing.T) *http.Response {
 	t.Helper()
 	c := client.NewHTTP(backend, client.Config{Name: "b"})
@@ -90,7 +90,7 @@ func postTo(t *testing.T, url string, headers http.Header, body string) *http.Re
 	return res
 }
 
-// inEachCell runs f with the eras of a client and of a backend.
+// inEachCell runs f with each pair of eras of a client and a backend.
 func inEachCell(t *testing.T, f func(t *testing.T, client, backend mcp.Era)) {
 	t.Helper()
 	for _, c := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
@@ -100,7 +100,7 @@ func inEachCell(t *testing.T, f func(t *testing.T, client, backend mcp.Era)) {
 	}
 }
 
-// The parts of a large answer of a backend.
+// The parts of a large response of a backend.
 const (
 	largePart   = 300 << 10
 	largeMiddle = `"content":[{"type":"text","text":"`
@@ -115,8 +115,8 @@ func largeHead(era mcp.Era, id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{` + typed + largeMiddle
 }
 
-// A client reads a part of a result before its backend has sent the next, in each cell,
-// and in the end it has all of it.
+// In each cell, a client reads a part of a result before its backend has sent the next,
+// and receives all of it in the end.
 func TestLargeResultArrives(t *testing.T) {
 	for name, announced := range map[string]bool{"its length is announced": true, "its length is not announced": false} {
 		t.Run(name, func(t *testing.T) {
@@ -160,14 +160,14 @@ func largeResultArrives(t *testing.T, announced bool, clientEra, backendEra mcp.
 	close(next)
 	rest, err := io.ReadAll(res.Body)
 	result, closed := strings.CutSuffix(string(bytes.TrimSpace(rest)), "}")
-	// Before the last brace stands white space for what was announced and left out.
+	// Before the last brace is white space for the announced length that was left out.
 	if want := text + strings.TrimSuffix(largeEnd, "}"); err != nil || !closed || strings.TrimRight(result, " ") != want {
 		t.Errorf("the second part: %d bytes, %v; want %d", len(rest), err, len(want)+1)
 	}
 }
 
-// Also an id that stands behind its result is one, as some servers write it.
-func TestLargeResultWithItsIDBehind(t *testing.T) {
+// Some servers write the id after the result; this also works.
+func TestLargeResultBeforeItsID(t *testing.T) {
 	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
 		text := strings.Repeat("0123456789", largePart/10)
 		url := largeBackend(t, backendEra, func(w http.ResponseWriter, _ *http.Request, id string) {
@@ -182,8 +182,8 @@ func TestLargeResultWithItsIDBehind(t *testing.T) {
 	})
 }
 
-// A backend that dies in the middle of a result, or whose text turns wrong, cuts the
-// answer where everybody can see it (I3), and breaks nothing else.
+// If a backend dies in the middle of a result, or its text becomes invalid, the
+// response is cut so that the client can detect it (I3). Nothing else is affected.
 func TestLargeResultIsCut(t *testing.T) {
 	for name, spoil := range map[string]func(w http.ResponseWriter){
 		"the backend dies":     func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
@@ -211,8 +211,8 @@ func TestLargeResultIsCut(t *testing.T) {
 	}
 }
 
-// A client that goes in the middle has the backend's connection closed.
-func TestLargeResultOfAClientThatGoes(t *testing.T) {
+// If a client disconnects in the middle, the connection to the backend is closed.
+func TestLargeResultOfAClientThatDisconnects(t *testing.T) {
 	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
 		gone := make(chan struct{})
 		url := largeBackend(t, backendEra, func(w http.ResponseWriter, r *http.Request, id string) {

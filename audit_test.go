@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// guarded is a configuration with two principals, and a record in a file.
-func guarded(t *testing.T) (cfg signalbox.Config, path string) {
+// auditedConfig is a configuration with two principals and an audit file.
+func auditedConfig(t *testing.T) (cfg signalbox.Config, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
 	cfg.Audit.File = path
@@ -56,8 +56,8 @@ const (
 	initializeMessage = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 )
 
-// auditOf reads what a record says of events as "event principal detail", and fails
-// where a line is not whole or holds a secret. What it says of calls is recordOf's.
+// auditOf reads the events of a record as "event principal detail", and fails on an
+// incomplete line or one that contains a secret. recordOf reads the calls.
 func auditOf(t *testing.T, path string, secrets ...string) []string {
 	t.Helper()
 	var lines []string
@@ -79,10 +79,10 @@ func auditOf(t *testing.T, path string, secrets ...string) []string {
 	return lines
 }
 
-// Each event of security is one line of the file, and what happens to anybody is
-// none. Tokens and session ids stand in none of them.
+// Each security event is one line of the file; ordinary events are not in it. No line
+// contains a token or a session id.
 func TestAuditFileHasTheEvents(t *testing.T) {
-	cfg, path := guarded(t)
+	cfg, path := auditedConfig(t)
 	g := newGateway(t, cfg, signalbox.Options{})
 	const ann, bob = "Bearer token-of-ann", "Bearer token-of-bob"
 	session := post(g, initializeMessage, "Authorization", ann).Header.Get("Mcp-Session-Id")
@@ -124,8 +124,8 @@ func TestAuditFileHasTheEvents(t *testing.T) {
 	}
 }
 
-// A hidden tool that is called by name is recorded with who called and in which
-// session, and its name cannot break a line.
+// A call of a hidden tool is recorded with its principal and session. The tool's name
+// cannot break a line.
 func TestAuditOfAHiddenTool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	var cfg signalbox.Config
@@ -139,7 +139,7 @@ func TestAuditOfAHiddenTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Serve(t.Context(), list, nil); err != nil { // after both were heard of
+	if _, err := g.Serve(t.Context(), list, nil); err != nil { // after both backends are known
 		t.Fatal(err)
 	}
 	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"now"}`))
@@ -161,7 +161,7 @@ func TestAuditOfAHiddenTool(t *testing.T) {
 	}
 }
 
-// A record that cannot be written is told of before the first request, with its
+// An audit file that cannot be written is reported before the first request, with its
 // name and its key.
 func TestAuditFileRefusesTheStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "audit.jsonl")
@@ -178,10 +178,10 @@ func TestAuditFileRefusesTheStart(t *testing.T) {
 	}
 }
 
-// The same refuses a reload: the old record goes on. One that can be written takes
-// over, and what was moved away is let go.
+// It also refuses a reload: the old file stays in use. A valid reload opens the new
+// file and releases one that was moved away.
 func TestAuditFileAndReload(t *testing.T) {
-	cfg, path := guarded(t)
+	cfg, path := auditedConfig(t)
 	g := newGateway(t, cfg, signalbox.Options{})
 	try := func(origin string) {
 		if got := post(g, pingMessage, "Origin", origin).StatusCode; got != 403 {
@@ -212,7 +212,7 @@ func TestAuditFileAndReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	try("https://four.example")
-	// A reload that is refused for another reason takes no file.
+	// A reload that is refused for another reason does not change the file.
 	fixed := cfg
 	fixed.Path = "/elsewhere"
 	if err := g.Reload(t.Context(), fixed); err == nil {
@@ -233,11 +233,11 @@ func TestAuditFileAndReload(t *testing.T) {
 	}
 }
 
-// What anybody may do to the gateway cannot flood the record, which says at the end
-// what it does not have, nor the log, which has none of it. Where there is no
-// record, the transcript log-flood has the same of the log.
+// Refused requests cannot flood the record, which counts at the end what it dropped,
+// nor the log, which contains none of them. Without a record, the transcript log-flood
+// shows the same for the log.
 func TestFloodOfRefusals(t *testing.T) {
-	cfg, path := guarded(t)
+	cfg, path := auditedConfig(t)
 	var log strings.Builder
 	g := newGateway(t, cfg, signalbox.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	const n = 3000
@@ -248,9 +248,9 @@ func TestFloodOfRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(log.String(), "foreign_host") {
-		t.Error("what the record has stands in the log, too")
+		t.Error("the content of the record is in the log, too")
 	}
-	// A busy machine may take seconds for it, and each has its share.
+	// A busy machine may take seconds for it; the limit is per second.
 	record := auditOf(t, path)
 	if len(record) > n/5 || !slices.ContainsFunc(record, func(line string) bool { return strings.HasPrefix(line, "dropped") }) {
 		t.Errorf("the record has %d lines, the last %q", len(record), record[len(record)-1])

@@ -14,13 +14,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// Members that a peer puts beside those of JSON-RPC, and as what they are to arrive.
+// Members of a message besides those of JSON-RPC, as sent and as they must arrive.
 const (
 	outer     = `"first":[1.0,{"id":2}],"jsonrpc":"2.0","extra":{"x":1e2}`
 	forwarded = `"first":[1.0,{"id":2}],"extra":{"x":1e2}`
 )
 
-// besideIn fails unless the message has the members that are to arrive, once.
+// besideIn fails unless the message has the expected members, once.
 func besideIn(t *testing.T, what, msg string) {
 	t.Helper()
 	m, err := mcp.Parse([]byte(msg), mcp.Limits{})
@@ -33,7 +33,7 @@ func besideIn(t *testing.T, what, msg string) {
 }
 
 // Members of an envelope that JSON-RPC does not define reach the other end, in both
-// directions, whatever the message is and between all eras (I42).
+// directions, in any message and between all eras (I42).
 func TestM196MembersOfTheEnvelope(t *testing.T) {
 	small := `{"content":[],"resultType":"complete"}`
 	large := `{"resultType":"complete","content":[{"type":"text","text":"` + strings.Repeat("0123456789", largePart/10) + `"}]}`
@@ -71,22 +71,22 @@ func TestM196MembersOfTheEnvelope(t *testing.T) {
 	}
 }
 
-// outward answers with a JSON document, into which the id goes.
+// outward answers with a JSON document that contains the id.
 func outward(x *faultyserver.Exchange, format string) {
 	x.Status(http.StatusOK, "application/json", strings.Replace(format, "%s", x.Msg.ID.String(), 1))
 }
 
 func besideBothWays(t *testing.T, clientEra, backendEra mcp.Era, answer func(x *faultyserver.Exchange), event bool) {
-	s := stocked(backendEra == mcp.EraModern, "x")
+	s := serverWithTools(backendEra == mcp.EraModern, "x")
 	s.On["tools/call"] = answer
-	h := behind{"b": s}.open(t, nil)
-	var got heard
+	h := backends{"b": s}.open(t, nil)
+	var got response
 	if clientEra == mcp.EraModern {
-		body, headers := modernly("1", "tools/call", "b__x", "")
+		body, headers := modernRequest("1", "tools/call", "b__x", "")
 		body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":7,`, 1)
 		got = h.post(withOuter(body), headers)
 	} else {
-		body := asks("1", "tools/call", `{"name":"b__x","_meta":{"progressToken":7}}`)
+		body := legacyRequest("1", "tools/call", `{"name":"b__x","_meta":{"progressToken":7}}`)
 		got = h.post(withOuter(body), h.legacy())
 	}
 	for _, r := range s.Seen() {
@@ -111,14 +111,14 @@ func besideBothWays(t *testing.T, clientEra, backendEra mcp.Era, answer func(x *
 	}
 }
 
-// withOuter puts the members into a message.
+// withOuter adds the members to a message.
 func withOuter(msg string) string { return strings.Replace(msg, `"jsonrpc":"2.0"`, outer, 1) }
 
-// The same for a question and its answer, and for what belongs to no request.
+// The same for a request of the server and its response, and for unrelated messages.
 func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan string, 1)
-		s := stocked(false, "x")
+		s := serverWithTools(false, "x")
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{`+outer+`,"id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
 			answer := <-answered
@@ -130,9 +130,9 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 			x.W.WriteHeader(http.StatusAccepted)
 			answered <- string(x.Msg.Raw)
 		}
-		h := behind{"b": s}.open(t, nil)
+		h := backends{"b": s}.open(t, nil)
 		sess := h.legacy()
-		e := h.stream(h.request(t.Context(), http.MethodPost, asks("1", "tools/call", `{"name":"b__x"}`), sess))
+		e := h.stream(h.request(t.Context(), http.MethodPost, legacyRequest("1", "tools/call", `{"name":"b__x"}`), sess))
 		question := e.next()
 		besideIn(t, "the question", question)
 		m, err := mcp.Parse([]byte(question), mcp.Limits{})
@@ -141,7 +141,7 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 		}
 		h.post(`{`+outer+`,"id":`+m.ID.String()+`,"result":{"action":"decline"}}`, sess)
 		besideIn(t, "the log message", e.next())
-		same(t, "the result", e.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+		wantEqual(t, "the result", e.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		h.post(`{`+outer+`,"method":"notifications/roots/list_changed"}`, sess)
 		synctest.Wait()
 		for _, r := range s.Seen() {
@@ -155,18 +155,18 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 	})
 }
 
-// What a peer puts beside those of JSON-RPC cannot say again what these say, or what another
-// reader would take for it.
-func TestMembersOfTheEnvelopeSayNothingAgain(t *testing.T) {
+// Additional members cannot repeat those of JSON-RPC, nor anything that another parser
+// would read as one of them.
+func TestMembersOfTheEnvelopeRepeatNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stocked(false, "x")
-		h := behind{"b": s}.open(t, nil)
+		s := serverWithTools(false, "x")
+		h := backends{"b": s}.open(t, nil)
 		sess := h.legacy()
 		for _, member := range []string{
 			`"id":2`, `"\u0069d":2`, `"ID":2`, `"jsonrpc":"2.0"`, `"method":"ping"`, `"Method":"ping"`, `"params":{}`, `"PARAMS":{}`,
 			`"result":{}`, `"error":{"code":1,"message":""}`, `"extra":1,"extra":1`, `"extra":1,"\u0065xtra":1`,
 		} {
-			call := asks("1", "tools/call", `{"name":"b__x"}`)
+			call := legacyRequest("1", "tools/call", `{"name":"b__x"}`)
 			got := h.post(strings.Replace(call, `"id"`, member+`,"id"`, 1), sess)
 			if got.status != http.StatusBadRequest || !strings.Contains(got.body, "-32600") {
 				t.Errorf("%s: %d %s", member, got.status, got.body)

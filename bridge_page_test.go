@@ -90,8 +90,8 @@ func (b bridge) page() string {
 	return out.String()
 }
 
-// bridgeNote is a reason why a field cannot be, and the transcripts that show what
-// happens.
+// bridgeNote is the reason why a field is impossible, and the transcripts that show
+// what happens instead.
 type bridgeNote struct {
 	reason      string
 	transcripts []string
@@ -119,7 +119,7 @@ func (b bridge) notes() []bridgeNote {
 	return out
 }
 
-// mark is what stands in a field.
+// mark returns the content of a field.
 func (e *bridgeEvidence) mark(notes []bridgeNote) string {
 	switch {
 	case e == nil:
@@ -150,7 +150,7 @@ func writeNotes(out *strings.Builder, notes []bridgeNote) {
 	}
 }
 
-// writeProofs lists what is proved by which transcripts.
+// writeProofs lists the transcripts that prove each feature.
 func (b bridge) writeProofs(out *strings.Builder) {
 	out.WriteString("\n## The proofs\n\n| feature | what is shown | by |\n|---|---|---|\n")
 	for _, feature := range bridgeFeatures() {

@@ -15,41 +15,41 @@ import (
 
 //go:generate go test -run ^TestBridgePageIsCurrent$ . -update
 
-// bridgeFeature is one row of the table of docs/bridge.md: something that any client
+// bridgeFeature is one row of the table of docs/bridge.md: a feature that any client
 // can use with any backend.
 type bridgeFeature struct {
 	name string
-	// shows is what a transcript has to show that claims to prove it.
+	// shows is what a transcript must show to prove it.
 	shows string
 }
 
-// bridgeFeatures are the rows, in their order.
+// bridgeFeatures returns the rows, in their order.
 func bridgeFeatures() []bridgeFeature {
 	return []bridgeFeature{
 		{"elicitation form", "a backend asks the user for data by a form, and goes on with the answer"},
-		{"elicitation url", "a backend sends the user to a URL, and goes on when that is agreed to"},
-		{"sampling", "a backend has the client's model complete something"},
+		{"elicitation url", "a backend sends the user to a URL, and continues after the user accepts"},
+		{"sampling", "a backend requests a completion by the client's model"},
 		{"sampling tools", "the same with tools that the model may use"},
-		{"roots", "a backend asks for the client's roots"},
-		{"several inputs at once", "a backend asks more than one thing, and all are put to the client at the same time"},
-		{"resource subscriptions", "whoever subscribed to a resource hears of its updates, and nobody else"},
-		{"list changes", "a changed list is told to whoever listens"},
-		{"logging", "log messages reach the request that wanted them, from its level on"},
-		{"progress", "progress reaches the request that asked for it, under its own token"},
-		{"cancel", "a request that is taken back is taken back at the backend"},
-		{"results", "a result has what the client's revision requires, and no other byte is changed"},
+		{"roots", "a backend requests the client's roots"},
+		{"several inputs at once", "a backend sends several requests, and all reach the client at the same time"},
+		{"resource subscriptions", "subscribers of a resource receive its updates, and no other client does"},
+		{"list changes", "a changed list is notified to the clients that listen"},
+		{"logging", "log messages reach the request that enabled them, from its level on"},
+		{"progress", "progress reaches the request that enabled it, under its own token"},
+		{"cancel", "a cancelled request is cancelled at the backend"},
+		{"results", "a result has the members that the client's revision requires, and is otherwise unmodified"},
 		{"structured content", "structured content and output schemas reach every client in a form that it can read"},
-		{"error codes", "an error has the code that the client's revision has for it"},
-		{"headers", "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` are checked, and made anew for the names of the next hop"},
-		{"tasks", "a task of a backend is polled, given input, ended and cancelled by the client that began it, and one that a client of 2025-11-25 runs by its backend"},
-		{"capabilities", "what is advertised to this client is what works for it, and nothing more"},
-		{"keys of questions", "a question has the key that the backend has given it, by which it can be answered before it is asked"},
-		{"request state", "what asks for input is continued by the retry that brings it, and by no other request"},
+		{"error codes", "an error has the code of the client's revision"},
+		{"headers", "`Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` are checked, and written again with the names of the next hop"},
+		{"tasks", "a task of a backend is polled, given input, completed and cancelled by the client that created it, and a task of a client of 2025-11-25 by its backend"},
+		{"capabilities", "the capabilities advertised to a client are those that work for it"},
+		{"keys of questions", "an input request has the key of the backend, by which it can be answered before it is sent"},
+		{"request state", "a request for input is continued by the retry with that input, and by no other request"},
 	}
 }
 
-// bridgeField is one field: a feature for a client and a backend of these eras,
-// over these transports.
+// bridgeField is one field: a feature for a client and a backend of these eras, over
+// these transports.
 type bridgeField struct {
 	feature    string
 	cell       string // "legacy/modern"
@@ -66,12 +66,13 @@ func bridgeTransports() []string {
 	return []string{"http/http", "http/stdio", "stdio/http", "stdio/stdio"}
 }
 
-// field returns the field that a pair of modes is in. A Handler in this process is
-// of no era and no transport, and proves nothing here; nor does a client of an earlier
-// revision, which gets what that has instead: the fields are those of the last of its era.
+// field returns the field of a pair of modes. A Handler in this process has no era and
+// no transport, and proves nothing here. Neither does a client of an earlier revision,
+// which may get something else instead: the fields are those of the last revision of
+// each era.
 func (p pair) field(feature string) (f bridgeField, ok bool) {
 	out := map[string]string{"http": "http", "pipe": "stdio"}[p.out.transport]
-	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.rare()
+	return bridgeField{feature, p.cell(), p.in.transport + "/" + out}, out != "" && !p.in.isRare()
 }
 
 // claim is a line of a transcript that names a feature:
@@ -106,7 +107,7 @@ func readClaims(prose string) ([]claim, error) {
 	return out, nil
 }
 
-// bridgeProof is one transcript that claims something, and the modes it is played in.
+// bridgeProof is one transcript with claims, and the modes that it is played in.
 type bridgeProof struct {
 	transcript string
 	claims     []claim
@@ -125,8 +126,8 @@ func readProof(name, prose string) (bridgeProof, error) {
 	return bridgeProof{name, claims, r.pairs()}, nil
 }
 
-// bridgeProofs reads all transcripts. That each of them passes in all of its modes is
-// what TestTranscript holds.
+// bridgeProofs reads all transcripts. TestTranscript checks that each passes in all of
+// its modes.
 func bridgeProofs(t *testing.T) []bridgeProof {
 	t.Helper()
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
@@ -150,11 +151,11 @@ func bridgeProofs(t *testing.T) []bridgeProof {
 	return out
 }
 
-// bridge is the table: what is known of each field.
+// bridge is the table: the evidence for each field.
 type bridge map[bridgeField]*bridgeEvidence
 
-// bridgeEvidence are the transcripts that show a feature in a field, and those that show
-// what happens instead.
+// bridgeEvidence lists the transcripts that show a feature in a field, and those that
+// show what happens instead.
 type bridgeEvidence struct {
 	proved  []string
 	instead []string
@@ -189,8 +190,8 @@ func (b bridge) note(f bridgeField, transcript string, c claim) {
 	}
 }
 
-// problems says which fields are empty, and which are said to be impossible and are
-// proved.
+// problems returns the fields that are empty, and those that are claimed to be both
+// impossible and proved.
 func (b bridge) problems() []string {
 	var out []string
 	for _, f := range allFields() {
@@ -222,8 +223,8 @@ func allFields() []bridgeField {
 	return out
 }
 
-// TestBridge holds that each feature works for each pair of eras over each pair of
-// transports, or that a transcript shows what happens where it cannot.
+// TestBridge checks that each feature works for each pair of eras over each pair of
+// transports, or that a transcript shows what happens if it cannot.
 func TestBridge(t *testing.T) {
 	for _, problem := range newBridge(bridgeProofs(t)).problems() {
 		t.Error(problem)
@@ -257,7 +258,7 @@ func TestBridgeSeesWhatIsMissing(t *testing.T) {
 		{"all proved", []bridgeProof{everywhere(all...)}, nil},
 		{"a row is empty", []bridgeProof{everywhere(but...)}, row},
 		{"some fields are", []bridgeProof{everywhere(but...), {"some", []claim{{feature: all[0]}}, cells}}, some},
-		{"said to be impossible", []bridgeProof{everywhere(but...), {"some", []claim{{all[0], "why"}}, cells}}, some},
+		{"claimed to be impossible", []bridgeProof{everywhere(but...), {"some", []claim{{all[0], "why"}}, cells}}, some},
 		{
 			"proved and impossible",
 			[]bridgeProof{everywhere(all...), {"not", []claim{{all[0], "why"}}, cells[:1]}},

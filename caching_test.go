@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// What is kept of what servers say, and for whom.
+// Which responses of servers are cached, and for which clients.
 
-// spellings are URIs that somebody might take for one, or for two that they are not.
+// spellings returns URIs that a cache might wrongly treat as the same, or as different.
 func spellings() []string {
 	return []string{
 		"r:a", "r:%61", "R:a", "r:a/", "r:a?", "r:a#", "r:./a", "r:a%20", "r:a+", "r:1", "r:1.0", "r:01", "r:1e0",
@@ -28,8 +28,8 @@ func spellings() []string {
 	}
 }
 
-// What is read is not kept, whatever its server allows: who asks, asks the server, in
-// the very words, and has that answer and no other.
+// Results of reads are not cached, whatever the server permits: each request is sent to
+// the server unmodified, and gets that response.
 //
 // G2+ 2026-07-28 server/utilities/caching: "Cached responses MAY be reused for the
 // same authorization context."
@@ -42,24 +42,24 @@ func spellings() []string {
 //
 // G3- 2026-07-28 server/utilities/caching: "Clients MUST NOT serve a cached response
 // for a request whose method or parameters differ from the request that produced it."
-func TestReadsAreNotKept(t *testing.T) {
+func TestReadsAreNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
 		s := &faultyserver.HTTP{Modern: true, Capabilities: `{"resources":{}}`, On: map[string]func(*faultyserver.Exchange){}}
-		s.On["resources/list"] = answers(`{"resources":[]}`)
-		s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
+		s.On["resources/list"] = resultHandler(`{"resources":[]}`)
+		s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
 		s.On["resources/read"] = func(x *faultyserver.Exchange) {
 			uri, _ := x.Msg.Params.Text(mcp.FieldURI)
 			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
 		}
-		h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
-		sessions := []said{h.legacy(as("ann")), h.legacy(as("bob")), h.legacy(as("ann"))}
+		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		sessions := []header{h.legacy(withToken("ann")), h.legacy(withToken("bob")), h.legacy(withToken("ann"))}
 		n := 0
 		for _, uri := range spellings() {
 			for _, sess := range sessions {
 				n++
-				got := h.post(asks("1", "resources/read", `{"uri":"`+uri+`"}`), sess).body
+				got := h.post(legacyRequest("1", "resources/read", `{"uri":"`+uri+`"}`), sess).body
 				if want := fmt.Sprintf(`"reading %d of %s"`, n, uri); !strings.Contains(got, want) {
 					t.Errorf("read %q: got %s, want %s", uri, got, want)
 				}
@@ -68,8 +68,8 @@ func TestReadsAreNotKept(t *testing.T) {
 	})
 }
 
-// That all may keep a list does not say who may have it: who may not call is told
-// nothing of it, and what is hidden is not called.
+// A list with public cache scope does not grant access: a client that may not call
+// receives nothing, and a hidden item cannot be called.
 //
 // G4+ 2026-07-28 server/utilities/caching: "MUST apply appropriate per-primitive
 // access controls"
@@ -78,32 +78,32 @@ func TestReadsAreNotKept(t *testing.T) {
 // prevent unauthorized access to primitives."
 func TestPublicIsNoPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stocked(true, "open", "hidden")
-		s.On["tools/list"] = answers(strings.TrimSuffix(toolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
-		h := behind{"a": s}.open(t, func(c *signalbox.Config) {
+		s := serverWithTools(true, "open", "hidden")
+		s.On["tools/list"] = resultHandler(strings.TrimSuffix(toolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
+		h := backends{"a": s}.open(t, func(c *signalbox.Config) {
 			c.Servers[0].Exclude = []string{"hidden"}
 			withPrincipals(c, "ann", "bob")
 		})
-		list := func(headers ...said) string { return h.postModern("1", "tools/list", "", "", headers...).body }
+		list := func(headers ...header) string { return h.postModern("1", "tools/list", "", "", headers...).body }
 		for _, who := range []string{"ann", "bob"} {
-			if got := list(as(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
-				t.Errorf("%s was told %s, want the tool that is not hidden, for all", who, got)
+			if got := list(withToken(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
+				t.Errorf("%s received %s, want the tool that is not hidden, for all", who, got)
 			}
 		}
-		got := h.postModern("2", "tools/call", "a__hidden", "", as("ann")).body
+		got := h.postModern("2", "tools/call", "a__hidden", "", withToken("ann")).body
 		if !strings.Contains(got, "-32602") || s.Count("tools/call") != 0 {
 			t.Errorf("the call of a hidden tool: %s, %d calls at the server", got, s.Count("tools/call"))
 		}
-		for _, headers := range [][]said{{as("eve")}, nil} {
+		for _, headers := range [][]header{{withToken("eve")}, nil} {
 			if got := h.postModern("3", "tools/list", "", "", headers...); got.status != http.StatusUnauthorized || strings.Contains(got.body, "open") {
-				t.Errorf("who may not call (%v) got %d %s", headers, got.status, got.body)
+				t.Errorf("unauthorized client (%v) got %d %s", headers, got.status, got.body)
 			}
 		}
 	})
 }
 
-// Servers that call themselves the same and offer the same are told apart by what the
-// configuration calls them, in its order, whichever of them answers first.
+// Servers with the same name and the same offer are distinguished by their configured
+// names, and ordered by the configuration, whichever answers first.
 //
 // G8- 2026-07-28 server/tools: "the same ordering across requests when the underlying
 // set of tools has not changed"
@@ -116,10 +116,10 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 	const want = `[{"name":"a__x","inputSchema":{"type":"object"}},{"name":"b__x","inputSchema":{"type":"object"}},{"name":"c__x","inputSchema":{"type":"object"}}]`
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
 		synctest.Test(t, func(t *testing.T) {
-			servers := behind{}
+			servers := backends{}
 			for i, name := range strings.Split(order, "") {
-				s := stocked(true)
-				s.On["server/discover"] = answers(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+				s := serverWithTools(true)
+				s.On["server/discover"] = resultHandler(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
 					`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"twin","version":"1"}}}`)
 				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(time.Duration(i) * 100 * time.Millisecond)
@@ -132,14 +132,14 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 				if got := h.postModern("1", "tools/list", "", "").body; !strings.Contains(got, want) {
 					t.Errorf("%s: got %s, want %s", order, got, want)
 				}
-				time.Sleep(time.Minute) // each is asked again meanwhile
+				time.Sleep(time.Minute) // each is queried again meanwhile
 			}
 		})
 	}
 }
 
-// Of a backend that is not there the list says nothing, and the status its name: what
-// was declared is answered all the same.
+// The list does not mention a backend that is down, and the status names it: requests
+// for declared lists are answered all the same.
 //
 // G10+ 2026-07-28 server/tools: "Servers that declare the `tools` capability MUST
 // respond to `tools/list` requests"
@@ -155,7 +155,7 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 func TestDeclaredListsAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		for name, servers := range map[string]behind{"all are gone": {"b": gone}, "one is gone": {"a": stocked(true, "x"), "b": gone}} {
+		for name, servers := range map[string]backends{"all are gone": {"b": gone}, "one is gone": {"a": serverWithTools(true, "x"), "b": gone}} {
 			h := servers.open(t, nil)
 			for method, declared := range map[string]string{"tools/list": `"tools":{`, "prompts/list": `"prompts":{`, "resources/list": `"resources":{`} {
 				if got := h.postModern("1", "server/discover", "", "").body; !strings.Contains(got, declared) {

@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// limitKeys returns the keys of "limits" as a file writes them.
+// limitKeys returns the keys of "limits" as in a file.
 func limitKeys() map[string]bool {
 	keys := map[string]bool{}
 	for f := range reflect.TypeFor[config.Limits]().Fields() {
@@ -30,7 +30,7 @@ func limitKeys() map[string]bool {
 	return keys
 }
 
-// An error that names a setting must name one that exists.
+// A setting named in an error must exist.
 func TestLimitsInTextsExist(t *testing.T) {
 	named := regexp.MustCompile(`\(limits\.([a-zA-Z]+)\)`)
 	keys, found := limitKeys(), 0
@@ -65,7 +65,7 @@ func TestLimitsInTextsExist(t *testing.T) {
 	}
 }
 
-// A limit of none is one that is never reached, not one that is always.
+// The limit "none" is never reached, and not always.
 func TestNoLimits(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(`{"mcpServers": {}, "limits": {`)
@@ -94,7 +94,7 @@ func TestNoLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Serve(ctx, req, nobody{})
+	res, err := g.Serve(ctx, req, noCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}

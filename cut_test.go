@@ -23,22 +23,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// journal is a log in memory.
-type journal struct {
+// memoryLog is a log in memory.
+type memoryLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *memoryLog) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-// warnings are the records of warnings and worse, without their time.
-func (j *journal) warnings(t *testing.T) []map[string]any {
+// warnings returns the records of level warning and above, without their time.
+func (j *memoryLog) warnings(t *testing.T) []map[string]any {
 	t.Helper()
-	synctest.Wait() // until what was to be logged is there
+	synctest.Wait() // until all records are written
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []map[string]any
@@ -55,23 +55,24 @@ func (j *journal) warnings(t *testing.T) []map[string]any {
 	return all
 }
 
-// cutHouse is a house before a backend with a tool whose answers never end well.
-type cutHouse struct {
-	*house
+// cutGateway is a gateway before a backend with a tool that never completes its
+// responses.
+type cutGateway struct {
+	*gateway
 	backend *faultyserver.HTTP
-	freed   chan struct{} // receives when the backend's connection has been let go
-	log     journal
+	freed   chan struct{} // receives when the connection to the backend was closed
+	log     memoryLog
 	record  string
 	call    *http.Request
 }
 
-// inCutHouse runs f in a bubble, in each cell, with a house whose backend sends a part of
-// a result and then does as answer does.
-func inCutHouse(t *testing.T, answer func(x *faultyserver.Exchange), f func(h *cutHouse, client mcp.Era)) {
+// withCutGateway runs f in a bubble, in each cell, with a gateway before a backend that
+// sends a part of a result and then calls answer.
+func withCutGateway(t *testing.T, answer func(x *faultyserver.Exchange), f func(h *cutGateway, client mcp.Era)) {
 	t.Helper()
 	inEachCell(t, func(t *testing.T, clientEra, backendEra mcp.Era) {
 		synctest.Test(t, func(t *testing.T) {
-			h := &cutHouse{freed: make(chan struct{}, 1), record: filepath.Join(t.TempDir(), "audit.jsonl")}
+			h := &cutGateway{freed: make(chan struct{}, 1), record: filepath.Join(t.TempDir(), "audit.jsonl")}
 			h.backend = &faultyserver.HTTP{Modern: backendEra == mcp.EraModern, On: map[string]func(*faultyserver.Exchange){
 				"tools/list": func(x *faultyserver.Exchange) {
 					x.Result(`{"tools":[{"name":"large","inputSchema":{"type":"object"}}]}`)
@@ -85,10 +86,10 @@ func inCutHouse(t *testing.T, answer func(x *faultyserver.Exchange), f func(h *c
 			}}
 			cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://b/mcp"}}}
 			cfg.Audit.File = h.record
-			h.house = openHouse(t, cfg, signalbox.Options{Transport: serveBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
-			body, headers := modernly("1", "tools/call", "b__large", "")
+			h.gateway = openGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
+			body, headers := modernRequest("1", "tools/call", "b__large", "")
 			if clientEra == mcp.EraLegacy {
-				body, headers = asks("1", "tools/call", `{"name":"b__large"}`), h.legacy()
+				body, headers = legacyRequest("1", "tools/call", `{"name":"b__large"}`), h.legacy()
 			}
 			h.call = h.request(t.Context(), http.MethodPost, body, headers)
 			f(h, clientEra)
@@ -96,8 +97,8 @@ func inCutHouse(t *testing.T, answer func(x *faultyserver.Exchange), f func(h *c
 	})
 }
 
-// begin makes the call and returns its answer when a part of that is there.
-func (h *cutHouse) begin() *http.Response {
+// begin makes the call and returns its response after a part of it has arrived.
+func (h *cutGateway) begin() *http.Response {
 	h.t.Helper()
 	call := h.call.Clone(h.t.Context())
 	call.Body, _ = h.call.GetBody()
@@ -111,9 +112,9 @@ func (h *cutHouse) begin() *http.Response {
 	return res
 }
 
-// isWell checks that the backend counts as one that answers, is not looked at again, and
-// that nothing of the call is left.
-func (h *cutHouse) isWell() {
+// wantNoTrace checks that the backend is live, that its lists are not fetched again,
+// and that nothing of the call is left.
+func (h *cutGateway) wantNoTrace() {
 	h.t.Helper()
 	synctest.Wait()
 	status := h.g.Status()
@@ -131,8 +132,8 @@ func (h *cutHouse) isWell() {
 	}
 }
 
-// recorded returns the one line that the record has of calls.
-func (h *cutHouse) recorded(members ...string) string {
+// recorded returns the only line about calls in the record.
+func (h *cutGateway) recorded(members ...string) string {
 	h.t.Helper()
 	if err := h.g.Close(); err != nil {
 		h.t.Fatal(err)
@@ -140,10 +141,10 @@ func (h *cutHouse) recorded(members ...string) string {
 	return strings.Join(recordOf(h.t, h.record, members...), "; ")
 }
 
-// A backend that breaks off a result which its client has had a part of: the client sees
-// that by its connection (I3), the record does not say that the call has succeeded, and
-// the log says once who it was, why, and where to look.
-func TestBackendThatBreaksOffALargeResult(t *testing.T) {
+// A backend breaks off a result after its client has received a part. The client
+// detects this by its connection (I3), the record does not show the call as successful,
+// and the log has one record with the backend, the reason and the cure.
+func TestBackendThatCutsALargeResult(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer        func(x *faultyserver.Exchange)
 		reason, cause string
@@ -163,13 +164,13 @@ func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCutHouse(t, tt.answer, func(h *cutHouse, _ mcp.Era) {
+			withCutGateway(t, tt.answer, func(h *cutGateway, _ mcp.Era) {
 				res := h.begin()
 				defer res.Body.Close()
 				if _, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 					h.t.Errorf("the answer ended with %v, want io.ErrUnexpectedEOF", err)
 				}
-				h.isWell()
+				h.wantNoTrace()
 				log := h.log.warnings(h.t)
 				if len(log) != 1 {
 					h.t.Fatalf("the log has %d warnings, want one: %v", len(log), log)
@@ -190,17 +191,17 @@ func TestBackendThatBreaksOffALargeResult(t *testing.T) {
 	}
 }
 
-// endless sends on until the client is gone.
+// endless sends until the client has disconnected.
 func endless(x *faultyserver.Exchange) {
 	for x.R.Context().Err() == nil {
 		x.Raw(strings.Repeat("x", 32<<10))
 	}
 }
 
-// A client that leaves in the middle of a result, or stops to read it, has the backend's
-// connection let go, soon or when a write has had its time. That is no fault of the
-// backend's: nothing in the log says so, nor does the record.
-func TestClientThatBreaksOffALargeResult(t *testing.T) {
+// A client disconnects in the middle of a result, or stops reading it. The connection
+// to the backend is closed at once, or after the write timeout. The backend is not at
+// fault: neither log nor record blame it.
+func TestClientThatCancelsALargeResult(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(x *faultyserver.Exchange)
 		leave  func(res *http.Response)
@@ -211,7 +212,7 @@ func TestClientThatBreaksOffALargeResult(t *testing.T) {
 		"it stops to read":              {endless, func(*http.Response) {}, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCutHouse(t, tt.answer, func(h *cutHouse, client mcp.Era) {
+			withCutGateway(t, tt.answer, func(h *cutGateway, client mcp.Era) {
 				res := h.begin()
 				defer res.Body.Close()
 				began := time.Now()
@@ -220,12 +221,13 @@ func TestClientThatBreaksOffALargeResult(t *testing.T) {
 				if took := time.Since(began); took > tt.within {
 					h.t.Errorf("the backend's connection was let go after %v, want %v at most", took, tt.within)
 				}
-				h.isWell()
+				h.wantNoTrace()
 				if log := h.log.warnings(h.t); len(log) > 0 {
 					h.t.Errorf("the log has %v, want no warnings", log)
 				}
-				// Whether the client of a modern request was missed by what is written or by
-				// its connection decides about the delivery, and about nothing else.
+				// Whether a write or the connection detects first that the client of a
+				// modern request has left decides about the delivery, and about nothing
+				// else.
 				want, members := "b__large b cancelled 1002", []string{"name", "backend", "outcome", "code"}
 				if client == mcp.EraLegacy {
 					want, members = want+" completed", append(members, "delivery")
@@ -238,9 +240,9 @@ func TestClientThatBreaksOffALargeResult(t *testing.T) {
 	}
 }
 
-// Whoever breaks a large result off, and however: when that is over there is no goroutine
-// more than after the first one, nothing in flight, and the backend is called once for
-// each call (I28).
+// Whichever side breaks off a large result, and however: afterwards there are no more
+// goroutines than after the first one, nothing is in flight, and the backend is called
+// once for each call (I28).
 func TestNothingIsLeftOfLargeResults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(x *faultyserver.Exchange)
@@ -251,21 +253,22 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 		"the client stops to read": {endless, func(*http.Response) { time.Sleep(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCutHouse(t, tt.answer, func(h *cutHouse, _ mcp.Era) {
+			withCutGateway(t, tt.answer, func(h *cutGateway, _ mcp.Era) {
 				var first, last int
 				for n := range 4 {
 					res := h.begin()
 					tt.end(res)
 					res.Body.Close()
 					<-h.freed
-					time.Sleep(5 * time.Second) // in which goroutines that are kept for the next end
+					time.Sleep(5 * time.Second) // goroutines kept for reuse end
 					soon, in := bubble.Goroutines(h.t), h.g.Status().InFlight
-					time.Sleep(2 * time.Minute) // in which connections end that are kept for the next
+					time.Sleep(2 * time.Minute) // idle connections end
 					later := bubble.Goroutines(h.t)
 					if n == 0 {
 						first, last = soon, later
 					}
-					// One connection is kept for the next call, or was just broken by this one.
+					// One connection is kept for the next call, or was just broken by
+					// this one.
 					if soon > first+1 || later > last || in > 0 {
 						h.t.Fatalf("after %d calls: %d goroutines, which were %d, then %d, which were %d, and %d in flight", n+1, soon, first, later, last, in)
 					}

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A tool with a schema that nests deeper than messages may costs no other tool, on the
-// whole way from a server over HTTP to a client.
+// A tool with a schema that nests deeper than messages may does not affect other tools,
+// on the whole way from a server over HTTP to a client.
 func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		t.Run(fmt.Sprintf("modern=%t", modern), func(t *testing.T) {
@@ -25,9 +25,9 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				deep := strings.Repeat(`{"type":"object","properties":{"a":`, 70) + "{}" + strings.Repeat("}}", 70)
 				tools[7] = `{"name":"deep","inputSchema":` + deep + `}`
 				s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){
-					"tools/list": answers(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
+					"tools/list": resultHandler(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
 				}}
-				h := behind{"b": s}.open(t, nil)
+				h := backends{"b": s}.open(t, nil)
 				status := h.g.Status()
 				if b := status.Backends[0]; b.State != "live" || b.Tools != 20 {
 					t.Errorf("backend %+v", b)
@@ -36,7 +36,7 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				if len(status.Problems) != 1 || status.Problems[0] != want {
 					t.Errorf("problems %q, want %q", status.Problems, want)
 				}
-				got := h.post(asks("1", "tools/list", `{}`), h.legacy())
+				got := h.post(legacyRequest("1", "tools/list", `{}`), h.legacy())
 				if n := strings.Count(got.body, `"name":"b__t`); n != 19 {
 					t.Errorf("%d tools in %s", n, got.body)
 				}

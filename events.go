@@ -15,12 +15,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// hiddenItem is the event of a request for something that is not offered to its
-// caller. The caller gets the answer for what does not exist.
+// hiddenItem is the event of a request for an item that is not offered to its caller.
+// The caller receives the same answer as for an item that does not exist.
 const hiddenItem server.EventKind = "hidden_item"
 
-// eventKinds are all events that are counted. A test compares them with those that
-// the server has.
+// eventKinds returns all kinds of events that are counted. A test compares them with
+// those of package server.
 func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
@@ -28,8 +28,8 @@ func eventKinds() []server.EventKind {
 	}
 }
 
-// isAudited tells what somebody who means no good does from what happens to
-// anybody: sessions end while their clients sleep, and limits are met.
+// isAudited reports whether an event indicates an attack. The other kinds also happen
+// to well-behaved clients: sessions expire while clients sleep, and limits are reached.
 func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
@@ -40,9 +40,9 @@ func isAudited(kind server.EventKind) bool {
 	}
 }
 
-// noteEvent counts an event, and records it where it concerns security. It waits
-// for nothing. Of the two kinds that are one to the client it takes the same time:
-// how long a refusal takes tells nobody which of them it was.
+// noteEvent counts an event, and records it if it concerns security. It does not block.
+// For two kinds that the client cannot distinguish it takes the same time, so that the
+// duration of a refusal does not reveal the kind.
 func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
 	g.metrics.Event(ctx, string(e.Kind))
 	switch {
@@ -57,35 +57,35 @@ func entryOf(e *server.Event) observe.Entry {
 	return observe.Entry{Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail}
 }
 
-// noteHidden records that a request asked for something by name that there is,
-// and that its caller is not to see. Whether there is any is looked up when the
-// caller has been answered, or may have been.
-func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w wanted) {
+// noteHidden records a request for a named item that exists but is hidden from the
+// caller. Whether such an item exists is looked up after the caller has been answered,
+// or may have been.
+func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w lookup) {
 	e := server.Event{Kind: hiddenItem, Principal: req.Principal}
 	if req.Scope != nil {
 		e.Session = req.Scope.Key()
 	}
 	ctx = context.WithoutCancel(ctx)
-	kind, name := w.kind, w.name // and not all of its parameters
+	kind, name := w.kind, w.name // does not retain the parameters
 	g.audit.Consider(ctx, func() (observe.Entry, bool) {
 		if !v.catalog.Hides(kind, name) {
 			return observe.Entry{}, false
 		}
-		e.Detail = kind.String() + " " + quoteShort(name)
+		e.Detail = kind.String() + " " + quoteName(name)
 		g.metrics.Event(ctx, string(e.Kind))
 		return entryOf(&e), true
 	})
 }
 
-// quoteShort returns a name from outside as a line of a record may hold it.
-func quoteShort(name string) string {
-	const most = 200 // as the texts of a server.Event
+// quoteName quotes and shortens a name received from outside for the record.
+func quoteName(name string) string {
+	const most = 200 // as for the texts of a server.Event
 	quoted := strconv.QuoteToASCII(name)
 	return quoted[:min(len(quoted), most)]
 }
 
-// openAudit opens the file of the audit record, nil where there is to be none. A
-// reload opens it anew, so that one that was moved away is let go.
+// openAudit opens the file of the audit record. It returns nil if none is configured. A
+// reload opens the file again, so that a file that was moved away is released.
 func openAudit(cfg *config.Config) (*os.File, error) {
 	if cfg.Audit.File == "" {
 		return nil, nil
@@ -94,8 +94,8 @@ func openAudit(cfg *config.Config) (*os.File, error) {
 	if err != nil {
 		return nil, Problems{{
 			Path:    "audit.file",
-			Message: "the audit record cannot be written: " + err.Error(),
-			Hint:    "name a file in a folder that exists and that the gateway may write to",
+			Message: "cannot write the audit record: " + err.Error(),
+			Hint:    "use a file in an existing folder that the gateway may write to",
 		}}
 	}
 	return file, nil

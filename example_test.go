@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// clock is a backend in this process: one tool.
+// clock is a backend in this process with one tool.
 func clock() mcp.Handler {
 	return mux.New(mux.Tool{
 		Name: "now",
@@ -38,8 +38,8 @@ func ask(h mcp.Handler, method, params string) {
 	fmt.Printf("%s\n", res.Raw(mcp.FieldContent))
 }
 
-// A Gateway is an http.Handler for the clients and is made of backends: those of
-// a configuration, and Handlers of the program itself.
+// A Gateway is an http.Handler for the clients. Its backends are those of a
+// configuration, and Handlers of the program itself.
 func ExampleNew() {
 	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
 		InProcess: []signalbox.InProcess{{Name: "clock", Handler: clock()}},
@@ -58,8 +58,8 @@ func ExampleNew() {
 	// Output: [{"type":"text","text":"high noon"}]
 }
 
-// A program can write the whole configuration itself. Here a gateway that asks
-// for a token stands behind one that has it.
+// A program can write the whole configuration itself. Here a gateway with a token is a
+// backend of one that requires no token.
 func ExampleConfig() {
 	inner, err := signalbox.New(signalbox.Config{
 		Auth: signalbox.Auth{Tokens: []signalbox.Token{{Principal: "edge", Value: signalbox.NewSecret("a-token-of-some-length")}}},
@@ -92,8 +92,8 @@ func ExampleConfig() {
 	// Output: [{"type":"text","text":"high noon"}]
 }
 
-// A server around a client is a proxy, and a bridge between the eras: here a
-// client that is pinned to sessions uses a server that is pinned to none.
+// A server around a client is a proxy, and a bridge between the eras: here a legacy
+// client uses a modern server.
 func Example_bridge() {
 	inner := server.New(clock(), server.Config{})
 	defer inner.Close()

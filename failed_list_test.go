@@ -15,26 +15,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// halfWell returns a gateway before a backend "b" with a tool, whose list of resources is
-// answered otherwise.
-func halfWell(t *testing.T, era string, resources func(*faultyserver.Exchange)) *signalbox.Gateway {
+// partlyFailing returns a gateway before a backend "b" with a tool. The handler
+// resources answers its list of resources.
+func partlyFailing(t *testing.T, era string, resources func(*faultyserver.Exchange)) *signalbox.Gateway {
 	t.Helper()
 	const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{}}`
-	s := stocked(false, "x")
-	s.On["initialize"] = answers(`{"protocolVersion":"2025-11-25",` + capabilities + `,"serverInfo":{"name":"s","version":"1"}}`)
+	s := serverWithTools(false, "x")
+	s.On["initialize"] = resultHandler(`{"protocolVersion":"2025-11-25",` + capabilities + `,"serverInfo":{"name":"s","version":"1"}}`)
 	if era == "modern" {
-		s.On["server/discover"] = answers(`{"supportedVersions":["2026-07-28"],` + capabilities + `}`)
+		s.On["server/discover"] = resultHandler(`{"supportedVersions":["2026-07-28"],` + capabilities + `}`)
 	}
-	s.On["tools/call"] = answers(`{"content":[],"by":"x"}`)
-	s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
+	s.On["tools/call"] = resultHandler(`{"content":[],"by":"x"}`)
+	s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
 	s.On["resources/list"] = resources
 	way := serveBackends(t, http.HandlerFunc(s.ServeHTTP))
 	cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://backends.test/b", Era: era}}}
 	return newGateway(t, cfg, signalbox.Options{Transport: way})
 }
 
-// A server one of whose lists fails offers what the others have, and the list is a
-// problem in the status.
+// A server with one failed list offers its other lists, and the status reports the
+// failure as a problem.
 func TestFailedListIsAProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources func(*faultyserver.Exchange)
@@ -46,12 +46,12 @@ func TestFailedListIsAProblem(t *testing.T) {
 		"broken":   {func(x *faultyserver.Exchange) { x.Status(200, "application/json", `{"jsonrpc":`) }, 200 * time.Millisecond, "its answer ended without a response"},
 		"too long": {func(x *faultyserver.Exchange) { x.Result(`{"x":"` + strings.Repeat("x", 17<<20) + `"}`) }, 0, "limits.backendMessage"},
 		"refused":  {func(x *faultyserver.Exchange) { x.Status(403, "", "") }, 0, "HTTP status 403"},
-		"hangs":    {func(x *faultyserver.Exchange) { x.Hold() }, 3 * time.Second, "no answer and no sign of life for 1m0s (limits.callIdle)"},
+		"hangs":    {func(x *faultyserver.Exchange) { x.Hold() }, 3 * time.Second, "no response or progress for 1m0s (limits.callIdle)"},
 	} {
 		for _, era := range []string{"legacy", "modern"} {
 			t.Run(name+" "+era, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					g := halfWell(t, era, tt.resources)
+					g := partlyFailing(t, era, tt.resources)
 					if list, took := answered(t, g, "tools/list", ""); !strings.Contains(list, `"b__x"`) || took > tt.late {
 						t.Errorf("tools after %v: %s", took, list)
 					}

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// A server that takes long to start, as one does that is installed by then, is waited
-// for, and no longer than the operator wants it to be.
+// A server that starts slowly, for example because it is being installed, is waited
+// for, at most as long as configured.
 func TestServerThatStartsSlowly(t *testing.T) {
 	for within, want := range map[time.Duration]string{
 		0:                `"content":[]`, // a minute
@@ -25,10 +25,10 @@ func TestServerThatStartsSlowly(t *testing.T) {
 	} {
 		t.Run(within.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := stocked(false, "x")
-				s.On["tools/call"] = answers(`{"content":[]}`)
+				s := serverWithTools(false, "x")
+				s.On["tools/call"] = resultHandler(`{"content":[]}`)
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					body, _ := io.ReadAll(r.Body) // or the server would not see its client leave
+					body, _ := io.ReadAll(r.Body) // or the server would not detect that its client disconnects
 					r.Body = io.NopCloser(bytes.NewReader(body))
 					if r.Header.Get("Mcp-Session-Id") == "" {
 						select {
@@ -39,13 +39,13 @@ func TestServerThatStartsSlowly(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := behind{"b": slow}.open(t, func(cfg *signalbox.Config) {
+				h := backends{"b": slow}.open(t, func(cfg *signalbox.Config) {
 					cfg.Servers[0].Era = "legacy"
 					cfg.Limits.Handshake = within
-					cfg.Limits.CallIdle = 5 * time.Second // a start is no call
+					cfg.Limits.CallIdle = 5 * time.Second // a start is not a call
 				})
 				time.Sleep(10 * time.Minute) // and attempts
-				got := h.post(asks("1", "tools/call", `{"name":"b__x"}`), h.legacy())
+				got := h.post(legacyRequest("1", "tools/call", `{"name":"b__x"}`), h.legacy())
 				if !strings.Contains(got.body, want) {
 					t.Errorf("with %v: %s, want %s in it", within, got.body, want)
 				}

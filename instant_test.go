@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A list is at hand once the first lists may be given out, and until the gateway ends:
-// what would be waited for, refused or asked of a backend is not.
-func TestListsAreAtHand(t *testing.T) {
+// ServeNow returns a list once the first lists are known, and until the gateway closes.
+// It returns nothing that must wait, be refused, or be sent to a backend.
+func TestListsAreServedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 10 * time.Second
 		g := starting(t, slow, nil)

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A gateway whose timers fire late again and again says so in its status and once in its
-// log, until it keeps up again (fault 113).
-func TestGatewayThatCannotKeepUpSaysSo(t *testing.T) {
+// A gateway with timers that fire late repeatedly reports it in its status and once in
+// its log, until it keeps up again (fault 113).
+func TestGatewayReportsThatItCannotKeepUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		g, err := New(Config{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

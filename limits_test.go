@@ -14,8 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// With "firstList: none" the first list waits for a backend however long that
-// takes to say what it has.
+// With "firstList: none" the first list waits for a backend however long it takes.
 func TestFirstListWithoutLimit(t *testing.T) {
 	const slow = 10 * time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -47,8 +46,8 @@ func TestFirstListWithoutLimit(t *testing.T) {
 	})
 }
 
-// With "drain.timeout: none" the calls to a backend that a reload takes away may
-// take any time.
+// With "drain.timeout: none" the calls to a backend that a reload removes may take any
+// time.
 func TestReloadWithoutDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, release := make(chan struct{}), make(chan struct{})

@@ -15,84 +15,87 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// changes wakes those who listen when the catalog was replaced. It carries no
-// news, only that there may be some: a listener compares what it told last with
-// what is true now, so that many changes are one notice and none is missed.
-type changes struct {
-	mu   sync.Mutex
-	ears map[ear]struct{}
+// broadcast wakes its subscribers after the catalog was replaced. It carries no
+// content: each listener compares what it last sent with the current state. So many
+// changes become one notification, and none is missed.
+type broadcast struct {
+	mu          sync.Mutex
+	subscribers map[subscriber]struct{}
 }
 
-// ear is somebody who listens. wake never waits, and calls nothing of changes.
-type ear interface{ wake() }
+// subscriber is woken by a broadcast. wake does not block and does not call the
+// broadcast.
+type subscriber interface{ wake() }
 
-// bell is an ear that somebody waits for. It has capacity 1: once is enough.
-type bell chan struct{}
+// signal is a subscriber that a goroutine waits for. It has capacity 1, so that wakes
+// merge.
+type signal chan struct{}
 
-func newBell() bell { return make(bell, 1) }
+func newSignal() signal { return make(signal, 1) }
 
-func (b bell) wake() {
+func (s signal) wake() {
 	select {
-	case b <- struct{}{}:
-	default: // it has been woken already
+	case s <- struct{}{}:
+	default: // already woken
 	}
 }
 
-// add has an ear be woken after each change, until it is removed.
-func (c *changes) add(e ear) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ears == nil {
-		c.ears = make(map[ear]struct{})
+// subscribe registers s to be woken after each change, until unsubscribe.
+func (b *broadcast) subscribe(s subscriber) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.subscribers == nil {
+		b.subscribers = make(map[subscriber]struct{})
 	}
-	c.ears[e] = struct{}{}
+	b.subscribers[s] = struct{}{}
 }
 
-func (c *changes) remove(e ear) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.ears, e)
+func (b *broadcast) unsubscribe(s subscriber) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.subscribers, s)
 }
 
-// announce wakes all. It never waits.
-func (c *changes) announce() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for e := range c.ears {
-		e.wake()
+// wakeAll wakes all subscribers. It does not block.
+func (b *broadcast) wakeAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.subscribers {
+		s.wake()
 	}
 }
 
-// filter is what a listener wants to hear (2026-07-28, basic/patterns/
-// subscriptions, "Notification Filter"), and what was agreed.
-type filter listenfilter.Filter
+// listenFilter is the filter of a listen, requested or agreed (2026-07-28,
+// basic/patterns/subscriptions, "Notification Filter").
+type listenFilter listenfilter.Filter
 
-// filterOf reads the filter of a listen, and bounds it.
-func (g *Gateway) filterOf(req *mcp.Request) (filter, error) {
+// parseFilter reads the filter of a listen and enforces limits.subscriptions.
+func (g *Gateway) parseFilter(req *mcp.Request) (listenFilter, error) {
 	f, err := listenfilter.Read(&req.Params)
-	want := filter(f)
+	want := listenFilter(f)
 	if err != nil {
 		return want, err
 	}
 	if most := g.view.Load().cfg.Limits.Subscriptions; most >= 0 && len(want.URIs)+len(want.TaskIDs) > most {
 		return want, &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
-			Message: fmt.Sprintf("%d resources and tasks in one subscription, and %d are allowed (limits.subscriptions)", len(want.URIs)+len(want.TaskIDs), most),
+			Message: fmt.Sprintf("%d resources and tasks in one subscription, at most %d are allowed (limits.subscriptions)", len(want.URIs)+len(want.TaskIDs), most),
 		}
 	}
 	return want, nil
 }
 
-// lists reports whether the filter wants to hear of a list.
-func (f filter) lists() bool { return f.Tools || f.Prompts || f.Resources }
+// anyList reports whether the filter includes changes of a list.
+func (f listenFilter) anyList() bool { return f.Tools || f.Prompts || f.Resources }
 
-// allLists reports whether the filter wants to hear of every list, as sessions do.
-func (f filter) allLists() bool { return f.Tools && f.Prompts && f.Resources }
+// allLists reports whether the filter includes changes of every list, as those of
+// sessions do.
+func (f listenFilter) allLists() bool { return f.Tools && f.Prompts && f.Resources }
 
-// notices returns the notifications due for the difference of two versions. They
-// have no parameters: which items have changed is not the client's to know, and
-// what it lists next may be newer still.
-func (f filter) notices(d catalog.Changes) []string {
+// notices returns the notifications due for the difference of two versions. They have
+// no parameters: the protocol does not name the changed items, and the next list may be
+// newer still.
+func (f listenFilter) notices(d catalog.Changes) []string {
 	var due []string
 	if f.Tools && d.Tools {
 		due = append(due, "notifications/tools/list_changed")
@@ -106,32 +109,32 @@ func (f filter) notices(d catalog.Changes) []string {
 	return due
 }
 
-// listen serves subscriptions/listen: the acknowledgement, then a notice for
-// each change of the client's view and of the resources and tasks that it named, until
-// the context ends.
+// listen serves subscriptions/listen: the acknowledgement, then a notification for each
+// change of the client's view and of the resources and tasks in the filter, until ctx
+// ends.
 func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	want, err := g.filterOf(req)
+	want, err := g.parseFilter(req)
 	if err != nil {
 		return nil, err
 	}
-	// In this order: a change that comes after the ear is there wakes it, and one that
-	// comes before is in the baseline or, for a session, due since its last list.
-	changed := newBell()
-	g.changes.add(changed)
-	defer g.changes.remove(changed)
+	// In this order: a change after the subscription wakes it, and a change before it
+	// is in the initial state or, for a session, due since its last list.
+	changed := newSignal()
+	g.changed.subscribe(changed)
+	defer g.changed.unsubscribe(changed)
 	of := clientOf(req)
-	told := g.baseline(of, want)
-	sub := newSubscribed(g, req, caller)
+	seen := g.initialSeen(of, want)
+	sub := newSubscription(g, req, caller)
 	defer sub.wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	want = sub.begin(ctx, want)
+	want = sub.subscribe(ctx, want)
 	if err := acknowledge(ctx, caller, want); err != nil {
 		return nil, err
 	}
-	close(sub.open)
+	close(sub.acknowledged)
 	for {
-		if err := g.tell(ctx, of, caller, want, told); err != nil {
+		if err := g.sendListChanged(ctx, of, caller, want, seen); err != nil {
 			return nil, err
 		}
 		select {
@@ -139,33 +142,34 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 			return mcp.NewResult([]byte("{}"))
 		case <-changed:
 		}
-		sub.follow(ctx)
+		sub.resubscribe(ctx)
 	}
 }
 
-// tell sends the notices that are due since what was told last. What could not
-// be told stays due.
-func (g *Gateway) tell(ctx context.Context, of requester, caller mcp.Caller, want filter, told *told) error {
-	if !want.lists() {
-		return nil // what was told of lists is another listen's to note
+// sendListChanged sends the notifications that are due since the last ones. A
+// notification that could not be sent stays due.
+func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listenFilter, seen *seenLists) error {
+	if !want.anyList() {
+		return nil // the state of the lists belongs to another listen
 	}
-	// Before what is told: what changes in between is in the next notice.
-	seen := told.look(func() *view { return g.viewFor(of) })
-	for _, method := range want.notices(seen.due) {
+	// Before sending: a change that comes in between is in the next notification.
+	now := seen.snapshot(func() *view { return g.viewFor(of) })
+	for _, method := range want.notices(now.due) {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}
-	told.set(seen)
+	seen.markSent(now)
 	return nil
 }
 
-// acknowledge says what was agreed, before anything else is said (2026-07-28,
-// basic/patterns/subscriptions, "Acknowledgment"). It is what was asked for of
-// what there is: a member that filter does not have, and a resource or task that
-// nobody tells of, is not agreed, and so the client knows that it will hear nothing of it.
-func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
-	params, err := json.Marshal(map[string]filter{"notifications": agreed})
+// acknowledge sends the agreed filter, before any other notification (2026-07-28,
+// basic/patterns/subscriptions, "Acknowledgment"). It is the supported part of the
+// request: members that listenFilter does not have, and resources and tasks that no
+// backend notifies of, are left out, so that the client knows to expect nothing for
+// them.
+func acknowledge(ctx context.Context, caller mcp.Caller, agreed listenFilter) error {
+	params, err := json.Marshal(map[string]listenFilter{"notifications": agreed})
 	if err != nil {
 		return err
 	}
@@ -176,113 +180,115 @@ func acknowledge(ctx context.Context, caller mcp.Caller, agreed filter) error {
 	return caller.Notify(ctx, n)
 }
 
-// told is the state of the lists that one listener knows of, list by list: what it was told
-// last, or what it has listed since. A legacy session is told of the lists alone that it
-// has asked for. Its told outlives the stream, so that a change between two GETs is told
-// with the second; where that supersedes the first, both may be telling for a moment.
-type told struct {
-	mu    sync.Mutex
-	at    version
-	knows [catalog.NumKinds]bool   // the listener has the list, or wants to hear of it in any case
-	last  [catalog.NumKinds]uint64 // the look at which the list was seen as in at
-	looks uint64                   // how often at was compared or set
+// seenLists is the state of the lists that one listener knows, list by list: the last
+// one notified or listed. A legacy session is notified only of the lists that it has
+// requested. The state of a session outlives its stream, so that a change between two
+// GETs is sent on the second; if that supersedes the first, both may be sending for a
+// moment.
+type seenLists struct {
+	mu      sync.Mutex
+	version version
+	tracked [catalog.NumKinds]bool   // the listener has the list, or is notified of it in any case
+	serials [catalog.NumKinds]uint64 // of the snapshot or list that set the list in version
+	serial  uint64                   // counts snapshots and lists
 }
 
-// dueLocked returns what is to be told to a listener for which now is true.
-func (t *told) dueLocked(now version) catalog.Changes {
-	known := t.at
+// diffLocked returns what to notify the listener of, if now is current.
+func (s *seenLists) diffLocked(now version) catalog.Changes {
+	known := s.version
 	for k := range catalog.NumKinds {
-		if !t.knows[k] {
-			known.take(k, now)
+		if !s.tracked[k] {
+			known.copyKind(k, now)
 		}
 	}
 	return known.diff(now)
 }
 
-// behind returns what differs from now.
-func (t *told) behind(now version) catalog.Changes {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dueLocked(now)
+// diff returns what differs from now.
+func (s *seenLists) diff(now version) catalog.Changes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.diffLocked(now)
 }
 
-// sight is what a listener will be told.
-type sight struct {
-	now version
-	due catalog.Changes
-	nth uint64 // of the looks
+// snapshot is a state of the lists and what is due to reach it.
+type snapshot struct {
+	now    version
+	due    catalog.Changes
+	serial uint64 // see seenLists.serial
 }
 
-// look returns what is to be told now. What is true now is read under the lock, so that
-// the later of two looks has seen what is as new or newer.
-func (t *told) look(current func() *view) sight {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.looks++
+// snapshot returns what is due now. It calls current under the lock, so that the later
+// of two snapshots is as new or newer.
+func (s *seenLists) snapshot(current func() *view) snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serial++
 	now := current().version()
-	return sight{now, t.dueLocked(now), t.looks}
+	return snapshot{now, s.diffLocked(now), s.serial}
 }
 
-// set notes what has been told. It is called after that has been delivered and not
-// before: what a broken stream did not carry stays due for the next one.
-//
-// A list that another look, or the client itself, has seen since stays as that has seen
-// it: if it turned back to what was seen here, the client would not be told.
-func (t *told) set(seen sight) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// markSent records that the notifications of a snapshot were sent. Call it after
+// delivery and not before: what a broken stream did not deliver stays due for the next
+// one. A list that another snapshot, or the client itself, has seen since is not
+// changed: if it turned back to the state of this snapshot, the client would not be
+// notified.
+func (s *seenLists) markSent(sent snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for k := range catalog.NumKinds {
-		if seen.nth > t.last[k] {
-			t.at.take(k, seen.now)
-			t.last[k] = seen.nth
+		if sent.serial > s.serials[k] {
+			s.version.copyKind(k, sent.now)
+			s.serials[k] = sent.serial
 		}
 	}
 }
 
-// list returns the view in which the listener gets a list. A change after it is told: the
-// view is read under the lock, and each change wakes the listeners after it is in the
-// view, so that they compare with this one.
-func (t *told) list(k catalog.Kind, current func() *view) *view {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// markListed returns the view from which to answer a list. A later change is notified:
+// the view is read under the lock, and each change wakes the listeners after it is in
+// the view, so that they compare with this one.
+func (s *seenLists) markListed(k catalog.Kind, current func() *view) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	v := current()
-	t.looks++
-	t.at.take(k, v.version())
-	t.knows[k], t.last[k] = true, t.looks
+	s.serial++
+	s.version.copyKind(k, v.version())
+	s.tracked[k], s.serials[k] = true, s.serial
 	return v
 }
 
-// toldKey is under what a scope keeps what its session was told.
-type toldKey struct{}
+// seenKey is the key of a session's seenLists in its scope.
+type seenKey struct{}
 
-// baseline returns what a listener was told last: for a session, the lists that it has;
-// for a modern listen, all since now. So it is for one of a scope that wants to hear of
-// some lists only, because what it leaves out would count as told to the others.
-func (g *Gateway) baseline(of requester, want filter) *told {
+// initialSeen returns the state that a listener starts from: for a session, the lists
+// that it has; for a modern listen, the current state. A listen in a scope that filters
+// out some lists also starts from the current state, because otherwise the lists that
+// it leaves out would count as sent to the others.
+func (g *Gateway) initialSeen(of requester, want listenFilter) *seenLists {
 	if of.Scope == nil || !want.allLists() {
-		t := &told{at: g.viewFor(of).version()}
-		for k := range t.knows {
-			t.knows[k] = true
+		s := &seenLists{version: g.viewFor(of).version()}
+		for k := range s.tracked {
+			s.tracked[k] = true
 		}
-		return t
+		return s
 	}
-	return toldTo(of.Scope)
+	return seenBy(of.Scope)
 }
 
-// toldTo returns what a session knows: nothing, when it begins.
-func toldTo(scope *mcp.Scope) *told {
-	kept, ok := scope.Value(toldKey{}, func() any { return new(told) })
-	if t, isTold := kept.(*told); ok && isTold {
-		return t
+// seenBy returns the state of the lists of a session: empty, when it begins.
+func seenBy(scope *mcp.Scope) *seenLists {
+	kept, ok := scope.Value(seenKey{}, func() any { return new(seenLists) })
+	if s, isSeen := kept.(*seenLists); ok && isSeen {
+		return s
 	}
-	return new(told) // the session has just ended
+	return new(seenLists) // the session has just ended
 }
 
-// listView returns the view from which a list is answered. With its first page a session
-// has the list; a later page may be of another view, and changes nothing.
+// listView returns the view from which a list is answered. The first page marks the
+// list as seen by the session; a later page may be of another view and marks nothing.
 func (g *Gateway) listView(req *mcp.Request, kind catalog.Kind) *view {
 	if req.Scope == nil || req.Params.Has(mcp.FieldCursor) {
 		return g.viewFor(clientOf(req))
 	}
-	return toldTo(req.Scope).list(kind, func() *view { return g.viewFor(clientOf(req)) })
+	return seenBy(req.Scope).markListed(kind, func() *view { return g.viewFor(clientOf(req)) })
 }

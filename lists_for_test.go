@@ -16,19 +16,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// growing is a legacy server with a tool "grow", which adds the tool "grown" for the
-// session in which it is called, and a tool "ask" for clients that can be asked.
+// growing is a legacy server with a tool "grow", which adds the tool "grown" to the
+// session that calls it, and a tool "ask" for clients with capabilities.
 type growing struct {
 	*faultyserver.HTTP
 
 	mu    sync.Mutex
-	can   map[string]bool // by session, that its client can be asked
+	can   map[string]bool // by session, whether its client has capabilities
 	grown map[string]bool // by session
 	lists int
 }
 
 func newGrowing() *growing {
-	s := &growing{HTTP: stocked(false), can: make(map[string]bool), grown: make(map[string]bool)}
+	s := &growing{HTTP: serverWithTools(false), can: make(map[string]bool), grown: make(map[string]bool)}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
 	session := func(x *faultyserver.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
 	s.On["initialize"] = func(x *faultyserver.Exchange) {
@@ -73,34 +73,34 @@ func (s *growing) listed() int {
 
 const fullCapabilities = `{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`
 
-// able opens a legacy session with capabilities.
-func (h *house) able(capabilities string) said {
+// legacyWith opens a legacy session with capabilities.
+func (h *gateway) legacyWith(capabilities string) header {
 	h.t.Helper()
-	got := h.post(asks("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`))
-	sess := said{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-11-25"}
+	got := h.post(legacyRequest("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`))
+	sess := header{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-11-25"}
 	if got := h.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.status != 202 {
 		h.t.Fatalf("initialized: %d %s", got.status, got.body)
 	}
 	return sess
 }
 
-func (h *house) lists(tool string, headers ...said) bool {
+func (h *gateway) lists(tool string, headers ...header) bool {
 	h.t.Helper()
-	return strings.Contains(h.post(asks("1", "tools/list", ""), headers...).body, `"`+tool+`"`)
+	return strings.Contains(h.post(legacyRequest("1", "tools/list", ""), headers...).body, `"`+tool+`"`)
 }
 
-func (h *house) calls(tool string, headers ...said) string {
+func (h *gateway) calls(tool string, headers ...header) string {
 	h.t.Helper()
-	return h.post(asks("2", "tools/call", `{"name":"`+tool+`"}`), headers...).body
+	return h.post(legacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), headers...).body
 }
 
-// What a server adds for one session is listed, announced and callable for the client
-// of that session, from the result of the call on that has added it, and for no other.
+// A tool that a server adds for one session is listed, announced and callable for the
+// client of that session, from the result of the call that added it, and for no other.
 func TestToolOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := behind{"b": newGrowing()}.open(t, nil)
-		one, other := h.able(fullCapabilities), h.able(fullCapabilities)
-		ear, otherEar := h.listen(one), h.listen(other)
+		h := backends{"b": newGrowing()}.open(t, nil)
+		one, other := h.legacyWith(fullCapabilities), h.legacyWith(fullCapabilities)
+		stream, otherStream := h.listen(one), h.listen(other)
 		if h.lists("b__grown", one) || !h.lists("b__grow", one) || h.lists("b__grown", other) {
 			t.Fatal("the tool is there before it was added")
 		}
@@ -110,9 +110,9 @@ func TestToolOfOneSession(t *testing.T) {
 		if got := h.calls("b__grown", one); !strings.Contains(got, `"content":[]`) {
 			t.Errorf("called at once: %s", got)
 		}
-		// Before it lists: a session is not told of what it has listed.
-		if got := ear.next(); !strings.Contains(got, "tools/list_changed") {
-			t.Errorf("the session that has it was told %s", got)
+		// Before it lists: a session is not notified of what it has listed.
+		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
+			t.Errorf("the session that has it received %s", got)
 		}
 		if !h.lists("b__grown", one) {
 			t.Error("the session that has it does not list it")
@@ -123,22 +123,22 @@ func TestToolOfOneSession(t *testing.T) {
 		if got := h.calls("b__grown", other); !strings.Contains(got, "-32602") {
 			t.Errorf("another session called it: %s", got)
 		}
-		otherEar.silent(time.Minute)
+		otherStream.wantSilence(time.Minute)
 	})
 }
 
-// What a session alone had is gone with the session at the backend, and its client is
-// told so.
+// What only a session had is removed when the session at the backend ends, and its
+// client is notified.
 func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGrowing()
-		h := behind{"b": s}.open(t, nil)
-		one := h.able(fullCapabilities)
+		h := backends{"b": s}.open(t, nil)
+		one := h.legacyWith(fullCapabilities)
 		h.calls("b__grow", one)
 		if !h.lists("b__grown", one) {
 			t.Fatal("it is not listed")
 		}
-		ear := h.listen(one)
+		stream := h.listen(one)
 		synctest.Wait()
 		first := true
 		call := s.On["tools/call"]
@@ -150,28 +150,29 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 			}
 			call(x)
 		}
-		h.calls("b__grown", one) // in another session at the backend, which is not to know it
+		h.calls("b__grown", one) // in another session at the backend, which must not know it
 		if h.lists("b__grown", one) {
 			t.Error("it is listed after the session has ended that had it")
 		}
-		if got := ear.next(); !strings.Contains(got, "tools/list_changed") {
-			t.Errorf("told %s", got)
+		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
+			t.Errorf("received %s", got)
 		}
 	})
 }
 
-// A tool that a server shows only to clients with certain capabilities is neither
-// listed nor callable for others. The server is asked once for all clients alike.
+// A tool that a server offers only to clients with certain capabilities is neither
+// listed nor callable for others. The server is queried once for all clients with the
+// same ones.
 func TestToolForCapabilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGrowing()
-		h := behind{"b": s}.open(t, nil)
-		if full := h.able(fullCapabilities); !h.lists("b__ask", full) {
+		h := backends{"b": s}.open(t, nil)
+		if full := h.legacyWith(fullCapabilities); !h.lists("b__ask", full) {
 			t.Error("a client that can be asked does not have it")
 		}
 		before := s.listed()
 		for range 3 {
-			bare := h.able(`{}`)
+			bare := h.legacyWith(`{}`)
 			if h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
 				t.Error("a client that cannot be asked has it")
 			}
@@ -188,8 +189,8 @@ func TestToolForCapabilities(t *testing.T) {
 	})
 }
 
-// The first list of a client waits for a server that takes long to show what it has for
-// clients like this one, as it does for one that starts.
+// The first list of a client waits for a slow server to return its lists for these
+// capabilities, as it does for a server that is starting.
 func TestFirstListWaitsForCapabilities(t *testing.T) {
 	for name, change := range map[string]func(*signalbox.Config){
 		"by default": nil,
@@ -198,13 +199,13 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newGrowing()
-				h := behind{"b": s}.open(t, change)
+				h := backends{"b": s}.open(t, change)
 				list := s.On["tools/list"]
 				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(10 * time.Second)
 					list(x)
 				}
-				if bare := h.able(`{}`); h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
+				if bare := h.legacyWith(`{}`); h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
 					t.Error("a client that cannot be asked has the tool that asks")
 				}
 			})
@@ -212,15 +213,15 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 	}
 }
 
-// A server that shows the same to clients that can do nothing is not asked again for
-// those that can do more.
+// A server with the usual lists for clients without capabilities is not queried again
+// for clients with more.
 func TestCapabilitiesThatMakeNoDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stocked(false, "x")
-		h := behind{"b": s}.open(t, nil)
+		s := serverWithTools(false, "x")
+		h := backends{"b": s}.open(t, nil)
 		before := s.Count("tools/list")
 		for _, capabilities := range []string{`{}`, `{"roots":{}}`, `{"elicitation":{}}`, `{"sampling":{},"roots":{}}`} {
-			if !h.lists("b__x", h.able(capabilities)) {
+			if !h.lists("b__x", h.legacyWith(capabilities)) {
 				t.Errorf("%s: the tool is not listed", capabilities)
 			}
 		}

@@ -10,32 +10,31 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// newMetrics returns the metrics of the gateway. Each stands in docs/metrics.md.
+// newMetrics returns the metrics of the gateway. docs/metrics.md lists each of them.
 //
-// Almost all are read from what server, client and the catalog count anyway, when
-// somebody collects them: the way of a call has no metric on it that could cost
-// it something.
+// Almost all are read on collection from counters that server, client and the catalog
+// have anyway: no metric costs a call anything.
 func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
-	// All kinds, so that each is there as zero: a rate over a series that begins with its
-	// first event would not see that one.
+	// All kinds, so that each starts at zero: a rate over a series that begins with its
+	// first event would miss that event.
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
 	return observe.NewMetrics(append(instruments, g.backendInstruments()...), kinds)
 }
 
-// ownInstruments show what an operator would otherwise poll /status for.
+// ownInstruments returns what an operator would otherwise poll /status for.
 func (g *Gateway) ownInstruments() []observe.Instrument {
 	return []observe.Instrument{
-		{Name: "ready", Help: "1 while new traffic may come, 0 since the drain began.", Read: func() []observe.Value {
+		{Name: "ready", Help: "1 while new traffic is accepted, 0 since the drain began.", Read: func() []observe.Value {
 			return observe.One(asNumber(g.Ready()))
 		}},
-		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be put to work.", Read: func() []observe.Value {
+		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be applied.", Read: func() []observe.Value {
 			return observe.One(asNumber(g.refusal.Load() != nil))
 		}},
-		{Name: "problems", Help: "Items and backends that are not offered as they were meant.", Read: func() []observe.Value {
+		{Name: "problems", Help: "Items and backends that are not offered as configured.", Read: func() []observe.Value {
 			return observe.One(int64(len(g.view.Load().catalog.Problems())))
 		}},
 		{Name: "lag_milliseconds", Help: "How late a timer fired at most within the last minute, while there were calls.", Read: func() []observe.Value {
@@ -46,23 +45,23 @@ func (g *Gateway) ownInstruments() []observe.Instrument {
 	}
 }
 
-// backendStates shows each state, so that one that nobody is in any more falls to
-// zero.
+// backendStates returns a value for each state, so that a state without backends falls
+// to zero.
 func (g *Gateway) backendStates() []observe.Value {
 	var counts [backend.Down + 1]int64
-	for _, u := range g.view.Load().units {
-		counts[u.Offer().State]++
+	for _, b := range g.view.Load().backends {
+		counts[b.Offer().State]++
 	}
 	values := make([]observe.Value, len(counts))
 	for state, n := range counts {
-		// By its word and not its number: numbers would come to mean something else.
+		// The label is the name of the state, because its number may change meaning.
 		values[state] = observe.Value{Number: n, Key: "state", Label: backend.State(state).String()}
 	}
 	return values
 }
 
-// serverInstruments show what the inbound edge counts, for all clients together:
-// to tell clients apart would make labels out of what they say of themselves.
+// serverInstruments returns what the inbound edge counts, for all clients together:
+// labels per client would be values that clients choose.
 func (g *Gateway) serverInstruments() []observe.Instrument {
 	gauge := func(name, help string, of func(server.Stats) int) observe.Instrument {
 		return observe.Instrument{Name: name, Help: help, Read: func() []observe.Value {
@@ -71,7 +70,7 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 	}
 	count := func(name, help string, of func(server.Stats) uint64) observe.Instrument {
 		return observe.Instrument{Name: name, Help: help, Counter: true, Read: func() []observe.Value {
-			return observe.One(counted(of(g.server.Stats())))
+			return observe.One(toInt64(of(g.server.Stats())))
 		}}
 	}
 	return []observe.Instrument{
@@ -79,19 +78,19 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 		gauge("in_flight", "Requests, listens and standalone streams that are open.", func(s server.Stats) int { return s.InFlight }),
 		count("requests", "Requests of clients that were not refused at the edge.", func(s server.Stats) uint64 { return s.Requests }),
 		count("refused", "Requests of clients that were refused at the edge.", func(s server.Stats) uint64 { return s.Refused }),
-		count("panics", "Requests that ended with an internal error because of a mistake in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
-		count("messages_dropped", "Messages that a slow or absent client did not get, or had not asked for.", func(s server.Stats) uint64 { return s.Dropped }),
+		count("panics", "Requests that ended with an internal error because of a bug in the gateway.", func(s server.Stats) uint64 { return s.Panics }),
+		count("messages_dropped", "Messages that a slow or absent client did not receive, or had not requested.", func(s server.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages that a newer one of the same meaning replaced before a client took them.", func(s server.Stats) uint64 { return s.Merged }),
-		count("results_undelivered", "Results and errors for clients that were gone.", func(s server.Stats) uint64 { return s.Undelivered }),
-		count("messages_replayed", "Messages that were sent again to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
-		count("messages_purged", "Messages kept for clients that come back which were given up before their time, for want of room.", func(s server.Stats) uint64 { return s.Purged }),
-		gauge("kept_bytes", "What is kept for clients that come back, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
-		gauge("pending_bytes", "Answers that clients have not read, in bytes.", func(s server.Stats) int { return int(s.Pending) }),
+		count("results_undelivered", "Results and errors for clients that had disconnected.", func(s server.Stats) uint64 { return s.Undelivered }),
+		count("messages_replayed", "Messages that were replayed to clients that had lost a connection.", func(s server.Stats) uint64 { return s.Replayed }),
+		count("messages_purged", "Messages kept for resuming clients that were dropped early, for lack of memory.", func(s server.Stats) uint64 { return s.Purged }),
+		gauge("kept_bytes", "Size of the messages kept for resuming clients, in bytes.", func(s server.Stats) int { return int(s.Kept) }),
+		gauge("pending_bytes", "Size of the responses that clients have not read, in bytes.", func(s server.Stats) int { return int(s.Pending) }),
 	}
 }
 
-// backendInstruments have the backend as their label, which is a name of the
-// configuration. A backend that a reload replaces begins anew.
+// backendInstruments returns the metrics of the backends. Their label is the configured
+// name. A backend that a reload replaces starts from zero.
 func (g *Gateway) backendInstruments() []observe.Instrument {
 	gauge := func(name, help string, of func(client.Stats) int) observe.Instrument {
 		return observe.Instrument{Name: "backend_" + name, Help: help, Read: func() []observe.Value {
@@ -100,17 +99,17 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 	}
 	count := func(name, help string, of func(client.Stats) uint64) observe.Instrument {
 		return observe.Instrument{Name: "backend_" + name, Help: help, Counter: true, Read: func() []observe.Value {
-			return g.eachClient(func(s client.Stats) int64 { return counted(of(s)) })
+			return g.eachClient(func(s client.Stats) int64 { return toInt64(of(s)) })
 		}}
 	}
 	return []observe.Instrument{
 		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
-		gauge("in_flight", "Requests to the backend that are under way.", func(s client.Stats) int { return s.Serving }),
+		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),
 		count("retries", "Requests to the backend that were sent again.", func(s client.Stats) uint64 { return s.Retries }),
 		count("messages_late", "Messages of the backend for a request that had ended.", func(s client.Stats) uint64 { return s.Late }),
-		count("messages_unknown", "Responses of the backend to what it was never asked.", func(s client.Stats) uint64 { return s.Unknown }),
-		count("messages_dropped", "Messages of the backend that nobody took in time.", func(s client.Stats) uint64 { return s.Dropped }),
+		count("messages_unknown", "Responses of the backend to requests that it never received.", func(s client.Stats) uint64 { return s.Unknown }),
+		count("messages_dropped", "Messages of the backend that were dropped because they were not received in time.", func(s client.Stats) uint64 { return s.Dropped }),
 		count("messages_merged", "Messages of the backend that a newer one of the same meaning replaced.", func(s client.Stats) uint64 { return s.Merged }),
 	}
 }
@@ -118,29 +117,29 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 // eachClient reads one number of each backend that is not in this process.
 func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().units {
-		// A Handler in this process is called and not spoken to, and so counts none of this.
-		if u.client != nil {
-			values = append(values, observe.Value{Number: of(u.client.Stats()), Key: "backend", Label: u.Name()})
+	for _, b := range g.view.Load().backends {
+		// A Handler in this process has no connection, and so none of these counts.
+		if b.client != nil {
+			values = append(values, observe.Value{Number: of(b.client.Stats()), Key: "backend", Label: b.Name()})
 		}
 	}
 	return values
 }
 
-// liveBackends has a value for each backend, those in this process included, so
-// that an alert on one that is gone needs no list of names.
+// liveBackends returns a value for each backend, including those in this process, so
+// that an alert on a missing one needs no list of names.
 func (g *Gateway) liveBackends() []observe.Value {
 	var values []observe.Value
-	for _, u := range g.view.Load().units {
-		values = append(values, observe.Value{Number: asNumber(u.Offer().State == backend.Live), Key: "backend", Label: u.Name()})
+	for _, b := range g.view.Load().backends {
+		values = append(values, observe.Value{Number: asNumber(b.Offer().State == backend.Live), Key: "backend", Label: b.Name()})
 	}
 	return values
 }
 
-// counted is a counter as metrics have it. None of ours gets near the end.
-func counted(n uint64) int64 { return int64(min(n, 1<<62)) }
+// toInt64 converts a counter for the metrics. None of ours comes near the limit.
+func toInt64(n uint64) int64 { return int64(min(n, 1<<62)) }
 
-// asNumber is a statement as metrics have it.
+// asNumber converts a condition for the metrics.
 func asNumber(b bool) int64 {
 	if b {
 		return 1

@@ -46,8 +46,7 @@ func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]
 	return values
 }
 
-// Each metric stands in docs/metrics.md with the labels that it has, and no other
-// does.
+// docs/metrics.md lists exactly these metrics with their labels.
 func TestMetricsAreDocumented(t *testing.T) {
 	g := newGateway(t, configOf(1), signalbox.Options{})
 	label := regexp.MustCompile(`="[^"]*"`)
@@ -64,8 +63,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// Every kind of event is counted from the start: what rises from nothing is
-// nothing that an alert could see.
+// Every kind of event is counted from the start: an alert could not detect the first
+// increase of a series that begins with it.
 func TestEventsAreCountedFromTheStart(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "server/events.go", nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -128,8 +127,8 @@ func TestMetricsOfBackends(t *testing.T) {
 	})
 }
 
-// Two gateways in one process count for themselves.
-func TestMetricsDoNotMeet(t *testing.T) {
+// Two gateways in one process have separate metrics.
+func TestMetricsOfTwoGateways(t *testing.T) {
 	a := newGateway(t, signalbox.Config{}, signalbox.Options{})
 	b := newGateway(t, signalbox.Config{}, signalbox.Options{})
 	a.RefuseReload(signalbox.ErrClosed)
@@ -139,8 +138,8 @@ func TestMetricsDoNotMeet(t *testing.T) {
 	}
 }
 
-// Names that clients make up are no labels.
-func TestMetricsHaveNoWordsOfClients(t *testing.T) {
+// Names from clients are not used as labels.
+func TestMetricsHaveNoLabelsOfClients(t *testing.T) {
 	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
 	before := len(metricsOf(t, g))
 	for _, host := range []string{"a.example", "b.example", "c.example"} {

@@ -11,48 +11,48 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Operations returns what is served beside the MCP endpoint for those who run the
-// gateway, by the path of the request:
+// Operations returns the handler of the operational endpoints, which are served beside
+// the MCP endpoint. The path of the request selects one:
 //
 //   - /healthz answers 200 as long as the process serves at all;
-//   - /readyz answers 200 while new traffic may come, as [Gateway.Ready], and 503
+//   - /readyz answers 200 while new traffic is accepted, as [Gateway.Ready], and 503
 //     from the beginning of a drain on;
 //   - /status is [Status] as JSON;
 //   - /metrics are the metrics in the text format of Prometheus.
 //
-// The first two are for anybody under any name of the host, since probes use
-// addresses that nobody configures, and tell no more than a refused connection
-// would. The others name backends and people's mistakes: they are for those alone
-// who may call the MCP endpoint, with the same refusals. All are for GET and
-// HEAD. Paths are compared as they came; another one is answered with 404.
+// The first two need no authentication and accept any Host, since probes use addresses
+// that are not configured, and reveal no more than a refused connection would. The
+// others reveal names of backends and configuration mistakes: they require the same
+// authentication as the MCP endpoint, with the same refusals. All accept GET and HEAD.
+// Paths are compared unmodified; any other path is answered with 404.
 func (g *Gateway) Operations() http.Handler {
 	return operations{
-		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") }),
+		"/healthz": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") }),
 		"/readyz":  http.HandlerFunc(g.serveReady),
 		"/status":  g.server.Guard(readOnly(http.HandlerFunc(g.serveStatus))),
 		"/metrics": g.server.Guard(readOnly(g.metrics.Handler())),
 	}
 }
 
-// operations are handlers by their path. It is no [http.ServeMux], which would
-// answer another form of a path with a redirect.
+// operations maps paths to handlers. It is not an [http.ServeMux], which would redirect
+// other forms of a path.
 type operations map[string]http.Handler
 
 func (o operations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, ok := o[r.URL.Path]
 	if !ok {
-		say(w, http.StatusNotFound, "nothing is here")
+		writeText(w, http.StatusNotFound, "not found")
 		return
 	}
 	h.ServeHTTP(w, r)
 }
 
-// readOnly refuses what could be meant to change something.
+// readOnly refuses methods other than GET and HEAD.
 func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			say(w, http.StatusMethodNotAllowed, "this is only to be read")
+			writeText(w, http.StatusMethodNotAllowed, "method not allowed, use GET or HEAD")
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
@@ -61,15 +61,14 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-// serveReady does not ask whether backends are live: those that are have to be
-// served, and to take the gateway away for one that is not would end their
-// sessions, too.
+// serveReady ignores the state of the backends: taking the gateway out of service
+// because of one backend would also end the sessions of the healthy ones.
 func (g *Gateway) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if !g.Ready() {
-		say(w, http.StatusServiceUnavailable, "shutting down")
+		writeText(w, http.StatusServiceUnavailable, "shutting down")
 		return
 	}
-	say(w, http.StatusOK, "ok")
+	writeText(w, http.StatusOK, "ok")
 }
 
 func (g *Gateway) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -81,17 +80,17 @@ func (g *Gateway) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	// Reasons are texts of backends, which need not be UTF-8.
 	raw, err := json.Marshal(status, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.Multiline(true))
 	if err != nil {
-		say(w, http.StatusInternalServerError, "the status cannot be written")
+		writeText(w, http.StatusInternalServerError, "cannot encode the status")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(raw, '\n')) // whoever asked has gone
+	_, _ = w.Write(append(raw, '\n')) // the client has disconnected
 }
 
-func say(w http.ResponseWriter, status int, text string) {
+func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // whoever asked has gone
+	_, _ = io.WriteString(w, text+"\n") // the client has disconnected
 }

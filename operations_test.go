@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// newGateway returns a gateway that ends with the test.
+// newGateway returns a gateway that is closed at the end of the test.
 func newGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *signalbox.Gateway {
 	t.Helper()
 	g, err := signalbox.New(cfg, opt)
@@ -37,7 +37,7 @@ func newGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *sign
 	return g
 }
 
-// operate makes one request to what is served beside the endpoint.
+// operate makes one request to the operational endpoints.
 func operate(g *signalbox.Gateway, method, target string, header ...string) *http.Response {
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -48,12 +48,12 @@ func operate(g *signalbox.Gateway, method, target string, header ...string) *htt
 	return w.Result()
 }
 
-// Probes ask under whatever name they have and without credentials; what tells
-// more than "alive" is for those who may call the endpoint.
+// Probes may use any Host and no credentials; endpoints that reveal more than "alive"
+// require authentication.
 //
 // T1- 2026-07-28 basic/transports/streamable-http: "Servers **MUST** validate the
 // `Origin` header on all incoming connections to prevent DNS rebinding attacks."
-func TestOperationsWhoMayAsk(t *testing.T) {
+func TestOperationsAuthentication(t *testing.T) {
 	cfg := signalbox.Config{}
 	cfg.Auth.Tokens = []config.Token{{Principal: "ops", Value: config.NewSecret("tok-ops-0123456789")}}
 	g := newGateway(t, cfg, signalbox.Options{})
@@ -111,11 +111,11 @@ func TestReadyEndsWithTheDrain(t *testing.T) {
 		t.Errorf("alive: %d while it drains, want 200", got)
 	}
 	if status := statusOf(t, g); !status.Draining {
-		t.Error("the status does not say that it drains")
+		t.Error("the status does not report the drain")
 	}
 }
 
-// wireStatus is /status as its readers see it.
+// wireStatus is /status as its clients read it.
 type wireStatus struct {
 	Version, Uptime string
 	Started         time.Time
@@ -185,14 +185,14 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// A configuration that cannot be put to work is told of until one can, and what
-// served before goes on.
+// A configuration that cannot be applied is reported until a reload succeeds, and the
+// previous one stays in use.
 func TestReloadRefused(t *testing.T) {
 	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
 	refused := func() []string {
 		status := g.Status()
 		if fromWire := statusOf(t, g).ReloadRefused; (fromWire == nil) != (status.ReloadRefused == nil) {
-			t.Errorf("/status says %v, Status %v", fromWire, status.ReloadRefused)
+			t.Errorf("/status returns %v, Status %v", fromWire, status.ReloadRefused)
 		}
 		if status.ReloadRefused == nil {
 			return nil
@@ -229,7 +229,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 }
 
-// A reload that was not tried says nothing about the configuration.
+// A reload that was not tried reports nothing about the configuration.
 func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
 	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
 	if err := g.Close(); err != nil {
@@ -243,9 +243,8 @@ func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
 	}
 }
 
-// A path at which nothing is answers in plain words, whatever is asked of it: a client
-// that reads the body of a 404 does not take it for the word of an MCP server about a
-// method.
+// An unknown path is answered in plain text, whatever the request: a client that reads
+// the body of a 404 does not take it for the error of an MCP server about a method.
 //
 // H15+ 2026-07-28 basic/transports/streamable-http: "The JSON-RPC error body distinguishes
 // this case from a 404 returned by a legacy HTTP+SSE server that does not host the modern

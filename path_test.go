@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// instant is a server of one tool, prompt and resource that answers with results
-// which it has made before.
-func instant() mcp.Handler {
+// cannedServer is a server with one tool, prompt and resource that returns prebuilt
+// results.
+func cannedServer() mcp.Handler {
 	answers := make(map[string]*mcp.Result)
 	for method, result := range map[string]string{
 		"server/discover": `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{}}}`,
@@ -40,22 +40,22 @@ func instant() mcp.Handler {
 	})
 }
 
-// deaf is a client that wants to hear of nothing.
-type deaf struct{}
+// ignoringCaller is a client that ignores all notifications.
+type ignoringCaller struct{}
 
-func (deaf) Notify(context.Context, *mcp.Notification) error { return nil }
+func (ignoringCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (deaf) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody to ask")
+func (ignoringCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
 
-// inside returns a gateway of so many backends, and what goes through it to the last of
-// them: a request of a session and one of none.
-func inside(tb testing.TB, backends int, method, params string) (g *signalbox.Gateway, reqs map[string]*mcp.Request) {
+// pathGateway returns a gateway with the given number of backends, and requests to the
+// last of them: one in a session and one without.
+func pathGateway(tb testing.TB, backends int, method, params string) (g *signalbox.Gateway, reqs map[string]*mcp.Request) {
 	tb.Helper()
 	var opt signalbox.Options
 	for i := range backends {
-		opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%03d", i), Handler: instant()})
+		opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%03d", i), Handler: cannedServer()})
 	}
 	g, err := signalbox.New(signalbox.Config{}, opt)
 	if err != nil {
@@ -70,19 +70,19 @@ func inside(tb testing.TB, backends int, method, params string) (g *signalbox.Ga
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// What was not listed yet is waited for, here and not in what is measured.
-	if _, err := g.Serve(tb.Context(), &mcp.Request{Method: "tools/list", Client: &mcp.Peer{}}, deaf{}); err != nil {
+	// Wait for the first lists here, outside of the measurement.
+	if _, err := g.Serve(tb.Context(), &mcp.Request{Method: "tools/list", Client: &mcp.Peer{}}, ignoringCaller{}); err != nil {
 		tb.Fatal(err)
 	}
 	legacy := *req
-	legacy.Scope = mcp.NewScope("s", deaf{})
+	legacy.Scope = mcp.NewScope("s", ignoringCaller{})
 	tb.Cleanup(legacy.Scope.End)
 	return g, map[string]*mcp.Request{"modern": req, "legacy": &legacy}
 }
 
-// A call costs the gateway five allocations from end to end of its inside, however many
-// backends it has: what is asked for, the parameters with the backend's own name of it
-// and one for how they are made, the request and the cell of the call at the backend.
+// A call costs the gateway five allocations, however many backends it has: the
+// requested name, the parameters with the backend's own name, one to build them, the
+// request, and the deadline of the call at the backend.
 func TestPathAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
@@ -90,14 +90,14 @@ func TestPathAllocations(t *testing.T) {
 	}{
 		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 5},
 		{"prompts/get", `{"name":"b%03d__add"}`, 5},
-		{"resources/read", `{"uri":"file:///a","of":%d}`, 3}, // nothing of it is renamed
+		{"resources/read", `{"uri":"file:///a","of":%d}`, 3}, // nothing in it is renamed
 	} {
 		for _, backends := range []int{1, 100} {
-			g, reqs := inside(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))
+			g, reqs := pathGateway(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))
 			for era, req := range reqs {
-				var ctx life.Context // as a request's is
+				var ctx life.Context // as that of a request
 				got := testing.AllocsPerRun(200, func() {
-					if _, err := g.Serve(&ctx, req, deaf{}); err != nil {
+					if _, err := g.Serve(&ctx, req, ignoringCaller{}); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -109,10 +109,10 @@ func TestPathAllocations(t *testing.T) {
 	}
 }
 
-// A result in which nothing is named is given on as it is, and not made again.
+// A result without names is forwarded unmodified, and not built again.
 func TestResultPassesAsItIs(t *testing.T) {
-	own := instant()
-	want, err := own.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, deaf{})
+	own := cannedServer()
+	want, err := own.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, ignoringCaller{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,20 +122,20 @@ func TestResultPassesAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := g.Serve(t.Context(), req, deaf{}); err != nil || got != want {
+	if got, err := g.Serve(t.Context(), req, ignoringCaller{}); err != nil || got != want {
 		t.Errorf("got %p, %v; want %p", got, err, want)
 	}
 }
 
 func BenchmarkPath(b *testing.B) {
 	for _, backends := range []int{1, 100} {
-		g, reqs := inside(b, backends, "tools/call", fmt.Sprintf(`{"name":"b%03d__add","arguments":{"a":1}}`, backends-1))
+		g, reqs := pathGateway(b, backends, "tools/call", fmt.Sprintf(`{"name":"b%03d__add","arguments":{"a":1}}`, backends-1))
 		for era, req := range reqs {
 			b.Run(fmt.Sprintf("%s/%d", era, backends), func(b *testing.B) {
-				var ctx life.Context // as a request's is
+				var ctx life.Context // as that of a request
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := g.Serve(&ctx, req, deaf{}); err != nil {
+					if _, err := g.Serve(&ctx, req, ignoringCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// polling is a server with a tool that ends the connection of its call and waits for the
-// client to come back. said gets what Poll has returned.
+// polling is a server with a tool that ends the connection of its call and waits for
+// the client to reconnect. said receives the result of Poll.
 func polling(said chan<- bool, back <-chan struct{}) mcp.Handler {
 	tools := mux.New(mux.Tool{Name: "slow", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -33,7 +33,8 @@ func polling(said chan<- bool, back <-chan struct{}) mcp.Handler {
 	})
 }
 
-// A Handler can poll as a backend in the gateway's process as it can behind server.New.
+// A Handler can poll as a backend in the gateway's process, as it can behind
+// server.New.
 func TestHandlerPollsBehindTheGateway(t *testing.T) {
 	said, back := make(chan bool, 1), make(chan struct{}, 1)
 	direct := server.New(polling(said, back), server.Config{})

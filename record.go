@@ -14,33 +14,34 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// deed serves a call, and says which backend it was given to. It is one of Gateway's
-// own: bound to one it would be made anew for each call.
-type deed func(g *Gateway, ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error)
+// serveFunc serves a call, and returns the name of the backend that it was sent to. It
+// is a method expression of Gateway, because a method value would be allocated for each
+// call.
+type serveFunc func(g *Gateway, ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error)
 
-// recorded serves a call and has it in the audit record when it has ended, however
-// it did: "Log tool usage for audit purposes" (2026-07-28, server/tools). One that
-// waits for its client's answers ends when it has got them; where the client itself
-// calls again with them, each is a call.
-func (g *Gateway) recorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, serve deed) (res *mcp.Result, err error) {
+// serveRecorded serves a call and writes it to the audit record after it has ended,
+// however it ended: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
+// call that waits for answers of its client ends after it has received them; if the
+// client calls again with the answers, each is a call.
+func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, serve serveFunc) (res *mcp.Result, err error) {
 	if !g.audit.HasCalls() {
 		_, res, err = serve(g, ctx, req, caller)
 		return res, err
 	}
 	var by string
 	began := time.Now()
-	// Deferred, because a Handler may panic, or end its goroutine.
+	// Deferred, because a Handler may panic or call runtime.Goexit.
 	defer func() {
 		c := observe.Call{Backend: by, Millis: float64(time.Since(began).Microseconds()) / 1000}
-		c.Outcome, c.Code, c.Delivery = howEnded(ctx, res, err)
+		c.Outcome, c.Code, c.Delivery = callOutcome(ctx, res, err)
 		g.recordCall(ctx, req, c)
 	}()
 	by, res, err = serve(g, ctx, req, caller)
 	return res, err
 }
 
-// recordCall says who called, and for what. Of the request, which may be large, only
-// that is kept until it is written.
+// recordCall writes the record of a call. It retains no more of the request, which may
+// be large, than the record contains.
 func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Call) {
 	e := observe.Entry{Principal: req.Principal}
 	if req.Scope != nil {
@@ -48,31 +49,31 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Ca
 	}
 	name, _ := req.Params.Text(mcp.FieldName)
 	if uri, ok := req.Params.Text(mcp.FieldURI); ok && req.Method == "resources/read" {
-		name = withoutSecrets(uri)
+		name = stripURI(uri)
 	}
-	c.Method, c.Name, c.Trace = req.Method, strings.Clone(shorten(name)), traceOf(req)
+	c.Method, c.Name, c.Trace = req.Method, strings.Clone(shorten(name)), traceID(req)
 	client := req.Client
 	g.audit.RecordCall(ctx, func() observe.Entry {
-		c.Name, c.Client = escapeShort(c.Name), escapeShort(shorten(nameOf(client)))
+		c.Name, c.Client = escapeName(c.Name), escapeName(shorten(clientName(client)))
 		e.Call = &c
 		return e
 	})
 }
 
-// howEnded is what the record says of the end of a call. That its context has ended
-// counts where no backend has said otherwise, and so does that its client has left, or
-// stopped to read, while a result arrived: no backend is to blame for that.
-func howEnded(ctx context.Context, res *mcp.Result, err error) (o observe.Outcome, code int64, delivery string) {
+// callOutcome returns how a call ended, for the record. The end of ctx counts only if
+// no backend has answered, as does a client that disconnects or stops reading while a
+// result arrives: no backend is the cause of these.
+func callOutcome(ctx context.Context, res *mcp.Result, err error) (o observe.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
-	said, answered := errors.AsType[*mcp.Error](err)
+	rpcErr, answered := errors.AsType[*mcp.Error](err)
 	switch {
 	case err == nil && res != nil:
-		return howResult(res), 0, ""
+		return resultOutcome(res), 0, ""
 	case concluded:
 		o, code, delivery = observe.Failed, fault.Code, string(fault.Outcome)
 	case answered:
-		return observe.Refused, said.Code, ""
-	default: // it failed, and nobody knows how far it has got
+		return observe.Refused, rpcErr.Code, ""
+	default: // it failed, and how far it got is unknown
 		o, code, delivery = observe.Failed, mcp.CodeInternalError, string(mcp.Unknown)
 	}
 	if ctx.Err() != nil || errors.Is(err, mcp.ErrNotTaken) {
@@ -81,7 +82,7 @@ func howEnded(ctx context.Context, res *mcp.Result, err error) (o observe.Outcom
 	return o, code, delivery
 }
 
-func howResult(res *mcp.Result) observe.Outcome {
+func resultOutcome(res *mcp.Result) observe.Outcome {
 	failed, _ := res.Bool(mcp.FieldIsError)
 	switch kind := res.Type(); {
 	case kind == mcp.ResultInputRequired:
@@ -95,8 +96,9 @@ func howResult(res *mcp.Result) observe.Outcome {
 	}
 }
 
-// nameOf is what a client calls itself. That is told and never relied upon.
-func nameOf(client *mcp.Peer) string {
+// clientName returns the name that a client declares. It is shown and never relied
+// upon.
+func clientName(client *mcp.Peer) string {
 	var info struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
@@ -107,9 +109,9 @@ func nameOf(client *mcp.Peer) string {
 	return strings.TrimSpace(info.Name + " " + info.Version)
 }
 
-// traceOf returns the id of the trace that a request belongs to, or "" where it does
-// not say one as W3C Trace Context has it (2026-07-28, basic, "_meta").
-func traceOf(req *mcp.Request) string {
+// traceID returns the id of the trace that a request belongs to, or "" if it has no
+// valid W3C Trace Context (2026-07-28, basic, "_meta").
+func traceID(req *mcp.Request) string {
 	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldMeta)) {
 		var text string
@@ -123,9 +125,9 @@ func traceOf(req *mcp.Request) string {
 	return ""
 }
 
-// withoutSecrets returns a URI without those of its parts in which credentials and
-// arguments stand: who it is fetched as, its query and its fragment.
-func withoutSecrets(uri string) string {
+// stripURI removes the parts of a URI that may contain credentials and arguments: the
+// userinfo, the query and the fragment.
+func stripURI(uri string) string {
 	if i := strings.IndexAny(uri, "?#"); i >= 0 {
 		uri = uri[:i]
 	}
@@ -141,8 +143,8 @@ func withoutSecrets(uri string) string {
 	return scheme + "://" + authority + path
 }
 
-// escapeShort returns a text from outside as a member of the record holds it.
-func escapeShort(text string) string {
-	quoted := quoteShort(text)
+// escapeName quotes and shortens a text received from outside, without the quotes.
+func escapeName(text string) string {
+	quoted := quoteName(text)
 	return strings.TrimSuffix(quoted[1:], `"`)
 }

@@ -22,8 +22,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// shop has one of each thing that can be called, and each end that a call can have.
-func shop() mcp.Handler {
+// outcomeServer offers one of each kind of item that can be called, and each outcome of
+// a call.
+func outcomeServer() mcp.Handler {
 	fails := func(name string, err error) mux.Tool {
 		return mux.Tool{Name: name, Call: func(context.Context, *mux.Call) (*mux.Result, error) { return nil, err }}
 	}
@@ -56,7 +57,7 @@ func shop() mcp.Handler {
 	})
 }
 
-// recordOf reads what a record says of calls, each as the texts of some members.
+// recordOf reads the calls of a record, each as the texts of some members.
 func recordOf(t *testing.T, path string, members ...string) []string {
 	t.Helper()
 	var calls []string
@@ -69,7 +70,7 @@ func recordOf(t *testing.T, path string, members ...string) []string {
 			continue
 		}
 		if strings.Contains(line, "secret") {
-			t.Errorf("%s has what was said in the call", line)
+			t.Errorf("%s contains data of the call", line)
 		}
 		var texts []string
 		for _, m := range members {
@@ -82,16 +83,16 @@ func recordOf(t *testing.T, path string, members ...string) []string {
 	return calls
 }
 
-// withRecord is a gateway with a record, before a shop.
+// withRecord returns a gateway with a record, before an outcomeServer.
 func withRecord(t *testing.T) (g *signalbox.Gateway, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
 	var cfg signalbox.Config
 	cfg.Audit.File = path
-	return newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: shop()}}}), path
+	return newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}}), path
 }
 
-// request is one that comes from ann, who is a tool named inspector.
+// request is a request of the principal ann, with the client name inspector.
 func request(t *testing.T, method, params string) *mcp.Request {
 	t.Helper()
 	req, err := mcp.NewRequest(method, []byte(params))
@@ -106,14 +107,14 @@ func request(t *testing.T, method, params string) *mcp.Request {
 	return req
 }
 
-// However a call ends, there is one line about it, which says how; and none has
-// anything of what was said in it.
+// However a call ends, the record has one line with its outcome; none contains any of
+// its content.
 //
 // X3- 2026-07-28 server/tools: "Log tool usage for audit purposes"
 func TestNoCallIsMissingInTheRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, path := withRecord(t)
-		if _, err := g.Serve(t.Context(), request(t, "tools/list", `{}`), nil); err != nil { // the backend is heard of
+		if _, err := g.Serve(t.Context(), request(t, "tools/list", `{}`), nil); err != nil { // the backend is known
 			t.Fatal(err)
 		}
 		var want []string
@@ -137,7 +138,7 @@ func TestNoCallIsMissingInTheRecord(t *testing.T) {
 			if strings.Contains(tt.params, "cancelled") {
 				time.AfterFunc(10*time.Second, cancel)
 			}
-			_, _ = g.Serve(ctx, request(t, tt.method, tt.params), nil) // the record says how it ends
+			_, _ = g.Serve(ctx, request(t, tt.method, tt.params), nil) // the record has the outcome
 			cancel()
 			want = append(want, tt.want)
 		}
@@ -150,14 +151,13 @@ func TestNoCallIsMissingInTheRecord(t *testing.T) {
 	})
 }
 
-// Who has called what can be read in the record, of clients of either era: their
-// principal, what they call themselves, their session where they have one, and their
-// trace.
+// The record identifies the caller, for clients of either era: by principal, client
+// name, session if there is one, and trace.
 //
 // X3+ 2026-07-28 server/tools: "Log tool usage for audit purposes"
-func TestWhoHasCalled(t *testing.T) {
-	cfg, path := guarded(t)
-	g := newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: shop()}}})
+func TestRecordNamesTheCaller(t *testing.T) {
+	cfg, path := auditedConfig(t)
+	g := newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}})
 	const ann, bob = "Bearer token-of-ann", "Bearer token-of-bob"
 	session := post(g, initializeMessage, "Authorization", ann).Header.Get("Mcp-Session-Id")
 	const legacy = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"shop__buy"}}`

@@ -21,15 +21,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// What changes while it is used: lists, configurations, and the gateway itself.
+// Changes during use: of lists, configurations, and the gateway itself.
 
-// announcer is a backend in this process with one tool, which is named after how
-// often it has changed. Those who listen are told at once.
+// announcer is a backend in this process with one tool, named by the number of its
+// changes. It notifies its listeners at once.
 type announcer struct {
-	mu    sync.Mutex
-	n     int
-	calls int
-	ears  map[chan struct{}]struct{}
+	mu        sync.Mutex
+	n         int
+	calls     int
+	listeners map[chan struct{}]struct{}
 }
 
 func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -58,20 +58,20 @@ func (a *announcer) served() int {
 	return a.calls
 }
 
-// change has the tool be another one.
+// change replaces the tool.
 func (a *announcer) change() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.n++
-	for ear := range a.ears {
-		ear <- struct{}{}
+	for listener := range a.listeners {
+		listener <- struct{}{}
 	}
 }
 
 func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
-	ear := make(chan struct{}, 1000)
-	a.join(ear)
-	defer a.leave(ear)
+	listener := make(chan struct{}, 1000)
+	a.subscribe(listener)
+	defer a.unsubscribe(listener)
 	if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/subscriptions/acknowledged"}); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-ear:
+		case <-listener:
 			if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/tools/list_changed"}); err != nil {
 				return nil, err
 			}
@@ -87,36 +87,36 @@ func (a *announcer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result,
 	}
 }
 
-func (a *announcer) join(ear chan struct{}) {
+func (a *announcer) subscribe(listener chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ears == nil {
-		a.ears = map[chan struct{}]struct{}{}
+	if a.listeners == nil {
+		a.listeners = map[chan struct{}]struct{}{}
 	}
-	a.ears[ear] = struct{}{}
+	a.listeners[listener] = struct{}{}
 }
 
-func (a *announcer) leave(ear chan struct{}) {
+func (a *announcer) unsubscribe(listener chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.ears, ear)
+	delete(a.listeners, listener)
 }
 
-// M049, I8, I26: what a backend in this process announces reaches the client; and a
-// gateway that has ended begins nothing any more.
+// M049, I8, I26: the announcements of a backend in this process reach the client; and a
+// gateway that is closed starts nothing more.
 func TestM049BackendInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := openHouse(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
+		h := openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
 		sess := h.legacy()
-		same(t, "before", h.post(asks("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":`+toolList("a__v0")+`}`)
+		wantEqual(t, "before", h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":`+toolList("a__v0")+`}`)
 		get := h.listen(sess)
 		synctest.Wait()
 		a.change()
 		if got := get.next(); !strings.Contains(got, toolsChanged) {
 			t.Errorf("heard %s, want the change", got)
 		}
-		same(t, "after", h.post(asks("2", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("a__v1")+`}`)
+		wantEqual(t, "after", h.post(legacyRequest("2", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("a__v1")+`}`)
 		for range 2 {
 			if err := h.g.Close(); err != nil {
 				t.Error(err)
@@ -126,7 +126,7 @@ func TestM049BackendInThisProcess(t *testing.T) {
 		if err := h.g.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
 			t.Errorf("Reload after the end: %v, want ErrClosed", err)
 		}
-		if got := h.post(asks("3", "tools/list", ""), sess); got.status == 200 {
+		if got := h.post(legacyRequest("3", "tools/list", ""), sess); got.status == 200 {
 			t.Errorf("a request after the end: %d %s", got.status, got.body)
 		}
 		time.Sleep(time.Hour)
@@ -136,9 +136,9 @@ func TestM049BackendInThisProcess(t *testing.T) {
 	})
 }
 
-// M133, I29, I30: twenty backends are taken in, and each changes fifty-one times,
-// while the configuration is applied anew. Whatever notices were merged on the way,
-// what is offered in the end is what there is.
+// M133, I29, I30: twenty backends are added, and each changes fifty-one times, while
+// the configuration is applied again. Whatever notifications were merged on the way,
+// the final offer is the current one.
 func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 	const backends, changes = 20, 51
 	synctest.Test(t, func(t *testing.T) {
@@ -200,20 +200,20 @@ func toolNames(t *testing.T, g *signalbox.Gateway) []string {
 	return names
 }
 
-// M193, I17, I29: eight clients list and call while the configuration is swapped,
-// and the gateway ends in the middle of it. Each list is that of one configuration,
-// and a name that is found is answered by who has it there.
+// M193, I17, I29: eight clients list and call while the configuration is swapped, and
+// the gateway closes in the middle of it. Each list is that of one configuration, and a
+// call is answered by the backend that has the name in that configuration.
 func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 	const clients, swaps = 8, 20
 	synctest.Test(t, func(t *testing.T) {
-		b := behind{}
+		b := backends{}
 		for _, name := range []string{"x", "y"} {
-			s := stocked(true, "t")
+			s := serverWithTools(true, "t")
 			s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Result(`{"content":[],"by":"` + name + `"}`) }
 			b[name] = s
 		}
 		way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
-		// In each of the two the prefixes of the backends are the other's of the other.
+		// The two configurations exchange the prefixes of the backends.
 		config := func(n int) signalbox.Config {
 			one, two := fmt.Sprintf("%d.p.", n%2), fmt.Sprintf("%d.q.", n%2)
 			if n%2 == 1 {
@@ -255,7 +255,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 			if err := g.Reload(t.Context(), config(i+1)); err != nil {
 				t.Error(err)
 			}
-			for range 2 * clients { // they go on while the catalog is being swapped
+			for range 2 * clients { // they continue while the catalog is being swapped
 				seen[<-listed]++
 			}
 		}
@@ -264,7 +264,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 		if seen['0'] == 0 || seen['1'] == 0 {
 			t.Errorf("lists by configuration: %v; want some of both", seen)
 		}
-		// The end comes from several sides, while somebody still manages.
+		// Close is called concurrently, during a reload.
 		for range 3 {
 			all.Go(func() { // ends with the Gateway; waited for below
 				if err := g.Close(); err != nil {

@@ -26,10 +26,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// Two legs: what belongs to one client, one session or one instance stays there.
+// Isolation of the two legs: the data of one client, one session or one instance stays
+// there.
 
-// pipeHouse is a gateway in front of one server of lines, in this process.
-func pipeHouse(t *testing.T, s *faultyserver.Lines, cfg client.Config) *house {
+// pipeGateway is a gateway in front of one server of lines, in this process.
+func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gateway {
 	t.Helper()
 	var wg sync.WaitGroup
 	c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
@@ -43,11 +44,11 @@ func pipeHouse(t *testing.T, s *faultyserver.Lines, cfg client.Config) *house {
 		}
 		wg.Wait()
 	})
-	return openHouse(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
+	return openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
 }
 
 // M014, I4: two requests without a session, both with the id 1, share one process,
-// which answers in reverse order. Each has its own answer.
+// which answers in reverse order. Each receives its own answer.
 func TestM014SameIDOverOneProcess(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -56,11 +57,11 @@ func TestM014SameIDOverOneProcess(t *testing.T) {
 				"tools/list": func(x *faultyserver.Line) { x.Result(toolList("x")) },
 				"tools/call": func(x *faultyserver.Line) { lines <- x },
 			}}
-			h := pipeHouse(t, s, client.Config{Name: "a", Share: !modern})
-			var calls [2]<-chan heard
+			h := pipeGateway(t, s, client.Config{Name: "a", Share: !modern})
+			var calls [2]<-chan response
 			var at [2]*faultyserver.Line
 			for i := range 2 {
-				body, hs := modernly("1", "tools/call", "a__x", fmt.Sprintf(`"arguments":{"who":%d}`, i))
+				body, hs := modernRequest("1", "tools/call", "a__x", fmt.Sprintf(`"arguments":{"who":%d}`, i))
 				calls[i] = h.async(body, hs)
 				at[i] = <-lines
 			}
@@ -78,8 +79,8 @@ func TestM014SameIDOverOneProcess(t *testing.T) {
 	}
 }
 
-// keeper is a legacy server that keeps something for each of its sessions: which
-// arguments came in it.
+// keeper is a legacy server that keeps, for each of its sessions, the arguments of its
+// calls.
 type keeper struct {
 	*faultyserver.HTTP
 
@@ -88,7 +89,7 @@ type keeper struct {
 }
 
 func newKeeper() *keeper {
-	k := &keeper{HTTP: stocked(false, "keep"), kept: map[string][]string{}}
+	k := &keeper{HTTP: serverWithTools(false, "keep"), kept: map[string][]string{}}
 	k.On["tools/call"] = func(x *faultyserver.Exchange) {
 		id := x.R.Header.Get("Mcp-Session-Id")
 		if !k.knows(id) {
@@ -101,7 +102,7 @@ func newKeeper() *keeper {
 		x.Initialize()
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		_, id, _ := strings.Cut(x.W.Header().Get("Mcp-Session-Id"), "faulty") // as it was given, whatever was put before it since
+		_, id, _ := strings.Cut(x.W.Header().Get("Mcp-Session-Id"), "faulty") // as it was assigned, whatever prefix was added since
 		k.kept["faulty"+id] = []string{}
 	}
 	return k
@@ -120,34 +121,34 @@ func (k *keeper) keep(id, what string) []string {
 	return slices.Clone(k.kept[id])
 }
 
-// forget loses all sessions.
+// forget drops all sessions.
 func (k *keeper) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.kept)
 }
 
-// M108, I22, I38: a server binds data to its session. Of two principals each has a
+// M108, I22, I38: a server binds data to its session. Each of two principals has a
 // session of its own there, in both eras, also with the same arguments at the same
 // time.
 func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		h := behind{"a": k}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
-		ways := map[string]func(who said, what string) heard{
-			"modern": func(who said, what string) heard {
+		h := backends{"a": k}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		ways := map[string]func(who header, what string) response{
+			"modern": func(who header, what string) response {
 				return h.postModern("1", "tools/call", "a__keep", `"arguments":"`+what+`"`, who)
 			},
 		}
-		sessions := map[string]said{"ann": h.legacy(as("ann")), "bob": h.legacy(as("bob"))}
+		sessions := map[string]header{"ann": h.legacy(withToken("ann")), "bob": h.legacy(withToken("bob"))}
 		for range 2 {
 			for _, who := range []string{"ann", "bob"} {
-				got := ways["modern"](as(who), "modern "+who)
+				got := ways["modern"](withToken(who), "modern "+who)
 				foreign := map[string]string{"ann": "bob", "bob": "ann"}[who]
 				if got.status != 200 || strings.Contains(got.body, foreign) || !strings.Contains(got.body, "modern "+who) {
 					t.Errorf("modern: %s got %d %s", who, got.status, got.body)
 				}
-				got = h.post(asks("1", "tools/call", `{"name":"a__keep","arguments":"legacy `+who+`"}`), sessions[who])
+				got = h.post(legacyRequest("1", "tools/call", `{"name":"a__keep","arguments":"legacy `+who+`"}`), sessions[who])
 				if got.status != 200 || strings.Contains(got.body, foreign) || strings.Contains(got.body, "modern") {
 					t.Errorf("legacy: %s got %d %s", who, got.status, got.body)
 				}
@@ -163,29 +164,29 @@ func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 	})
 }
 
-// M104, M107, I17, I19: a session is known where it was opened. Another replica, and
-// the same one after a restart, answers 404 and does nothing; no id of an old
-// session at the backend is tried again, neither there nor where the backend has
+// M104, M107, I17, I19: a session is known only where it was opened. Another replica,
+// and the same one after a restart, answers 404 and does nothing; no id of an old
+// session at the backend is used again, neither there nor after the backend has
 // forgotten it.
 func TestM104M107SessionOfAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		one, two := behind{"a": k}.open(t, nil), behind{"a": k}.open(t, nil)
+		one, two := backends{"a": k}.open(t, nil), backends{"a": k}.open(t, nil)
 		sess := one.legacy()
-		call := asks("1", "tools/call", `{"name":"a__keep","arguments":1}`)
-		same(t, "replica one", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		call := legacyRequest("1", "tools/call", `{"name":"a__keep","arguments":1}`)
+		wantEqual(t, "replica one", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		before := k.Count("tools/call")
 		if got := two.post(call, sess); got.status != 404 || k.Count("tools/call") != before {
 			t.Errorf("replica two: %d %s, %d calls; want 404 and none", got.status, got.body, k.Count("tools/call")-before)
 		}
-		same(t, "replica one afterwards", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
+		wantEqual(t, "replica one afterwards", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
 
 		old := sessionsSeen(k.HTTP, 0)
 		k.forget()
 		mark := len(k.Seen())
-		same(t, "the backend has forgotten", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		wantEqual(t, "the backend has forgotten", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		refused := k.Count("tools/call")
-		same(t, "and once more", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
+		wantEqual(t, "and once more", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
 		if n := k.Count("tools/call") - refused; n != 1 {
 			t.Errorf("%d attempts for the call after the recovery, want 1: the new session is remembered", n)
 		}
@@ -199,11 +200,11 @@ func TestM104M107SessionOfAnotherReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 		mark = len(k.Seen())
-		fresh := behind{"a": k}.open(t, nil)
+		fresh := backends{"a": k}.open(t, nil)
 		if got := fresh.post(call, sess); got.status != 404 {
 			t.Errorf("after the restart: %d %s; want 404", got.status, got.body)
 		}
-		same(t, "a new session", fresh.post(call, fresh.legacy()).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		wantEqual(t, "a new session", fresh.post(call, fresh.legacy()).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		for id := range sessionsSeen(k.HTTP, mark) {
 			if old[id] {
 				t.Errorf("session %s of before the restart is used again", id)
@@ -212,7 +213,7 @@ func TestM104M107SessionOfAnotherReplica(t *testing.T) {
 	})
 }
 
-// sessionsSeen returns the ids that requests have named since the n-th.
+// sessionsSeen returns the session ids in the requests after the first n.
 func sessionsSeen(s *faultyserver.HTTP, n int) map[string]bool {
 	ids := map[string]bool{}
 	for _, r := range s.Seen()[n:] {
@@ -223,8 +224,8 @@ func sessionsSeen(s *faultyserver.HTTP, n int) map[string]bool {
 	return ids
 }
 
-// M120, I23, I25: a client takes a call back as its era does, and the backend is
-// told as its own era does: a notice, or the end of the response.
+// M120, I23, I25: a client cancels a call in the way of its era, and the backend is
+// notified in the way of its own era: by a notification, or by the end of the response.
 func TestM120CancelInBothEras(t *testing.T) {
 	for _, inbound := range []string{"legacy", "modern"} {
 		for _, modern := range []bool{false, true} {
@@ -238,17 +239,17 @@ func TestM120CancelInBothEras(t *testing.T) {
 func cancelThrough(t *testing.T, modernClient, modernBackend bool) {
 	t.Helper()
 	arrived, left := make(chan string, 1), make(chan struct{})
-	s := stocked(modernBackend, "wait")
+	s := serverWithTools(modernBackend, "wait")
 	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		arrived <- x.Msg.ID.String()
 		x.Hold()
 		close(left)
 	}
-	h := behind{"a": s}.open(t, nil)
+	h := backends{"a": s}.open(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
-	body, hs := modernly("1", "tools/call", "a__wait", "")
+	body, hs := modernRequest("1", "tools/call", "a__wait", "")
 	if !modernClient {
-		body, hs = asks("1", "tools/call", `{"name":"a__wait"}`), h.legacy()
+		body, hs = legacyRequest("1", "tools/call", `{"name":"a__wait"}`), h.legacy()
 	}
 	over := make(chan struct{})
 	r := h.request(ctx, http.MethodPost, body, hs)
@@ -289,10 +290,10 @@ func cancelThrough(t *testing.T, modernClient, modernBackend bool) {
 
 type podKey struct{}
 
-// M191, I38: two pods stand behind one address. Whatever we send of a session names
-// it, on whichever connection, so that what balances between the pods can keep it
-// where it was opened: every message reaches that pod. Where it does not keep it, a
-// session that lands on the other pod is not executed there, and the error says so.
+// M191, I38: two pods share one address. All our requests of a session name it, on any
+// connection, so that a load balancer can route it to the pod that opened it: every
+// message reaches that pod. If the balancer does not, a request that reaches the other
+// pod is not executed there, and the error reports it.
 func TestM191TwoInstancesBehindOneAddress(t *testing.T) {
 	byID := func(connection int, id string) int {
 		if pod, err := strconv.Atoi(strings.TrimPrefix(id[:min(len(id), 4)], "pod")); err == nil {
@@ -343,11 +344,11 @@ func twoPods(t *testing.T, balance func(connection int, id string) int, keeps bo
 		pod.On["GET"] = func(x *faultyserver.Exchange) { x.Begin(); x.Hold() }
 	}
 	const calls = 10
-	h := openHouse(t, configOf(1), signalbox.Options{Transport: way})
+	h := openGateway(t, configOf(1), signalbox.Options{Transport: way})
 	sess := h.legacy()
 	results := 0
 	for i := range calls {
-		got := h.post(asks("1", "tools/call", fmt.Sprintf(`{"name":"b0__keep","arguments":%d}`, i)), sess)
+		got := h.post(legacyRequest("1", "tools/call", fmt.Sprintf(`{"name":"b0__keep","arguments":%d}`, i)), sess)
 		switch {
 		case strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":1,"result":`):
 			results++
@@ -366,7 +367,7 @@ func twoPods(t *testing.T, balance func(connection int, id string) int, keeps bo
 	}
 }
 
-// podWriter puts the name of its pod before the ids of sessions.
+// podWriter adds the name of its pod to the ids of sessions.
 type podWriter struct {
 	http.ResponseWriter
 
@@ -382,7 +383,7 @@ func (w *podWriter) WriteHeader(status int) {
 
 func (w *podWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
-// all returns what was executed, in all sessions.
+// all returns the calls executed in all sessions.
 func (k *keeper) all() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -395,15 +396,14 @@ func (k *keeper) all() []string {
 	return all
 }
 
-// M192, I38: what one leg says to the next hop stays on it: credentials, cookies and
-// ids of sessions, in both directions. Only what is configured for a backend goes to
-// it.
+// M192, I38: the data of one leg stays on it: credentials, cookies and ids of sessions,
+// in both directions. A backend receives only what is configured for it.
 func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 	const secret = "s3cr3t"
 	leaks := []string{"Cookie", "Proxy-Authorization", "X-Api-Key", "X-Forwarded-For", "Forwarded", "X-Forwarded-Authorization"}
 	for _, modern := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := stocked(modern, "x")
+			s := serverWithTools(modern, "x")
 			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				for _, name := range []string{"Set-Cookie", "Www-Authenticate", "X-Internal", "Proxy-Authenticate", "Server"} {
 					x.W.Header().Set(name, secret)
@@ -411,18 +411,18 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 				x.W.Header().Set("Mcp-Session-Id", secret)
 				x.Polite()
 			}
-			h := behind{"a": s}.open(t, func(cfg *signalbox.Config) {
+			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) {
 				withPrincipals(cfg, "ann")
 				cfg.Servers[0].Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer for-the-backend")}
 			})
-			private := said{}
+			private := header{}
 			for _, name := range leaks {
 				private[name] = secret
 			}
-			sess := h.legacy(as("ann"), private)
-			for client, got := range map[string]heard{
-				"legacy": h.post(asks("1", "tools/call", `{"name":"a__x"}`), sess),
-				"modern": h.postModern("1", "tools/call", "a__x", "", as("ann"), private),
+			sess := h.legacy(withToken("ann"), private)
+			for client, got := range map[string]response{
+				"legacy": h.post(legacyRequest("1", "tools/call", `{"name":"a__x"}`), sess),
+				"modern": h.postModern("1", "tools/call", "a__x", "", withToken("ann"), private),
 			} {
 				if got.status != 200 || strings.Contains(got.body, secret) {
 					t.Errorf("%s client: %d %s", client, got.status, got.body)

@@ -19,26 +19,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// Many backends and one answer: what one of them does wrong costs its own items.
+// Many backends and one response: a faulty backend affects its own items only.
 
-// legacyStation is a legacy server whose listening streams are in the test's
-// hands, by session.
-type legacyStation struct {
+// legacyServer is a legacy server with listening streams that the test controls, by
+// session.
+type legacyServer struct {
 	*faultyserver.HTTP
 
 	mu   sync.Mutex
 	open map[string]chan string
 }
 
-func newLegacyStation(tools ...string) *legacyStation {
-	s := &legacyStation{HTTP: stocked(false, tools...), open: map[string]chan string{}}
+func newLegacyServer(tools ...string) *legacyServer {
+	s := &legacyServer{HTTP: serverWithTools(false, tools...), open: map[string]chan string{}}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
 	s.On["GET"] = func(x *faultyserver.Exchange) {
-		ear := s.ear(x.R.Header.Get("Mcp-Session-Id"))
+		stream := s.stream(x.R.Header.Get("Mcp-Session-Id"))
 		x.Begin()
 		for {
 			select {
-			case data := <-ear:
+			case data := <-stream:
 				x.Event("", data)
 			case <-x.R.Context().Done():
 				return
@@ -48,8 +48,8 @@ func newLegacyStation(tools ...string) *legacyStation {
 	return s
 }
 
-// ear is what a session's listening stream says.
-func (s *legacyStation) ear(session string) chan string {
+// stream returns the channel of messages for a session's listening stream.
+func (s *legacyServer) stream(session string) chan string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[session] == nil {
@@ -58,54 +58,54 @@ func (s *legacyStation) ear(session string) chan string {
 	return s.open[session]
 }
 
-// change sets the tools and tells all sessions.
-func (s *legacyStation) change(tools ...string) {
+// change sets the tools and notifies all sessions.
+func (s *legacyServer) change(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.On["tools/list"] = answers(toolList(tools...))
-	for _, ear := range s.open {
-		ear <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	s.On["tools/list"] = resultHandler(toolList(tools...))
+	for _, stream := range s.open {
+		stream <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	}
 }
 
 const toolsChanged = `"method":"notifications/tools/list_changed"`
 
-// M080, I16, I41: one backend has no listening stream. The stream of the client
-// opens all the same, and tells what the others have to tell.
+// M080, I16, I41: one backend has no listening stream. The stream of the client opens
+// all the same, and carries the notifications of the others.
 func TestM080BackendWithoutAListeningStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		deaf, telling := stocked(false, "x"), newLegacyStation("y")
-		deaf.Capabilities = `{"tools":{"listChanged":true}}`
-		h := behind{"deaf": deaf, "telling": telling}.open(t, nil)
+		silent, telling := serverWithTools(false, "x"), newLegacyServer("y")
+		silent.Capabilities = `{"tools":{"listChanged":true}}`
+		h := backends{"deaf": silent, "telling": telling}.open(t, nil)
 		sess := h.legacy()
-		h.post(asks("1", "tools/list", ""), sess)
+		h.post(legacyRequest("1", "tools/list", ""), sess)
 		get := h.listen(sess)
 		synctest.Wait()
 		telling.change("y", "z")
 		if got := get.next(); !strings.Contains(got, toolsChanged) {
 			t.Errorf("heard %s, want the change", got)
 		}
-		got := h.post(asks("1", "tools/list", ""), sess).body
+		got := h.post(legacyRequest("1", "tools/list", ""), sess).body
 		for _, name := range []string{"deaf__x", "telling__y", "telling__z"} {
 			if !strings.Contains(got, `"`+name+`"`) {
 				t.Errorf("no %s in %s", name, got)
 			}
 		}
-		if deaf.Count(http.MethodGet) == 0 {
+		if silent.Count(http.MethodGet) == 0 {
 			t.Error("the backend without a stream was never asked for one")
 		}
 	})
 }
 
-// M183, I36: of two backends one answers its list with an error. The client's
-// request has one answer, and it is the list of the other.
+// M183, I36: one of two backends answers its list with an error. The client's request
+// has one response, the list of the other.
 func TestM183OneAnswerOfTwoBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fails, works := stocked(false), stocked(false, "y")
+		fails, works := serverWithTools(false), serverWithTools(false, "y")
 		fails.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32000, "no list today") }
-		h := behind{"fails": fails, "works": works}.open(t, nil)
+		h := backends{"fails": fails, "works": works}.open(t, nil)
 		sess := h.legacy()
-		same(t, "legacy", h.post(asks("7", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"works__y","inputSchema":{"type":"object"}}]}}`)
+		wantEqual(t, "legacy", h.post(legacyRequest("7", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"works__y","inputSchema":{"type":"object"}}]}}`)
 		if got := h.postModern("7", "tools/list", "", ""); strings.Count(got.body, `"id":7`) != 1 || !strings.Contains(got.body, `"works__y"`) || strings.Contains(got.body, "no list today") {
 			t.Errorf("modern: %s; want one answer, the list", got.body)
 		}
@@ -115,7 +115,7 @@ func TestM183OneAnswerOfTwoBackends(t *testing.T) {
 			done <- h.g.ServeStdio(t.Context(), server, server)
 			_ = server.CloseWrite()
 		}()
-		body, _ := modernly("7", "tools/list", "", "")
+		body, _ := modernRequest("7", "tools/list", "", "")
 		if _, err := io.WriteString(client, body+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -133,12 +133,12 @@ func TestM183OneAnswerOfTwoBackends(t *testing.T) {
 	})
 }
 
-// M185, I37: what a backend asks on its listening stream goes to the client whose
-// session it is, and the answer is taken and goes back to that backend and to no
-// other; a ping is answered here; answers to nothing are taken and dropped.
+// M185, I37: the request of a backend on its listening stream is sent to the client of
+// that session, and the response is accepted and returned to that backend and to no
+// other; a ping is answered here; unexpected responses are accepted and dropped.
 func TestM185AnswersFindTheirWayBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asking, other := newLegacyStation("x"), newLegacyStation("x")
+		asking, other := newLegacyServer("x"), newLegacyServer("x")
 		var session string
 		asking.On["tools/call"] = func(x *faultyserver.Exchange) {
 			session = x.R.Header.Get("Mcp-Session-Id")
@@ -147,16 +147,16 @@ func TestM185AnswersFindTheirWayBack(t *testing.T) {
 		answered, elsewhere := make(chan string, 8), make(chan string, 8)
 		asking.On[""] = func(x *faultyserver.Exchange) { answered <- string(x.Msg.Raw); x.Polite() }
 		other.On[""] = func(x *faultyserver.Exchange) { elsewhere <- string(x.Msg.Raw); x.Polite() }
-		h := behind{"asking": asking, "other": other}.open(t, nil)
+		h := backends{"asking": asking, "other": other}.open(t, nil)
 		sess := h.legacy()
 		get := h.listen(sess)
 		for _, name := range []string{"asking__x", "other__x"} {
-			h.post(asks("1", "tools/call", `{"name":"`+name+`"}`), sess)
+			h.post(legacyRequest("1", "tools/call", `{"name":"`+name+`"}`), sess)
 		}
 		synctest.Wait()
-		asking.ear(session) <- `{"jsonrpc":"2.0","id":"p","method":"ping"}`
-		same(t, "the ping", <-answered, `{"jsonrpc":"2.0","id":"p","result":{}}`)
-		asking.ear(session) <- `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
+		asking.stream(session) <- `{"jsonrpc":"2.0","id":"p","method":"ping"}`
+		wantEqual(t, "the ping", <-answered, `{"jsonrpc":"2.0","id":"p","result":{}}`)
+		asking.stream(session) <- `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
 		question := get.next()
 		_, after, _ := strings.Cut(question, `"id":`)
 		id, _, _ := strings.Cut(after, ",")
@@ -171,7 +171,7 @@ func TestM185AnswersFindTheirWayBack(t *testing.T) {
 		if got := h.post(`{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"decline"}}`, sess); got.status != 202 || got.body != "" {
 			t.Errorf("the answer: %d %s; want 202", got.status, got.body)
 		}
-		same(t, "the answer at the backend", <-answered, `{"jsonrpc":"2.0","id":"q1","result":{"action":"decline"}}`)
+		wantEqual(t, "the answer at the backend", <-answered, `{"jsonrpc":"2.0","id":"q1","result":{"action":"decline"}}`)
 		synctest.Wait()
 		if len(answered) != 0 || len(elsewhere) != 0 {
 			t.Errorf("%d more answers there and %d elsewhere", len(answered), len(elsewhere))
@@ -179,13 +179,13 @@ func TestM185AnswersFindTheirWayBack(t *testing.T) {
 	})
 }
 
-// M187, I41: a backend takes 20 seconds to shake hands. initialize and the first list
-// wait within their bounds, calls to others wait for nothing, and the late tools are
-// announced when they are there.
-func TestM187SlowBackendDelaysNobody(t *testing.T) {
+// M187, I41: a backend takes 20 seconds to initialize. initialize and the first list
+// wait within their bounds, calls to others do not wait, and the late tools are
+// announced when they are known.
+func TestM187SlowBackendDelaysNoOther(t *testing.T) {
 	const slow = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		quick, late := stocked(false, "x"), stocked(false, "y")
+		quick, late := serverWithTools(false, "x"), serverWithTools(false, "y")
 		late.On["initialize"] = func(x *faultyserver.Exchange) {
 			select {
 			case <-time.After(slow):
@@ -194,18 +194,18 @@ func TestM187SlowBackendDelaysNobody(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		h := behind{"late": late, "quick": quick}.open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		h := backends{"late": late, "quick": quick}.open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
 		sess := h.legacy()
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("initialize took %v, want at most 3s", took)
 		}
 		get := h.listen(sess)
-		same(t, "the first list", h.post(asks("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"quick__x","inputSchema":{"type":"object"}}]}}`)
+		wantEqual(t, "the first list", h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"quick__x","inputSchema":{"type":"object"}}]}}`)
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the first list came after %v, want at most 3s", took)
 		}
 		before := time.Now()
-		if got := h.post(asks("2", "tools/call", `{"name":"quick__x"}`), sess); got.status != 200 || time.Since(before) != 0 {
+		if got := h.post(legacyRequest("2", "tools/call", `{"name":"quick__x"}`), sess); got.status != 200 || time.Since(before) != 0 {
 			t.Errorf("a call to the quick one: %d %s after %v", got.status, got.body, time.Since(before))
 		}
 		if got := get.next(); !strings.Contains(got, toolsChanged) {
@@ -214,14 +214,14 @@ func TestM187SlowBackendDelaysNobody(t *testing.T) {
 		if took := time.Since(began); took < slow || took > slow+10*time.Second {
 			t.Errorf("the change came after %v, want soon after %v", took, slow)
 		}
-		if got := h.post(asks("3", "tools/list", ""), sess).body; !strings.Contains(got, `"late__y"`) || !strings.Contains(got, `"quick__x"`) {
+		if got := h.post(legacyRequest("3", "tools/list", ""), sess).body; !strings.Contains(got, `"late__y"`) || !strings.Contains(got, `"quick__x"`) {
 			t.Errorf("afterwards: %s; want the tools of both", got)
 		}
 	})
 }
 
-// M189, I40, I42, I43: the policy hides a tool. Whatever form its backend gives to
-// the list, the tool is in nothing that a client gets, and cannot be called.
+// M189, I40, I42, I43: the policy hides a tool. Whatever form its backend gives to the
+// list, the tool is in no response to a client, and cannot be called.
 func TestM189HiddenToolStaysHidden(t *testing.T) {
 	const list = `{"tools":[{"name":"hidden","inputSchema":{"type":"object"}},{"name":"shown","inputSchema":{"type":"object"}}]}`
 	message := func(x *faultyserver.Exchange) string {
@@ -235,7 +235,7 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 	}
 	tests := map[string]struct {
 		list  func(*faultyserver.Exchange)
-		shown bool // the other tool is there
+		shown bool // the other tool is listed
 	}{
 		"a notification first": {events(func(x *faultyserver.Exchange) string {
 			return "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\ndata: " + message(x) + "\n\n"
@@ -267,12 +267,12 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := stocked(modern)
+					s := serverWithTools(modern)
 					s.On["tools/list"] = tt.list
-					h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
+					h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
 					sess := h.legacy()
-					for client, got := range map[string]heard{
-						"legacy": h.post(asks("1", "tools/list", ""), sess), "modern": h.postModern("1", "tools/list", "", ""),
+					for client, got := range map[string]response{
+						"legacy": h.post(legacyRequest("1", "tools/list", ""), sess), "modern": h.postModern("1", "tools/list", "", ""),
 					} {
 						if strings.Contains(got.body, "idden") {
 							t.Errorf("%s client: %s", client, got.body)
@@ -282,7 +282,7 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 						}
 					}
 					for _, tool := range []string{"a__hidden", "hidden"} {
-						got := h.post(asks("2", "tools/call", `{"name":"`+tool+`"}`), sess)
+						got := h.post(legacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), sess)
 						if !strings.Contains(got.body, `"error"`) {
 							t.Errorf("%s was called: %s", tool, got.body)
 						}
@@ -296,8 +296,8 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 	}
 }
 
-// M194, I40, I43: a backend says that its body is something else than it is. The
-// client has an error of its own request, at once, and none of the bytes.
+// M194, I40, I43: a backend sends a wrong Content-Type. The client receives an error
+// for its own request, at once, and none of the bytes.
 func TestM194MislabelledAnswers(t *testing.T) {
 	tests := map[string]func(x *faultyserver.Exchange){
 		"events as a document": func(x *faultyserver.Exchange) { x.Status(200, "application/json", "data: {\"secret\":1}\n\n") },
@@ -312,13 +312,13 @@ func TestM194MislabelledAnswers(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := stocked(modern, "x")
+					s := serverWithTools(modern, "x")
 					s.On["tools/call"] = answer
-					h := behind{"a": s}.open(t, nil)
+					h := backends{"a": s}.open(t, nil)
 					sess := h.legacy()
 					began := time.Now()
-					for client, got := range map[string]heard{
-						"legacy": h.post(asks("9", "tools/call", `{"name":"a__x"}`), sess),
+					for client, got := range map[string]response{
+						"legacy": h.post(legacyRequest("9", "tools/call", `{"name":"a__x"}`), sess),
 						"modern": h.postModern("9", "tools/call", "a__x", ""),
 					} {
 						if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"error":{"code":1002,`) || strings.Contains(got.body, "secret") {
@@ -334,20 +334,20 @@ func TestM194MislabelledAnswers(t *testing.T) {
 	}
 }
 
-// M195, I3, I21: the bound of a backend's message is that of both legs: what it
-// lets through reaches the client, and what is more is an error of that request
-// which names the key.
+// M195, I3, I21: the bound of a backend's message applies to both legs: a message
+// within it reaches the client, and a larger one is an error of that request which
+// names the key.
 func TestM195OneBoundOnBothLegs(t *testing.T) {
 	for _, tt := range []struct {
 		bound, size int64
 		fits        bool
 	}{{10 << 20, 2 << 20, true}, {64 << 10, 100 << 10, false}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := stocked(true, "x")
-			s.On["tools/call"] = answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
-			h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
-			for client, got := range map[string]heard{
-				"legacy": h.post(asks("9", "tools/call", `{"name":"a__x"}`), h.legacy()),
+			s := serverWithTools(true, "x")
+			s.On["tools/call"] = resultHandler(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
+			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
+			for client, got := range map[string]response{
+				"legacy": h.post(legacyRequest("9", "tools/call", `{"name":"a__x"}`), h.legacy()),
 				"modern": h.postModern("9", "tools/call", "a__x", ""),
 			} {
 				switch {

@@ -16,17 +16,17 @@ import (
 )
 
 // M186, I8, I37: two clients share one session of a backend, use the same progress
-// token, and one of them is subscribed to a resource. Whatever the backend says on
-// its one listening stream reaches whom it is for: progress its call, under the
-// client's own token; an update the subscriber; a change both, once; a question
-// nobody, and it is refused; a log message nobody, because it could be either's.
+// token, and one of them is subscribed to a resource. Each message on the backend's one
+// listening stream is routed: progress to its call, under the client's own token; an
+// update to the subscriber; a change to both, once. A request is refused, and a log
+// message is dropped, because either could belong to any of the clients.
 func TestM186MessagesOfASharedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLegacyStation("x")
+		s := newLegacyServer("x")
 		s.Capabilities = `{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}`
-		s.On["resources/list"] = answers(`{"resources":[{"uri":"file:///r","name":"r"}]}`)
-		s.On["resources/templates/list"] = answers(`{"resourceTemplates":[]}`)
-		s.On["resources/subscribe"], s.On["logging/setLevel"] = answers("{}"), answers("{}")
+		s.On["resources/list"] = resultHandler(`{"resources":[{"uri":"file:///r","name":"r"}]}`)
+		s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
+		s.On["resources/subscribe"], s.On["logging/setLevel"] = resultHandler("{}"), resultHandler("{}")
 		type call struct{ session, token string }
 		arrived, gate, refused := make(chan call, 2), make(chan struct{}), make(chan string, 1)
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
@@ -38,36 +38,36 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 			refused <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
+		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
 
-		var sessions [2]said
-		var gets [2]*ears
-		var answers [2]<-chan heard
+		var sessions [2]header
+		var gets [2]*eventStream
+		var answers [2]<-chan response
 		var calls [2]call
 		for i := range 2 {
 			sessions[i] = h.legacy()
-			h.post(asks("0", "tools/list", ""), sessions[i])
+			h.post(legacyRequest("0", "tools/list", ""), sessions[i])
 			gets[i] = h.listen(sessions[i])
-			h.post(asks("0", "logging/setLevel", `{"level":"debug"}`), sessions[i])
+			h.post(legacyRequest("0", "logging/setLevel", `{"level":"debug"}`), sessions[i])
 		}
-		if got := h.post(asks("1", "resources/subscribe", `{"uri":"file:///r"}`), sessions[0]); !strings.Contains(got.body, `"result":{}`) {
+		if got := h.post(legacyRequest("1", "resources/subscribe", `{"uri":"file:///r"}`), sessions[0]); !strings.Contains(got.body, `"result":{}`) {
 			t.Fatalf("subscribe: %s", got.body)
 		}
 		for i := range 2 {
-			answers[i] = h.async(asks("2", "tools/call", `{"name":"a__x","_meta":{"progressToken":1}}`), sessions[i])
+			answers[i] = h.async(legacyRequest("2", "tools/call", `{"name":"a__x","_meta":{"progressToken":1}}`), sessions[i])
 			calls[i] = <-arrived
 		}
 		if calls[0].session != calls[1].session || calls[0].token == calls[1].token {
 			t.Fatalf("the calls are %+v; want one session and two tokens", calls)
 		}
-		ear := s.ear(calls[0].session)
-		ear <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+		stream := s.stream(calls[0].session)
+		stream <- `{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
 		if got := <-refused; !strings.Contains(got, `"id":"q"`) || !strings.Contains(got, "-32601") {
 			t.Errorf("the question was answered by %s; want -32601", got)
 		}
-		ear <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose?"}}`
-		ear <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":5}}`, calls[1].token)
-		ear <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}`
+		stream <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"whose?"}}`
+		stream <- fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":5}}`, calls[1].token)
+		stream <- `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}`
 		s.change("x", "y")
 		synctest.Wait()
 		close(gate)
@@ -84,7 +84,7 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 			if got := get.next(); !strings.Contains(got, toolsChanged) {
 				t.Errorf("client %d heard %s; want the change", i, got)
 			}
-			get.silent(time.Minute)
+			get.wantSilence(time.Minute)
 		}
 	})
 }

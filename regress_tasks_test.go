@@ -14,17 +14,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// M111, I22: a task is found by whoever has created it. Another client that has its
-// id gets the answer for an id that there is not, whatever it asks, and the backend
-// hears of nothing.
+// M111, I22: a task is accessible to the client that created it. Another client that
+// sends its id receives the answer for an unknown id, whatever the method, and the
+// backend receives nothing.
 func TestM111TaskOfAnotherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stocked(true, "long")
+		s := serverWithTools(true, "long")
 		s.Capabilities = `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 		state := func(kind, id string) string {
 			return fmt.Sprintf(`{"resultType":"%s","taskId":"%s","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":60000}`, kind, id)
 		}
-		s.On["tools/call"] = answers(state("task", "t1"))
+		s.On["tools/call"] = resultHandler(state("task", "t1"))
 		about := map[string]int{}
 		for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
 			s.On[method] = func(x *faultyserver.Exchange) {
@@ -35,12 +35,12 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				x.Result(state("complete", "t1"))
 			}
 		}
-		h := behind{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
-		ask := func(who, method, name, params string) heard {
-			body, hs := modernly("1", method, "", params)
+		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		ask := func(who, method, name, params string) response {
+			body, hs := modernRequest("1", method, "", params)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 			hs["Mcp-Name"] = name
-			return h.post(body, hs, as(who))
+			return h.post(body, hs, withToken(who))
 		}
 		created := ask("ann", "tools/call", "a__long", `"name":"a__long"`).body
 		_, after, _ := strings.Cut(created, `"taskId":"`)
@@ -49,7 +49,7 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 			t.Fatalf("created: %s; want a task", created)
 		}
 		if strings.Contains(id, "ann") || id == "t1" {
-			t.Errorf("the id %q tells what it is", id)
+			t.Errorf("the id %q reveals its content", id)
 		}
 		for method := range about {
 			t.Errorf("%s before anybody asked", method)
@@ -72,8 +72,8 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				t.Errorf("%s of a task that there is not: %s", method, unknown.body)
 			}
 			foreign := ask("bob", method, id, params(id))
-			same(t, method+" of another's task", foreign.body, unknown.body)
-			same(t, method+" of a changed id", ask("ann", method, changed, params(changed)).body, unknown.body)
+			wantEqual(t, method+" of another's task", foreign.body, unknown.body)
+			wantEqual(t, method+" of a changed id", ask("ann", method, changed, params(changed)).body, unknown.body)
 			if about[method] != 0 {
 				t.Errorf("%s has reached the backend", method)
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A tool is never unknown because its backend came up a moment after another one, whose
-// tools were told a moment ago.
+// A tool is never unknown because its backend became ready a moment after another one,
+// which was just announced.
 func TestToolOfABackendThatComesUpIsNeverUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -33,9 +33,9 @@ func TestToolOfABackendThatComesUpIsNeverUnknown(t *testing.T) {
 				h.ServeHTTP(w, r)
 			})
 		}
-		all := behind{}
+		all := backends{}
 		for i := range 12 {
-			all[fmt.Sprintf("b%d", i)] = late(stocked(true, "x"))
+			all[fmt.Sprintf("b%d", i)] = late(serverWithTools(true, "x"))
 		}
 		h := all.open(t, nil)
 		answered := map[string]bool{}
@@ -59,8 +59,8 @@ func TestToolOfABackendThatComesUpIsNeverUnknown(t *testing.T) {
 	})
 }
 
-// An entry that changes in how its server is spoken to, and not in which server it is,
-// keeps what the server offered until the server has said it anew.
+// An entry that changes how its server is reached, and not which server it is, keeps
+// the lists of the server until they are fetched again.
 func TestChangedEntryKeepsItsList(t *testing.T) {
 	entry := func(change func(*signalbox.Backend)) signalbox.Config {
 		b := signalbox.Backend{Name: "b", URL: "http://b/mcp"}
@@ -81,7 +81,7 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := stocked(false, "x")
+				s := serverWithTools(false, "x")
 				var sessions atomic.Int64
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
@@ -96,13 +96,13 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := behind{"b": slow}.open(t, nil)
+				h := backends{"b": slow}.open(t, nil)
 				session := h.legacy()
-				lists := func() string { return h.post(asks("1", "tools/list", "{}"), session).body }
+				lists := func() string { return h.post(legacyRequest("1", "tools/list", "{}"), session).body }
 				if got := lists(); !strings.Contains(got, `"b__x"`) {
 					t.Fatal(got)
 				}
-				told := h.listen(session)
+				stream := h.listen(session)
 				time.Sleep(2 * time.Second)
 				if err := h.g.Reload(t.Context(), tt.next); err != nil {
 					t.Fatal(err)
@@ -123,10 +123,10 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
-				if got := h.post(asks("2", "tools/call", `{"name":"b__x"}`), session); !strings.Contains(got.body, `"content"`) {
+				if got := h.post(legacyRequest("2", "tools/call", `{"name":"b__x"}`), session); !strings.Contains(got.body, `"content"`) {
 					t.Error(got.body)
 				}
-				told.silent(10 * time.Second)
+				stream.wantSilence(10 * time.Second)
 				if b := h.g.Status().Backends[0]; b.State != "live" || b.Tools != 1 {
 					t.Errorf("in the end: %+v", b)
 				}
@@ -138,11 +138,11 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 // A tool is not unknown because its backend could not list its tools.
 func TestToolOfAListThatFailedIsNotUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := stocked(true)
+		s := serverWithTools(true)
 		s.Capabilities = `{"tools":{},"prompts":{}}`
 		s.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32603, "the database is away") }
-		s.On["prompts/list"] = answers(`{"prompts":[{"name":"p"}]}`)
-		h := behind{"b": s}.open(t, nil)
+		s.On["prompts/list"] = resultHandler(`{"prompts":[{"name":"p"}]}`)
+		h := backends{"b": s}.open(t, nil)
 		got := h.postModern("1", "tools/call", "b__x", "")
 		if !strings.Contains(got.body, "not_dispatched") || !strings.Contains(got.body, "its tools are not known: tools/list: ") {
 			t.Error(got.body)

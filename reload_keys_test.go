@@ -15,12 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// followed are the keys that a reload puts to work, or that nothing reads again.
+// followed returns the keys that a reload applies, or that are not read again.
 func followed() []string {
 	return []string{"$schema", "mcpServers", "reload", "allowUnauthenticated", "instructions", "conflict", "audit"}
 }
 
-// differ makes a value another than its zero: of a struct, the first field that can be.
+// differ sets a value different from its zero: in a struct, the first field that can
+// be.
 func differ(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:
@@ -44,9 +45,9 @@ func differ(v reflect.Value) bool {
 	return true
 }
 
-// A key is put to work by a reload, or a reload that changes it is refused and the
-// page of operations says so. What is neither would be in the file, and not in force,
-// and nobody would know.
+// Each key is applied by a reload, or a reload that changes it is refused and
+// docs/operations.md lists it. Any other key would be changed in the file without
+// effect or notice.
 func TestReloadKnowsEveryKey(t *testing.T) {
 	var refused []string
 	for field := range reflect.TypeFor[config.Config]().Fields() {
@@ -58,7 +59,7 @@ func TestReloadKnowsEveryKey(t *testing.T) {
 		if !differ(reflect.ValueOf(&next).Elem().FieldByIndex(field.Index)) {
 			t.Fatalf("%s: not known how to change a %s", key, field.Type)
 		}
-		switch what := fixed(&old, &next); {
+		switch what := fixedSetting(&old, &next); {
 		case what == "" && slices.Contains(followed(), key):
 		case what == key:
 			refused = append(refused, key)
@@ -74,8 +75,7 @@ func TestReloadKnowsEveryKey(t *testing.T) {
 	}
 }
 
-// documentedAsFixed are the keys that docs/operations.md says only a new start can
-// change.
+// documentedAsFixed returns the keys that require a restart by docs/operations.md.
 func documentedAsFixed(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("docs/operations.md")

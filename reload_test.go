@@ -17,15 +17,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// recording is a configuration whose record is a file of that name.
+// recording is a configuration with an audit file of that name.
 func recording(dir, name string) Config {
 	var cfg Config
 	cfg.Audit.File = filepath.Join(dir, name)
 	return cfg
 }
 
-// Of reloads that come at once the last one is at work altogether: the file that
-// its configuration names has what is recorded from then on.
+// Of concurrent reloads the last one is applied as a whole: its audit file receives all
+// later records.
 func TestReloadsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	for range 50 {
@@ -60,8 +60,7 @@ func TestReloadsAtOnce(t *testing.T) {
 	}
 }
 
-// A reload that meets the end of the Gateway leaves no file open behind it: what
-// happens later is for the log.
+// A reload concurrent with Close leaves no file open: later events go to the log.
 func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	for range 50 {
@@ -98,9 +97,9 @@ func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 	}
 }
 
-// Two backends of one name could not be told apart: the first reload would give
-// one of them the place of the other.
-func TestBackendsHaveNamesOfTheirOwn(t *testing.T) {
+// Two backends with the same name could not be distinguished: the first reload would
+// replace one by the other.
+func TestBackendNamesAreUnique(t *testing.T) {
 	one, two := InProcess{Name: "one", Handler: demo.New()}, InProcess{Name: "two", Handler: demo.New()}
 	entry := Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
 	for _, tt := range []struct {
@@ -126,22 +125,22 @@ func TestBackendsHaveNamesOfTheirOwn(t *testing.T) {
 			if err == nil {
 				err = g.Close()
 			}
-			wantMeeting(t, err, tt.refused)
+			wantSharedNames(t, err, tt.refused)
 		})
 	}
 }
 
-// wantMeeting wants an error that names where two names meet, or none.
-func wantMeeting(t *testing.T, err error, refused bool) {
+// wantSharedNames checks for an error that names the conflicting names, or for none.
+func wantSharedNames(t *testing.T, err error, refused bool) {
 	t.Helper()
 	if problems, ok := errors.AsType[Problems](err); ok != refused || (err != nil) != refused || refused && len(problems) != 1 {
 		t.Errorf("error %v, want one problem: %v", err, refused)
 	}
 }
 
-// A reload cannot bring a name that a Handler in this process has; what was there
-// goes on.
-func TestReloadKeepsNamesApart(t *testing.T) {
+// A reload cannot add a name that a Handler in this process has; the previous
+// configuration stays in use.
+func TestReloadRefusesDuplicateNames(t *testing.T) {
 	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
 	if err != nil {
 		t.Fatal(err)
@@ -149,13 +148,14 @@ func TestReloadKeepsNamesApart(t *testing.T) {
 	defer g.Close()
 	var cfg Config
 	cfg.Servers = []Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
-	wantMeeting(t, g.Reload(t.Context(), cfg), true)
-	if units := g.view.Load().units; len(units) != 1 || units[0].client != nil || g.Status().ReloadRefused == nil {
-		t.Errorf("%d backends; refusal %v", len(units), g.Status().ReloadRefused)
+	wantSharedNames(t, g.Reload(t.Context(), cfg), true)
+	if backends := g.view.Load().backends; len(backends) != 1 || backends[0].client != nil || g.Status().ReloadRefused == nil {
+		t.Errorf("%d backends; refusal %v", len(backends), g.Status().ReloadRefused)
 	}
 }
 
-// Whoever has the Gateway as a Handler may still bring a request while it ends.
+// A program that uses the Gateway as a Handler may still send a request while it
+// closes.
 func TestServeWhileItEnds(t *testing.T) {
 	req, err := mcp.NewRequest("logging/setLevel", []byte(`{"level":"error"}`))
 	if err != nil {
@@ -172,7 +172,7 @@ func TestServeWhileItEnds(t *testing.T) {
 		for range 2 {
 			all.Go(func() { // ends after the Gateway; waited for below
 				for !ended.Load() {
-					if _, err := g.Serve(t.Context(), req, nobody{}); err != nil {
+					if _, err := g.Serve(t.Context(), req, noCaller{}); err != nil {
 						t.Error(err)
 					}
 				}

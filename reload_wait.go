@@ -11,23 +11,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// ErrWaits is the error of a changed file that only the operator puts to work.
+// ErrWaits is the error of a changed file that only the operator can apply.
 var ErrWaits = errors.New("the change waits for the operator")
 
-// waiting is what waits, line by line.
-type waiting struct{ Problems }
+// waitsError lists the changes that wait for the operator.
+type waitsError struct{ Problems }
 
 // Is reports whether the target is ErrWaits.
-func (w waiting) Is(target error) bool { return target == ErrWaits }
+func (w waitsError) Is(target error) bool { return target == ErrWaits }
 
-// Unwrap returns the lines.
-func (w waiting) Unwrap() error { return w.Problems }
+// Unwrap returns the problems.
+func (w waitsError) Unwrap() error { return w.Problems }
 
-// waits returns what of a changed configuration the running one does not let be put to
-// work without the operator. The policy is the running one's: a file cannot allow
-// itself.
-func waits(running, next *config.Config, exposed []string) error {
-	const hint = "'signalbox reload' or SIGHUP puts it to work"
+// checkPolicy returns the changes that the running configuration does not permit
+// without the operator, or nil. The policy is that of the running configuration: a file
+// cannot permit itself.
+func checkPolicy(running, next *config.Config, exposed []string) error {
+	const hint = "apply it with 'signalbox reload' or SIGHUP"
 	wait := func(path, message string) config.Problem {
 		return config.Problem{Path: path, Message: message, Hint: hint}
 	}
@@ -38,7 +38,7 @@ func waits(running, next *config.Config, exposed []string) error {
 		if sameConfig(running, next) {
 			return nil
 		}
-		return waiting{Problems{wait("", "the file has changed, and reload is manual")}}
+		return waitsError{Problems{wait("", "the file has changed, and reload is set to manual")}}
 	case config.ReloadGuarded:
 	}
 	paths := running.RunsNew(next)
@@ -51,12 +51,12 @@ func waits(running, next *config.Config, exposed []string) error {
 	}
 	var problems Problems
 	for _, path := range paths {
-		problems = append(problems, wait(path, "it is new or changed, and others may have written it: "+who))
+		problems = append(problems, wait(path, "new or changed, and others may have written it: "+who))
 	}
-	return waiting{problems}
+	return waitsError{problems}
 }
 
-// sameConfig reports whether two configurations say the same.
+// sameConfig reports whether two configurations are equal except for their notes.
 func sameConfig(a, b *config.Config) bool {
 	one, two := *a, *b
 	one.Notes, two.Notes = nil, nil

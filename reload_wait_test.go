@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A file that others may have written makes the gateway start and write nothing new
-// before the operator says so, whatever the file itself says.
+// A file that others may have written cannot make the gateway start or write anything
+// new without the operator, whatever its content.
 func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 	t.Parallel()
 	record := filepath.Join(t.TempDir(), "record.jsonl")
@@ -25,8 +25,8 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 	}
 	running := Config{Servers: servers("a")}
 	exposed := []string{`backend "a" works there`, "it is mode 0666"}
-	const mends = " ('signalbox reload' or SIGHUP puts it to work)"
-	const fresh = ": it is new or changed, and others may have written it: backend \"a\" works there, and 1 more" + mends
+	const mends = " (apply it with 'signalbox reload' or SIGHUP)"
+	const fresh = ": new or changed, and others may have written it: backend \"a\" works there, and 1 more" + mends
 	manual := func(c Config) Config { c.Reload = ReloadManual; return c }
 	auto := func(c Config) Config { c.Reload = ReloadAuto; return c }
 	for _, tt := range []struct {
@@ -41,7 +41,7 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 		{"a record", running, Config{Servers: servers("a"), Audit: Audit{File: record}}, exposed, []string{"audit" + fresh}},
 		{"the policy", running, auto(Config{Servers: servers("a", "b")}), exposed, []string{"mcpServers.b" + fresh, "reload" + fresh}},
 		{"auto", auto(running), auto(Config{Servers: servers("a", "b")}), exposed, nil},
-		{"manual", manual(running), manual(Config{}), nil, []string{"the file has changed, and reload is manual" + mends}},
+		{"manual", manual(running), manual(Config{}), nil, []string{"the file has changed, and reload is set to manual" + mends}},
 		{"manual, the same", manual(running), manual(Config{Servers: servers("a"), Notes: Problems{{Message: "x"}}}), exposed, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 				t.Errorf("what waits (-got +want):\n%s", diff)
 			}
 			if got, want := status.Problems[0], "reload waits: "+tt.waits[0]; got != want {
-				t.Errorf("status says %q, want %q", got, want)
+				t.Errorf("status reports %q, want %q", got, want)
 			}
 			if _, err := os.Stat(record); err == nil && tt.name == "a record" {
 				t.Error("the file of the record was made")

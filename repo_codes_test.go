@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// codesOfOthers are the codes in the range that JSON-RPC has reserved which code of
-// ours may name: those of JSON-RPC and of the specification, to send them, and those
-// that servers of the legacy era send, to know them. -32099 ends a range.
+// codesOfOthers returns the codes in JSON-RPC's reserved range that our code may name:
+// those of JSON-RPC and of the specification, to send them, and those that servers of
+// the legacy era send, to recognize them. -32099 ends a range.
 func codesOfOthers() []int64 {
 	return []int64{-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022, -32000, -32001, -32002, -32015, -32042, -32099}
 }
 
-// reservedCodes finds numbers in the range that JSON-RPC has reserved for itself and
-// that nobody has given a meaning which we know.
+// reservedCodes finds numbers in JSON-RPC's reserved range that have no meaning known
+// to us.
 func reservedCodes(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range productCode(files) {
@@ -46,7 +46,7 @@ func reservedCodes(files []sourceFile) []string {
 // J10- 2026-07-28 basic/index: "New error codes for purposes not defined by this
 // specification **SHOULD** be allocated outside the JSON-RPC reserved range (`-32768`
 // to `-32000`)"
-func TestRepoCodesOfOurOwnStandOutside(t *testing.T) {
+func TestRepoErrorCodesAreOutsideTheReservedRange(t *testing.T) {
 	testSourceRule(t, reservedCodes, []ruleCase{
 		{name: "of others, and outside", files: map[string]string{
 			"a.go": "package a\nconst (\n\ta = -32602\n\tb = 1001\n\tc = -31999\n\td = -32_769\n\te = 32005\n)", "a_test.go": "package a\nconst a = -32005",

@@ -21,12 +21,12 @@ import (
 
 const (
 	maxReadmeLines = 200 // the first screens of a project, not its manual
-	maxTargets     = 15  // a Makefile that is read at a glance: a dozen, their list, and what people look for first: fmt, vuln
+	maxTargets     = 15  // a Makefile that is read at a glance: a dozen, their list, and the common ones: fmt, vuln
 	maxADRLines    = 70  // one page
 )
 
-// markdown reads the documents of the repository: those at the root and below
-// docs, by their paths.
+// markdown reads the documents of the repository: those at the root and below docs, by
+// their paths.
 func markdown(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.md")
@@ -114,8 +114,8 @@ var (
 	makeCall = regexp.MustCompile(`(?m)(?:^|[\s` + "`" + `;&])make ([a-z][a-z-]*)`)
 )
 
-// unknownTargets finds the targets that a document names in code and the
-// Makefile does not have.
+// unknownTargets finds the targets that a document names in code and that the Makefile
+// does not have.
 func unknownTargets(name, doc string, targets []makeTarget) []string {
 	var breaches []string
 	for _, code := range codeText.FindAllString(doc, -1) {
@@ -141,8 +141,8 @@ func TestRepoDocumentsNameTargetsThatExist(t *testing.T) {
 	}
 }
 
-// TestRepoReadmeCommands holds the two commands that the README promises and
-// that CI runs.
+// TestRepoReadmeCommands checks the two commands that the README promises and that CI
+// runs.
 func TestRepoReadmeCommands(t *testing.T) {
 	readme := readFile(t, "README.md")
 	for _, command := range []string{"go run ./cmd/signalbox serve", "make check"} {
@@ -156,16 +156,16 @@ func TestRepoReadmeCommands(t *testing.T) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
-	scheme  = regexp.MustCompile(`^[a-z]+:`)
+	backendListen = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading       = regexp.MustCompile(`(?m)^#+ +(.+?) *$`)
+	scheme        = regexp.MustCompile(`^[a-z]+:`)
 )
 
-// brokenLinks finds relative links to files or headings that are not there.
+// brokenLinks finds relative links to missing files or headings.
 func brokenLinks(docs map[string]string, exists func(name string) bool) []string {
 	var breaches []string
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
-		for _, found := range link.FindAllStringSubmatch(codeText.ReplaceAllString(docs[name], ""), -1) {
+		for _, found := range backendListen.FindAllStringSubmatch(codeText.ReplaceAllString(docs[name], ""), -1) {
 			if !scheme.MatchString(found[1]) && !resolves(name, found[1], docs, exists) {
 				breaches = append(breaches, fmt.Sprintf("%s: the link %s leads nowhere", name, found[1]))
 			}
@@ -188,8 +188,8 @@ func resolves(from, to string, docs map[string]string, exists func(name string) 
 	return fragment == "" || !isDoc || slices.Contains(anchors(doc), fragment)
 }
 
-// anchors lists the fragments that lead to the headings of a document, formed
-// as code hosts form them.
+// anchors lists the fragments of the headings of a document, formed as code hosts form
+// them.
 func anchors(doc string) []string {
 	var found []string
 	for _, h := range heading.FindAllStringSubmatch(doc, -1) {
@@ -236,39 +236,39 @@ var (
 	adrSections = []string{"## Context", "## Decision", "## Consequences", "## What would change our mind"}
 )
 
-// looseDecisions finds decision records that are not one numbered page of the
-// agreed form, or not in the index. Names are relative to docs/adr.
+// looseDecisions finds decision records that are not one numbered page of the agreed
+// form, or not in the index. Names are relative to docs/adr.
 func looseDecisions(records map[string]string, index string) []string {
 	var breaches []string
 	taken := make(map[string]string) // number to name
 	for _, name := range slices.Sorted(maps.Keys(records)) {
-		say := func(format string, args ...any) {
+		report := func(format string, args ...any) {
 			breaches = append(breaches, name+": "+fmt.Sprintf(format, args...))
 		}
 		number, _, _ := strings.Cut(name, "-")
 		if !adrName.MatchString(name) {
-			say("want a name like 0001-title.md")
+			report("want a name like 0001-title.md")
 		}
 		if other, ok := taken[number]; ok {
-			say("has the number of %s", other)
+			report("has the number of %s", other)
 		}
 		taken[number] = name
 		if !strings.HasPrefix(records[name], "# "+number+": ") {
-			say(`does not begin with "# %s: "`, number)
+			report(`does not begin with "# %s: "`, number)
 		}
 		if !adrStatus.MatchString(records[name]) {
-			say("has no status with a date")
+			report("has no status with a date")
 		}
 		for _, section := range adrSections {
 			if strings.Count(records[name], section+"\n") != 1 {
-				say("want one section %q", section)
+				report("want one section %q", section)
 			}
 		}
 		if n := strings.Count(records[name], "\n"); n > maxADRLines {
-			say("%d lines, more than %d", n, maxADRLines)
+			report("%d lines, more than %d", n, maxADRLines)
 		}
 		if !strings.Contains(index, "("+name+")") {
-			say("is not in the index")
+			report("is not in the index")
 		}
 	}
 	return breaches

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// repoLayers is the direction of imports, highest layer first: a package may
-// import packages of the layers below its own and no others. "x/..." covers x
-// and the packages below it. Tests are free, because an import cycle through
-// a test does not compile, and the best peer of server in a test is client.
+// repoLayers is the direction of imports, highest layer first: a package may import
+// packages of the layers below its own and no others. "x/..." covers x and the packages
+// below it. Tests are exempt, because an import cycle through a test does not compile,
+// and the best peer of server in a test is client.
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
@@ -28,23 +28,23 @@ var repoLayers = [][]string{
 	{"mcp"},
 }
 
-// repoSideways lists the imports inside one layer that are allowed all the
-// same. Each needs its reason beside it.
+// repoSideways lists the imports inside one layer that are allowed. Each needs its
+// reason beside it.
 var repoSideways = map[string][]string{}
 
-// repoOnlyFor lists packages that only these others may import, whatever their
-// layer is: what they bring along is nobody else's burden.
+// repoOnlyFor lists packages that only these others may import, whatever their layer
+// is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/headroom": {"cmd/signalbox"}, // it sets what is the whole process's
+	"internal/headroom": {"cmd/signalbox"}, // it changes settings of the whole process
 	"internal/observe":  {"."},             // the libraries of telemetry
 }
 
-// repoTestOnly are the packages that exist for tests: they may import
-// everything, and only tests and each other may import them.
+// repoTestOnly are the packages that exist for tests: they may import everything, and
+// only tests and each other may import them.
 var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/faultyserver/...", "test/memnet", "internal/peertest/..."}
 
-// repoPure lists the packages that import the standard library only, and what
-// of this module they may import beside it.
+// repoPure lists the packages that import the standard library only, and the packages
+// of this module that they may import besides it.
 var repoPure = map[string][]string{
 	"mcp":               nil,
 	"internal/revision": {"mcp"},
@@ -68,12 +68,12 @@ func anyMatches(patterns []string, pkg string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
 }
 
-// layerOf is the index of a package's layer, or -1 where it has none.
+// layerOf returns the index of a package's layer, or -1.
 func layerOf(pkg string) int {
 	return slices.IndexFunc(repoLayers, func(layer []string) bool { return anyMatches(layer, pkg) })
 }
 
-// ourPackage is the folder of an import of this module.
+// ourPackage returns the folder of an import of this module.
 func ourPackage(imported string) (string, bool) {
 	if imported == repoModule {
 		return ".", true
@@ -81,14 +81,14 @@ func ourPackage(imported string) (string, bool) {
 	return strings.CutPrefix(imported, repoModule+"/")
 }
 
-// isStandard reports whether an import is of the standard library: those have
-// no dot in their first element.
+// isStandard reports whether an import is of the standard library: those have no dot in
+// their first element.
 func isStandard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return !strings.Contains(first, ".")
 }
 
-// productCode are the files of the product that are not tests.
+// productCode returns the files of the product that are not tests.
 func productCode(files []sourceFile) []sourceFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f sourceFile) bool {
 		return f.module != "." || f.isTest()
@@ -112,7 +112,7 @@ func importDirection(files []sourceFile) []string {
 	return breaches
 }
 
-// refuseImport says why one package of ours may not import another, or "".
+// refuseImport returns why one package of ours may not import another, or "".
 func refuseImport(from, to string) string {
 	switch {
 	case anyMatches(repoTestOnly, from):
@@ -124,9 +124,9 @@ func refuseImport(from, to string) string {
 	case repoOnlyFor[to] != nil && !slices.Contains(repoOnlyFor[to], from):
 		return "which is for others"
 	case layerOf(to) == layerOf(from):
-		return "which stands in the same layer"
+		return "which is in the same layer"
 	case layerOf(to) < layerOf(from):
-		return "which stands in a higher layer"
+		return "which is in a higher layer"
 	}
 	return ""
 }
@@ -145,11 +145,11 @@ func TestRepoImportDirection(t *testing.T) {
 		}},
 		{name: "up", files: map[string]string{"mcp/id.go": our("server"), "client/http.go": our("")},
 			want: []string{
-				"client/http.go:1: client imports ., which stands in a higher layer",
-				"mcp/id.go:1: mcp imports server, which stands in a higher layer",
+				"client/http.go:1: client imports ., which is in a higher layer",
+				"mcp/id.go:1: mcp imports server, which is in a higher layer",
 			}},
 		{name: "sideways", files: map[string]string{"server/bridge.go": our("client")},
-			want: []string{"server/bridge.go:1: server imports client, which stands in the same layer"}},
+			want: []string{"server/bridge.go:1: server imports client, which is in the same layer"}},
 		{name: "what is for one alone", files: map[string]string{
 			"x.go":             our("internal/observe"),
 			"server/server.go": our("internal/observe"),
@@ -162,8 +162,8 @@ func TestRepoImportDirection(t *testing.T) {
 	})
 }
 
-// layerless finds packages that the tables do not know, so that whoever adds
-// one decides where it stands.
+// layerless finds packages that the tables do not contain, so that a new package is
+// assigned a layer.
 func layerless(files []sourceFile) []string {
 	unknown := make(map[string]bool)
 	for _, f := range productCode(files) {
@@ -173,7 +173,7 @@ func layerless(files []sourceFile) []string {
 	}
 	var breaches []string
 	for _, pkg := range slices.Sorted(maps.Keys(unknown)) {
-		breaches = append(breaches, pkg+": stands in no layer of repoLayers (repo_imports_test.go)")
+		breaches = append(breaches, pkg+": is in no layer of repoLayers (repo_imports_test.go)")
 	}
 	return breaches
 }
@@ -186,14 +186,14 @@ func TestRepoEachPackageHasALayer(t *testing.T) {
 		{name: "unknown", files: map[string]string{
 			"util/b.go": "", "util/a.go": "", "mcp/deep/x.go": "", "only/tests_test.go": "",
 		}, want: []string{
-			"mcp/deep: stands in no layer of repoLayers (repo_imports_test.go)",
-			"util: stands in no layer of repoLayers (repo_imports_test.go)",
+			"mcp/deep: is in no layer of repoLayers (repo_imports_test.go)",
+			"util: is in no layer of repoLayers (repo_imports_test.go)",
 		}},
 	})
 }
 
-// impure finds imports of repoPure's packages that are neither of the standard
-// library nor allowed there.
+// impure finds imports of repoPure's packages that are neither of the standard library
+// nor allowed there.
 func impure(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range productCode(files) {

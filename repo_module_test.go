@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// modFile is what the rules need to know of a go.mod.
+// modFile is the part of a go.mod that the rules need.
 type modFile struct {
 	requires map[string]bool // module to whether it is required directly
 	replaces []string        // the lines, as written
@@ -49,7 +49,7 @@ func parseModFile(text string) modFile {
 	return mod
 }
 
-// add takes in one directive.
+// add adds one directive.
 func (m *modFile) add(verb string, args []string, comment string) {
 	switch verb {
 	case "require":
@@ -87,18 +87,18 @@ replace b.example/two v1.2.3 => b.example/fork v1.2.4
 	}
 }
 
-// TestRepoNoReplace holds that go install of the command and import of the
-// packages build what is tested here: both ignore or refuse a replace.
+// TestRepoNoReplace checks that go install of the command and import of the packages
+// build what is tested here: both ignore or refuse a replace.
 func TestRepoNoReplace(t *testing.T) {
 	if got := parseModFile(readFile(t, "go.mod")).replaces; len(got) > 0 {
 		t.Errorf("go.mod replaces %q", got)
 	}
 }
 
-// dependencies is what docs/dependencies.md lists.
+// dependencies is the content of docs/dependencies.md.
 type dependencies struct {
 	direct   map[string]string // module to the reason
-	indirect map[string]string // module to the modules that bring it, as written
+	indirect map[string]string // module to the modules that require it, as written
 	twice    []string
 }
 
@@ -135,7 +135,7 @@ func parseDependencies(text string) dependencies {
 	return deps
 }
 
-// listed is the second cell of a module in either table.
+// listed returns the second cell of a module in either table.
 func (d dependencies) listed(module string) (string, bool) {
 	if reason, ok := d.direct[module]; ok {
 		return reason, true
@@ -165,7 +165,7 @@ func unlistedModules(mod modFile, deps dependencies) []string {
 	return breaches
 }
 
-// unreasonedModules finds rows that do not say why their module is there.
+// unreasonedModules finds rows without a reason for their module.
 func unreasonedModules(deps dependencies) []string {
 	var breaches []string
 	for _, m := range deps.twice {
@@ -244,8 +244,8 @@ func TestRepoDependenciesAreListed(t *testing.T) {
 	reportBreaches(t, unreasonedModules(deps))
 }
 
-// unexplainedImports finds imports of modules that the first table does not
-// explain. It goes by the code, so that it holds while go.mod is not yet tidy.
+// unexplainedImports finds imports of modules that the first table does not explain. It
+// uses the code, so that it works while go.mod is not yet tidy.
 func unexplainedImports(files []sourceFile, deps dependencies) []string {
 	var breaches []string
 	for _, f := range files {
@@ -296,7 +296,7 @@ func toolsApart(product modFile, tools string) []string {
 	var breaches []string
 	for module := range product.requires {
 		if strings.Contains(tools, "\t"+module+"/cmd/") {
-			breaches = append(breaches, fmt.Sprintf("%s: is a tool and stands in the product's go.mod", module))
+			breaches = append(breaches, fmt.Sprintf("%s: is a tool and required by the product's go.mod", module))
 		}
 	}
 	slices.Sort(breaches)
@@ -306,7 +306,7 @@ func toolsApart(product modFile, tools string) []string {
 func TestRepoToolsAreAModuleOfTheirOwn(t *testing.T) {
 	const tools = "tool (\n\ta.example/lint/cmd/lint\n)\n"
 	got := toolsApart(parseModFile("require a.example/lint v1\nrequire a.example/one v1"), tools)
-	want := []string{"a.example/lint: is a tool and stands in the product's go.mod"}
+	want := []string{"a.example/lint: is a tool and required by the product's go.mod"}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("breaches (-got +want):\n%s", diff)
 	}

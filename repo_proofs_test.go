@@ -18,15 +18,16 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// proof is what a test says of itself: that it holds one side of a requirement, and
-// which sentence of which page that is. It stands in the comment of a test function,
+// proof is a statement of a test that it proves one side of a requirement, with the
+// sentence and page of the requirement. It is written in the comment of a test
+// function,
 //
 //	T2+ 2026-07-28 basic/transports/streamable-http: "Servers MUST validate ..."
 //
-// over as many lines as it needs, with a blank line behind it, or in the prose of a
-// transcript behind "requires: ". The sign is + where what is right works, and - where
-// what is wrong is refused, or cannot be brought about. A rule of our own is quoted
-// from the entry itself, and has "own" in place of revision and page.
+// over as many lines as it needs, followed by a blank line, or in the prose of a
+// transcript after "requires: ". The sign is + if the test shows correct behaviour, and
+// - if it shows that incorrect behaviour is refused, or cannot be caused. A rule of our
+// own is quoted from the entry itself, and has "own" in place of revision and page.
 type proof struct {
 	id    string
 	right bool // the sign is +
@@ -36,8 +37,8 @@ type proof struct {
 	name, path string // of the test
 }
 
-// passage is where a sentence stands: a revision, or "seps", and a page; both are "own"
-// where the rule is ours.
+// passage is the location of a sentence: a revision, or "seps", and a page; both are
+// "own" if the rule is ours.
 type passage struct{ revision, page string }
 
 var (
@@ -58,13 +59,13 @@ func parseProof(text string) (proof, error) {
 	return proof{id: m[1], right: m[2] == "+", place: passage{m[3], m[4]}, quote: m[5]}, nil
 }
 
-// proofTexts finds what begins like a proof, each up to the next blank line, the next
-// proof or the next key.
+// proofTexts finds texts that begin like a proof, each up to the next blank line, the
+// next proof or the next key.
 func proofTexts(text string) []string {
 	var out []string
 	inside := false
 	for line := range strings.Lines(text) {
-		begins := proofStart.MatchString(line) // what is indented is an example
+		begins := proofStart.MatchString(line) // indented text is an example
 		line = strings.Join(strings.Fields(line), " ")
 		rest, required := strings.CutPrefix(line, "requires: ")
 		switch {
@@ -79,8 +80,8 @@ func proofTexts(text string) []string {
 	return out
 }
 
-// proofs reads all proofs of the Go files, and says which are none: those of another
-// form, and those that belong to no test that make runs.
+// proofs reads all proofs of the Go files, and reports those of another form and those
+// that belong to no test run by make.
 func proofs(files []sourceFile, makefile string) (found []proof, breaches []string) {
 	for _, f := range files {
 		tests := testsByComment(f, makefile)
@@ -102,8 +103,9 @@ func proofs(files []sourceFile, makefile string) (found []proof, breaches []stri
 	return found, breaches
 }
 
-// testsByComment are the names of the tests of a file by their comments. A file that
-// is left out of the build, or belongs to a module that no target tests, has none.
+// testsByComment returns the names of the tests of a file by their comments. A file
+// that is excluded from the build, or belongs to a module that no target tests, has
+// none.
 func testsByComment(f sourceFile, makefile string) map[*ast.CommentGroup]string {
 	found := make(map[*ast.CommentGroup]string)
 	isTested := f.module == "." || strings.Contains(makefile, "cd "+f.module+" && go test")
@@ -121,8 +123,7 @@ func testsByComment(f sourceFile, makefile string) map[*ast.CommentGroup]string 
 
 var testFunction = regexp.MustCompile(`^(Test|Fuzz)[^a-z]`)
 
-// isBuilt reports whether a file is built for Linux without any tags, which is how CI
-// builds it.
+// isBuilt reports whether a file is built for Linux without any tags, as in CI.
 func isBuilt(f sourceFile) bool {
 	ctx := build.Default
 	ctx.GOOS, ctx.GOARCH, ctx.BuildTags = "linux", "amd64", nil
@@ -170,7 +171,7 @@ func repoProofs(t *testing.T) []proof {
 	return found
 }
 
-// The rule bites: on made-up files.
+// The rule detects breaches: on made-up files.
 func TestProofsAreOfTestsThatRun(t *testing.T) {
 	const at = "// %s+ 2026-07-28 basic/index: \"Be.\"\n"
 	doc := func(ids ...string) string {
@@ -205,7 +206,7 @@ func TestProofsAreOfTestsThatRun(t *testing.T) {
 	}
 }
 
-// The form is kept, and nothing that begins like it is overlooked.
+// The form is enforced, and no text that begins like it is missed.
 func TestProofForm(t *testing.T) {
 	const prose = "A transcript, T1 too.\nrequires: T1- 2026-07-28 basic/index: \"Be\n  \"kind\" always.\"\ninbound: http - why\n" +
 		"requires: J12+ own: \"Ours.\"\nproves: lists\n\nT3: no proof. T4+ neither.\n"

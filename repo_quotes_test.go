@@ -16,8 +16,8 @@ import (
 // goCode is a block of Go in a document.
 var goCode = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// inventedCode finds the Go code of a document that stands in no file of Go, which is what
-// keeps it compiled and tried: each paragraph of it, but for how far it is indented.
+// inventedCode finds the Go code of a document that is in no Go file, where it would be
+// compiled and tested: each paragraph of it, ignoring indentation.
 func inventedCode(name, doc string, sources []string) []string {
 	var breaches []string
 	for _, block := range goCode.FindAllStringSubmatch(doc, -1) {
@@ -32,7 +32,7 @@ func inventedCode(name, doc string, sources []string) []string {
 	return breaches
 }
 
-// flatten takes the indentation off each line.
+// flatten removes the indentation of each line.
 func flatten(code string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.Trim(code, "\n") + "\n") {

@@ -16,13 +16,13 @@ import (
 
 //go:generate go test -run ^TestRegressPageIsCurrent$ . -update
 
-// regressPage lists the published defects of other servers, clients and gateways
-// that are replayed here, and by which tests. Its first two columns are written by
-// hand; the third is generated, but where it gives a reason.
+// regressPage lists the published defects of other servers, clients and gateways that
+// are replayed here, and by which tests. Its first two columns are written by hand; the
+// third is generated unless it contains a reason.
 const regressPage = "docs/regress.md"
 
-// regressNumbers are the entries. They have gaps. They stand here once more so that
-// a line which is lost from the page is missed.
+// regressNumbers returns the entries. They have gaps. They are repeated here to detect
+// a line that is lost from the page.
 func regressNumbers() []int {
 	gaps := []int{4, 10, 16, 22, 28, 40, 46, 52, 58, 64, 70, 76, 82, 88, 94, 100, 106, 112, 118, 124, 130, 136, 142, 148, 154, 160, 166, 172, 178, 184, 190}
 	var all []int
@@ -93,10 +93,10 @@ func regressTests(files []sourceFile) map[int][]regressTest {
 	return found
 }
 
-// regressReason begins the third column of an entry that nothing of ours could have.
+// regressReason begins the third column of an entry that cannot affect our code.
 const regressReason = "No test: "
 
-// column is the third column of an entry: its tests, or the reason why there are
+// column returns the third column of an entry: its tests, or the reason for having
 // none.
 func (e regressEntry) column(tests []regressTest) string {
 	if len(tests) == 0 {
@@ -109,8 +109,8 @@ func (e regressEntry) column(tests []regressTest) string {
 	return strings.Join(links, ", ")
 }
 
-// emptyCases says which entries are missing, have neither a test nor a reason, or
-// both, and which tests are of no entry.
+// emptyCases reports the entries that are missing, have neither a test nor a reason, or
+// both, and the tests that belong to no entry.
 func emptyCases(entries []regressEntry, tests map[int][]regressTest) []string {
 	var wrong []string
 	var listed []int
@@ -124,7 +124,7 @@ func emptyCases(entries []regressEntry, tests map[int][]regressTest) []string {
 			wrong = append(wrong, fmt.Sprintf("M%03d has a test and a reason for having none", e.number))
 		}
 		if strings.TrimSpace(e.title) == "" {
-			wrong = append(wrong, fmt.Sprintf("M%03d does not say what it was", e.number))
+			wrong = append(wrong, fmt.Sprintf("M%03d has no title", e.number))
 		}
 	}
 	if !slices.Equal(listed, regressNumbers()) {
@@ -139,7 +139,7 @@ func emptyCases(entries []regressEntry, tests map[int][]regressTest) []string {
 	return wrong
 }
 
-// regressWithTests returns the page with its third column as it is to be.
+// regressWithTests returns the page with the correct third column.
 func regressWithTests(page string, tests map[int][]regressTest) string {
 	var out strings.Builder
 	for line := range strings.Lines(page) {
@@ -152,8 +152,8 @@ func regressWithTests(page string, tests map[int][]regressTest) string {
 	return out.String()
 }
 
-// Every entry of the regress is replayed by a test that is named after it, or the
-// page says in one sentence why nothing of ours could have it.
+// Every entry is replayed by a test that is named after it, or the page gives in one
+// sentence the reason why it cannot affect our code.
 func TestRegressHasNoEmptyCase(t *testing.T) {
 	files, err := repoSources()
 	if err != nil {
@@ -180,7 +180,7 @@ func TestRegressPageIsCurrent(t *testing.T) {
 	}
 }
 
-// The rule bites: on made-up pages and tests.
+// The rule detects breaches: on made-up pages and tests.
 func TestRegressRule(t *testing.T) {
 	const made = "package p\n\nfunc TestM001M002Two(t *T) {}\n\nfunc TestM003Three(t *T) {}\n\nfunc TestM004(t *T) {}\n\nfunc (x) TestM005Method(t *T) {}\n\nfunc testM006Small(t *T) {}\n"
 	tests := regressTests(madeUp(t, map[string]string{"a/b_test.go": made, "a/b.go": "package p\n\nfunc TestM007NoTest(t *T) {}\n"}))
@@ -190,7 +190,7 @@ func TestRegressRule(t *testing.T) {
 	line := func(n int, title, text string) string { return fmt.Sprintf("| M%03d | %s | %s |\n", n, title, text) }
 	page := "# Regress\n\n| entry | what | test |\n|---|---|---|\n" + line(1, "one", "") + line(2, "", "old") + line(3, "three", regressReason+"none.") + line(5, "five", regressReason+"of another kind.") + line(6, "six", regressReason)
 	want := []string{
-		"5 entries are listed, want the 170 in their order", "M002 does not say what it was",
+		"5 entries are listed, want the 170 in their order", "M002 has no title",
 		"M003 has a test and a reason for having none", "M006 has neither a test nor a reason",
 	}
 	if got := emptyCases(parseRegress(page), tests); !slices.Equal(got, want) {

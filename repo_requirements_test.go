@@ -18,7 +18,7 @@ import (
 //go:generate go test -run ^TestRequirementsPageIsCurrent$ . -update
 
 const (
-	// requirementsList are the requirements, and requirementsPage says which tests
+	// requirementsList contains the requirements, and requirementsPage the tests that
 	// prove them.
 	requirementsList = "testdata/requirements.txt"
 	requirementsPage = "docs/requirements.md"
@@ -33,8 +33,7 @@ and this page is generated from that and from [the list](../testdata/requirement
 is not among them yet.
 `
 
-// markdownLink is a link in a sentence of the specification, which leads to a place
-// below its own site.
+// markdownLink is a link in a sentence of the specification, relative to its own site.
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // requirement is one entry of the list.
@@ -55,8 +54,8 @@ var (
 	placeForm = regexp.MustCompile(`^(?:(\d{4}-\d{2}-\d{2}|seps) ([a-z0-9][\w./-]*)|own)$`)
 )
 
-// parseRequirements reads the list. What stands before the first title is about the
-// list itself.
+// parseRequirements reads the list. The text before the first title describes the list
+// itself.
 func parseRequirements(text string) ([]chapter, error) {
 	var all []chapter
 	var errs []error
@@ -101,8 +100,8 @@ func parseRequirement(block string) (requirement, error) {
 	return row, nil
 }
 
-// strangeProofs finds proofs of what is not on the list, and those that quote a rule
-// of ours which does not say that.
+// strangeProofs finds proofs of requirements that are not on the list, and proofs that
+// misquote a rule of our own.
 func strangeProofs(list []chapter, found []proof) []string {
 	texts := make(map[string]string)
 	for _, c := range list {
@@ -116,13 +115,13 @@ func strangeProofs(list []chapter, found []proof) []string {
 		case !ok:
 			breaches = append(breaches, fmt.Sprintf("%s: %s proves %s, which is not in %s", p.path, p.name, p.id, requirementsList))
 		case p.place.revision == "own" && !strings.Contains(text, p.quote):
-			breaches = append(breaches, fmt.Sprintf("%s: %s quotes as our own rule %s: %q, which says: %q", p.path, p.name, p.id, p.quote, text))
+			breaches = append(breaches, fmt.Sprintf("%s: %s quotes as our own rule %s: %q, which is: %q", p.path, p.name, p.id, p.quote, text))
 		}
 	}
 	return breaches
 }
 
-// unproved finds the sides of requirements that no test holds.
+// unproved finds the sides of requirements that no test proves.
 func unproved(list []chapter, found []proof) []string {
 	var breaches []string
 	for _, c := range list {
@@ -138,8 +137,7 @@ func unproved(list []chapter, found []proof) []string {
 	return breaches
 }
 
-// link is the place as a link to the published page; what is our own is only said to
-// be.
+// link returns the passage as a link to the published page; a rule of our own has none.
 func (p passage) link() string {
 	const site = "https://modelcontextprotocol.io/"
 	page := strings.TrimSuffix(p.page, "/index")
@@ -156,7 +154,7 @@ func (p passage) link() string {
 	}
 }
 
-// links are the tests of one side of a requirement, each once.
+// links returns the tests of one side of a requirement, each once.
 func links(found []proof, right bool) string {
 	var out []string
 	for _, p := range found {
@@ -171,7 +169,7 @@ func links(found []proof, right bool) string {
 	return strings.Join(out, ", ")
 }
 
-// requirementsWithProofs is the page.
+// requirementsWithProofs returns the page.
 func requirementsWithProofs(list []chapter, found []proof) string {
 	var out strings.Builder
 	out.WriteString(requirementsIntroduction)
@@ -184,8 +182,8 @@ func requirementsWithProofs(list []chapter, found []proof) string {
 	return out.String()
 }
 
-// write adds the requirement to the page: what it asks, where, the sentences that its
-// tests quote, and the tests.
+// write adds the requirement to the page: its text, its passages, the sentences that
+// its tests quote, and the tests.
 func (r requirement) write(out *strings.Builder, found []proof) {
 	var where, quotes []string
 	for _, p := range r.places {
@@ -220,11 +218,11 @@ func TestRequirementsPageIsCurrent(t *testing.T) {
 		return
 	}
 	if readFile(t, requirementsPage) != want {
-		t.Errorf("%s does not say what the tests prove; run make generate", requirementsPage)
+		t.Errorf("%s is not what the tests prove; run make generate", requirementsPage)
 	}
 }
 
-// The rule bites: on a made-up list and made-up proofs.
+// The rule detects breaches: on a made-up list and made-up proofs.
 func TestRequirementsRule(t *testing.T) {
 	const made = "About.\n\nT9 | is about too\n\n# One\n\nT1 | MUST, SHOULD NOT | 2026-07-28 basic/index, seps 12-x\n  Be\n  kind.\n\n# Two\n\nJ1 | own | own\n  Be ours.\n"
 	list, err := parseRequirements(made)
@@ -250,7 +248,7 @@ func TestRequirementsRule(t *testing.T) {
 		t.Errorf("breaches %q", got)
 	}
 	strange := []proof{{"T2", true, mine, "x", "TestA", "a_test.go"}, {"J1", true, mine, "Be mine.", "TestB", "b_test.go"}}
-	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which says: "Be ours."`) {
+	if got := strangeProofs(list, strange); len(got) != 2 || !strings.Contains(got[0], "T2, which is not in") || !strings.Contains(got[1], `which is: "Be ours."`) {
 		t.Errorf("breaches %q; want one of an unknown entry and one of a rule that is not ours", got)
 	}
 	missing := []string{"no test proves J1+: Be ours.", "no test proves T1-: Be kind."}

@@ -16,12 +16,13 @@ import (
 
 const (
 	licenceHeader = "// Copyright The Signalbox Authors.\n// SPDX-License-Identifier: Apache-2.0\n\n"
-	// maxFileLines is where a file is several files; the median is far below.
+	// maxFileLines is the length at which a file must be split; the median is far
+	// below.
 	maxFileLines = 700
 )
 
-// unlicensed finds files that do not begin with the licence header, whose blank
-// line also keeps it out of the package's documentation.
+// unlicensed finds files that do not begin with the licence header. The blank line
+// after it keeps it out of the package's documentation.
 func unlicensed(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range files {
@@ -66,8 +67,8 @@ func TestRepoFileLength(t *testing.T) {
 	})
 }
 
-// packageDocs finds packages whose documentation is missing, stands in several
-// files, or does not begin with the package's name.
+// packageDocs finds packages with documentation that is missing, in several files, or
+// does not begin with the package's name.
 func packageDocs(files []sourceFile) []string {
 	var breaches []string
 	documented := make(map[string]int)
@@ -121,7 +122,7 @@ var (
 	todoForm = regexp.MustCompile(`^TODO\(#[1-9][0-9]*\): \S`)
 )
 
-// looseTodos finds comments that put something off without naming an issue.
+// looseTodos finds comments that postpone work without naming an issue.
 func looseTodos(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range files {
@@ -161,8 +162,8 @@ func TestRepoTodoForm(t *testing.T) {
 	})
 }
 
-// unownedGoroutines finds goroutines that are started without a comment on the
-// line above or on the same line, where who waits for it and what ends it stand.
+// unownedGoroutines finds goroutines that are started without a comment on the line
+// above or on the same line, which must name what waits for it and what ends it.
 func unownedGoroutines(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range productCode(files) {
@@ -173,14 +174,14 @@ func unownedGoroutines(files []sourceFile) []string {
 		}
 		for _, pos := range goroutineStarts(f) {
 			if !commented[f.line(pos)] {
-				breaches = append(breaches, f.breach(pos, "goroutine without a comment that says who waits for it and what ends it"))
+				breaches = append(breaches, f.breach(pos, "goroutine without a comment that names what waits for it and what ends it"))
 			}
 		}
 	}
 	return breaches
 }
 
-// goroutineStarts are the positions of go statements and of calls such as
+// goroutineStarts returns the positions of go statements and of calls such as
 // group.Go(f), in the order of the file.
 func goroutineStarts(f sourceFile) []token.Pos {
 	var starts []token.Pos
@@ -217,14 +218,14 @@ func f() {
 		{name: "bare", files: map[string]string{
 			"a.go": "package a\n// f starts.\nfunc f() {\n\tx() // here\n\n\tgo read()\n\twg.Go(read)\n}",
 		}, want: []string{
-			"a.go:6: goroutine without a comment that says who waits for it and what ends it",
-			"a.go:7: goroutine without a comment that says who waits for it and what ends it",
+			"a.go:6: goroutine without a comment that names what waits for it and what ends it",
+			"a.go:7: goroutine without a comment that names what waits for it and what ends it",
 		}},
 	})
 }
 
-// realSleeps finds time.Sleep in tests that have no synctest bubble, where it
-// would wait in real time and still prove nothing.
+// realSleeps finds time.Sleep in tests without a synctest bubble, where it would wait
+// in real time and still prove nothing.
 func realSleeps(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range files {
@@ -251,8 +252,8 @@ func TestRepoTestsDoNotSleep(t *testing.T) {
 	})
 }
 
-// skips finds tests that can leave themselves out: a check that did not run
-// looks like one that passed.
+// skips finds tests that can skip themselves: a check that did not run looks like one
+// that passed.
 func skips(files []sourceFile) []string {
 	var breaches []string
 	for _, f := range files {

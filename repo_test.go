@@ -22,10 +22,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tests in repo_*_test.go hold the rules of the repository itself: what
-// may import what, what each file begins with, what the documents promise.
-// A rule is a function of data that returns one line per breach. Each rule is
-// tried on made-up input first, which shows that it bites, then on the tree.
+// The tests in repo_*_test.go check the rules of the repository itself: allowed
+// imports, file headers, the content of documents. A rule is a function of data that
+// returns one line per breach. Each rule is tried on made-up input first, which shows
+// that it detects breaches, then on the tree.
 
 // repoModule is the module path of the product.
 const repoModule = "github.com/signalbox-mcp/signalbox"
@@ -46,24 +46,24 @@ func parseSource(name, text string) (sourceFile, error) {
 	return sourceFile{path: name, module: ".", text: text, syntax: syntax, fset: fset}, err
 }
 
-// pkg is the folder of the file below the root, which names its package.
+// pkg returns the folder of the file below the root, which names its package.
 func (f sourceFile) pkg() string { return path.Dir(f.path) }
 
 func (f sourceFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// line is the line on which pos stands.
+// line returns the line of pos.
 func (f sourceFile) line(pos token.Pos) int { return f.fset.Position(pos).Line }
 
-// breach is a line that says what is wrong at pos.
+// breach returns a line that describes a breach at pos.
 func (f sourceFile) breach(pos token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", f.path, f.line(pos), fmt.Sprintf(format, args...))
 }
 
-// importPath is the path that one import names.
+// importPath returns the path of an import.
 func importPath(s *ast.ImportSpec) string {
 	p, err := strconv.Unquote(s.Path.Value)
 	if err != nil {
-		return s.Path.Value // the parser has accepted it, so this does not happen
+		return s.Path.Value // cannot happen, because the parser has accepted it
 	}
 	return p
 }
@@ -92,14 +92,14 @@ func (f sourceFile) calls() []methodCall {
 	return found
 }
 
-// methodCall is one call on.name(...); on is nil where that is not a mere name.
+// methodCall is one call on.name(...); on is nil unless it is a plain name.
 type methodCall struct {
 	call *ast.CallExpr
 	on   *ast.Ident
 	name string
 }
 
-// receiver is the name that the method is called on, or "".
+// receiver returns the name that the method is called on, or "".
 func (c methodCall) receiver() string {
 	if c.on == nil {
 		return ""
@@ -142,8 +142,8 @@ func loadSources(root string) ([]sourceFile, error) {
 	return files, err
 }
 
-// moduleOf is the folder of the module that a folder belongs to: its own, or
-// that of the folder above it.
+// moduleOf returns the folder of the module of a folder: its own, or that of the folder
+// above it.
 func moduleOf(root, folder string, known map[string]string) string {
 	if _, err := os.Stat(filepath.Join(root, folder, "go.mod")); err == nil {
 		return folder
@@ -151,7 +151,7 @@ func moduleOf(root, folder string, known map[string]string) string {
 	return known[path.Dir(folder)]
 }
 
-// skipFolder leaves out what go build leaves out.
+// skipFolder skips the folders that go build skips.
 func skipFolder(rel string) error {
 	base := path.Base(rel)
 	switch {
@@ -163,7 +163,7 @@ func skipFolder(rel string) error {
 	return nil
 }
 
-// sourceRule judges Go files and returns its breaches in the order of files.
+// sourceRule checks Go files and returns its breaches in the order of files.
 type sourceRule func(files []sourceFile) []string
 
 // ruleCase is made-up input of a sourceRule: file names to their texts.
@@ -198,8 +198,8 @@ func reportBreaches(t *testing.T, breaches []string) {
 	}
 }
 
-// madeUp parses made-up files in the order of their names. A text without a
-// package clause is given one, on its first line.
+// madeUp parses made-up files in the order of their names. It adds a package clause to
+// a text without one, on its first line.
 func madeUp(t *testing.T, texts map[string]string) []sourceFile {
 	t.Helper()
 	var files []sourceFile
@@ -246,7 +246,7 @@ func TestRepoLoadsEachModuleApart(t *testing.T) {
 	}
 }
 
-func TestRepoLoadSaysWhatDoesNotParse(t *testing.T) {
+func TestRepoLoadReportsWhatDoesNotParse(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "bad.go"), "package")
 	if _, err := loadSources(root); err == nil {

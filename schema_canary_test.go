@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A server on the network sees nothing of schemas that point to it, of either end of a
-// tool, while they are listed, refused and called: the tools that refer to it are left
-// out, and a dialect and an id are names.
+// A server on the network receives no request because of schemas that point to it, from
+// either end, while their tools are listed, refused and called: tools with such
+// references are left out, and a dialect and an id are only names.
 //
 // K1- 2026-07-28 basic/index: "Implementations MUST NOT automatically dereference `$ref`
 // values that resolve to a network URI."
@@ -51,12 +51,12 @@ func TestSchemasFetchNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Serve(t.Context(), ask(t, nil, "tools/list", `{}`), &heard{})
+	res, err := g.Serve(t.Context(), ask(t, nil, "tools/list", `{}`), &recorder{})
 	if err != nil || strings.Count(string(res.Bytes()), `"inputSchema"`) != 1 {
 		t.Errorf("listed %s, %v; want the one that refers to itself", res.Bytes(), err)
 	}
 	for name, want := range map[string]bool{"a__named": true, "a__in00": false, "a__out00": false} {
-		if _, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"`+name+`","arguments":{"a":{"$ref":"`+canary.URL+`"}}}`), &heard{}); (err == nil) != want {
+		if _, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"`+name+`","arguments":{"a":{"$ref":"`+canary.URL+`"}}}`), &recorder{}); (err == nil) != want {
 			t.Errorf("calling %s: %v", name, err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// secretsOf returns what takes out of the edge's log whatever the configuration gives
-// to any backend, and the tokens of clients. What is logged about one backend alone has that one's taken out
-// where it is logged.
+// secretsOf returns a Redactor for the edge's log. It removes the secrets of all
+// backends and the tokens of clients. Records about one backend are redacted by that
+// backend's own.
 func secretsOf(cfg *config.Config) *redact.Redactor {
 	headers := make(http.Header)
 	var env, urls []string

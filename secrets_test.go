@@ -17,10 +17,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// parrot is a server that knows nobody, and says so with what it got.
-type parrot struct{}
+// echo is a server that refuses all requests and repeats their headers in the error.
+type echo struct{}
 
-func (parrot) RoundTrip(r *http.Request) (*http.Response, error) {
+func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func (parrot) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Of what the gateway gives a backend nothing stands in its log, whoever repeats it:
-// the credentials that a backend refuses stand in the error, which is told.
+// The log contains nothing of a backend's credentials, even if the backend repeats
+// them: an error of the backend may contain them, and is logged.
 //
 // X9- 2026-07-28 server/utilities/logging: "Credentials or secrets"
 func TestLogHasNoCredentialsOfBackends(t *testing.T) {
@@ -48,7 +48,7 @@ func TestLogHasNoCredentialsOfBackends(t *testing.T) {
 			Name: "p", URL: "http://p.example/mcp", Headers: map[string]signalbox.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
 		}}}
 		g := newGateway(t, cfg, signalbox.Options{
-			Transport: parrot{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Transport: echo{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		post(g, strings.Replace(initializeMessage, "initialize", "tools/list", 1))
 		time.Sleep(time.Minute)

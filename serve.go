@@ -17,20 +17,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Serve answers one request of one client. It makes a Gateway a [mcp.Handler],
-// so that a gateway can stand behind another.
+// Serve answers one request of one client. It makes a Gateway a [mcp.Handler], so that
+// a gateway can be a backend of another.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	g.sole.note(req)
+	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		return g.list(ctx, req, kind)
 	}
 	switch req.Method {
 	case "tools/call":
-		return g.recorded(ctx, req, caller, (*Gateway).call)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).call)
 	case "prompts/get":
-		return g.recorded(ctx, req, caller, (*Gateway).prompt)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).prompt)
 	case "resources/read":
-		return g.recorded(ctx, req, caller, (*Gateway).read)
+		return g.serveRecorded(ctx, req, caller, (*Gateway).read)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
@@ -42,27 +42,27 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "subscriptions/listen":
 		return g.listen(ctx, req, caller)
 	case "logging/setLevel", "notifications/roots/list_changed":
-		return g.tellBackends(req) //nolint:contextcheck // outlives the request on purpose
+		return g.notifyBackends(req) //nolint:contextcheck // outlives the request on purpose
 	case taskStatus:
-		return g.tellState(req) //nolint:contextcheck // likewise
+		return g.forwardTaskStatus(req) //nolint:contextcheck // likewise
 	default:
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "unknown method %q", shorten(req.Method))
 	}
 }
 
-// call serves tools/call, and says which backend it was given to. A tool that is
-// hidden and one that does not exist answer alike.
+// call serves tools/call, and returns the name of the backend that it was sent to. A
+// hidden tool and one that does not exist have the same answer.
 func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	name, err := textOf(req, mcp.FieldName)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Tools, name: name})
+	f := g.find(ctx, req, lookup{kind: catalog.Tools, name: name})
 	if f.entry == nil {
 		return "", nil, f.unknown(catalog.Tools, name)
 	}
 	if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
-		return "", nil, err // the backend was not asked
+		return "", nil, err // not sent to the backend
 	}
 	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
 	if err == nil {
@@ -71,13 +71,13 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return f.entry.BackendName, res, err
 }
 
-// prompt serves prompts/get, by the same rules.
+// prompt serves prompts/get by the same rules as call.
 func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	name, err := textOf(req, mcp.FieldName)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Prompts, name: name})
+	f := g.find(ctx, req, lookup{kind: catalog.Prompts, name: name})
 	if f.entry == nil {
 		return "", nil, f.unknown(catalog.Prompts, name)
 	}
@@ -85,14 +85,14 @@ func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return f.entry.BackendName, res, err
 }
 
-// read serves resources/read. A URI is a locator that means the same to client and
-// backend, and so nothing of the request is changed (FieldNone).
+// read serves resources/read. A URI means the same to client and backend, and so the
+// request is forwarded unmodified (FieldNone).
 func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
 	uri, err := textOf(req, mcp.FieldURI)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri})
+	f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri})
 	if f.entry == nil {
 		return "", nil, unknownResource(uri)
 	}
@@ -100,57 +100,56 @@ func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return f.entry.BackendName, res, err
 }
 
-// complete serves completion/complete. The one to ask is whoever has the prompt or
-// template of the ref, which goes by the backend's own name from here on.
+// complete serves completion/complete. It is sent to the backend that has the prompt or
+// template of the ref, under the backend's own name for it.
 func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	f := g.find(ctx, req, referred(&req.Params))
+	f := g.find(ctx, req, lookupRef(&req.Params))
 	if f.entry == nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
 	}
 	return f.forward(ctx, f.entry, f.field, req, caller)
 }
 
-// forward sends a request to the backend of an entry, which knows the item by a
-// name of its own: that is what field is set to. All other bytes of the
-// parameters stay as they came.
+// forward sends a request to the backend of an entry. It sets field to the name that
+// the backend uses for the item. All other bytes of the parameters are unmodified.
 func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	u, ok := v.unitOf(entry)
+	b, ok := v.backendOf(entry)
 	if !ok {
 		return nil, v.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
-		return u.Serve(ctx, req, caller)
+		return b.Serve(ctx, req, caller)
 	}
-	e, err := u.renamed(req, field, entry.Own, caller)
+	e, err := b.renamedRequest(req, field, entry.Own, caller)
 	if err != nil {
 		return nil, err
 	}
-	return u.run(ctx, e)
+	return b.serve(ctx, e)
 }
 
-// renamed is errand for a request that asks for an item by its name outside. It has
-// returned, and what it needs on the stack is free, before the backend is asked.
-func (u *unit) renamed(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*errand, error) {
+// renamedRequest is newRequest for an item that the backend has under another name. It
+// is a separate function to free its stack space before the backend is called.
+func (b *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own string, caller mcp.Caller) (*backendRequest, error) {
 	params := req.Params.WithText(field, own)
-	return u.errand(req, &params, caller, nil)
+	return b.newRequest(req, &params, caller, nil)
 }
 
-// list answers from the catalog, once the backends that are starting have said what
-// they have, or have taken too long.
+// list answers from the catalog, after the backends that are starting have returned
+// their lists or have taken too long.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
 	if err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
-	g.awaitVariant(ctx, req.Client)
-	g.awaitSession(ctx, req, func(*unit) bool { return true })
+	g.awaitProfileLists(ctx, req.Client)
+	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
 
-// ServeNow returns a list while no backend is starting. It makes a Gateway an
+// ServeNow returns a list if there is nothing to wait for. It makes a Gateway an
 // [mcp.Instant].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || g.ctx.Err() != nil || !g.hasVariant(req.Client) || !g.sessionSettled(req) {
+	if !ok || g.ctx.Err() != nil || !g.profileListsReady(req.Client) || !g.sessionListsReady(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().listsPending(kind); wait {
@@ -160,13 +159,13 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	return res, err == nil
 }
 
-// listNow answers from the catalog as it is.
+// listNow answers from the current catalog.
 func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
 	v := g.listView(req, kind)
-	// Nobody waits for the lists that this asks for: they are the next client's.
+	// No goroutine waits for these lists: they are for later requests.
 	now := time.Now()
-	for _, u := range v.units {
-		u.RefreshIfOld(now)
+	for _, b := range v.backends {
+		b.RefreshIfOld(now)
 	}
 	cursor, ok := req.Params.Text(mcp.FieldCursor)
 	if !ok && req.Params.Has(mcp.FieldCursor) {
@@ -175,10 +174,9 @@ func (g *Gateway) listNow(req *mcp.Request, kind catalog.Kind) (*mcp.Result, err
 	return v.catalog.List(kind, cursor)
 }
 
-// discovery is the result of server/discover (2026-07-28, server/discover). Its
-// time to live is none and its scope private, because it is what is known now:
-// in the next second a backend may have come, and in a later release another
-// principal may see other ones.
+// discovery is the result of server/discover (2026-07-28, server/discover). Its time to
+// live is zero and its scope private, because it may change at any time when a backend
+// starts, and because a later release may show principals different backends.
 type discovery struct {
 	SupportedVersions []mcp.Version             `json:"supportedVersions"`
 	Capabilities      jsontext.Value            `json:"capabilities"`
@@ -188,21 +186,22 @@ type discovery struct {
 	Meta              map[string]jsontext.Value `json:"_meta"`
 }
 
-// discover answers from what is known. Backends that are starting are waited for, for
-// greetWithin at most: a client reads instructions and capabilities only here.
+// discover answers from what is known. It waits at most discoverTimeout for backends
+// that are starting: a client reads instructions and capabilities only here.
 func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	// Of the wait, too: a start that waits for its turn has not begun to take its time.
-	within, cancel := context.WithTimeout(ctx, greetWithin)
+	// Also bounds the wait for a start slot, during which the time of the start does
+	// not count.
+	within, cancel := context.WithTimeout(ctx, discoverTimeout)
 	defer cancel()
-	_ = g.await(within, (*view).greetingPending) // what is known is the answer, whatever ended the wait
+	_ = g.await(within, (*view).discoverPending) // what is known is the answer, however the wait ended
 	if req.Scope != nil {
-		g.noteSession(req)
+		g.initSessionLists(req)
 	}
 	return g.viewFor(clientOf(req)).discovery()
 }
 
-// discoveryOf returns what says what a catalog offers. It is written once, when
-// somebody asks for the first time.
+// discoveryOf returns a function that returns the discovery of a catalog. It is encoded
+// once, on the first call.
 func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	return sync.OnceValues(func() (*mcp.Result, error) {
 		raw, err := json.Marshal(discovery{
@@ -219,87 +218,89 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	})
 }
 
-// tellBackends passes on what a client says to all: that its level of logging or
-// its roots changed. It concerns what the backends keep for the client's session,
-// and they are told in the background: nobody's slowness is another's.
-func (g *Gateway) tellBackends(req *mcp.Request) (*mcp.Result, error) {
+// notifyBackends forwards a change of the client's log level or roots to all backends.
+// It concerns the sessions that backends keep for the client's session. The backends
+// are notified in the background, so that a slow one does not delay the others.
+func (g *Gateway) notifyBackends(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, u := range g.view.Load().units {
-			g.tellOne(u, req)
+		for _, b := range g.view.Load().backends {
+			g.notifyBackend(b, req)
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
 }
 
-// tellWithin bounds how long a backend is waited for that is told something.
-const tellWithin = 10 * time.Second
+// notifyTimeout bounds the wait for a backend that is being notified.
+const notifyTimeout = 10 * time.Second
 
-// tellOne tells one backend. What it answers is nobody's concern, since the client
-// has been answered for all of them; a backend that is gone learns the level or
-// the roots when its next session begins.
-func (g *Gateway) tellOne(u *unit, req *mcp.Request) {
-	// Ends within tellWithin, or with the Gateway, whose stop waits for it.
+// notifyBackend notifies one backend. Its answer is ignored, since the client has been
+// answered for all backends. A backend that cannot be reached receives the level or the
+// roots when its next session begins.
+func (g *Gateway) notifyBackend(b *activeBackend, req *mcp.Request) {
+	// Ends within notifyTimeout, or with the Gateway, which waits for it in stop.
 	g.begin(func() {
-		ctx, cancel := context.WithTimeout(g.ctx, tellWithin)
+		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
 		defer cancel()
-		_, _ = u.Serve(ctx, req, nobody{}) // a backend that has no use for it says so
+		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that does not support it returns an error
 	})
 }
 
-// nobody is the Caller of a request that has no client to be spoken to. What is
-// said to it is lost, which the other side need not know; what is asked of it is
-// refused at once, so that nobody waits for an answer.
-type nobody struct{}
+// noCaller is the Caller of a request that has no client. It drops notifications,
+// without an error to the sender, and refuses requests at once, so that none is left
+// waiting.
+type noCaller struct{}
 
-func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
 
-// textOf returns a member of the parameters that has to be a string.
+// textOf returns a member of the parameters that must be a string.
 func textOf(req *mcp.Request, f mcp.Field) (string, error) {
 	text, ok := req.Params.Text(f)
 	if !ok {
-		return "", mcp.Errorf(mcp.CodeInvalidParams, "%s: params.%s is missing or no string", req.Method, f.Key())
+		return "", mcp.Errorf(mcp.CodeInvalidParams, "%s: params.%s is missing or not a string", req.Method, f.Key())
 	}
 	return text, nil
 }
 
-// unknown says why there is nothing of that name: its backend was never reached or could
-// not list it, so that what it offers is not known; or nobody offers it.
+// unknown returns the error for an unknown name. If the name can only be that of a
+// backend that was never reached or could not return the list, the error gives this
+// reason; otherwise the item does not exist.
 func (v *view) unknown(kind catalog.Kind, name string) error {
-	for i, u := range v.units {
-		if !u.names(name) {
+	for i, b := range v.backends {
+		if !b.ownsName(name) {
 			continue
 		}
-		// The offer that the catalog was built of: a later one may have the name.
+		// Use the offer from which the catalog was built: a later one may have the
+		// name.
 		var why string
 		switch o := v.offered[i]; {
 		case !o.Known():
-			why = "it has not been reached yet: " + u.unreached(o)
+			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
 			why = fmt.Sprintf("its %ss are not known: %s", kind, o.Lists[kind].Problem)
 		default:
 			continue
 		}
-		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: u.Name(), Message: why}
+		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: b.Name(), Message: why}
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }
 
-// unknownResource is the answer for a URI that nobody has. It names the URI, in
-// the member that 2025-11-25 (server/resources, "Error Handling") shows.
+// unknownResource is the error for a URI that no backend has. It returns the URI in the
+// member that 2025-11-25 (server/resources, "Error Handling") shows.
 func unknownResource(uri string) error {
 	data, err := json.Marshal(map[string]string{"uri": shorten(uri)})
 	if err != nil {
-		data = nil // the text below still names it
+		data = nil // the text below still has it
 	}
-	// The modern edge says the same with the code of its era.
+	// The modern edge replaces the code by that of its era.
 	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "unknown resource", Data: data}
 }
 
-// shorten bounds what a client's own words add to an error.
+// shorten bounds the text of a client that is quoted in an error.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -16,58 +16,58 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Status is what a Gateway is doing, for people and their tools.
+// Status is the state of a Gateway, for people and their tools.
 type Status struct {
-	Version  string          `json:"version"` // of the gateway, as clients are told
+	Version  string          `json:"version"` // of the gateway, as sent to clients
 	Started  time.Time       `json:"started"`
 	Uptime   time.Duration   `json:"-"`
-	Draining bool            `json:"draining"` // new traffic is to go elsewhere
+	Draining bool            `json:"draining"` // new traffic must go elsewhere
 	Backends []BackendStatus `json:"backends"` // in the order of the configuration
 
-	// Problems says what is not as it was meant, and why: what of the backends is
-	// not offered, and first, each as "reload refused: ..." or "reload waits: ...",
-	// what keeps the last configuration from being put to work. That the gateway cannot
-	// keep up is one, too.
+	// Problems lists what is not as configured, and why: items and backends that are
+	// not offered, and a gateway that cannot keep up. Before these it lists what
+	// prevents the last configuration from being applied, each as "reload refused: ..."
+	// or "reload waits: ...".
 	Problems []string `json:"problems"`
 
-	// ReloadRefused is the last reload where that was refused; nil after one that
-	// worked. Until then the configuration before it serves.
+	// ReloadRefused is the last reload if it was refused, or nil. Until a reload
+	// succeeds, the previous configuration stays in use.
 	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
 
 	Sessions int   `json:"sessions"`     // legacy sessions of clients on HTTP
 	InFlight int   `json:"inFlight"`     // requests and streams
-	Pending  int64 `json:"pendingBytes"` // of answers that clients have not read
+	Pending  int64 `json:"pendingBytes"` // size of the responses that clients have not read
 
-	// Limits are those in force, by their keys below "limits" and as a file
-	// writes them: a refusal names its key, and here stands what it is set to.
+	// Limits are those in force, formatted as in a file, by their keys below "limits".
+	// An error that a limit causes names its key, which can be looked up here.
 	Limits map[string]string `json:"limits"`
 
-	// Promise is what happens to what the gateway holds when its process ends.
+	// Promise states what happens to the state of the gateway when its process ends.
 	Promise string `json:"promise"`
 }
 
-// Refusal is a reload that did not happen.
+// Refusal is a reload that was not applied.
 type Refusal struct {
 	At       time.Time `json:"at"`
 	Problems []string  `json:"problems"`       // one line each
-	Waits    bool      `json:"waits,omitzero"` // nothing is wrong with it: it waits for the operator
+	Waits    bool      `json:"waits,omitzero"` // valid, but waits for the operator
 }
 
-// title is what each line of the problems begins with.
-func (r *Refusal) title() string {
+// prefix is the beginning of each line of the problems.
+func (r *Refusal) prefix() string {
 	if r.Waits {
 		return "reload waits: "
 	}
 	return "reload refused: "
 }
 
-// BackendStatus is one backend. The counts are what the backend lists, before
-// the operator's rules.
+// BackendStatus is the state of one backend. The counts are those of the backend's
+// lists, before the operator's rules.
 type BackendStatus struct {
 	Name      string      `json:"name"`
 	State     string      `json:"state"`            // starting, live, stale, down
 	Reason    string      `json:"reason,omitempty"` // why it is not live
-	Era       string      `json:"era,omitempty"`    // legacy or modern, once it is known
+	Era       string      `json:"era,omitempty"`    // legacy or modern, once known
 	Version   mcp.Version `json:"version,omitempty"`
 	Tools     int         `json:"tools"`
 	Resources int         `json:"resources"`
@@ -76,40 +76,40 @@ type BackendStatus struct {
 	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
 }
 
-// promise is what a gateway that is a single process promises of its state.
+// promise is the Promise of a gateway that is a single process.
 const promise = "one process, its state in memory: when it ends, sessions are unknown (404) and begin anew, " +
 	"calls in flight have outcome unknown, its child processes end with it, and nothing is run twice"
 
-// Status returns what is known now. It waits for nothing.
+// Status returns the current state. It does not block.
 func (g *Gateway) Status() Status {
 	v := g.view.Load()
 	stats := g.server.Stats()
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
-		Backends: make([]BackendStatus, 0, len(v.units)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
+		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
-	for _, u := range v.units {
-		s.Backends = append(s.Backends, u.status())
+	for _, b := range v.backends {
+		s.Backends = append(s.Backends, b.status())
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
-			s.Problems = append(s.Problems, s.ReloadRefused.title()+p)
+			s.Problems = append(s.Problems, s.ReloadRefused.prefix()+p)
 		}
 	}
-	s.Problems = append(s.Problems, g.behind()...)
+	s.Problems = append(s.Problems, g.lagProblem()...)
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}
 	return s
 }
 
-// status is what is known of the backend. The offer is read once, so that state,
-// counts and reason are of one moment.
-func (u *unit) status() BackendStatus {
-	o := u.Offer()
+// status returns the state of the backend. It reads the offer once, so that state,
+// counts and reason are of the same moment.
+func (b *activeBackend) status() BackendStatus {
+	o := b.Offer()
 	s := BackendStatus{
-		Name:      u.Name(),
+		Name:      b.Name(),
 		State:     o.State.String(),
 		Reason:    o.Reason,
 		Version:   o.Server.Version,
@@ -120,7 +120,7 @@ func (u *unit) status() BackendStatus {
 		Since:     o.At,
 	}
 	if o.State == backend.Starting {
-		s.Reason = u.starting()
+		s.Reason = b.startingReason()
 	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()
@@ -128,37 +128,38 @@ func (u *unit) status() BackendStatus {
 	return s
 }
 
-// starting says what keeps a backend from having started. It is empty in the first second.
-func (u *unit) starting() string {
-	began, ok := u.Began()
+// startingReason returns why a backend has not started yet. It is empty in the first
+// second.
+func (b *activeBackend) startingReason() string {
+	began, ok := b.Began()
 	if !ok {
 		return ""
 	}
 	var known []string
 	if silent := time.Since(began).Truncate(time.Second); silent > 0 {
-		known = append(known, fmt.Sprintf("no answer for %v", silent))
+		known = append(known, fmt.Sprintf("no response for %v", silent))
 	}
-	if u.client != nil {
-		if wrote := u.client.OtherOutput(); wrote != "" {
+	if b.client != nil {
+		if wrote := b.client.OtherOutput(); wrote != "" {
 			known = append(known, wrote)
 		}
 	}
 	return strings.Join(known, "; ")
 }
 
-// unreached says why a backend was never reached.
-func (u *unit) unreached(o *backend.Offer) string {
+// unreachedReason returns why a backend was never reached.
+func (b *activeBackend) unreachedReason(o *backend.Offer) string {
 	if o.Reason != "" {
 		return o.Reason
 	}
-	if known := u.starting(); known != "" {
+	if known := b.startingReason(); known != "" {
 		return "it is starting: " + known
 	}
 	return "it is starting"
 }
 
-// limitsInForce writes the limits as a file does: sizes in bytes' units, times
-// as durations, counts as numbers, and "none".
+// limitsInForce formats the limits as in a file: sizes with binary units, times as
+// durations, counts as numbers, and "none".
 func limitsInForce(l *config.Limits) map[string]string {
 	out := make(map[string]string)
 	for field, value := range reflect.ValueOf(l).Elem().Fields() {
@@ -167,8 +168,8 @@ func limitsInForce(l *config.Limits) map[string]string {
 	return out
 }
 
-// limitText writes one limit. The types of the fields say what they count: int64
-// is bytes, int is a number of things.
+// limitText formats one limit by the type of its field: int64 is a size in bytes, int
+// is a count.
 func limitText(value reflect.Value) string {
 	n := value.Int()
 	switch {
@@ -183,7 +184,7 @@ func limitText(value reflect.Value) string {
 	}
 }
 
-// shortDuration leaves out the units that are zero: 30m, not 30m0s.
+// shortDuration omits the units that are zero: 30m, not 30m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -195,7 +196,7 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// byteSize writes a size in the largest unit that divides it.
+// byteSize formats a size in the largest unit that divides it.
 func byteSize(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB"}
 	i := 0
@@ -206,7 +207,7 @@ func byteSize(n int64) string {
 	return strconv.FormatInt(n, 10) + units[i]
 }
 
-// Ready reports whether new traffic may come: until Drain, Shutdown or Close is
+// Ready reports whether new traffic is accepted: until Drain, Shutdown or Close is
 // called.
 func (g *Gateway) Ready() bool {
 	g.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// Backends that take their time to end take it together: a gateway with many of
-// them does not end later than one with a single one.
+// Slow backends are stopped concurrently: a gateway with many of them takes no longer
+// to close than one with a single one.
 func TestBackendsEndTogether(t *testing.T) {
 	const each = 3 * time.Second
 	end := func(n int) time.Duration {
@@ -58,8 +58,8 @@ func TestBackendsEndTogether(t *testing.T) {
 	}
 }
 
-// While load balancers learn that a gateway is about to end, it is not ready and
-// takes no new sessions; what is there already is served.
+// While load balancers learn that a gateway is about to close, it is not ready and
+// refuses new sessions; existing ones are served.
 func TestDrain(t *testing.T) {
 	g, err := signalbox.New(signalbox.Config{}, signalbox.Options{})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestDrain(t *testing.T) {
 	}
 	g.Drain()
 	if g.Ready() {
-		t.Error("a gateway that drains says that it is ready")
+		t.Error("a draining gateway is ready")
 	}
 	if refused := post(initialize, ""); refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
 		t.Errorf("initialize: %d, Retry-After %q; want 503 and one", refused.StatusCode, refused.Header.Get("Retry-After"))
@@ -100,8 +100,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// callTool calls a tool for a client without a session. The backend's session is
-// kept for the next one.
+// callTool calls a tool for a client without a session. The backend's session is kept
+// for the next one.
 func callTool(t *testing.T, g *signalbox.Gateway, name string) {
 	t.Helper()
 	req, err := mcp.NewRequest("tools/call", fmt.Appendf(nil, `{"name":%q}`, name))
@@ -114,7 +114,7 @@ func callTool(t *testing.T, g *signalbox.Gateway, name string) {
 	}
 }
 
-// configOf has n backends at the same address.
+// configOf returns a configuration with n backends at the same address.
 func configOf(n int) signalbox.Config {
 	var cfg signalbox.Config
 	for i := range n {
@@ -123,8 +123,8 @@ func configOf(n int) signalbox.Config {
 	return cfg
 }
 
-// serveBackends serves h in memory until the test ends, and returns the way to it, of the
-// kind that a gateway has of its own.
+// serveBackends serves h in memory until the test ends, and returns a transport to it,
+// of the kind that a gateway has of its own.
 func serveBackends(t *testing.T, h http.Handler) *hop.Transport {
 	t.Helper()
 	ln := memnet.Listen()

@@ -14,25 +14,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// untaken is a log whose reader has stopped to read until it is opened.
-type untaken struct {
+// blockedHandler is a log handler that blocks until the channel is closed.
+type blockedHandler struct {
 	slog.Handler
 
 	open chan struct{}
 }
 
-func (untaken) Enabled(context.Context, slog.Level) bool { return true }
+func (blockedHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-func (u untaken) Handle(context.Context, slog.Record) error {
+func (u blockedHandler) Handle(context.Context, slog.Record) error {
 	<-u.open
 	return nil
 }
 
-// A log that nobody takes holds up nothing: not the lists, whose problems are told
-// of before they are given out, and not the end.
-func TestLogThatNobodyTakes(t *testing.T) {
+// A blocked log delays neither the lists, although their problems are logged before
+// they are returned, nor the shutdown.
+func TestBlockedLogBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := untaken{slog.DiscardHandler, make(chan struct{})}
+		log := blockedHandler{slog.DiscardHandler, make(chan struct{})}
 		defer close(log.open)
 		none := ""
 		g, err := New(Config{}, Options{Logger: slog.New(log), InProcess: []InProcess{
@@ -47,7 +47,7 @@ func TestLogThatNobodyTakes(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := g.Serve(ctx, list, nobody{}); err != nil {
+		if _, err := g.Serve(ctx, list, noCaller{}); err != nil {
 			t.Errorf("tools/list: %v", err)
 		}
 		if len(g.Status().Problems) == 0 {
@@ -57,7 +57,7 @@ func TestLogThatNobodyTakes(t *testing.T) {
 		if err := g.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took > lastWordsWithin {
+		if took := time.Since(began); took > flushTimeout {
 			t.Errorf("to end took %v, want what its last words may take", took)
 		}
 	})

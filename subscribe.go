@@ -13,55 +13,55 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// agreeWithin is how long a listen waits for backends to say which resources and
-// tasks they will tell of. Those of one that has not said count as agreed, and as
-// changed as soon as it has: the client is not kept waiting by a backend that hangs,
-// and does not keep what may be old.
-const agreeWithin = 2 * time.Second
+// ackTimeout is how long a listen waits for backends to acknowledge its resources and
+// tasks. Those of a backend that has not answered by then count as agreed, and as
+// changed once it acknowledges: the client does not wait for a backend that hangs, and
+// does not keep outdated state.
+const ackTimeout = 2 * time.Second
 
-// The waits between two attempts to subscribe at a backend.
+// The delays between two attempts to listen at a backend.
 const (
-	firstRelink = 500 * time.Millisecond
-	lastRelink  = 30 * time.Second
+	minRelistenDelay = 500 * time.Millisecond
+	maxRelistenDelay = 30 * time.Second
 )
 
-// subscribed are the resources and tasks of one listen: one listen of its own at
-// each backend that has some of them. Resources follow the catalog: one that comes to
-// be another backend's is subscribed to there, and counts as updated.
-type subscribed struct {
+// subscription holds the resources and tasks of one listen. It has one listen at each
+// backend that has some of them. Resources follow the catalog: a resource that moves to
+// another backend is subscribed there, and counts as updated.
+type subscription struct {
 	g      *Gateway
 	req    *mcp.Request
 	caller mcp.Caller
 
-	open  chan struct{} // closed when the listen is acknowledged: nothing is said before
-	links sync.WaitGroup
+	acknowledged chan struct{} // closed after the acknowledgement; no other notification is sent before
+	listens      sync.WaitGroup
 
-	// Of the goroutine that serves the listen.
-	topics  []topic // that were agreed, in the order in which they were asked for
-	current []*link
+	// The fields below belong to the goroutine that serves the listen.
+	topics  []topic // the agreed ones, in the order of the request
+	current []*backendListen
 }
 
-func newSubscribed(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscribed {
-	return &subscribed{g: g, req: req, caller: caller, open: make(chan struct{})}
+func newSubscription(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscription {
+	return &subscription{g: g, req: req, caller: caller, acknowledged: make(chan struct{})}
 }
 
-// begin subscribes and returns what was agreed. What is hidden from the client and
-// what nobody has are the same to it: not agreed.
-func (s *subscribed) begin(ctx context.Context, want filter) filter {
+// subscribe subscribes to the topics and returns the agreed filter. Items that are
+// hidden from the client and items that do not exist are both left out of it.
+func (s *subscription) subscribe(ctx context.Context, want listenFilter) listenFilter {
 	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
 	if len(s.topics) > 0 {
-		s.follow(ctx)
-		s.agree(ctx)
+		s.resubscribe(ctx)
+		s.awaitAgreement(ctx)
 	}
-	want.URIs, want.TaskIDs = named(s.topics)
+	want.URIs, want.TaskIDs = topicNames(s.topics)
 	return want
 }
 
-// agree waits for the backends, and leaves out what they refuse.
-func (s *subscribed) agree(ctx context.Context) {
-	patience, cancel := context.WithTimeout(ctx, agreeWithin)
+// awaitAgreement waits for the backends, and removes the topics that they refuse.
+func (s *subscription) awaitAgreement(ctx context.Context) {
+	patience, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	// One time for all of them: how many hang makes no difference to the client.
+	// One timeout for all backends, however many of them hang.
 	refused := make(map[topic]bool)
 	for _, l := range s.current {
 		select {
@@ -74,13 +74,14 @@ func (s *subscribed) agree(ctx context.Context) {
 	}
 	s.topics = slices.DeleteFunc(s.topics, func(t topic) bool { return refused[t] })
 	if len(refused) > 0 {
-		s.trim()
+		s.dropRefused()
 	}
 }
 
-// trim has the links know what was agreed, so that they are not taken for others.
-func (s *subscribed) trim() {
-	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
+// dropRefused reduces the listens to the agreed topics, so that resubscribe finds them
+// unchanged.
+func (s *subscription) dropRefused() {
+	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
 		left := l.keep(s.topics)
 		if left == 0 {
 			l.cancel()
@@ -89,14 +90,16 @@ func (s *subscribed) trim() {
 	})
 }
 
-// follow has each topic be subscribed to at the backend that has it now.
-func (s *subscribed) follow(ctx context.Context) {
+// resubscribe subscribes to each topic at the backend that has it now.
+func (s *subscription) resubscribe(ctx context.Context) {
 	if len(s.topics) == 0 {
 		return
 	}
-	shares := s.shares(s.g.viewFor(clientOf(s.req)))
-	s.current = slices.DeleteFunc(s.current, func(l *link) bool {
-		i := slices.IndexFunc(shares, func(sh share) bool { return sh.unit.Backend == l.unit.Backend && slices.Equal(sh.topics, l.wanted()) })
+	shares := s.byBackend(s.g.viewFor(clientOf(s.req)))
+	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
+		i := slices.IndexFunc(shares, func(sh backendTopics) bool {
+			return sh.backend.Backend == l.backend.Backend && slices.Equal(sh.topics, l.currentTopics())
+		})
 		if i < 0 {
 			l.cancel()
 			return true
@@ -105,133 +108,134 @@ func (s *subscribed) follow(ctx context.Context) {
 		return false
 	})
 	for _, sh := range shares {
-		s.link(ctx, sh)
+		s.startListen(ctx, sh)
 	}
 }
 
-// share is what one backend has of the topics.
-type share struct {
-	unit   *unit
-	topics []topic
+// backendTopics are the topics that one backend has.
+type backendTopics struct {
+	backend *activeBackend
+	topics  []topic
 }
 
-// shares splits the topics by the backend that has each. One that nobody has any
-// more is nobody's until somebody has it again.
-func (s *subscribed) shares(v *view) []share {
-	var all []share
-	// In the order of the topics, so that the same topics have the same shares.
-	at := make(map[*unit]int)
+// byBackend groups the topics by backend. It leaves out a topic that no backend has
+// now.
+func (s *subscription) byBackend(v *view) []backendTopics {
+	var all []backendTopics
+	// In the order of the topics, so that the same topics give the same groups.
+	at := make(map[*activeBackend]int)
 	for _, t := range s.topics {
-		u, ok := v.unit(t.of(v))
+		b, ok := v.backend(t.backendOf(v))
 		if !ok {
 			continue
 		}
-		i, known := at[u]
+		i, known := at[b]
 		if !known {
 			i = len(all)
-			at[u], all = i, append(all, share{unit: u})
+			at[b], all = i, append(all, backendTopics{backend: b})
 		}
 		all[i].topics = append(all[i].topics, t)
 	}
 	return all
 }
 
-// link begins the listen at one backend.
-func (s *subscribed) link(ctx context.Context, sh share) {
+// startListen starts the listen at one backend.
+func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &link{of: s, unit: sh.unit, topics: sh.topics, cancel: cancel, settled: make(chan struct{}), missed: newMissed()}
+	l := &backendListen{sub: s, backend: sh.backend, topics: sh.topics, cancel: cancel, settled: make(chan struct{}), pending: newPendingUpdates()}
 	select {
-	case <-s.open:
+	case <-s.acknowledged:
 		l.late = true
 	default:
 	}
-	// Waited for by the listen; ends with its context, or when a catalog without the
-	// backend has the listen look again.
-	s.links.Go(func() {
+	// Waited for by the listen; ends with its context, or when resubscribe finds the
+	// topics elsewhere in another catalog.
+	s.listens.Go(func() {
 		defer cancel()
 		l.run(ctx)
 	})
 	s.current = append(s.current, l)
 }
 
-// wait returns when nothing is under way at any backend.
-func (s *subscribed) wait() { s.links.Wait() }
+// wait returns when all listens at backends have ended.
+func (s *subscription) wait() { s.listens.Wait() }
 
-// link is the Caller of a listen at one backend, over all attempts to have one.
-type link struct {
-	of      *subscribed
-	unit    *unit
+// backendListen is the listen at one backend, over all its attempts.
+type backendListen struct {
+	sub     *subscription
+	backend *activeBackend
 	cancel  context.CancelFunc
-	settled chan struct{} // closed when the backend has said what it agrees to
-	missed  *missed
+	settled chan struct{} // closed when the backend has answered which topics it agrees to
+	pending *pendingUpdates
 
-	mu      sync.Mutex
-	topics  []topic // that the client wants to hear of and may have been promised
-	said    bool    // settled is closed
-	late    bool    // nobody waits for that any more
-	refused []topic // once settled
+	mu        sync.Mutex
+	topics    []topic // requested by the client and possibly agreed
+	isSettled bool    // settled is closed
+	late      bool    // awaitAgreement no longer waits for settled
+	refused   []topic // set once settled
 }
 
-// wanted returns the topics of the link.
-func (l *link) wanted() []topic {
+// currentTopics returns the topics of the listen.
+func (l *backendListen) currentTopics() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.topics
 }
 
-// keep leaves the topics that were agreed on, and returns how many those are.
-func (l *link) keep(agreed []topic) int {
+// keep removes the topics that were not agreed, and returns how many are left.
+func (l *backendListen) keep(agreed []topic) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.topics = slices.DeleteFunc(slices.Clone(l.topics), func(t topic) bool { return !slices.Contains(agreed, t) })
 	return len(l.topics)
 }
 
-// run listens until ctx ends, and again after each failure.
-func (l *link) run(ctx context.Context) {
+// run listens until ctx ends, and retries after each failure.
+func (l *backendListen) run(ctx context.Context) {
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	// Ends with the listen or the backend; waited for here.
-	telling.Go(func() { l.tellMissed(ctx) })
-	for wait := firstRelink; ctx.Err() == nil; wait = min(2*wait, lastRelink) {
+	// Ends with ctx; waited for here.
+	telling.Go(func() { l.sendPending(ctx) })
+	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
 		began := time.Now()
-		l.once(ctx, l.wanted())
-		if time.Since(began) > lastRelink {
-			wait = firstRelink
+		l.listenOnce(ctx, l.currentTopics())
+		if time.Since(began) > maxRelistenDelay {
+			wait = minRelistenDelay
 		}
-		pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+		sleep(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 	}
 }
 
-// once listens until that fails. Where it has failed nothing is known, and it will
-// be tried again. That it was refused, in words or by leaving, is known.
-func (l *link) once(ctx context.Context, topics []topic) {
-	req, err := linkRequest(l.of.req, topics)
+// listenOnce listens until the listen fails or ends. A failure says nothing about the
+// topics and is retried. A refusal, by an error response or by ending the listen,
+// settles them.
+func (l *backendListen) listenOnce(ctx context.Context, topics []topic) {
+	req, err := listenRequest(l.sub.req, topics)
 	if err == nil {
-		_, err = l.unit.listenNamed(ctx, req, &attempt{link: l, asked: topics}, aliasesOf(topics))
+		_, err = l.backend.listenWithAliases(ctx, req, &attempt{backendListen: l, asked: topics}, aliasesOf(topics))
 	}
-	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own word
+	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own error
 		l.settle(topics)
 		return
 	}
 	l.settle(nil)
 }
 
-// settle notes what the backend has refused, the first time that anything is known.
-// It reports whether that was in time to be acknowledged to the client.
-func (l *link) settle(refused []topic) (inTime bool) {
+// settle records the topics that the backend refused, at the first answer. It reports
+// whether this was in time for the acknowledgement to the client.
+func (l *backendListen) settle(refused []topic) (inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.said {
+	if l.isSettled {
 		return false
 	}
-	l.said, l.refused = true, refused
+	l.isSettled, l.refused = true, refused
 	close(l.settled)
 	return !l.late
 }
 
-// refusals returns what is known to be refused. Nobody waits for more afterwards.
-func (l *link) refusals() []topic {
+// refusals returns the topics known to be refused. Later refusals are late.
+func (l *backendListen) refusals() []topic {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.late = true
@@ -240,14 +244,13 @@ func (l *link) refusals() []topic {
 
 // attempt is the Caller of one listen at the backend.
 type attempt struct {
-	*link
+	*backendListen
 	asked []topic
 }
 
-// Notify passes on that a resource was updated, and what has become of a task. Where
-// the client has been promised to hear of something before the backend has agreed to
-// tell of it, or again, all of it counts as changed: what happened until then was not
-// told.
+// Notify forwards updates of resources and the states of tasks. If the backend
+// acknowledges topics after they were promised to the client, or again, all of them
+// count as changed: changes before that were not notified.
 func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/subscriptions/acknowledged":
@@ -257,48 +260,48 @@ func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
 		}
 		return e.invalidate(ctx, agreed)
 	case "notifications/resources/updated":
-		return e.pass(ctx, n)
+		return e.forward(ctx, n)
 	case taskNotice:
-		return e.passTask(ctx, e.asked, n)
+		return e.forwardTask(ctx, e.asked, n)
 	}
 	return nil
 }
 
-// invalidate has all that was agreed count as changed.
+// invalidate marks all agreed topics as changed.
 func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
-	var missed []topic
+	var pending []topic
 	for _, t := range e.asked {
 		switch {
 		case !agreed[t]:
 		case t.backend != "":
-			missed = append(missed, t)
+			pending = append(pending, t)
 		default:
-			n, err := t.updated()
+			n, err := t.updatedNotice()
 			if err == nil {
-				err = e.pass(ctx, n)
+				err = e.forward(ctx, n)
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
-	if len(missed) == 0 {
+	if len(pending) == 0 {
 		return nil
 	}
-	return e.missed.owe(ctx, missed)
+	return e.pending.add(ctx, pending)
 }
 
-// pass tells the client, once its listen is acknowledged.
-func (l *link) pass(ctx context.Context, n *mcp.Notification) error {
+// forward notifies the client, after its listen is acknowledged.
+func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error {
 	select {
-	case <-l.of.open:
-		return l.of.caller.Notify(ctx, n)
+	case <-l.sub.acknowledged:
+		return l.sub.caller.Notify(ctx, n)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Ask refuses: a listen asks nothing.
+// Ask refuses: no request belongs to a listen.
 func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nobody{}.Ask(ctx, req)
+	return noCaller{}.Ask(ctx, req)
 }

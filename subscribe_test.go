@@ -15,11 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// watched is a backend with one resource, which answers the listens for it as it is
-// told to.
-type watched func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
+// listenFunc is a backend with one resource that calls the function for each listen.
+type listenFunc func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
 
-func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (w listenFunc) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch {
 	case req.Method == "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true}}}`))
@@ -35,9 +34,9 @@ func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 }
 
-// A backend that says no, in words or by leaving, is believed at once. Of one that has
-// failed or says nothing, nothing is known: its resources count as agreed, because they
-// are asked for again, and the client is told when that has worked.
+// A backend that refuses, by an error or by ending the listen, is not waited for. If it
+// fails or does not answer, nothing is known: its resources count as agreed, because
+// the listen is retried, and the client is notified when it succeeds.
 //
 // U4+ 2026-07-28 basic/patterns/subscriptions: "The `notifications` field in the
 // acknowledgment reflects the subset the server agreed to honor."
@@ -47,7 +46,7 @@ func (w watched) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 	const agreed, refused = `{"notifications":{"resourceSubscriptions":["x:1"]}}`, `{"notifications":{}}`
 	for name, tt := range map[string]struct {
-		answer watched
+		answer listenFunc
 		want   string
 		within time.Duration
 	}{
@@ -58,7 +57,7 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 			return mcp.NewResult([]byte("{}"))
 		}, refused, 0},
 		"agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err
 		}, refused, 0},
@@ -68,56 +67,56 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 		"silent": {func(ctx context.Context, _ mcp.Caller) (*mcp.Result, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, agreed, agreeWithin},
+		}, agreed, ackTimeout},
 		"silent for long, and then agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
-			pause(ctx, time.Minute)
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
+			sleep(ctx, time.Minute)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err
 		}, agreed, 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ear, end := watch(t, tt.answer)
+				caller, end := watch(t, tt.answer)
 				defer end()
 				time.Sleep(tt.within)
 				synctest.Wait()
-				if want := []string{"notifications/subscriptions/acknowledged " + tt.want}; !slices.Equal(ear.all, want) {
-					t.Errorf("after %s told %q, want %q", tt.within, ear.all, want)
+				if want := []string{"notifications/subscriptions/acknowledged " + tt.want}; !slices.Equal(caller.all, want) {
+					t.Errorf("after %s received %q, want %q", tt.within, caller.all, want)
 				}
 			})
 		})
 	}
 }
 
-// A listen that fails after it was promised is asked for again, and what happened until
-// that has worked counts as an update, once for each time.
-func TestListenIsAskedForAgain(t *testing.T) {
+// A listen that fails after it was agreed is retried. Changes until the retry succeeds
+// count as one update each time.
+func TestFailedListenIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := 0
-		ear, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+		caller, end := watch(t, func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			if failed++; failed < 3 {
 				return nil, errors.New("the connection is gone")
 			}
-			err := tell(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["x:1"]}}`)
+			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":["x:1"]}}`)
 			<-ctx.Done()
 			return nil, err
 		})
 		defer end()
-		time.Sleep(lastRelink)
+		time.Sleep(maxRelistenDelay)
 		synctest.Wait()
 		want := []string{
 			`notifications/subscriptions/acknowledged {"notifications":{"resourceSubscriptions":["x:1"]}}`,
 			`notifications/resources/updated {"uri":"x:1"}`,
 		}
-		if !slices.Equal(ear.all, want) {
-			t.Errorf("told %q, want %q", ear.all, want)
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
 		}
 	})
 }
 
-// Who has refused is not asked again: the client knows that it will hear nothing.
-func TestListenLeavesWhoRefused(t *testing.T) {
+// A refused listen is not retried: the client knows that it receives nothing.
+func TestRefusedListenIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		_, end := watch(t, func(context.Context, mcp.Caller) (*mcp.Result, error) {
@@ -125,7 +124,7 @@ func TestListenLeavesWhoRefused(t *testing.T) {
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "no")
 		})
 		defer end()
-		time.Sleep(10 * lastRelink)
+		time.Sleep(10 * maxRelistenDelay)
 		synctest.Wait()
 		if asked != 1 {
 			t.Errorf("asked %d times, want once", asked)
@@ -134,22 +133,22 @@ func TestListenLeavesWhoRefused(t *testing.T) {
 }
 
 // watch listens for the resource of a backend until the test ends it.
-func watch(t *testing.T, b watched) (*heard, func()) {
+func watch(t *testing.T, b listenFunc) (*recorder, func()) {
 	t.Helper()
 	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait() // its list is there
-	ear := &heard{}
+	synctest.Wait() // its list is known
+	caller := &recorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { // ends with ctx; the returned function waits for it
 		defer close(over)
-		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["x:1"]}}`), ear)
+		_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["x:1"]}}`), caller)
 	}()
 	synctest.Wait()
-	return ear, func() {
+	return caller, func() {
 		cancel()
 		<-over
 		if err := g.Close(); err != nil {

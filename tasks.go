@@ -15,25 +15,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// foreignTask is the event of a request about a task by an id that is not its
-// caller's: another's, one that was changed, or one that was sealed by other keys.
+// foreignTask is the event of a request with a task id that is not valid for its
+// caller: of another principal, modified, or sealed with other keys.
 const foreignTask server.EventKind = "foreign_task"
 
-// taskPurpose is what ids of tasks are sealed for.
+// taskPurpose is the purpose that task ids are sealed for.
 const taskPurpose = "task id"
 
-// maxTaskID bounds what a backend calls a task. Ids travel in headers, and ours are
-// longer than its.
+// maxTaskID bounds a backend's task ids. Ids travel in headers, and ours are longer
+// than the backend's.
 const maxTaskID = 1024
 
-// taskNames gives tasks their names outside: what its backend calls a task, and
-// which backend that is, sealed for the principal whose task it is. So an id leads to
-// its backend without a table, in each process that has the same keys, and is
-// nobody else's.
-type taskNames struct{ box *seal.Box }
+// taskIDs makes the task ids that clients see: the backend's own id and the name of the
+// backend, sealed for the principal that owns the task. Such an id leads to its backend
+// without a table, in each process that has the same keys, and is valid for no other
+// principal.
+type taskIDs struct{ box *seal.Box }
 
-// newTaskNames returns the names of the keys that a configuration has.
-func newTaskNames(cfg *config.Config) (*taskNames, error) {
+// newTaskIDs returns a taskIDs with the keys of a configuration.
+func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
 	keys := make([][]byte, 0, len(cfg.State.Keys))
 	for _, key := range cfg.State.Keys {
 		keys = append(keys, []byte(key.Reveal()))
@@ -42,19 +42,20 @@ func newTaskNames(cfg *config.Config) (*taskNames, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taskNames{box: box}, nil
+	return &taskIDs{box: box}, nil
 }
 
-// outside returns the name of a backend's task. A task has one name, because clients
-// compare them.
-func (n *taskNames) outside(backend, own, principal string) string {
+// encode returns the client's id of a backend's task. A task always has the same id,
+// because clients compare ids.
+func (n *taskIDs) encode(backend, own, principal string) string {
 	plain := binary.AppendUvarint(nil, uint64(len(backend)))
 	plain = append(append(plain, backend...), own...)
 	return n.box.SealStable(taskPurpose, plain, principal)
 }
 
-// inside returns whose task a name is, for the principal who says it.
-func (n *taskNames) inside(name, principal string) (backend, own string, ok bool) {
+// decode returns the backend and its own id of a task, for the principal that sends
+// name.
+func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) {
 	plain, err := n.box.Open(taskPurpose, name, principal)
 	if err != nil {
 		return "", "", false
@@ -67,22 +68,22 @@ func (n *taskNames) inside(name, principal string) (backend, own string, ok bool
 	return rest[:size], rest[size:], true
 }
 
-// errUnknownTask is the answer for every id that is not the caller's, for whatever
-// reason.
+// errUnknownTask is the answer for every id that is not valid for the caller, whatever
+// the reason.
 func errUnknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "unknown task") }
 
-// task serves what is about one task, at the backend that has it.
+// task serves a request about one task at the backend of that task.
 func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, err := textOf(req, mcp.FieldTaskID)
 	if err != nil {
 		return nil, err
 	}
-	backend, own, ok := g.names.inside(name, req.Principal)
+	backend, own, ok := g.taskIDs.decode(name, req.Principal)
 	if !ok {
 		g.noteForeignTask(ctx, req)
 		return nil, errUnknownTask()
 	}
-	u, ok := g.view.Load().unit(backend)
+	b, ok := g.view.Load().backend(backend)
 	if !ok {
 		return nil, errUnknownTask()
 	}
@@ -92,7 +93,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
-	return u.serveNamed(ctx, req, &params, caller, aliases{own: name})
+	return b.serveParams(ctx, req, &params, caller, aliases{own: name})
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
@@ -104,57 +105,56 @@ func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
 	g.audit.Record(ctx, entryOf(&e))
 }
 
-// noteTask has a task that was begun be listed to whoever began it.
+// noteTask records a task that a call started, so that it is listed to its owner.
 func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 	if res == nil || res.Type() != mcp.ResultTask {
 		return
 	}
 	if t, err := tasks.Read(res.Bytes()); err == nil {
-		g.taskBook.add(req, &t)
+		g.taskRegistry.add(req, &t)
 	}
 }
 
-// aliases are names of tasks outside, by which their client has just called them: it
-// is answered with these, whatever the keys are now.
+// aliases map a backend's task ids to the ids that the client has just sent. The answer
+// uses these, even if the keys have changed since.
 type aliases map[string]string
 
-// Serve sends one request to the backend. It is Backend.Serve, between the names
-// that tasks have outside and those of the backend: in results, in what belongs to
-// the request, and in what belongs to the client's session (2025-11-25,
-// basic/utilities/tasks, "Associating Task-Related Messages").
-func (u *unit) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.serveNamed(ctx, req, &req.Params, caller, nil)
+// Serve sends one request to the backend. It is Backend.Serve with translated task ids:
+// in results, in the messages of the request, and in those of the client's session
+// (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages").
+func (b *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.serveParams(ctx, req, &req.Params, caller, nil)
 }
 
-// Listen is Backend.Listen, likewise.
-func (u *unit) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return u.listenNamed(ctx, req, caller, nil)
+// Listen is Backend.Listen with translated task ids.
+func (b *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.listenWithAliases(ctx, req, caller, nil)
 }
 
-func (u *unit) listenNamed(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.errand(req, &req.Params, caller, known)
+func (b *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := b.newRequest(req, &req.Params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.Backend.Listen(ctx, &e.req, &e.naming)
+	return b.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
 }
 
-// serveNamed is Serve with other parameters than those of the request, which belongs
-// to who has sent it.
-func (u *unit) serveNamed(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
-	e, err := u.errand(req, params, caller, known)
+// serveParams is Serve with other parameters than those of the request, which belongs
+// to its sender.
+func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+	e, err := b.newRequest(req, params, caller, known)
 	if err != nil {
 		return nil, err
 	}
-	return u.run(ctx, e)
+	return b.serve(ctx, e)
 }
 
-func (u *unit) run(ctx context.Context, e *errand) (*mcp.Result, error) {
-	res, err := u.Backend.Serve(ctx, &e.req, &e.naming)
+func (b *activeBackend) serve(ctx context.Context, e *backendRequest) (*mcp.Result, error) {
+	res, err := b.Backend.Serve(ctx, &e.req, &e.taskIDCaller)
 	if err != nil || res == nil {
 		return res, err
 	}
-	return e.result(e.req.Method, res)
+	return e.encodeResult(e.req.Method, res)
 }
 
 // isAboutTask reports whether a method is about one task.

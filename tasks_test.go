@@ -18,55 +18,55 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func namesOf(t testing.TB, keys ...string) *taskNames {
+func taskIDsWith(t testing.TB, keys ...string) *taskIDs {
 	t.Helper()
 	cfg := &config.Config{}
 	for _, key := range keys {
 		cfg.State.Keys = append(cfg.State.Keys, config.NewSecret(strings.Repeat(key, 32)))
 	}
-	n, err := newTaskNames(cfg)
+	n, err := newTaskIDs(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// W2, W7: a name leads to its backend in every process with the key, is the same each
-// time, and is nobody's but its principal's.
+// W2, W7: an id leads to its backend in every process with the key, is the same each
+// time, and is valid for its principal only.
 //
 // W7+ own: "The id of a task that we give out stands for a user, a backend and the id that
 // this has given it, and for nothing else."
 //
 // W2- seps 2663-tasks-extension: "Servers MUST generate them with sufficient entropy that
 // a third party cannot enumerate or guess them."
-func TestTaskNames(t *testing.T) {
-	here, there := namesOf(t, "k"), namesOf(t, "k")
+func TestTaskIDs(t *testing.T) {
+	here, there := taskIDsWith(t, "k"), taskIDsWith(t, "k")
 	for _, own := range []string{"t1", "", "a\x00b", `"`, strings.Repeat("x", maxTaskID)} {
-		name := here.outside("back\x00end", own, "ann")
-		if again := there.outside("back\x00end", own, "ann"); again != name {
+		name := here.encode("back\x00end", own, "ann")
+		if again := there.encode("back\x00end", own, "ann"); again != name {
 			t.Errorf("%q is %s and %s", own, name, again)
 		}
-		backend, got, ok := there.inside(name, "ann")
+		backend, got, ok := there.decode(name, "ann")
 		if !ok || backend != "back\x00end" || got != own {
 			t.Errorf("%q came back as %q of %q, %v", own, got, backend, ok)
 		}
 	}
-	name := here.outside("a", "bc", "ann")
-	if other := here.outside("ab", "c", "ann"); other == name {
+	name := here.encode("a", "bc", "ann")
+	if other := here.encode("ab", "c", "ann"); other == name {
 		t.Error("two tasks of two backends have one name")
 	}
-	rotated := namesOf(t, "n", "k")
-	if _, own, ok := rotated.inside(name, "ann"); !ok || own != "bc" {
+	rotated := taskIDsWith(t, "n", "k")
+	if _, own, ok := rotated.decode(name, "ann"); !ok || own != "bc" {
 		t.Error("a name does not outlive a new key")
 	}
 	for what, try := range map[string]func() (string, string, bool){
-		"bob":             func() (string, string, bool) { return here.inside(name, "bob") },
-		"nobody":          func() (string, string, bool) { return here.inside(name, "") },
-		"another process": func() (string, string, bool) { return namesOf(t).inside(name, "ann") },
+		"bob":             func() (string, string, bool) { return here.decode(name, "bob") },
+		"nobody":          func() (string, string, bool) { return here.decode(name, "") },
+		"another process": func() (string, string, bool) { return taskIDsWith(t).decode(name, "ann") },
 		"another purpose": func() (string, string, bool) {
-			return here.inside(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
+			return here.decode(here.box.Seal("state", []byte("\x01abc"), "ann"), "ann")
 		},
-		"a piece of it": func() (string, string, bool) { return here.inside(name[:len(name)-4], "ann") },
+		"a piece of it": func() (string, string, bool) { return here.decode(name[:len(name)-4], "ann") },
 	} {
 		if backend, own, ok := try(); ok {
 			t.Errorf("%s gets task %q of %q", what, own, backend)
@@ -74,36 +74,36 @@ func TestTaskNames(t *testing.T) {
 	}
 }
 
-// Whatever somebody sends as the id of a task, it opens only if it was given to them,
-// and opening it does no harm.
-func FuzzTaskNames(f *testing.F) {
-	n := namesOf(f, "k")
-	f.Add(n.outside("a", "t", "ann"), "a", "t")
+// Whatever is sent as a task id, only ids issued to the caller decode, and decoding
+// does no harm.
+func FuzzTaskIDs(f *testing.F) {
+	n := taskIDsWith(f, "k")
+	f.Add(n.encode("a", "t", "ann"), "a", "t")
 	f.Add("", "", "")
 	f.Add("AAAA", "\x00", "\xff")
 	f.Add(n.box.SealStable(taskPurpose, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, "ann"), "a", "b")
 	f.Fuzz(func(t *testing.T, name, backend, own string) {
-		if b, o, ok := n.inside(name, "ann"); ok && n.outside(b, o, "ann") != name {
+		if b, o, ok := n.decode(name, "ann"); ok && n.encode(b, o, "ann") != name {
 			t.Errorf("%q opens as %q of %q, which have another name", name, o, b)
 		}
-		if _, _, ok := n.inside(name, "bob"); ok {
+		if _, _, ok := n.decode(name, "bob"); ok {
 			t.Errorf("%q opens for bob", name)
 		}
-		if b, o, ok := n.inside(n.outside(backend, own, "ann"), "ann"); !ok || b != backend || o != own {
+		if b, o, ok := n.decode(n.encode(backend, own, "ann"), "ann"); !ok || b != backend || o != own {
 			t.Errorf("%q of %q came back as %q of %q, %v", own, backend, o, b, ok)
 		}
 	})
 }
 
-// talker is a backend that has tasks and says what it is told to.
-type talker struct {
+// taskServer is a backend with tasks that the test controls.
+type taskServer struct {
 	mu     sync.Mutex
 	scopes []*mcp.Scope
-	say    func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+	serve  func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	listen func(ctx context.Context, req *mcp.Request, caller mcp.Caller) error // for tasks, until ctx ends
 }
 
-func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (b *taskServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`))
@@ -121,26 +121,26 @@ func (b *talker) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	b.mu.Lock()
 	b.scopes = append(b.scopes, req.Scope)
 	b.mu.Unlock()
-	return b.say(ctx, req, caller)
+	return b.serve(ctx, req, caller)
 }
 
-// heard is a caller that remembers.
-type heard struct {
+// recorder is a Caller that records what it receives.
+type recorder struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (h *heard) Notify(_ context.Context, n *mcp.Notification) error {
+func (h *recorder) Notify(_ context.Context, n *mcp.Notification) error {
 	h.note(n.Method, n.Params.Bytes())
 	return nil
 }
 
-func (h *heard) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (h *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	h.note(req.Method, req.Params.Bytes())
 	return mcp.NewResult(append([]byte(`{"_meta":`), append(req.Params.Raw(mcp.FieldMeta), '}')...))
 }
 
-func (h *heard) note(method string, params []byte) {
+func (h *recorder) note(method string, params []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, method+" "+string(params))
@@ -148,11 +148,11 @@ func (h *heard) note(method string, params []byte) {
 
 const mark = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`
 
-// withTalker runs f with a gateway in front of a talker.
-func withTalker(t *testing.T, f func(t *testing.T, g *Gateway, b *talker)) {
+// withTaskServer runs f with a gateway in front of a taskServer.
+func withTaskServer(t *testing.T, f func(t *testing.T, g *Gateway, b *taskServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &talker{}
+		b := &taskServer{}
 		g, err := New(Config{State: config.State{Keys: []config.Secret{config.NewSecret(strings.Repeat("k", 32))}}},
 			Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 		if err != nil {
@@ -174,16 +174,16 @@ func ask(t *testing.T, scope *mcp.Scope, method, params string) *mcp.Request {
 	return req
 }
 
-// Wherever the backend names a task, the client reads the name outside, and wherever
-// the client does, the backend reads its own.
-func TestTaskIsNamedEverywhere(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		name := g.names.outside("a", "t1", "ann")
-		unrelated, caller := &heard{}, &heard{}
+// In all messages of the backend the client reads its own task ids, and in all messages
+// of the client the backend reads its own.
+func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		name := g.taskIDs.encode("a", "t1", "ann")
+		unrelated, caller := &recorder{}, &recorder{}
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
 		var got []string
-		b.say = func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			got = append(got, string(req.Params.Bytes()))
 			status, err := mcp.NewNotification("notifications/tasks/status", []byte(`{"taskId":"t1","status":"working"}`))
 			question, qerr := mcp.NewRequest("elicitation/create", fmt.Appendf(nil, `{"message":"?",`+mark+`}`, "t1"))
@@ -217,20 +217,20 @@ func TestTaskIsNamedEverywhere(t *testing.T) {
 	})
 }
 
-// What only looks like a task's id stays as it is, and a mark that is not the caller's
-// does not reach the backend.
+// Other members that look like a task id are unmodified, and a related task that is not
+// the caller's does not reach the backend.
 //
 // W7- own: "The id of a task that we give out stands for a user, a backend and the id that
 // this has given it, and for nothing else."
-func TestTaskNamesAreOfTasksAlone(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
+func TestOnlyTaskIDsAreTranslated(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		var got string
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			got = string(req.Params.Bytes())
 			return mcp.NewResult([]byte(`{"content":[],"taskId":"mine"}`))
 		}
-		foreign := g.names.outside("a", "t1", "bob")
-		res, err := g.Serve(t.Context(), ask(t, nil, "tools/call", fmt.Sprintf(`{"name":"a__x",`+mark+`}`, foreign)), nobody{})
+		foreign := g.taskIDs.encode("a", "t1", "bob")
+		res, err := g.Serve(t.Context(), ask(t, nil, "tools/call", fmt.Sprintf(`{"name":"a__x",`+mark+`}`, foreign)), noCaller{})
 		if err != nil || string(res.Bytes()) != `{"content":[],"taskId":"mine"}` {
 			t.Errorf("result %v, %v", res, err)
 		}
@@ -240,18 +240,18 @@ func TestTaskNamesAreOfTasksAlone(t *testing.T) {
 	})
 }
 
-// A backend knows its clients by their scopes: it gets the same one with each request
-// of a client, and it ends with the client's.
+// A backend identifies its clients by their scopes: each request of a client has the
+// same one, which ends with the client's.
 func TestTaskScope(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte("{}"))
 		}
-		scope := mcp.NewScope("s", &heard{})
+		scope := mcp.NewScope("s", &recorder{})
 		yields := 0
 		scope.OnYield(func() bool { yields++; return false })
 		for range 2 {
-			if _, err := g.Serve(t.Context(), ask(t, scope, "tools/call", `{"name":"a__x"}`), nobody{}); err != nil {
+			if _, err := g.Serve(t.Context(), ask(t, scope, "tools/call", `{"name":"a__x"}`), noCaller{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -270,70 +270,69 @@ func TestTaskScope(t *testing.T) {
 	})
 }
 
-// A name that is too long would break the headers that it travels in.
+// An id that is too long would break the headers that carry it.
 func TestTaskIDTooLong(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		b.say = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", maxTaskID+1) + `"}`))
 		}
-		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), nobody{})
+		_, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"a__x"}`), noCaller{})
 		if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Code != mcp.CodeBackendFailed {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
-// M111, W1: what is remembered for tasks/list is whose it is, and no more than a
-// bound of it.
-func TestTaskBook(t *testing.T) {
-	var b taskBook
+// M111, W1: the tasks recorded for tasks/list belong to their owner, and are bounded.
+func TestTaskRegistry(t *testing.T) {
+	var b taskRegistry
 	now := time.Now()
-	for i := range maxListed + 10 {
-		b.note("ann", fmt.Sprint(i), now)
+	for i := range maxListedTasks + 10 {
+		b.record("ann", fmt.Sprint(i), now)
 	}
-	b.note("bob", "bob's", now)
+	b.record("bob", "bob's", now)
 	var got []string
 	for after, more := uint64(0), true; more; {
 		var page []listedTask
 		page, more = b.page("ann", after, now)
-		if len(page) > listedPage {
+		if len(page) > listPageSize {
 			t.Fatalf("a page of %d", len(page))
 		}
 		for _, one := range page {
 			got, after = append(got, one.name), one.serial
 		}
 	}
-	if len(got) != maxListed || got[0] != "10" || got[maxListed-1] != fmt.Sprint(maxListed+9) {
-		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListed)
+	if len(got) != maxListedTasks || got[0] != "10" || got[maxListedTasks-1] != fmt.Sprint(maxListedTasks+9) {
+		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListedTasks)
 	}
 	if page, _ := b.page("eve", 0, now); page != nil {
 		t.Errorf("eve has %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(page) != 0 {
+	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(page) != 0 {
 		t.Errorf("after a day: %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTime)); len(b.shelf["bob"]) != 0 {
+	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(b.byOwner["bob"]) != 0 {
 		t.Errorf("what is over is kept: %v", page)
 	}
 }
 
-// Of anonymous clients each has its own list, which ends with its session.
-func TestTaskBookOfSessions(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+// Each anonymous client has its own list, which ends with its session.
+func TestTaskRegistryOfSessions(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}`))
 		}
-		one, two := mcp.NewScope("1", &heard{}), mcp.NewScope("2", &heard{})
+		one, two := mcp.NewScope("1", &recorder{}), mcp.NewScope("2", &recorder{})
 		defer two.End()
 		begin := ask(t, one, "tools/call", `{"name":"a__x"}`)
 		begin.Principal = ""
-		if _, err := g.Serve(t.Context(), begin, nobody{}); err != nil {
+		if _, err := g.Serve(t.Context(), begin, noCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		list := func(scope *mcp.Scope) string {
 			req := ask(t, scope, "tasks/list", `{}`)
 			req.Principal = ""
-			res, err := g.Serve(t.Context(), req, nobody{})
+			res, err := g.Serve(t.Context(), req, noCaller{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -346,8 +345,8 @@ func TestTaskBookOfSessions(t *testing.T) {
 			t.Errorf("another's: %s", got)
 		}
 		one.End()
-		if len(g.taskBook.shelf) != 0 {
-			t.Errorf("%d sessions are remembered after their end", len(g.taskBook.shelf))
+		if len(g.taskRegistry.byOwner) != 0 {
+			t.Errorf("%d sessions are remembered after their end", len(g.taskRegistry.byOwner))
 		}
 	})
 }

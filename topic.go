@@ -16,23 +16,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taskNotice tells what has become of a task (io.modelcontextprotocol/tasks, "Task
+// taskNotice notifies of the state of a task (io.modelcontextprotocol/tasks, "Task
 // Status Notifications").
 const taskNotice = "notifications/tasks"
 
-// taskStatus is that of 2025-11-25, which both sides have.
+// taskStatus is the same of 2025-11-25, which both sides send.
 const taskStatus = "notifications/tasks/status"
 
-// topic is one thing that a listen wants to hear of: a resource, or a task.
+// topic is a resource or a task in the filter of a listen.
 type topic struct {
-	name string // to the client: a URI, or the name of a task
-	own  string // to the backend
+	name string // at the client: a URI, or the id of a task
+	own  string // at the backend
 
-	backend string // that has the task; "" of a resource, which the catalog knows
+	backend string // the backend of a task; "" for a resource, which the catalog resolves
 }
 
-// of returns the backend that has the topic.
-func (t topic) of(v *view) string {
+// backendOf returns the name of the backend that has the topic, or "".
+func (t topic) backendOf(v *view) string {
 	if t.backend != "" {
 		return t.backend
 	}
@@ -42,29 +42,29 @@ func (t topic) of(v *view) string {
 	return ""
 }
 
-// resourceTopics returns the resources that are there for the client.
+// resourceTopics returns the resources that are visible to the client.
 func (g *Gateway) resourceTopics(ctx context.Context, req *mcp.Request, uris []string) []topic {
 	var found []topic
 	for _, uri := range uris {
-		if f := g.find(ctx, req, wanted{kind: catalog.Resources, name: uri}); f.entry != nil {
+		if f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri}); f.entry != nil {
 			found = append(found, topic{name: uri, own: uri})
 		}
 	}
 	return found
 }
 
-// taskTopics returns the tasks that are the client's. It is one foreign request
-// however many others' it names.
+// taskTopics returns the tasks that belong to the client. Foreign ids count as one
+// event, however many there are.
 func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string) []topic {
 	var found []topic
 	foreign := false
 	for _, id := range ids {
-		backend, own, ok := g.names.inside(id, req.Principal)
+		backend, own, ok := g.taskIDs.decode(id, req.Principal)
 		if !ok {
 			foreign = true
 			continue
 		}
-		if _, ok := g.view.Load().unit(backend); ok {
+		if _, ok := g.view.Load().backend(backend); ok {
 			found = append(found, topic{name: id, own: own, backend: backend})
 		}
 	}
@@ -74,8 +74,8 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 	return found
 }
 
-// named returns the names of topics.
-func named(topics []topic) (uris, ids []string) {
+// topicNames returns the client's names of topics.
+func topicNames(topics []topic) (uris, ids []string) {
 	for _, t := range topics {
 		if t.backend != "" {
 			ids = append(ids, t.name)
@@ -86,10 +86,10 @@ func named(topics []topic) (uris, ids []string) {
 	return uris, ids
 }
 
-// owned is named, in the words of the backend. To it a task that has two names
-// outside, one of them of an older key, is one.
-func owned(topics []topic) filter {
-	var f filter
+// backendFilter returns the topics by the backend's names. A task with two ids at the
+// client, one of them sealed with an older key, is one task at the backend.
+func backendFilter(topics []topic) listenFilter {
+	var f listenFilter
 	for _, t := range topics {
 		if t.backend != "" {
 			f.TaskIDs = append(f.TaskIDs, t.own)
@@ -101,7 +101,7 @@ func owned(topics []topic) filter {
 	return f
 }
 
-// aliasesOf returns one name of each task.
+// aliasesOf returns one client's id of each task.
 func aliasesOf(topics []topic) aliases {
 	known := make(aliases)
 	for _, t := range topics {
@@ -112,9 +112,10 @@ func aliasesOf(topics []topic) aliases {
 	return known
 }
 
-// linkRequest asks for the topics alone: which lists have changed the catalog knows.
-func linkRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
-	raw, err := json.Marshal(map[string]filter{"notifications": owned(topics)})
+// listenRequest returns a listen for the topics only: the catalog covers changes of
+// lists.
+func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
+	raw, err := json.Marshal(map[string]listenFilter{"notifications": backendFilter(topics)})
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +127,16 @@ func linkRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 	return req, nil
 }
 
-// agreedTopics reads an acknowledgement. One that does not say agrees to all.
+// agreedTopics reads an acknowledgement. One without a filter agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
-	said := owned(asked)
+	filter := backendFilter(asked)
 	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
-		said = filter{}
-		if json.Unmarshal(raw, &said) != nil {
-			said = filter{}
+		filter = listenFilter{}
+		if json.Unmarshal(raw, &filter) != nil {
+			filter = listenFilter{}
 		}
 	}
-	uris, ids := setOf(said.URIs), setOf(said.TaskIDs)
+	uris, ids := setOf(filter.URIs), setOf(filter.TaskIDs)
 	agreed := make(map[topic]bool, len(asked))
 	for _, t := range asked {
 		if t.backend != "" && ids[t.own] || t.backend == "" && uris[t.own] {
@@ -145,9 +146,9 @@ func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
 	return agreed
 }
 
-// alike returns the topics that are the task of that name: each name by which it was
-// asked for.
-func alike(asked []topic, name string) []topic {
+// sameTask returns the topics that are the same task as name: one for each id in the
+// request.
+func sameTask(asked []topic, name string) []topic {
 	i := slices.IndexFunc(asked, func(t topic) bool { return t.backend != "" && t.name == name })
 	if i < 0 {
 		return nil
@@ -169,22 +170,23 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// updated is what is told of a resource when nobody knows what has happened to it.
-func (t topic) updated() (*mcp.Notification, error) {
+// updatedNotice is the notification that a resource may have changed.
+func (t topic) updatedNotice() (*mcp.Notification, error) {
 	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
 }
 
-// look asks the backend for the state of a task and returns what is told of it. It is
-// nil, without an error, of a task that is no more or cannot be asked for: that the
-// backend says so in words is an answer, and all other errors may pass.
-func (t topic) look(ctx context.Context, l *link) (*mcp.Notification, error) {
-	req, err := mcp.NewRequest("tasks/get", related(t.own))
+// fetchState fetches the state of a task from the backend and returns the notification
+// of it. It returns nil without an error for a task that no longer exists or cannot be
+// fetched: an error response to that effect is an answer, and all other errors may be
+// temporary.
+func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notification, error) {
+	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
 	if err != nil {
 		return nil, err
 	}
-	from := l.of.req
+	from := l.sub.req
 	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
-	res, err := l.unit.serveNamed(ctx, req, &req.Params, nobody{}, aliases{t.own: t.name})
+	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
 	switch {
 	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 		return nil, nil //nolint:nilnil // as the comment says
@@ -200,4 +202,4 @@ func (t topic) look(ctx context.Context, l *link) (*mcp.Notification, error) {
 	return mcp.NewNotification(taskNotice, params)
 }
 
-var errNoState = errors.New("the backend did not say what the task is")
+var errNoState = errors.New("the backend did not return the state of the task")

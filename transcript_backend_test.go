@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// backend is one MCP server whose every word stands in the transcript. It lists
-// what it was told to list; a call waits for the lines that answer it.
+// backend is one MCP server with all of its answers in the transcript. It lists what
+// the transcript sets; a call waits for the lines that answer it.
 type backend struct {
 	w    *world
 	name string
@@ -28,44 +28,44 @@ type backend struct {
 	lists        map[string][]json.RawMessage // by the member of the result
 	instructions string                       // as JSON
 	mute         bool
-	lacks        []string        // capabilities that it does not have
+	lacks        []string        // capabilities that it does not declare
 	page         int             // items of a page; 0: all
 	slow         time.Duration   // before each answer about itself
-	hung         chan struct{}   // closed to go on; nil while it answers
+	hung         chan struct{}   // closed to continue; nil while it answers
 	shown        map[string]bool // methods that are shown besides calls
-	calls        map[string]*puppet
+	calls        map[string]*scriptedCall
 	lastCall     int
-	tasks        map[string]object // by id; nil where it has none
-	ears         map[*hearer]bool
-	watchers     map[string]int // how many of them listen for each resource
-	unwatched    bool           // it tells of no updates, and says so
-	refused      []string       // of these it tells no updates
-	current      *incarnation
+	tasks        map[string]object // by id; nil if it has none
+	listens      map[*watcher]bool
+	watchers     map[string]int // how many listens there are for each resource
+	unwatched    bool           // it declares no subscriptions and sends no updates
+	refused      []string       // it sends no updates for these
+	current      *instance
 	lastScope    *mcp.Scope // of the last call
 
-	wire *wire // what it says stands in the transcript to the byte; nil where a server of ours speaks for it
+	wire *wire // the transcript has its exact bytes; nil if a server of ours speaks for it
 }
 
-// incarnation is one life of a backend: what a dead one sees is not told.
-type incarnation struct {
+// instance is one life of a backend: what a dead one receives is not shown.
+type instance struct {
 	dead atomic.Bool
 	peer *peer // nil in this process
 }
 
-// puppet is one call while it is served.
-type puppet struct {
+// scriptedCall is one call while it is served.
+type scriptedCall struct {
 	label string
 	steps chan step
 }
 
-// step is one line that the transcript puts into a call. It ends the call where it
-// returns a result or an error.
-type step func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+// step is one line of the transcript for a call. It ends the call if it returns a
+// result or an error.
+type step func(ctx context.Context, p *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 
 func newBackend(w *world, name string, isWire bool) *backend {
 	b := &backend{
 		w: w, name: name, lists: make(map[string][]json.RawMessage), shown: make(map[string]bool),
-		calls: make(map[string]*puppet), ears: make(map[*hearer]bool), watchers: make(map[string]int),
+		calls: make(map[string]*scriptedCall), listens: make(map[*watcher]bool), watchers: make(map[string]int),
 	}
 	if isWire {
 		b.wire = &wire{b: b}
@@ -75,32 +75,32 @@ func newBackend(w *world, name string, isWire bool) *backend {
 	return b
 }
 
-func (b *backend) say(life *incarnation, label, text string) {
+func (b *backend) show(life *instance, label, text string) {
 	if !life.dead.Load() {
-		b.w.say(0, "backend "+b.name, label, text)
+		b.w.show(0, "backend "+b.name, label, text)
 	}
 }
 
-// do is one line of the transcript.
+// do executes one line of the transcript.
 func (b *backend) do(args []string) bool {
 	switch verb := args[0]; verb {
 	case "tools", "prompts", "resources", "resourceTemplates":
-		// backend a> tools ["x", {"name":"y", ...}]; a string is an item with
-		// nothing but that name. backend a> tools t*1500 makes as many.
+		// backend a> tools ["x", {"name":"y", ...}]; a string is an item with only that
+		// name. backend a> tools t*1500 makes as many.
 		return b.offer(verb, args[1])
 	case "discover": // backend a> discover "Be kind."; the instructions
 		b.set(func() { b.instructions = args[1] })
-	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first says that it has tasks
-		return b.setTask(args[1], args[2]) && b.tellTask(args[1])
-	case "mute": // backend a> mute; it does not announce changes, and says so
+	case "task": // backend a> task t1 {"status":"completed","result":{...}}; the first declares that it has tasks
+		return b.setTask(args[1], args[2]) && b.notifyTask(args[1])
+	case "mute": // backend a> mute; it does not announce changes, and declares so
 		b.set(func() { b.mute = true })
-	case "unwatched": // backend a> unwatched; nobody can subscribe to its resources, and it says so
+	case "unwatched": // backend a> unwatched; its resources have no subscriptions, and it declares so
 		b.set(func() { b.unwatched = true })
-	case "refuse": // backend a> refuse "file:///a"; to that one nobody can
+	case "refuse": // backend a> refuse "file:///a"; that resource has no subscription
 		b.set(func() { b.refused = append(b.refused, readURIs(args[1])...) })
-	case "update": // backend a> update "file:///a"; who has subscribed is told. backend a> update "x:/a/b" "x:/a" tells who has subscribed to the other
+	case "update": // backend a> update "file:///a"; subscribers are notified. backend a> update "x:/a/b" "x:/a" notifies the subscribers of the other
 		return b.update(args[1], readURIs(args[len(args)-1])[0])
-	case "lack": // backend a> lack prompts completions; it has no such capabilities
+	case "lack": // backend a> lack prompts completions; it declares no such capabilities
 		b.set(func() { b.lacks = append(b.lacks, args[1:]...) })
 	case "pages": // backend a> pages 2; so many items on each
 		n, err := strconv.Atoi(args[1])
@@ -110,13 +110,13 @@ func (b *backend) do(args []string) bool {
 		d, err := time.ParseDuration(args[1])
 		b.set(func() { b.slow = d })
 		return err == nil
-	case "show": // backend a> show tools/list; that it is asked is told from now on
+	case "show": // backend a> show tools/list; requests with that method are shown from now on
 		b.set(func() { b.shown[args[1]] = true })
 	case "ask": // backend a> ask tasks/get {"taskId":"t"}; outside every call, in the session of the last one
 		return b.askUnrelated(args[1], args[2])
-	case "hang": // backend a> hang; it takes everything and answers nothing
+	case "hang": // backend a> hang; it accepts everything and answers nothing
 		b.set(func() { b.hung = make(chan struct{}) })
-	case "resume": // backend a> resume; and answers what it has taken
+	case "resume": // backend a> resume; and answers what it has accepted
 		b.set(func() { close(b.hung); b.hung = nil })
 	case "die": // backend a> die; its connections break and no new ones are made
 		b.die()
@@ -144,17 +144,17 @@ func (b *backend) offer(kind, raw string) bool {
 	if method == "" {
 		method = "resources"
 	}
-	for _, ear := range b.change(kind, items) {
-		ear.ch <- earful{method: "notifications/" + method + "/list_changed"}
+	for _, listener := range b.change(kind, items) {
+		listener.ch <- notice{method: "notifications/" + method + "/list_changed"}
 	}
 	return true
 }
 
-func (b *backend) change(kind string, items []json.RawMessage) []*hearer {
+func (b *backend) change(kind string, items []json.RawMessage) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lists[kind] = items
-	return slices.Collect(maps.Keys(b.ears))
+	return slices.Collect(maps.Keys(b.listens))
 }
 
 func readItems(kind, raw string) ([]json.RawMessage, error) {
@@ -174,7 +174,7 @@ func readItems(kind, raw string) ([]json.RawMessage, error) {
 	return items, err
 }
 
-// item writes an item out of which only the name is given.
+// item returns an item, given as JSON or only by its name.
 func item(kind, raw string) json.RawMessage {
 	if raw[0] != '"' {
 		return json.RawMessage(raw)
@@ -192,11 +192,11 @@ func item(kind, raw string) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// handler is the backend as a Handler, in one life.
-func (b *backend) serveIn(life *incarnation) mcp.Handler {
+// serveIn returns the backend as a Handler, in one life.
+func (b *backend) serveIn(life *instance) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if b.isShown(req.Method) {
-			b.say(life, "", strings.TrimSpace(req.Method+" "+paramsOf(req)))
+			b.show(life, "", strings.TrimSpace(req.Method+" "+paramsOf(req)))
 		}
 		if err := b.awaitTurn(ctx, req.Method); err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func (b *backend) isShown(method string) bool {
 	return b.shown[method]
 }
 
-// awaitTurn waits while the backend hangs, and as long as it is slow.
+// awaitTurn waits while the backend hangs, and for its delay.
 func (b *backend) awaitTurn(ctx context.Context, method string) error {
 	b.mu.Lock()
 	hung, slow := b.hung, b.slow

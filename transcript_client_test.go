@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// transcriptClient is one client of the gateway. It shares no code with the product:
-// it writes the bytes of the specification and reads what comes.
+// transcriptClient is one client of the gateway. It shares no code with the product: it
+// writes the bytes of the specification and reads what arrives.
 type transcriptClient struct {
 	w    *world
 	name string
@@ -28,30 +28,30 @@ type transcriptClient struct {
 	hasLists  bool
 	lastID    int // of requests that the transcript does not show
 
-	mu        sync.Mutex
-	exchanges []*exchange // newest last
-	listening bool
-	cursor    string // the last nextCursor
-	state     string // the last requestState
-	aliases   []alias
-	greeting  object   // what the gateway has said of itself
-	visits    []string // ids of questions that sent the user to a URL
-	watched   []string // the resources that it is subscribed to
-	quietly   bool     // the standalone stream is open for those alone
+	mu              sync.Mutex
+	exchanges       []*exchange // newest last
+	listening       bool
+	cursor          string // the last nextCursor
+	state           string // the last requestState
+	aliases         []alias
+	initialize      object   // the gateway's description of itself
+	urlElicitations []string // ids of elicitations that sent the user to a URL
+	subscribed      []string // the resources that it is subscribed to
+	quietly         bool     // the standalone stream is open for those alone
 }
 
-// clientWire carries what a client says.
+// clientWire is a client's transport.
 type clientWire interface {
-	// request sends a request; the answer comes to receive.
+	// request sends a request; the response is passed to receive.
 	request(x *exchange, msg []byte)
-	// note sends what has no answer.
+	// note sends a message that has no response.
 	note(msg []byte)
-	// listen opens the stream of what belongs to no request; unlisten ends it.
-	// Both report whether there is such a thing.
+	// listen opens the stream for unrelated messages; unlisten ends it. Both report
+	// whether the transport has one.
 	listen() bool
 	unlisten() bool
-	// drop loses the connection of one exchange, where each has its own; resume
-	// comes back for the rest.
+	// drop closes the connection of one exchange, if each has its own; resume
+	// reconnects for the rest.
 	drop(x *exchange) bool
 	resume(x *exchange) bool
 }
@@ -66,26 +66,26 @@ type exchange struct {
 	quiet  bool   // not shown; the answer is kept
 	answer object // of a quiet one
 
-	watch []string // resources that it subscribes to, or tasks
+	watch []string // resources or tasks that it subscribes to
 
 	over      bool
 	cancelled bool
-	promised  bool // a subscription that was acknowledged
+	promised  bool // an acknowledged subscription
 	asks      []pendingAsk
 	state     jsontext.Value // requestState of an input_required
-	stop      func()         // closes its stream, where it has one
-	at        place          // where that is, of events
+	stop      func()         // closes its stream, if it has one
+	at        streamPosition // position in a stream of events
 }
 
-// pendingAsk is a question that the transcript has seen and not answered.
+// pendingAsk is a request of the server that the transcript has shown and not answered.
 type pendingAsk struct{ key string }
 
-// options stand behind a request.
+// options follow a request.
 type options struct {
-	progress bool   // progress: it wants to hear of progress
-	level    string // log=info: it wants log messages of that level
+	progress bool   // progress: it requests progress
+	level    string // log=info: it requests log messages of that level
 	names    bool   // names: only the names of a list are shown
-	params   object // {"Region":"eu"} behind the parameters: Mcp-Param-* headers, where there are headers
+	params   object // {"Region":"eu"} after the parameters: Mcp-Param-* headers, on transports with headers
 }
 
 const listenLabel = "listen"
@@ -106,36 +106,36 @@ func newTranscriptClient(w *world, name string) *transcriptClient {
 	return c
 }
 
-func (c *transcriptClient) say(label, text string) {
-	c.w.say(1, strings.TrimSpace("client "+c.name), label, c.nameTasks(text))
+func (c *transcriptClient) show(label, text string) {
+	c.w.show(1, strings.TrimSpace("client "+c.name), label, c.nameTasks(text))
 }
 
-// breach notes what no revision allows. No transcript expects it.
+// breach reports a message that no revision allows. No transcript expects it.
 func (c *transcriptClient) breach(x *exchange, format string, args ...any) {
-	c.say(x.label, "BREACH: "+fmt.Sprintf(format, args...))
+	c.show(x.label, "BREACH: "+fmt.Sprintf(format, args...))
 }
 
-// do is one line of the transcript.
+// do executes one line of the transcript.
 func (c *transcriptClient) do(args []string) bool {
 	switch args[0] {
-	case "connect": // client> connect; what the gateway says of itself is shown. client> connect {...} declares capabilities
+	case "connect": // client> connect; the gateway's description of itself is shown. client> connect {...} declares capabilities
 		if len(args) > 1 {
 			c.caps = args[1]
 		}
 		c.connect()
-		c.sayHello()
+		c.showHello()
 		return true
-	case "listen": // client> listen; changes are told from now on
+	case "listen": // client> listen; changes are shown from now on
 		c.connect()
 		return c.listen()
 	case "unlisten": // client> unlisten
 		return c.unlisten()
-	case "watch": // client> watch "file:///a"; it is told when the resource is updated
+	case "watch": // client> watch "file:///a"; updates of the resource are shown
 		c.connect()
 		return c.watch(args[1])
 	case "unwatch": // client> unwatch "file:///a"
 		return c.unwatch(args[1])
-	case "follow": // client> follow "$task"; it is told what becomes of the task
+	case "follow": // client> follow "$task"; states of the task are shown
 		c.connect()
 		return c.follow(args[1])
 	case "unfollow": // client> unfollow "$task"
@@ -146,15 +146,15 @@ func (c *transcriptClient) do(args []string) bool {
 		x := c.open(args[1])
 		c.mark(x)
 		return c.wire.drop(x)
-	case "resume": // client> resume 1; it comes back for the rest
+	case "resume": // client> resume 1; it reconnects for the rest
 		return c.wire.resume(c.open(args[1]))
 	case "answer": // client> answer 1 {"action":"accept","content":{}}
 		return c.answer(c.open(args[1]), args[2:])
 	case "refuse": // client> refuse 1 -1 "no"; only the legacy era can
 		return c.respond(c.open(args[1]), `"error":{"code":`+args[2]+`,"message":`+args[3]+`}`)
 	case "again": // client> again 1; the last request of that label is sent once more, as another one
-		return c.again(c.open(args[1]))
-	case "notify": // client> notify notifications/roots/list_changed; parameters may stand behind it
+		return c.resend(c.open(args[1]))
+	case "notify": // client> notify notifications/roots/list_changed; parameters may follow
 		c.connect()
 		params := ""
 		if len(args) > 2 {
@@ -214,7 +214,7 @@ func (c *transcriptClient) add(x *exchange) {
 	c.exchanges = append(c.exchanges, x)
 }
 
-// open returns the exchange of a label, nil where there is none.
+// open returns the exchange of a label, or nil.
 func (c *transcriptClient) open(label string) *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,21 +226,21 @@ func (c *transcriptClient) open(label string) *exchange {
 	return nil
 }
 
-// mark notes that nobody waits for the exchange any more.
+// mark records that the exchange has ended.
 func (c *transcriptClient) mark(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.cancelled = true
 }
 
-// unmark notes that somebody waits for the exchange again.
+// unmark records that the exchange is open again.
 func (c *transcriptClient) unmark(x *exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.cancelled = false
 }
 
-// request writes a request with the metadata of the era.
+// request returns a request with the metadata of the era.
 func (c *transcriptClient) request(x *exchange) []byte {
 	params := x.params
 	if meta := c.meta(x); len(meta) > 0 {
@@ -277,7 +277,7 @@ func (c *transcriptClient) info() string {
 	return `{"name":"client ` + c.name + `","version":"1"}`
 }
 
-// connect shakes hands where the era does, before the first request.
+// connect initializes before the first request, if the era does.
 func (c *transcriptClient) connect() {
 	c.w.t.Helper()
 	if c.connected || c.in.modern() {
@@ -297,7 +297,7 @@ func (c *transcriptClient) connect() {
 	synctest.Wait()
 }
 
-// setLevel has the session be of the level that a request names.
+// setLevel sets the level of the session to that of a request.
 func (c *transcriptClient) setLevel(level string) {
 	if c.in.modern() || level == "" || level == c.level {
 		return
@@ -314,7 +314,7 @@ func (c *transcriptClient) isOver(x *exchange) bool {
 	return x.over
 }
 
-// roundTrip makes a request that the transcript does not show. It is answered at
+// roundTrip makes a request that the transcript does not show. The response arrives at
 // once, or after the longest time that initialize waits for backends.
 func (c *transcriptClient) roundTrip(method, params string) object {
 	c.w.t.Helper()
@@ -338,7 +338,7 @@ func (c *transcriptClient) roundTrip(method, params string) object {
 	return x.answer
 }
 
-// cancel takes a request back, in the way of the era and the transport.
+// cancel cancels a request in the way of the era and the transport.
 func (c *transcriptClient) cancel(x *exchange) bool {
 	if x == nil {
 		return false
@@ -351,8 +351,8 @@ func (c *transcriptClient) cancel(x *exchange) bool {
 	return true
 }
 
-// answer answers the oldest open questions of an exchange: by responses in the
-// legacy era, and by sending the request again in the modern one.
+// answer answers the oldest open requests of the server in an exchange: by responses in
+// the legacy era, and by sending the request again in the modern one.
 func (c *transcriptClient) answer(x *exchange, results []string) bool {
 	if x == nil || len(x.asks) < len(results) || len(results) == 0 {
 		return false
@@ -367,17 +367,17 @@ func (c *transcriptClient) answer(x *exchange, results []string) bool {
 	for i, result := range results {
 		answers = answers.with(x.asks[i].key, result)
 	}
-	x.asks = nil // who did not get them all asks again for the rest
+	x.asks = nil // unanswered ones are sent again
 	retry := *x
 	retry.params = x.params.with("inputResponses", answers.String())
 	if retry.params = retry.params.without("requestState"); x.state != nil {
 		retry.params = retry.params.with("requestState", string(x.state))
 	}
-	return c.again(&retry)
+	return c.resend(&retry)
 }
 
-// again sends a request once more, under another id.
-func (c *transcriptClient) again(x *exchange) bool {
+// resend sends a request once more, under another id.
+func (c *transcriptClient) resend(x *exchange) bool {
 	if x == nil {
 		return false
 	}
@@ -386,7 +386,7 @@ func (c *transcriptClient) again(x *exchange) bool {
 	return true
 }
 
-// respond answers the oldest open question of an exchange of the legacy era.
+// respond answers the oldest open request of the server in a legacy exchange.
 func (c *transcriptClient) respond(x *exchange, response string) bool {
 	if x == nil || len(x.asks) == 0 || c.in.modern() {
 		return false
@@ -397,13 +397,13 @@ func (c *transcriptClient) respond(x *exchange, response string) bool {
 	return true
 }
 
-// listen hears of changes from now on.
+// listen receives changes from now on.
 func (c *transcriptClient) listen() bool {
 	c.mu.Lock()
 	c.listening = true
 	c.mu.Unlock()
 	if !c.in.modern() {
-		// A session is told of the lists that it has, and gets them once.
+		// A session is notified of the lists that it has, and requests them once.
 		if c.hasLists {
 			return c.standalone(false)
 		}

@@ -39,7 +39,7 @@ func newHTTPWire(c *transcriptClient) *httpWire {
 	return h
 }
 
-// newRequest makes a request with the headers that the era wants.
+// newRequest makes a request with the headers that the era requires.
 func (h *httpWire) newRequest(ctx context.Context, method string, body []byte) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, method, "http://localhost/mcp", bytes.NewReader(body))
 	if err != nil {
@@ -95,11 +95,11 @@ func (h *httpWire) request(x *exchange, msg []byte) {
 		h.exchange(r, x)
 	})
 	if x.method == "initialize" {
-		synctest.Wait() // the session is in the header of the answer
+		synctest.Wait() // the session is in the header of the response
 	}
 }
 
-// exchange sends a request and reads what answers it.
+// exchange sends a request and reads the response.
 func (h *httpWire) exchange(r *http.Request, x *exchange) {
 	res, err := h.client.Do(r)
 	if err != nil {
@@ -114,7 +114,7 @@ func (h *httpWire) exchange(r *http.Request, x *exchange) {
 	h.lost(x)
 }
 
-// resume comes back for the rest of the stream of an exchange.
+// resume reconnects for the rest of the stream of an exchange.
 func (h *httpWire) resume(x *exchange) bool {
 	if x == nil || x.at.last == "" {
 		return false
@@ -131,8 +131,8 @@ func (h *httpWire) resume(x *exchange) bool {
 	return true
 }
 
-// lost tells of a stream that ended without an answer, unless the client itself
-// has ended it.
+// lost reports a stream that ended without a response, unless the client itself has
+// ended it.
 func (h *httpWire) lost(x *exchange) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -140,18 +140,18 @@ func (h *httpWire) lost(x *exchange) {
 	case x.over || x.cancelled || h.all.Err() != nil:
 	case x.at.retry != "" && x.label != listenLabel:
 		x.at.retry = ""
-		h.c.say(x.label, "paused")
+		h.c.show(x.label, "paused")
 	case len(x.watch) > 0, x.label == listenLabel && !h.c.in.modern() && !h.c.listening:
 	case x.label == listenLabel && !h.c.in.modern():
-		h.c.say(x.label, "end")
+		h.c.show(x.label, "end")
 	default:
-		h.c.say(x.label, "lost")
+		h.c.show(x.label, "lost")
 	}
 }
 
-// readMessages gives each message of a body to take, and notes where it is in the
+// readMessages passes each message of a body to take, and records its position in the
 // stream.
-func readMessages(res *http.Response, at *place, take func(msg []byte)) {
+func readMessages(res *http.Response, at *streamPosition, take func(msg []byte)) {
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		body, err := io.ReadAll(res.Body)
 		if err == nil && len(body) > 0 {
@@ -176,7 +176,7 @@ func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 		if text, ok := strings.CutPrefix(line, "retry:"); ok {
 			at.retry = strings.TrimPrefix(text, " ")
 		}
-		if line == "" && strings.Join(data, "") != "" { // else it says only where the stream is
+		if line == "" && strings.Join(data, "") != "" { // otherwise it only gives the position
 			take([]byte(strings.Join(data, "\n")))
 		}
 		if line == "" {
@@ -185,15 +185,15 @@ func readMessages(res *http.Response, at *place, take func(msg []byte)) {
 	}
 }
 
-// place is how far a client has read a stream of events.
-type place struct {
+// streamPosition is how far a client has read a stream of events.
+type streamPosition struct {
 	id    string // of the event that is being read
 	name  string // likewise
 	last  string // of the last whole event
-	retry string // in milliseconds, as it was said last
+	retry string // in milliseconds, the last one sent
 }
 
-// note posts what has no answer. All that may come back is that it was taken.
+// note posts a message that has no response, other than its acceptance.
 func (h *httpWire) note(msg []byte) {
 	r := h.newRequest(h.all, http.MethodPost, msg)
 	h.tasks.Go(func() { // ends with the answer; the run waits for it
@@ -204,7 +204,7 @@ func (h *httpWire) note(msg []byte) {
 		defer res.Body.Close()
 		if res.StatusCode != http.StatusAccepted {
 			body, _ := io.ReadAll(res.Body)
-			h.c.say("", "BREACH: "+res.Status+" "+string(body))
+			h.c.show("", "BREACH: "+res.Status+" "+string(body))
 		}
 	})
 }

@@ -70,10 +70,10 @@ func TestTranscriptManifold(t *testing.T) {
 	if got := expand("<$(x*5000)>"); got != long {
 		t.Errorf("expand gives %d bytes, want %d", len(got), len(long))
 	}
-	if got := shrink(long); got != "<$(x*5000)>" {
+	if got := collapse(long); got != "<$(x*5000)>" {
 		t.Errorf("shrink gives %.40s", got)
 	}
-	if got := shrink("aaab"); got != "aaab" {
+	if got := collapse("aaab"); got != "aaab" {
 		t.Errorf("shrink gives %s for a short run", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestTranscriptRestrictions(t *testing.T) {
 	}
 }
 
-// Each pair of eras is played unless a file says why not.
+// Each pair of eras is played unless a file gives a reason.
 func TestTranscriptCellsAreCovered(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range (restrictions{}).pairs() {
@@ -130,8 +130,8 @@ func TestTranscriptCellsAreCovered(t *testing.T) {
 	}
 }
 
-// What an era forbids is seen by the client of a transcript, whatever the
-// transcript expects.
+// The client of a transcript detects what an era forbids, whatever the transcript
+// expects.
 func TestTranscriptBreaches(t *testing.T) {
 	const ok = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`
 	for _, tt := range []struct {
@@ -169,7 +169,7 @@ func TestTranscriptBreaches(t *testing.T) {
 				c.receive(x, []byte(msg))
 			}
 			if got := breaches(w); len(got) != 1 || !strings.Contains(got[0], tt.want) {
-				t.Errorf("breaches %q, want one that says %q", got, tt.want)
+				t.Errorf("breaches %q, want one with %q", got, tt.want)
 			}
 		})
 	}
@@ -185,11 +185,11 @@ func breaches(w *world) []string {
 	return out
 }
 
-// What is played in a hurry meets every era on both sides.
+// The sample has every era on both sides.
 func TestSomePairsMeetAllEras(t *testing.T) {
 	every := (restrictions{}).pairs()
 	for i := range 100 {
-		chosen := some(fmt.Sprintf("file-%d.txtar", i), every)
+		chosen := sample(fmt.Sprintf("file-%d.txtar", i), every)
 		in, out := map[mcp.Era]bool{}, map[string]bool{}
 		for _, p := range chosen {
 			in[p.in.version.Era()], out[p.out.era] = true, true
@@ -200,8 +200,8 @@ func TestSomePairsMeetAllEras(t *testing.T) {
 	}
 }
 
-// What is played in a hurry leaves out no transcript and no pair, and each pair but
-// those of the revision that few files name is met by several.
+// The samples leave out no transcript and no pair, and each pair is in several, except
+// those of the revision that few files name.
 func TestSomePairsMeetAll(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
 	if err != nil {
@@ -217,7 +217,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chosen := some(filepath.Base(file), modes.pairs())
+		chosen := sample(filepath.Base(file), modes.pairs())
 		if len(chosen) == 0 {
 			t.Errorf("%s is not played", file)
 		}
@@ -230,7 +230,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 			t.Errorf("%s is played in %d transcripts", p, met[p])
 		}
 	}
-	for _, in := range named() {
+	for _, in := range rareInbounds() {
 		for _, out := range outbounds() {
 			if p := (pair{in, out}); met[p] == 0 {
 				t.Errorf("%s is played in no transcript", p)
@@ -239,7 +239,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 	}
 }
 
-// No transcript expects a breach, and each says what it shows and expects it.
+// No transcript expects a breach, and each has prose and expectations.
 func TestTranscriptFiles(t *testing.T) {
 	entries, err := os.ReadDir("testdata/transcripts")
 	if err != nil {
@@ -251,7 +251,7 @@ func TestTranscriptFiles(t *testing.T) {
 		}
 		d := readTranscript(t, "testdata/transcripts/"+e.Name())
 		if len(strings.Fields(string(d.archive.Comment))) < 8 {
-			t.Errorf("%s: says too little about what it shows", e.Name())
+			t.Errorf("%s: has too little prose about what it shows", e.Name())
 		}
 		wants := 0
 		for i := range d.script {
@@ -273,7 +273,7 @@ func TestTranscriptVerbsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var verbs []string
-	for _, file := range []string{"transcript_world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_puppet_test.go"} {
+	for _, file := range []string{"transcript_world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_call_test.go"} {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// transcriptLog is the log of the gateway of a transcript. It shows what the transcript
-// wants to see of it.
+// transcriptLog is the log of the gateway of a transcript. It shows the records that
+// the transcript selects.
 type transcriptLog struct {
 	w *world
 
@@ -35,7 +35,7 @@ func (l *transcriptLog) count(message string) int {
 	return l.seen[message]
 }
 
-// note counts a record and returns what to show of it.
+// note counts a record and returns the attributes to show.
 func (l *transcriptLog) note(message string) (attrs []string, shown bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *transcriptLog) note(message string) (attrs []string, shown bool) {
 	return attrs, shown
 }
 
-// transcriptHandler is what a logger writes to.
+// transcriptHandler is the slog.Handler of a transcriptLog.
 type transcriptHandler struct {
 	log  *transcriptLog
 	with []slog.Attr
@@ -68,7 +68,7 @@ func (h transcriptHandler) Handle(_ context.Context, r slog.Record) error {
 		show(a)
 	}
 	r.Attrs(show)
-	h.log.w.say(2, "gateway", "", text)
+	h.log.w.show(2, "gateway", "", text)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (h transcriptHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h transcriptHandler) WithGroup(string) slog.Handler { return h }
 
-// unquoted returns a word of a command, which is quoted where it has blanks.
+// unquoted returns a word of a command, which is quoted if it has blanks.
 func unquoted(word string) string {
 	if text, err := strconv.Unquote(word); err == nil && strings.HasPrefix(word, `"`) {
 		return text

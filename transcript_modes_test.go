@@ -13,20 +13,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// inbound is how the client of a transcript speaks to the gateway.
+// inbound is the mode of the client of a transcript.
 type inbound struct {
 	version   mcp.Version
 	transport string // "http", "http2", "stdio" or "sse"
 }
 
-// overHTTP reports whether it is Streamable HTTP, in either form of HTTP.
+// overHTTP reports whether it is Streamable HTTP, over either version of HTTP.
 func (m inbound) overHTTP() bool { return m.transport == "http" || m.transport == "http2" }
 
 func (m inbound) modern() bool { return m.version.Era() == mcp.EraModern }
 
-// rare reports whether the mode differs from another one of its era in little but what
-// the client's edge says: it meets one backend of each era.
-func (m inbound) rare() bool {
+// isRare reports whether the mode differs from another one of its era in little but the
+// client's edge: it is played with one backend of each era.
+func (m inbound) isRare() bool {
 	return m.older() || m.transport == "sse" || m.transport == "http2"
 }
 
@@ -46,8 +46,8 @@ func (m inbound) tags() []string {
 	return all
 }
 
-// outbound is how the gateway speaks to the backends of a transcript: "http", "sse",
-// "pipe", or straight to the Handler in this process.
+// outbound is the mode of the backends of a transcript: "http", "sse", "pipe", or a
+// direct call of the Handler in this process.
 type outbound struct {
 	era       string // "modern", "legacy" or "process"
 	transport string // "http", "sse", "pipe" or "process"
@@ -62,7 +62,7 @@ func (m outbound) String() string {
 
 func (m outbound) tags() []string { return []string{m.era, m.transport} }
 
-// inbounds are all modes of a client.
+// inbounds returns the usual modes of a client.
 func inbounds() []inbound {
 	return []inbound{
 		{mcp.V20251125, "http"}, {mcp.V20260728, "http"}, {mcp.V20250618, "http"}, {mcp.V20250326, "http"},
@@ -71,13 +71,13 @@ func inbounds() []inbound {
 	}
 }
 
-// named are the modes of a client that few are left of: only the files that name the
-// revision are played in them, and these with every backend.
-func named() []inbound {
+// rareInbounds returns the modes of a client that are rare by now: only the files that
+// name the revision are played in them, and these with every backend.
+func rareInbounds() []inbound {
 	return []inbound{{mcp.V20241105, "http"}, {mcp.V20241105, "stdio"}, {mcp.V20241105, "sse"}}
 }
 
-// outbounds are all modes of a backend.
+// outbounds returns all modes of a backend.
 func outbounds() []outbound {
 	return []outbound{{"modern", "http"}, {"legacy", "http"}, {"modern", "pipe"}, {"legacy", "pipe"}, {"legacy", "sse"}, {"process", "process"}}
 }
@@ -89,11 +89,11 @@ type pair struct {
 
 func (p pair) String() string { return p.in.String() + "-to-" + p.out.String() }
 
-// cell is the eras of both sides, as "legacy/modern".
+// cell returns the eras of both sides, as "legacy/modern".
 func (p pair) cell() string { return p.in.version.Era().String() + "/" + p.out.era }
 
-// restrictions say which modes a file applies to. Each stands in the prose on a
-// line of its own, with the reason behind a dash:
+// restrictions are the modes that a file applies to. Each is in the prose on a line of
+// its own, with the reason after a dash:
 //
 //	inbound: legacy http - only there is a standalone stream
 //	backend: http, pipe - a Handler in this process cannot die
@@ -145,18 +145,18 @@ func allowed(alternatives [][]string, tags ...string) bool {
 	})
 }
 
-// inbounds are the modes of a client that a file may be played in.
+// inbounds returns the modes of a client that a file may be played in.
 func (r restrictions) inbounds() []inbound {
-	return append(inbounds(), slices.DeleteFunc(named(), func(in inbound) bool {
+	return append(inbounds(), slices.DeleteFunc(rareInbounds(), func(in inbound) bool {
 		return !slices.ContainsFunc(r.inbound, func(words []string) bool { return slices.Contains(words, string(in.version)) })
 	})...)
 }
 
-// pairs returns what a file is played in: each transport and era of a client with
-// each transport and era of a backend that the file applies to. What is special to
-// one of these is what nobody thinks of. The older revisions of the legacy era, its
-// first transport, and HTTP/2, which differ from others in what the client's edge says,
-// meet one backend of each era.
+// pairs returns the pairs that a file is played in: each transport and era of a client
+// with each transport and era of a backend that the file applies to, because defects of
+// one pair are easily overlooked. The older revisions of the legacy era, its first
+// transport, and HTTP/2, which differ from others at the client's edge only, are played
+// with one backend of each era.
 func (r restrictions) pairs() []pair {
 	var out []pair
 	for _, in := range r.inbounds() {
@@ -167,7 +167,7 @@ func (r restrictions) pairs() []pair {
 				continue
 			}
 			enough := met[o.era] || o.era == "process" && len(met) > 0
-			if in.rare() && enough && !slices.Contains(named(), in) {
+			if in.isRare() && enough && !slices.Contains(rareInbounds(), in) {
 				continue
 			}
 			met[o.era] = true
@@ -177,12 +177,12 @@ func (r restrictions) pairs() []pair {
 	return out
 }
 
-// some returns enough of the pairs that both eras of a client and all three of a
-// backend are among them. Which ones these are differs from file to file, so that
-// each pair is met by several files: what breaks a pair is rarely one file's alone,
-// and the whole product takes longer than somebody who has changed a line wants to
-// wait. A revision that few files name is played in all that there is.
-func some(file string, pairs []pair) []pair {
+// sample returns enough of the pairs to include both eras of a client and all three of
+// a backend. It differs from file to file, so that each pair is played in several
+// files: a defect of a pair rarely shows in one file only, and playing all pairs takes
+// longer than suits a quick test. A revision that few files name is played in all of
+// its pairs.
+func sample(file string, pairs []pair) []pair {
 	h := fnv.New64a()
 	h.Write([]byte(file))
 	met := make(map[string]bool)
@@ -190,7 +190,7 @@ func some(file string, pairs []pair) []pair {
 	for _, i := range rand.New(rand.NewPCG(h.Sum64(), 0)).Perm(len(pairs)) {
 		p := pairs[i]
 		in, to := "from "+p.in.version.Era().String(), "to "+p.out.era
-		if met[in] && met[to] && !slices.Contains(named(), p.in) {
+		if met[in] && met[to] && !slices.Contains(rareInbounds(), p.in) {
 			continue
 		}
 		met[in], met[to] = true, true

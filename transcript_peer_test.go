@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// peer is the process of a backend, in one life: a real server in front of its
-// Handler, on a network or on pipes of memory.
+// peer is the process of a backend, in one life: a real server in front of its Handler,
+// on a network or on pipes of memory.
 type peer struct {
 	server *server.Server
 	http   *http.Server
@@ -27,20 +27,20 @@ type peer struct {
 
 	mu     sync.Mutex
 	killed bool
-	ends   []func() // what breaks the connections
+	ends   []func() // each breaks a connection
 	tasks  sync.WaitGroup
 }
 
-// start begins another life.
+// start starts another life.
 func (b *backend) start() {
-	life := &incarnation{}
+	life := &instance{}
 	if b.w.pair.out.transport != "process" {
 		life.peer = b.newPeer(life)
 	}
 	b.set(func() { b.current = life })
 }
 
-func (b *backend) newPeer(life *incarnation) *peer {
+func (b *backend) newPeer(life *instance) *peer {
 	p := &peer{server: server.New(b.serveIn(life), server.Config{AllowedHosts: []string{"*"}}), net: memnet.Listen()}
 	if kind := b.w.pair.out.transport; kind == "http" || kind == "sse" {
 		p.http = &http.Server{Handler: b.front(p.server), ErrorLog: log.New(io.Discard, "", 0)}
@@ -49,8 +49,8 @@ func (b *backend) newPeer(life *incarnation) *peer {
 	return p
 }
 
-// front is what an HTTP client meets first: a server of the legacy era knows
-// nothing of the later revision and says so.
+// front is the HTTP handler in front of the server: a legacy server rejects the later
+// revision.
 func (b *backend) front(s *server.Server) http.Handler {
 	switch {
 	case b.wire != nil:
@@ -69,8 +69,9 @@ func (b *backend) front(s *server.Server) http.Handler {
 	})
 }
 
-// oldest is a server that has no other transport than HTTP with SSE, at the path that a
-// client asks first: it knows no POST there but those to where its stream says.
+// oldest is a server that has only the transport HTTP with SSE, at the path that a
+// client tries first: it rejects POSTs there, except those to the endpoint of its
+// stream.
 func oldest(s *server.Server) http.Handler {
 	sse := s.SSE()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +83,7 @@ func oldest(s *server.Server) http.Handler {
 	})
 }
 
-// die ends a life as kill -9 does: connections break, nothing is said.
+// die ends a life as kill -9 does: connections break without a message.
 func (b *backend) die() {
 	life := b.life()
 	life.dead.Store(true)
@@ -102,7 +103,7 @@ func (p *peer) kill() {
 	p.tasks.Wait()
 }
 
-// connections returns what breaks them, and allows no more.
+// connections returns functions that break the connections, and allows no more of them.
 func (p *peer) connections() []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +113,8 @@ func (p *peer) connections() []func() {
 	return ends
 }
 
-// connect notes how a connection is broken, and has it served, if that takes
-// somebody, until then. It reports false when the life is over.
+// connect registers a connection, and calls serve for it in a goroutine unless nil. It
+// reports false if the life is over.
 func (p *peer) connect(end, serve func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,14 +172,14 @@ func (b *backend) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	return near, nil
 }
 
-// handler is the backend as the gateway gets it.
+// handler returns the backend as the gateway uses it.
 func (b *backend) handler() mcp.Handler {
 	cfg := client.Config{Name: b.name, Transport: b.w.outside}
 	var c *client.Client
 	switch out := b.w.pair.out; out.transport {
 	case "process":
 		return b.serveIn(b.life())
-	case "http", "sse": // what it is the client finds out
+	case "http", "sse": // the client detects which
 		c = client.NewHTTP("http://"+b.name+"/mcp", cfg)
 	default:
 		if out.era == "legacy" && b.wire == nil {

@@ -22,7 +22,7 @@ type stdioWire struct {
 	conn *memnet.Conn
 }
 
-// pipe returns the pipe, which the gateway begins to serve with the first line.
+// pipe returns the pipe. The gateway starts to serve it with the first line.
 func (s *stdioWire) pipe() *memnet.Conn {
 	if s.conn == nil {
 		s.conn = s.c.w.servePipe(func(line []byte) { s.c.receive(nil, line) }, s.ended)
@@ -34,7 +34,7 @@ func (s *stdioWire) ended() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.c.listening && !s.c.in.modern() {
-		s.c.say(listenLabel, "end")
+		s.c.show(listenLabel, "end")
 	}
 }
 
@@ -42,7 +42,7 @@ func (s *stdioWire) request(_ *exchange, msg []byte) { s.note(msg) }
 
 func (s *stdioWire) note(msg []byte) {
 	if _, err := s.pipe().Write(append(msg, '\n')); err != nil {
-		s.c.say("", "BREACH: "+err.Error())
+		s.c.show("", "BREACH: "+err.Error())
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *stdioWire) drop(*exchange) bool { return false }
 
 func (s *stdioWire) resume(*exchange) bool { return false }
 
-// servePipe has the gateway serve a pipe and gives its lines to take.
+// servePipe makes the gateway serve a pipe and passes its lines to take.
 func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	near, far := memnet.Pipe(1 << 20)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,8 +79,8 @@ func (w *world) servePipe(take func([]byte), ended func()) *memnet.Conn {
 	return near
 }
 
-// rawPipe is a client whose lines stand in the transcript as they are. Each name is a
-// pipe of its own: stdio>, stdio b>.
+// rawPipe is a client with its exact lines in the transcript. Each name is a pipe of
+// its own: stdio>, stdio b>.
 type rawPipe struct {
 	w    *world
 	conn *memnet.Conn
@@ -93,14 +93,14 @@ func (w *world) rawPipe(name string) *rawPipe {
 	source := strings.TrimSpace("stdio " + name)
 	p := &rawPipe{w: w}
 	p.conn = w.servePipe(
-		func(line []byte) { w.say(2, source, "", tidy(string(line))) },
-		func() { w.say(2, source, "", "end") })
+		func(line []byte) { w.show(2, source, "", compactLine(string(line))) },
+		func() { w.show(2, source, "", "end") })
 	w.pipes[name] = p
 	return p
 }
 
-// do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line
-// "stdio> close" says that the client has said everything.
+// do writes a line: stdio> {"jsonrpc":"2.0","id":1,"method":"ping"}. The line "stdio>
+// close" ends the client's input.
 func (p *rawPipe) do(line string) bool {
 	if line == "close" {
 		return p.conn.CloseWrite() == nil
@@ -109,7 +109,7 @@ func (p *rawPipe) do(line string) bool {
 	return err == nil
 }
 
-// rawHTTP is a client whose requests stand in the transcript as they are.
+// rawHTTP is a client with its exact requests in the transcript.
 type rawHTTP struct {
 	w       *world
 	client  http.Client
@@ -143,16 +143,16 @@ func (w *world) rawHTTP() *rawHTTP {
 //	  Mcp-Method: tools/list
 //	  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
 //
-// A line of the body that is no header is the content. Accept and Content-Type
-// are those of an ordinary client unless they are given; "-" leaves one out. The
-// word $session stands for the session that the gateway named last, $state for
-// the requestState, of which only the beginning is shown, and $connection for what
-// names the last connection of HTTP with SSE.
+// A line of the body that is not a header is the content. Accept and Content-Type are
+// those of an ordinary client unless they are given; "-" leaves one out. The word
+// $session stands for the last session of the gateway, $state for the requestState,
+// shown only by its beginning, and $connection for the id of the last connection of
+// HTTP with SSE.
 //
-// Behind the method may stand another path than that of the endpoint, and the
-// members that are shown of the object which it answers (http> 1 GET /status
-// draining), or how often the request is made at once (http> 1 GET times=100):
-// then the statuses of the answers are counted.
+// After the method may follow another path than that of the endpoint, and the members
+// to show of the object in the response (http> 1 GET /status draining), or how often
+// the request is made at once (http> 1 GET times=100): then the statuses of the
+// responses are counted.
 func (h *rawHTTP) do(args, body []string) bool {
 	if len(args) < 2 {
 		return false
@@ -184,7 +184,7 @@ func (h *rawHTTP) do(args, body []string) bool {
 	return true
 }
 
-// flood makes a request many times and tells how it was answered.
+// flood makes a request many times and counts the responses.
 func (h *rawHTTP) flood(label, times string, r *http.Request) bool {
 	n, err := strconv.Atoi(times)
 	answers := make(map[int]int)
@@ -198,7 +198,7 @@ func (h *rawHTTP) flood(label, times string, r *http.Request) bool {
 		answers[res.StatusCode]++
 	}
 	for status, n := range answers {
-		h.w.say(2, "http", label, fmt.Sprintf("%d times %d", n, status))
+		h.w.show(2, "http", label, fmt.Sprintf("%d times %d", n, status))
 	}
 	return err == nil
 }
@@ -237,8 +237,8 @@ func (h *rawHTTP) request(ctx context.Context, method string, body []string) *ht
 	return r
 }
 
-// hideState keeps the state that a result brings, which is another one each time, and
-// leaves what kind it is of.
+// hideState stores the state in a result, which is different each time, and leaves its
+// kind.
 func (h *rawHTTP) hideState(msg []byte) []byte {
 	const member = `"requestState":"`
 	before, state, ok := strings.Cut(string(msg), member)
@@ -257,7 +257,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		return // closed by the transcript
 	}
 	defer res.Body.Close()
-	say := func(format string, args ...any) { h.w.say(2, "http", label, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { h.w.show(2, "http", label, fmt.Sprintf(format, args...)) }
 	say("%s", strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))))
 	if id := res.Header.Get("Mcp-Session-Id"); id != "" {
 		h.session = id
@@ -268,7 +268,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 			say("%s: %s", key, v)
 		}
 	}
-	readMessages(res, &place{}, func(msg []byte) {
+	readMessages(res, &streamPosition{}, func(msg []byte) {
 		if id, ok := strings.CutPrefix(string(msg), ssePath+"?sessionId="); ok {
 			h.to = id
 			msg = []byte(ssePath + "?sessionId=$connection")
@@ -276,7 +276,7 @@ func (h *rawHTTP) exchange(label string, r *http.Request, members []string) {
 		if o, err := parseObject(msg); err == nil && members != nil {
 			msg = []byte(o.only(members...).String())
 		}
-		say("%s", tidy(strings.TrimSpace(string(h.hideState(msg)))))
+		say("%s", compactLine(strings.TrimSpace(string(h.hideState(msg)))))
 	})
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") && r.Context().Err() == nil {
 		say("end")

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// receive takes one message. x is the exchange on whose stream it came; nil on a
-// pipe, where the message itself has to say.
+// receive receives one message. x is the exchange of its stream; it is nil on a pipe,
+// where the message itself must identify the exchange.
 func (c *transcriptClient) receive(x *exchange, raw []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,8 +36,8 @@ func (c *transcriptClient) receive(x *exchange, raw []byte) {
 	}
 }
 
-// addresseeLocked finds the exchange of a message on a pipe: by its id, by its
-// token, by its subscription; and what names none belongs to the only one.
+// addresseeLocked finds the exchange of a message on a pipe: by its id, by its token,
+// by its subscription. A message without these belongs to the only exchange.
 func (c *transcriptClient) addresseeLocked(m object) *exchange {
 	params, err := parseObject(m.get("params"))
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *transcriptClient) addresseeLocked(m object) *exchange {
 	return &exchange{label: listenLabel, id: listenLabel}
 }
 
-// askedLocked takes a request of the server, which only the legacy era has.
+// askedLocked receives a request of the server, which only the legacy era has.
 func (c *transcriptClient) askedLocked(x *exchange, m object) {
 	if c.in.modern() {
 		c.breach(x, "a request of the server: %s", m)
@@ -79,25 +79,25 @@ func (c *transcriptClient) askedLocked(x *exchange, m object) {
 	x.asks = append(x.asks, pendingAsk{string(m.get("id"))})
 	params, err := parseObject(m.get("params"))
 	if err != nil {
-		c.say(x.label, "ask "+m.text("method"))
+		c.show(x.label, "ask "+m.text("method"))
 		return
 	}
 	if params.text("mode") == "url" && !params.has("elicitationId") {
 		c.breach(x, "a URL without elicitationId: %s", params) // 2025-11-25, schema
 	}
-	c.say(x.label, "ask "+m.text("method")+" "+c.visitLocked(x, params, true).String())
+	c.show(x.label, "ask "+m.text("method")+" "+c.urlElicitationLocked(x, params, true).String())
 }
 
-// visitLocked hides the id of a question that sends the user to a URL, which is another
-// one each time. What is told of it later must have been asked.
-func (c *transcriptClient) visitLocked(x *exchange, params object, asked bool) object {
+// urlElicitationLocked hides the id of an elicitation that sends the user to a URL,
+// which is different each time. A later notification must be about a known one.
+func (c *transcriptClient) urlElicitationLocked(x *exchange, params object, asked bool) object {
 	id := params.text("elicitationId")
 	switch {
 	case id == "":
 		return params
 	case asked:
-		c.visits = append(c.visits, id)
-	case !slices.Contains(c.visits, id):
+		c.urlElicitations = append(c.urlElicitations, id)
+	case !slices.Contains(c.urlElicitations, id):
 		c.breach(x, "the end of a visit that was not asked for: %s", params)
 	}
 	return params.with("elicitationId", `"$elicitation"`)
@@ -114,7 +114,7 @@ func (c *transcriptClient) notifiedLocked(x *exchange, method string, raw jsonte
 		c.breach(x, "%s after the end", method)
 	}
 	if method == "notifications/cancelled" && x.over && string(params.get("requestId")) == x.id {
-		return // how a server on a pipe closes the stream of a subscription
+		return // a server on a pipe closes the stream of a subscription like this
 	}
 	if method == "notifications/progress" {
 		if !x.opts.progress || string(params.get("progressToken")) != x.id {
@@ -143,17 +143,17 @@ func (c *transcriptClient) notifiedLocked(x *exchange, method string, raw jsonte
 		return
 	}
 	if x.label == listenLabel && !c.listening {
-		return // a pipe cannot be closed to what nobody asked for
+		return // a pipe cannot be closed to unrequested messages
 	}
 	text := method
-	if params = c.visitLocked(x, params, false); len(params) > 0 {
+	if params = c.urlElicitationLocked(x, params, false); len(params) > 0 {
 		text += " " + params.String()
 	}
-	c.say(x.label, text)
+	c.show(x.label, text)
 }
 
-// acknowledgedLocked takes the promise of a subscription, which comes first and
-// once (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
+// acknowledgedLocked receives the acknowledgement of a subscription, which arrives
+// first and once (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
 func (c *transcriptClient) acknowledgedLocked(x *exchange, params object) {
 	if len(x.watch) > 0 {
 		c.watchAgreedLocked(x, params)
@@ -165,7 +165,7 @@ func (c *transcriptClient) acknowledgedLocked(x *exchange, params object) {
 	x.promised = true
 }
 
-// answeredLocked takes the terminal of an exchange.
+// answeredLocked receives the response of an exchange.
 func (c *transcriptClient) answeredLocked(x *exchange, m object) {
 	if id := string(m.get("id")); id != x.id {
 		c.breach(x, "the answer has id %s, not %s", id, x.id)
@@ -183,7 +183,7 @@ func (c *transcriptClient) answeredLocked(x *exchange, m object) {
 		if err := json.Unmarshal(e.get("code"), &code); err != nil {
 			c.breach(x, "error code: %s", e)
 		}
-		c.say(x.label, describeError(code, string(e.get("message")), e.get("data")))
+		c.show(x.label, describeError(code, string(e.get("message")), e.get("data")))
 		return
 	}
 	result, err := parseObject(m.get("result"))
@@ -202,15 +202,15 @@ func (c *transcriptClient) resultLocked(x *exchange, result object) {
 	result = c.neutralLocked(x, result)
 	switch {
 	case x.label == listenLabel:
-		c.say(x.label, "end")
+		c.show(x.label, "end")
 	case x.opts.names:
-		c.say(x.label, namesOf(result))
+		c.show(x.label, namesOf(result))
 	default:
-		c.say(x.label, "result "+result.String())
+		c.show(x.label, "result "+result.String())
 	}
 }
 
-// inputRequiredLocked takes the questions of the modern era.
+// inputRequiredLocked receives the requests of a modern server.
 func (c *transcriptClient) inputRequiredLocked(x *exchange, result object) {
 	questions, err := parseObject(result.get("inputRequests"))
 	if err != nil {
@@ -223,13 +223,13 @@ func (c *transcriptClient) inputRequiredLocked(x *exchange, result object) {
 			c.breach(x, "input_required: %s", result)
 		}
 		x.asks = append(x.asks, pendingAsk{q.name})
-		c.say(x.label, strings.TrimSpace("ask "+ask.text("method")+" "+compact(ask.get("params"))))
+		c.show(x.label, strings.TrimSpace("ask "+ask.text("method")+" "+compact(ask.get("params"))))
 	}
 }
 
 const serverInfo = "io.modelcontextprotocol/serverInfo"
 
-// neutralLocked checks what the era adds to a result, and takes it away.
+// neutralLocked checks what the era adds to a result, and removes it.
 func (c *transcriptClient) neutralLocked(x *exchange, result object) object {
 	if next := result.text("nextCursor"); next != "" {
 		c.cursor = next
@@ -263,7 +263,7 @@ func isCached(method string) bool {
 	return method == "server/discover" || method == "resources/read" || strings.HasSuffix(method, "/list")
 }
 
-// namesOf is a list by the names of its items.
+// namesOf returns a list by the names of its items.
 func namesOf(result object) string {
 	var names []string
 	for _, m := range result {
@@ -285,18 +285,18 @@ func namesOf(result object) string {
 	return fmt.Sprintf("%d names: %s", len(names), text)
 }
 
-// hello keeps what an initialize said; in the modern era it is asked for.
+// hello stores the result of initialize; in the modern era it is requested.
 func (c *transcriptClient) hello(result object) {
 	if result.text("protocolVersion") == "" {
 		c.w.t.Errorf("initialize: %s", result)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.greeting = result.without("protocolVersion")
+	c.initialize = result.without("protocolVersion")
 }
 
-// sayHello shows what the gateway says of itself, in the words of initialize.
-func (c *transcriptClient) sayHello() {
+// showHello shows the gateway's description of itself, in the form of initialize.
+func (c *transcriptClient) showHello() {
 	if c.in.modern() {
 		answer := c.roundTrip("server/discover", `{}`)
 		result, err := parseObject(answer.get("result"))
@@ -311,7 +311,7 @@ func (c *transcriptClient) sayHello() {
 		if instructions := result.get("instructions"); instructions != nil {
 			greeting = greeting.with("instructions", string(instructions))
 		}
-		c.greeting = greeting
+		c.initialize = greeting
 	}
-	c.say("connect", c.greeting.String())
+	c.show("connect", c.initialize.String())
 }

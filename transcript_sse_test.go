@@ -13,18 +13,19 @@ import (
 	"testing/synctest"
 )
 
-// ssePath is where the gateway serves HTTP with SSE, the transport of 2024-11-05.
+// ssePath is the path at which the gateway serves HTTP with SSE, the transport of
+// 2024-11-05.
 const ssePath = "/sse"
 
-// sseWire is a client on that transport: one stream, on which everything comes, and
-// POSTs to where its first event says.
+// sseWire is a client on that transport: one stream for all messages of the gateway,
+// and POSTs to the address in its first event.
 type sseWire struct {
 	c      *transcriptClient
 	client http.Client
 	tasks  sync.WaitGroup
 	all    context.Context // ends everything
 	open   bool
-	to     string // where messages go; guarded by c.mu
+	to     string // the address of messages; guarded by c.mu
 }
 
 func newSSEWire(c *transcriptClient) *sseWire {
@@ -57,19 +58,20 @@ func (s *sseWire) connect() {
 			return
 		}
 		defer res.Body.Close()
-		at := &place{}
+		at := &streamPosition{}
 		readMessages(res, at, func(msg []byte) { s.take(at.name, msg) })
 		s.ended()
 	})
 	synctest.Wait()
 }
 
-// take takes one event: the first says where messages go, and all others are messages.
+// take receives one event: the first is the address of messages, and all others are
+// messages.
 func (s *sseWire) take(name string, data []byte) {
 	if s.endpoint() == "" {
 		to := string(data)
 		if name != "endpoint" || !strings.HasPrefix(to, ssePath+"?") {
-			s.c.say("", "BREACH: the connection begins with "+name+" "+to)
+			s.c.show("", "BREACH: the connection begins with "+name+" "+to)
 		}
 		s.c.mu.Lock()
 		defer s.c.mu.Unlock()
@@ -77,7 +79,7 @@ func (s *sseWire) take(name string, data []byte) {
 		return
 	}
 	if name != "message" {
-		s.c.say("", "BREACH: an event "+name)
+		s.c.show("", "BREACH: an event "+name)
 	}
 	s.c.receive(nil, data)
 }
@@ -92,13 +94,13 @@ func (s *sseWire) ended() {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.c.listening && s.all.Err() == nil {
-		s.c.say(listenLabel, "end")
+		s.c.show(listenLabel, "end")
 	}
 }
 
 func (s *sseWire) request(_ *exchange, msg []byte) { s.note(msg) }
 
-// note posts a message. All that may come back is that it was taken.
+// note posts a message. The response only accepts it.
 func (s *sseWire) note(msg []byte) {
 	s.connect()
 	r, err := http.NewRequestWithContext(s.all, http.MethodPost, "http://localhost"+s.endpoint(), bytes.NewReader(msg))
@@ -115,7 +117,7 @@ func (s *sseWire) note(msg []byte) {
 		}
 		defer res.Body.Close()
 		if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusAccepted {
-			s.c.say("", "BREACH: "+res.Status+" "+string(body))
+			s.c.show("", "BREACH: "+res.Status+" "+string(body))
 		}
 	})
 	<-done // messages arrive in the order in which they are sent

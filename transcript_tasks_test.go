@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// serveTask answers what is about one task of a backend from what the transcript has
-// made of it: the backend is one of the extension io.modelcontextprotocol/tasks, and
-// our server makes one of 2025-11-25 of it where that is its era.
-func (b *backend) serveTask(life *incarnation, req *mcp.Request) (*mcp.Result, error) {
+// serveTask answers requests about one task of a backend from the state in the
+// transcript. The backend implements the extension io.modelcontextprotocol/tasks; our
+// server converts it to 2025-11-25 if that is its era.
+func (b *backend) serveTask(life *instance, req *mcp.Request) (*mcp.Result, error) {
 	id, _ := req.Params.Text(mcp.FieldTaskID)
 	state, ok := b.taskState(id)
 	if !ok {
@@ -27,9 +27,9 @@ func (b *backend) serveTask(life *incarnation, req *mcp.Request) (*mcp.Result, e
 	case "tasks/get":
 		return mcp.NewResult([]byte(state.String()))
 	case "tasks/update":
-		b.say(life, id, "update "+compact(req.Params.Raw(mcp.FieldInputResponses)))
+		b.show(life, id, "update "+compact(req.Params.Raw(mcp.FieldInputResponses)))
 	default:
-		b.say(life, id, "cancel")
+		b.show(life, id, "cancel")
 		if s := state.text("status"); s == "working" || s == "input_required" {
 			b.setTask(id, `{"status":"cancelled"}`)
 		}
@@ -44,8 +44,8 @@ func (b *backend) taskState(id string) (object, bool) {
 	return state, ok && !state.has("gone")
 }
 
-// setTask changes members of a task. One that is new begins to work; one with the
-// member "gone" is no more.
+// setTask changes members of a task. A new one has the status working; one with the
+// member "gone" no longer exists.
 func (b *backend) setTask(id, members string) bool {
 	changes, err := parseObject([]byte(members))
 	if err != nil {
@@ -71,10 +71,10 @@ func (b *backend) setTask(id, members string) bool {
 	return true
 }
 
-// stepTask answers a call with a task. An era that has the call's client ask for one
-// has asked.
+// stepTask answers a call with a task. In an era with explicit requests for tasks, the
+// client has requested one.
 func (b *backend) stepTask(id, members string) step {
-	return func(_ context.Context, _ *puppet, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	return func(_ context.Context, _ *scriptedCall, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if !strings.Contains(string(req.Client.Capabilities), `"io.modelcontextprotocol/tasks"`) {
 			return nil, &mcp.Error{
 				Code: mcp.CodeMissingCapability, Message: "only as a task",
@@ -89,32 +89,31 @@ func (b *backend) stepTask(id, members string) step {
 	}
 }
 
-// tellTask tells those who listen for a task what has become of it.
-func (b *backend) tellTask(id string) bool {
+// notifyTask notifies the listens for a task of its state.
+func (b *backend) notifyTask(id string) bool {
 	state, ok := b.taskState(id)
 	if !ok {
-		return true // it is no more, of which nobody is told
+		return true // it no longer exists; no notification
 	}
-	for _, ear := range b.followers(id) {
-		ear.ch <- earful{"notifications/tasks", state.String()}
+	for _, listener := range b.followers(id) {
+		listener.ch <- notice{"notifications/tasks", state.String()}
 	}
 	return true
 }
 
-func (b *backend) followers(id string) []*hearer {
+func (b *backend) followers(id string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []*hearer
-	for ear := range b.ears {
-		if slices.Contains(ear.tasks, id) {
-			all = append(all, ear)
+	var all []*watcher
+	for listener := range b.listens {
+		if slices.Contains(listener.tasks, id) {
+			all = append(all, listener)
 		}
 	}
 	return all
 }
 
-// follow listens for what becomes of tasks, by the names that the transcript has for
-// them.
+// follow listens for tasks, by their names in the transcript.
 func (c *transcriptClient) follow(arg string) bool {
 	ids := readURIs(c.showAliases(arg))
 	raw, err := json.Marshal(ids)
@@ -127,33 +126,33 @@ func (c *transcriptClient) follow(arg string) bool {
 // isFollow reports whether an exchange listens for tasks.
 func (x *exchange) isFollow() bool { return strings.HasPrefix(x.label, "follow ") }
 
-// nameOf is how the transcript calls a task.
+// nameOf returns the transcript's name of a task.
 func (c *transcriptClient) nameOf(id string) string {
 	return strings.Trim(c.hideAliases(string(quoted(id))), `"`)
 }
 
-func (c *transcriptClient) sayFollowLocked(id string, agreed bool) {
+func (c *transcriptClient) showFollowLocked(id string, agreed bool) {
 	if agreed {
-		c.say(c.nameOf(id), "agreed")
+		c.show(c.nameOf(id), "agreed")
 		return
 	}
-	c.say(c.nameOf(id), "not agreed")
+	c.show(c.nameOf(id), "not agreed")
 }
 
-// followedLocked takes the state of a task, which must be one that is listened for.
+// followedLocked receives the state of a task, which must be in the filter of a listen.
 func (c *transcriptClient) followedLocked(x *exchange, params object) {
 	id := params.text("taskId")
 	if !x.isFollow() || !slices.Contains(x.watch, id) {
 		c.breach(x, "the state of %s, which is not listened for", id)
 	}
 	c.nameInputs(params)
-	c.say(c.nameOf(id), "is "+params.without("taskId").String())
+	c.show(c.nameOf(id), "is "+params.without("taskId").String())
 }
 
 var taskIDs = regexp.MustCompile(`"taskId":"([^"$]+)"`)
 
-// nameTasks notes the ids of tasks in what a client is told: they are of the
-// gateway's making, and never the same. A transcript calls the first $task, the others
+// nameTasks replaces the ids of tasks in the messages to a client: the gateway makes
+// them, and they differ each time. A transcript names the first $task, the others
 // $task2 and so on.
 func (c *transcriptClient) nameTasks(text string) string {
 	for _, m := range taskIDs.FindAllStringSubmatch(text, -1) {
@@ -162,7 +161,7 @@ func (c *transcriptClient) nameTasks(text string) string {
 	return c.hideAliases(text)
 }
 
-// nameInputs does so with the keys of what a task asks for: $input, $input2.
+// nameInputs does so with the keys of a task's inputRequests: $input, $input2.
 func (c *transcriptClient) nameInputs(result object) {
 	questions, err := parseObject(result.get("inputRequests"))
 	if err != nil {
@@ -190,7 +189,7 @@ func (c *transcriptClient) alias(kind, value string) {
 	c.aliases = append(c.aliases, alias{name, value})
 }
 
-// alias is a name of the transcript for something that is never the same.
+// alias is the transcript's name of a value that differs each time.
 type alias struct{ name, value string }
 
 func (c *transcriptClient) hideAliases(text string) string {
@@ -200,7 +199,7 @@ func (c *transcriptClient) hideAliases(text string) string {
 	return text
 }
 
-// showAliases puts the values back, into what the client says.
+// showAliases replaces the names by the values, in the lines of the client.
 func (c *transcriptClient) showAliases(text string) string {
 	for _, a := range c.aliases {
 		text = strings.ReplaceAll(text, `"`+a.name+`"`, `"`+a.value+`"`)

@@ -21,21 +21,20 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite the expected lines of testdata/transcripts")
-	all    = flag.Bool("all", os.Getenv("TRANSCRIPTS") == "all", "play each transcript in every pair that it applies to; TRANSCRIPTS=all says the same")
+	all    = flag.Bool("all", os.Getenv("TRANSCRIPTS") == "all", "play each transcript in every pair that it applies to; TRANSCRIPTS=all has the same effect")
 )
 
 func TestMain(m *testing.M) {
-	// A thousand worlds are made and thrown away: memory is cheaper here than time,
-	// up to what a small machine has.
+	// A thousand worlds are created and dropped: memory is cheaper here than time, up
+	// to what a small machine has.
 	debug.SetGCPercent(1000)
 	debug.SetMemoryLimit(600 << 20)
 	goleak.VerifyTestMain(m)
 }
 
-// TestTranscript plays each file of testdata/transcripts between real peers: with -all once
-// for each pair of an inbound and an outbound mode that the file applies to, and
-// otherwise in some of them. The language is described in
-// testdata/transcripts/README.md.
+// TestTranscript plays each file of testdata/transcripts between real peers: with -all
+// once for each pair of an inbound and an outbound mode that the file applies to, and
+// otherwise in some of them. testdata/transcripts/README.md describes the language.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
@@ -61,15 +60,15 @@ func testTranscript(t *testing.T, file string) {
 		d.write(t)
 	}
 	if !*all {
-		pairs = some(filepath.Base(file), pairs)
+		pairs = sample(filepath.Base(file), pairs)
 	}
 	for _, p := range pairs {
 		t.Run(p.String(), func(t *testing.T) { play(t, d, p, false) })
 	}
 }
 
-// play runs a transcript once, in a bubble of its own. With record it keeps what
-// happened as what is expected.
+// play runs a transcript once, in a bubble of its own. With record it stores what
+// happened as the expectation.
 func play(t *testing.T, d *transcript, p pair, record bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, d, p)
@@ -99,7 +98,7 @@ type transcript struct {
 	tail    []string // comments after the last command
 }
 
-// command is one line of a script that makes something happen, and what is
+// command is one line of a script that makes something happen, and the lines that are
 // expected to follow.
 type command struct {
 	lead  []string // comments and blank lines before it
@@ -150,8 +149,8 @@ func readTranscript(t *testing.T, file string) *transcript {
 	return d
 }
 
-// defaultConfig has a version of its own, so that transcripts do not depend on
-// the build.
+// defaultConfig has a version of its own, so that transcripts do not depend on the
+// build.
 func defaultConfig() signalbox.Config { return signalbox.Config{Version: "1"} }
 
 func loadConfig(t *testing.T, f txtar.File) signalbox.Config {
@@ -189,7 +188,7 @@ func (d *transcript) readScript(t *testing.T, text string, offset int) {
 		case strings.HasPrefix(line, "  "):
 			d.script[last].body = append(d.script[last].body, strings.TrimPrefix(line, "  "))
 		default:
-			d.script[last].want = append(d.script[last].want, tidy(line))
+			d.script[last].want = append(d.script[last].want, compactLine(line))
 		}
 	}
 	d.tail = lead
@@ -208,7 +207,7 @@ func parseCommand(line string) (command, bool) {
 	return command{actor: actor, name: name, rest: strings.TrimSpace(rest)}, true
 }
 
-// write puts the script, with what happened, back into the file.
+// write writes the script, with what happened, to the file.
 func (d *transcript) write(t *testing.T) {
 	t.Helper()
 	var lines []string

@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is a JSON object as it stands on the wire: its members in their order,
-// with the bytes of their names and values.
+// object is a JSON object as transmitted: its members in their order, with the bytes of
+// their names and values.
 type object []member
 
 type member struct {
@@ -61,7 +61,7 @@ func (o object) get(name string) jsontext.Value {
 
 func (o object) has(name string) bool { return o.get(name) != nil }
 
-// text returns a member as a string, "" where it is none.
+// text returns a member as a string, or "" if it is not one.
 func (o object) text(name string) string {
 	b, err := jsontext.AppendUnquote(nil, o.get(name))
 	if err != nil {
@@ -75,7 +75,7 @@ func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return slices.Contains(names, m.name) })
 }
 
-// only returns the object with no other members than these.
+// only returns the object with only these members.
 func (o object) only(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return !slices.Contains(names, m.name) })
 }
@@ -113,8 +113,8 @@ func (o object) meta(name string) jsontext.Value {
 	return meta.get(name)
 }
 
-// String returns the object without the white space between its tokens. Strings
-// and numbers are spelled as they were.
+// String returns the object without the white space between its tokens. Strings and
+// numbers are unmodified.
 func (o object) String() string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -138,7 +138,7 @@ func quoted(s string) jsontext.Value {
 	return b
 }
 
-// compact takes away the white space between tokens and nothing else.
+// compact removes the white space between tokens and nothing else.
 func compact(raw []byte) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
@@ -147,8 +147,8 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// tidy is a line of an expectation with its JSON compacted.
-func tidy(line string) string {
+// compactLine returns a line of an expectation with its JSON compacted.
+func compactLine(line string) string {
 	for i := range line {
 		if (line[i] == '{' || line[i] == '[') && json.Valid([]byte(line[i:])) {
 			return line[:i] + compact([]byte(line[i:]))
@@ -157,12 +157,12 @@ func tidy(line string) string {
 	return line
 }
 
-var manifold = regexp.MustCompile(`\$\((.)\*(\d+)\)`)
+var repetition = regexp.MustCompile(`\$\((.)\*(\d+)\)`)
 
-// expand writes $(x*1000) out as a thousand x.
+// expand replaces $(x*1000) by a thousand x.
 func expand(s string) string {
-	return manifold.ReplaceAllStringFunc(s, func(m string) string {
-		parts := manifold.FindStringSubmatch(m)
+	return repetition.ReplaceAllStringFunc(s, func(m string) string {
+		parts := repetition.FindStringSubmatch(m)
 		n, err := strconv.Atoi(parts[2])
 		if err != nil {
 			return m
@@ -171,8 +171,8 @@ func expand(s string) string {
 	})
 }
 
-// shrink is the reverse of expand for runs that nobody wants to read.
-func shrink(s string) string {
+// collapse is the reverse of expand, for long runs.
+func collapse(s string) string {
 	const most = 100
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -190,8 +190,8 @@ func shrink(s string) string {
 	return b.String()
 }
 
-// tokens splits the text of a command: JSON values with an opening brace,
-// bracket or quote stay whole, all else is words.
+// tokens splits the text of a command: JSON values with an opening brace, bracket or
+// quote stay whole, all else is words.
 func tokens(s string) ([]string, error) {
 	var out []string
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {

@@ -61,7 +61,7 @@ func (c *transcriptClient) sendWatch(label, method, params string, uris []string
 	return true
 }
 
-// unwatch unsubscribes from what a line "watch" has named.
+// unwatch unsubscribes from the resources of a line "watch".
 func (c *transcriptClient) unwatch(arg string) bool {
 	uris := readURIs(arg)
 	if c.in.modern() {
@@ -77,19 +77,19 @@ func (c *transcriptClient) unwatch(arg string) bool {
 	return len(uris) > 0
 }
 
-// forget notes that an update of the resources is a breach from now on.
+// forget makes an update of the resources a breach from now on.
 func (c *transcriptClient) forget(uris []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, uri := range uris {
-		if i := slices.Index(c.watched, uri); i >= 0 {
-			c.watched = slices.Delete(c.watched, i, i+1)
+		if i := slices.Index(c.subscribed, uri); i >= 0 {
+			c.subscribed = slices.Delete(c.subscribed, i, i+1)
 		}
 	}
 }
 
-// standalone opens the standalone stream of a legacy client, unless it is open.
-// Quietly is for the updates of resources alone: changes of lists are not shown.
+// standalone opens the standalone stream of a legacy client, unless it is open. Quietly
+// is for the updates of resources alone: changes of lists are not shown.
 func (c *transcriptClient) standalone(quietly bool) bool {
 	isOpen := c.quietly || quietly && c.listening
 	c.quietly = quietly
@@ -102,20 +102,20 @@ func (c *transcriptClient) hangUp() bool {
 	return c.wire.unlisten()
 }
 
-// updatedLocked takes an update, which must be of something that is subscribed to,
-// or of a part of it. In the modern era the listen must be the one that asked.
+// updatedLocked receives an update, which must be of a subscribed resource, or of a
+// part of one. In the modern era it must arrive on the listen with the subscription.
 func (c *transcriptClient) updatedLocked(x *exchange, params object) {
-	uri, own := params.text("uri"), c.watched
+	uri, own := params.text("uri"), c.subscribed
 	if c.in.modern() {
 		own = x.watch
 	}
 	if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(uri, w) }) {
 		c.breach(x, "an update of %s, which is not subscribed to", uri)
 	}
-	c.say(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
+	c.show(uri, strings.TrimSpace("updated "+strings.TrimSuffix(params.without("uri").String(), "{}")))
 }
 
-// watchAgreedLocked takes the acknowledgement of a modern listen for resources.
+// watchAgreedLocked receives the acknowledgement of a modern listen for resources.
 func (c *transcriptClient) watchAgreedLocked(x *exchange, params object) {
 	var said struct {
 		Notifications map[string][]string `json:"notifications"`
@@ -126,23 +126,23 @@ func (c *transcriptClient) watchAgreedLocked(x *exchange, params object) {
 	x.promised = true
 	for _, uri := range x.watch {
 		if x.isFollow() {
-			c.sayFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
+			c.showFollowLocked(uri, slices.Contains(said.Notifications["taskIds"], uri))
 			continue
 		}
-		c.sayWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
+		c.showWatchLocked(uri, slices.Contains(said.Notifications["resourceSubscriptions"], uri))
 	}
 }
 
-func (c *transcriptClient) sayWatchLocked(uri string, agreed bool) {
+func (c *transcriptClient) showWatchLocked(uri string, agreed bool) {
 	if !agreed {
-		c.say(uri, "not agreed")
+		c.show(uri, "not agreed")
 		return
 	}
-	c.watched = append(c.watched, uri)
-	c.say(uri, "agreed")
+	c.subscribed = append(c.subscribed, uri)
+	c.show(uri, "agreed")
 }
 
-// watchAnsweredLocked takes the answer to a legacy subscription, or the end of a
+// watchAnsweredLocked receives the response to a legacy subscription, or the end of a
 // modern one.
 func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 	e, err := parseObject(m.get("error"))
@@ -153,88 +153,87 @@ func (c *transcriptClient) watchAnsweredLocked(x *exchange, m object) {
 		if string(m.get("result")) != "{}" {
 			c.breach(x, "resources/subscribe: %s", m)
 		}
-		c.sayWatchLocked(x.watch[0], true)
+		c.showWatchLocked(x.watch[0], true)
 	case !c.in.modern() && string(e.get("code")) == "-32002":
-		c.sayWatchLocked(x.watch[0], false)
+		c.showWatchLocked(x.watch[0], false)
 	default:
-		c.say(x.watch[0], "error "+string(e.get("code"))+" "+string(e.get("message")))
+		c.show(x.watch[0], "error "+string(e.get("code"))+" "+string(e.get("message")))
 	}
 }
 
-// hearer is one listen of a backend.
-type hearer struct {
-	ch    chan earful
-	uris  []string // that it was promised to hear of
+// watcher is one listen of a backend.
+type watcher struct {
+	ch    chan notice
+	uris  []string // the agreed ones
 	tasks []string // likewise
 }
 
-// earful is one change.
-type earful struct{ method, params string }
+// notice is one notification.
+type notice struct{ method, params string }
 
-// update tells of a changed resource to those who listen for it, or for another
-// one of which it is a part.
+// update notifies the listens for a resource, or for another one that contains it.
 func (b *backend) update(uri, of string) bool {
-	for _, ear := range b.hearers(of) {
-		ear.ch <- earful{"notifications/resources/updated", `{"uri":` + uri + `}`}
+	for _, listener := range b.hearers(of) {
+		listener.ch <- notice{"notifications/resources/updated", `{"uri":` + uri + `}`}
 	}
 	return true
 }
 
-func (b *backend) hearers(of string) []*hearer {
+func (b *backend) hearers(of string) []*watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []*hearer
-	for ear := range b.ears {
-		if slices.Contains(ear.uris, of) {
-			all = append(all, ear)
+	var all []*watcher
+	for listener := range b.listens {
+		if slices.Contains(listener.uris, of) {
+			all = append(all, listener)
 		}
 	}
 	return all
 }
 
-// agree begins a listen, with the resources of its filter that the backend tells of.
-func (b *backend) agree(life *incarnation, req *mcp.Request) *hearer {
+// agree starts a listen, with the resources of its filter that the backend notifies of.
+func (b *backend) agree(life *instance, req *mcp.Request) *watcher {
 	var want struct {
 		URIs    []string `json:"resourceSubscriptions"`
 		TaskIDs []string `json:"taskIds"`
 	}
-	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has looked at it
-	ear := &hearer{ch: make(chan earful, 64)}
+	_ = json.Unmarshal(req.Params.Raw(mcp.FieldNotifications), &want) // our own server has checked it
+	listener := &watcher{ch: make(chan notice, 64)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, uri := range want.URIs {
 		if b.unwatched || slices.Contains(b.refused, uri) {
 			continue
 		}
-		ear.uris = append(ear.uris, uri)
+		listener.uris = append(listener.uris, uri)
 		if b.watchers[uri]++; b.watchers[uri] == 1 {
-			b.say(life, uri, "subscribed")
+			b.show(life, uri, "subscribed")
 		}
 	}
 	for _, id := range want.TaskIDs {
 		if _, ok := b.tasks[id]; ok {
-			ear.tasks = append(ear.tasks, id)
+			listener.tasks = append(listener.tasks, id)
 		}
 	}
-	b.ears[ear] = true
-	return ear
+	b.listens[listener] = true
+	return listener
 }
 
-func (b *backend) hangUp(life *incarnation, ear *hearer) {
+func (b *backend) hangUp(life *instance, listener *watcher) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.ears, ear)
-	for _, uri := range ear.uris {
+	delete(b.listens, listener)
+	for _, uri := range listener.uris {
 		if b.watchers[uri]--; b.watchers[uri] == 0 {
-			b.say(life, uri, "unsubscribed")
+			b.show(life, uri, "unsubscribed")
 		}
 	}
 }
 
-// listen tells of changes until the client has enough.
-func (b *backend) listen(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	ear := b.agree(life, req)
-	defer b.hangUp(life, ear)
+// listen sends notifications until the client ends it.
+func (b *backend) listen(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	listener := b.agree(life, req)
+	defer b.hangUp(life, listener)
 	note := func(method, params string) error {
 		n, err := mcp.NewNotification(method, []byte(params))
 		if err != nil {
@@ -243,16 +242,16 @@ func (b *backend) listen(ctx context.Context, life *incarnation, req *mcp.Reques
 		return caller.Notify(ctx, n)
 	}
 	agreed := object{}.with("toolsListChanged", "true").with("promptsListChanged", "true").with("resourcesListChanged", "true")
-	if raw, err := json.Marshal(ear.uris); err == nil && len(ear.uris) > 0 {
+	if raw, err := json.Marshal(listener.uris); err == nil && len(listener.uris) > 0 {
 		agreed = agreed.with("resourceSubscriptions", string(raw))
 	}
-	if raw, err := json.Marshal(ear.tasks); err == nil && len(ear.tasks) > 0 {
+	if raw, err := json.Marshal(listener.tasks); err == nil && len(listener.tasks) > 0 {
 		agreed = agreed.with("taskIds", string(raw))
 	}
 	err := note("notifications/subscriptions/acknowledged", `{"notifications":`+agreed.String()+`}`)
 	for err == nil {
 		select {
-		case h := <-ear.ch:
+		case h := <-listener.ch:
 			err = note(h.method, h.params)
 		case <-ctx.Done():
 			return mcp.NewResult([]byte("{}"))

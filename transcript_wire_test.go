@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// wire is a backend whose bytes stand in the transcript as they are: what it says is
-// not made by the product's own server, and need not be right. It is reached as any
-// other backend of its mode.
+// wire is a backend with its exact bytes in the transcript: they are not written by the
+// product's own server, and may be invalid. It is reached as any other backend of its
+// mode.
 type wire struct {
 	b *backend
 
@@ -29,17 +29,17 @@ type wire struct {
 	conns []*wireConn
 }
 
-// wireConn is one session with the gateway: a process, a stream, a session of HTTP.
-// In the modern era over HTTP there is one, of all requests.
+// wireConn is one session with the gateway: a process, a stream, a session of HTTP. In
+// the modern era over HTTP there is one for all requests.
 type wireConn struct {
 	w     *wire
 	label string
-	out   func(msg []byte) bool // says something; nil where each request has its own answer
+	out   func(msg []byte) bool // sends a message; nil if each request has its own response
 
 	// Guarded by wire.mu.
-	ids     []string // of the gateway's requests, as they came
+	ids     []string // of the gateway's requests, in their order
 	posts   []*wirePost
-	greeted bool // a session of HTTP was begun
+	greeted bool // a session of HTTP has begun
 }
 
 // wirePost is a request over HTTP that has not been answered.
@@ -53,7 +53,7 @@ type wireMessage struct {
 	ends bool
 }
 
-// open begins another session.
+// open starts another session.
 func (x *wire) open(out func([]byte) bool) *wireConn {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,18 +72,18 @@ func (x *wire) conn(label string) *wireConn {
 	return x.conns[i]
 }
 
-// do says what stands in the transcript: wire a> 1 {"jsonrpc":"2.0","id":1,"result":{}}.
-// An id that is a number is that of the gateway's request of that number, as its token
-// of progress is.
+// do sends a line of the transcript: wire a> 1 {"jsonrpc":"2.0","id":1,"result":{}}. A
+// numeric id stands for the id of the gateway's request of that number, and so does a
+// progress token.
 func (x *wire) do(line string) bool {
 	label, msg, _ := strings.Cut(line, " ")
 	c := x.conn(label)
-	return c != nil && msg != "" && c.say([]byte(expand(msg)))
+	return c != nil && msg != "" && c.send([]byte(expand(msg)))
 }
 
 var wireID = regexp.MustCompile(`"(id|progressToken)":\s*(\d+)`)
 
-func (c *wireConn) say(msg []byte) bool {
+func (c *wireConn) send(msg []byte) bool {
 	c.w.mu.Lock()
 	ids := slices.Clone(c.ids)
 	c.w.mu.Unlock()
@@ -105,8 +105,8 @@ func (c *wireConn) say(msg []byte) bool {
 	return c.answer(named, msg)
 }
 
-// answer says something on the answer to a request: to the one that it answers, or
-// to the oldest that waits.
+// answer sends a message on the response to a request: to the one that it answers, or
+// to the oldest open one.
 func (c *wireConn) answer(id string, msg []byte) bool {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -116,26 +116,26 @@ func (c *wireConn) answer(id string, msg []byte) bool {
 	if i = max(i, 0); len(c.posts) == 0 {
 		return false
 	}
-	c.posts[i].out <- wireMessage{msg, ends} // has room for more than a transcript says
+	c.posts[i].out <- wireMessage{msg, ends} // has room for more than a transcript sends
 	if ends {
 		c.posts = slices.Delete(c.posts, i, i+1)
 	}
 	return true
 }
 
-// take shows a message of the gateway, and keeps the id of a request.
+// take shows a message of the gateway, and stores the id of a request.
 func (c *wireConn) take(msg []byte, m object) {
-	text := tidy(string(msg))
+	text := compactLine(string(msg))
 	if id := string(m.get("id")); id != "" && m.has("method") {
 		c.w.mu.Lock()
 		c.ids = append(c.ids, id)
 		text = m.with("id", strconv.Itoa(len(c.ids))).withToken(len(c.ids)).String()
 		c.w.mu.Unlock()
 	}
-	c.w.b.w.say(0, "wire "+c.w.b.name, c.label, text)
+	c.w.b.w.show(0, "wire "+c.w.b.name, c.label, text)
 }
 
-// withToken has a progress token be shown as the number of its request.
+// withToken replaces a progress token by the number of its request.
 func (o object) withToken(n int) object {
 	params, err := parseObject(o.get("params"))
 	if err != nil || params.meta("progressToken") == nil {
@@ -148,9 +148,9 @@ func (o object) withToken(n int) object {
 	return o.with("params", params.with("_meta", meta.with("progressToken", strconv.Itoa(n)).String()).String())
 }
 
-// refusesProbe reports whether a message is the question whether the server is of the
-// modern era, to which one of the legacy era says that it knows no such method. It is
-// not shown: each transport has its own way to ask it.
+// refusesProbe reports whether a message is the probe for the modern era, which a
+// legacy server answers with an unknown method. It is not shown: it differs between
+// transports.
 func (x *wire) refusesProbe(m object) bool {
 	return x.b.w.pair.out.era == "legacy" && m.text("method") == "server/discover"
 }
@@ -159,7 +159,7 @@ func noSuchMethod(m object) []byte {
 	return []byte(`{"jsonrpc":"2.0","id":` + string(m.get("id")) + `,"error":{"code":-32601,"message":"Method not found"}}`)
 }
 
-// servePipe is the process on a pipe, until that ends.
+// servePipe serves the process on a pipe, until that ends.
 func (x *wire) servePipe(pipe *memnet.Conn) {
 	out := func(msg []byte) bool {
 		_, err := pipe.Write(append(msg, '\n'))
@@ -203,7 +203,7 @@ func (x *wire) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveStream is the connection of HTTP with SSE.
+// serveStream serves the connection of HTTP with SSE.
 func (x *wire) serveStream(w http.ResponseWriter, r *http.Request) {
 	said := make(chan []byte, 64)
 	c := x.open(func(msg []byte) bool { said <- msg; return true })
@@ -222,8 +222,8 @@ func (x *wire) serveStream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePost takes a message over HTTP. A request waits for its answer, on which other
-// messages may come before.
+// servePost serves a message over HTTP. A request waits for its response, on which
+// other messages may arrive before.
 func (x *wire) servePost(w http.ResponseWriter, r *http.Request, body []byte, m object) {
 	c := x.conn(r.URL.Query().Get("conn"))
 	if c == nil {
@@ -249,7 +249,7 @@ func (x *wire) servePost(w http.ResponseWriter, r *http.Request, body []byte, m 
 	c.forget(p)
 }
 
-// session returns the session that a POST is of, or begins.
+// session returns the session of a POST, or starts one.
 func (x *wire) session(r *http.Request, m object) *wireConn {
 	label, ok := strings.CutPrefix(r.Header.Get("Mcp-Session-Id"), wireSession)
 	switch {
@@ -266,8 +266,8 @@ func (x *wire) session(r *http.Request, m object) *wireConn {
 	return x.open(nil)
 }
 
-// begin begins a session of HTTP: where nothing but requests of the modern era have come
-// before, it is the first, as on a pipe.
+// begin starts a session of HTTP: if there were only requests of the modern era before,
+// it is the first, as on a pipe.
 func (x *wire) begin() *wireConn {
 	if c := x.conn("1"); c != nil && !c.greets() {
 		return c
@@ -277,7 +277,7 @@ func (x *wire) begin() *wireConn {
 	return c
 }
 
-// greets notes that a session was begun, and reports whether it was before.
+// greets records that a session has begun, and reports whether it had before.
 func (c *wireConn) greets() (before bool) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -291,7 +291,7 @@ func (c *wireConn) wait(p *wirePost) {
 	c.posts = append(c.posts, p)
 }
 
-// forget lets go of a request that was answered, or that nobody waits for any more.
+// forget removes a request that was answered or has ended.
 func (c *wireConn) forget(p *wirePost) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()

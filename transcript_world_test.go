@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// world is everything that takes part in one run of a transcript: a gateway behind
-// a real http.Server, its backends, its clients. It lives in one bubble.
+// world contains all parts of one run of a transcript: a gateway behind a real
+// http.Server, its backends, its clients. It lives in one bubble.
 type world struct {
 	t    *testing.T
 	d    *transcript
@@ -32,7 +32,7 @@ type world struct {
 
 	gateway  *signalbox.Gateway
 	front    *memnet.Listener
-	outside  *hop.Transport // leads to the backends, by host
+	outside  *hop.Transport // connects to the backends, by host
 	backends map[string]*backend
 	clients  map[string]*transcriptClient
 	raw      *rawHTTP
@@ -43,7 +43,7 @@ type world struct {
 	events []event
 }
 
-// event is one thing that somebody saw.
+// event is one observation.
 type event struct {
 	rank   int    // backends first, then clients, then the rest
 	source string // "backend a", "client"
@@ -67,9 +67,9 @@ func newWorld(t *testing.T, d *transcript, p pair) *world {
 
 const endpointPath = "/mcp"
 
-// calm is how long a transcript waits for the gateway to know its backends, unless
+// startWait is how long a transcript waits for the gateway to know its backends, unless
 // it starts the gateway itself.
-const calm = 5 * time.Second
+const startWait = 5 * time.Second
 
 // begin starts the gateway before the first command that is not about a backend.
 func (w *world) begin(c *command) {
@@ -77,7 +77,7 @@ func (w *world) begin(c *command) {
 		return
 	}
 	w.start()
-	time.Sleep(calm)
+	time.Sleep(startWait)
 	w.settle()
 }
 
@@ -119,7 +119,7 @@ func (w *world) start() {
 	})
 }
 
-// transport returns the way to the gateway of a client over HTTP.
+// transport returns the transport of a client to the gateway over HTTP.
 func (w *world) transport() *http.Transport {
 	if w.pair.in.transport == "http2" {
 		return w.front.HTTP2()
@@ -164,19 +164,19 @@ func (w *world) client(name string) *transcriptClient {
 	return c
 }
 
-// dialBackend connects to the backend that the host of a URL names.
+// dialBackend connects to the backend named by the host of a URL.
 func (w *world) dialBackend(ctx context.Context, _, addr string) (net.Conn, error) {
 	name, _, _ := net.SplitHostPort(addr)
 	b, ok := w.backends[name]
 	if !ok {
-		w.say(2, "gateway", "", "BREACH: connects to "+addr) // whatever a message names, nobody looks there
+		w.show(2, "gateway", "", "BREACH: connects to "+addr) // no address in a message is contacted
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
 	return b.dial(ctx)
 }
 
-// do makes one command of the script happen. It waits for nothing: what follows
-// is collected by settle.
+// do executes one command of the script. It does not wait: settle collects what
+// follows.
 func (w *world) do(c *command) {
 	w.t.Helper()
 	w.begin(c)
@@ -208,15 +208,15 @@ func (w *world) do(c *command) {
 		w.t.Fatalf("%s:%d: not understood: %s", w.d.file, c.line, c.text())
 	}
 	if isAsking(c.actor, args) {
-		time.Sleep(askPatience)
+		time.Sleep(inputWait)
 	}
 }
 
-// askPatience is longer than a question to a modern client waits for others, with
-// which it is put at once.
-const askPatience = 50 * time.Millisecond
+// inputWait is longer than the time that a request to a modern client is delayed to be
+// sent together with others.
+const inputWait = 50 * time.Millisecond
 
-// isAsking reports whether a line may have a client be asked.
+// isAsking reports whether a line may send a request to a client.
 func isAsking(actor string, args []string) bool {
 	switch actor {
 	case "backend":
@@ -238,7 +238,7 @@ func (w *world) advance(by string) bool {
 	return true
 }
 
-// doGateway is for the operator of the gateway.
+// doGateway executes the commands of the gateway's operator.
 func (w *world) doGateway(args []string) bool {
 	switch args[0] {
 	case "start": // gateway> start
@@ -249,15 +249,15 @@ func (w *world) doGateway(args []string) bool {
 			return false
 		}
 		if err := w.gateway.Reload(w.t.Context(), c); err != nil {
-			w.say(2, "gateway", "", "refused: "+err.Error())
+			w.show(2, "gateway", "", "refused: "+err.Error())
 		}
 	case "status": // gateway> status
-		w.sayStatus()
+		w.showStatus()
 	case "log": // gateway> log "not offered as listed" backend problem; records of that message are shown, with these attributes
 		w.log.show(unquoted(args[1]), args[2:])
 	case "logged": // gateway> logged "request refused"; how many there were
-		w.say(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
-	case "shutdown": // gateway> shutdown 30s; says "stopped" when it is over
+		w.show(2, "gateway", "", fmt.Sprintf("logged %d times", w.log.count(unquoted(args[1]))))
+	case "shutdown": // gateway> shutdown 30s; prints "stopped" when it is over
 		within, err := time.ParseDuration(args[1])
 		if err != nil {
 			return false
@@ -269,18 +269,18 @@ func (w *world) doGateway(args []string) bool {
 	return true
 }
 
-// sayStatus shows what the operator is shown, but for what depends on the mode.
-func (w *world) sayStatus() {
+// showStatus shows the status, without the parts that depend on the mode.
+func (w *world) showStatus() {
 	s := w.gateway.Status()
 	for _, b := range s.Backends {
-		w.say(2, "gateway", "", fmt.Sprintf("%s %s: %d tools, %d resources, %d templates, %d prompts",
+		w.show(2, "gateway", "", fmt.Sprintf("%s %s: %d tools, %d resources, %d templates, %d prompts",
 			b.Name, b.State, b.Tools, b.Resources, b.Templates, b.Prompts))
 	}
 	for _, p := range s.Problems {
-		w.say(2, "gateway", "", "problem: "+p)
+		w.show(2, "gateway", "", "problem: "+p)
 	}
 	if w.gateway.Ready() {
-		w.say(2, "gateway", "", "ready")
+		w.show(2, "gateway", "", "ready")
 	}
 }
 
@@ -292,24 +292,23 @@ func (w *world) shutdown(within time.Duration) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), within)
 		defer cancel()
 		if err := w.gateway.Shutdown(ctx); err != nil {
-			w.say(2, "gateway", "", "stopped: "+err.Error())
+			w.show(2, "gateway", "", "stopped: "+err.Error())
 			return
 		}
-		w.say(2, "gateway", "", "stopped")
+		w.show(2, "gateway", "", "stopped")
 	}()
 	w.t.Cleanup(func() { <-done })
 }
 
-// say notes what somebody saw.
-func (w *world) say(rank int, source, label, text string) {
+// show records an observation.
+func (w *world) show(rank int, source, label, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, event{rank, source, label, text})
 }
 
-// settle waits until nothing moves any more, and returns what was seen since the
-// last time: in the order in which it was seen by each, and not in that of the
-// scheduler.
+// settle waits until all goroutines are idle, and returns the observations since the
+// last time: in the order of each observer, and not in that of the scheduler.
 func (w *world) settle() []string {
 	synctest.Wait()
 	events := withoutLate(w.take())
@@ -318,14 +317,14 @@ func (w *world) settle() []string {
 	})
 	var lines []string
 	for _, e := range events {
-		lines = append(lines, shrink(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
+		lines = append(lines, collapse(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
 	}
 	return lines
 }
 
-// withoutLate leaves out that a question has ended with its request where the request
-// was cancelled at the same time: a backend that hears of that first takes no answer
-// any more, and which of two messages comes first is chance.
+// withoutLate leaves out that a request of the server has ended with its call, if the
+// call was cancelled at the same time: a backend that receives the cancellation first
+// accepts no response, and the order of the two messages is undefined.
 func withoutLate(events []event) []event {
 	cancelled := func(e event) bool {
 		return slices.Contains(events, event{e.rank, e.source, e.label, "cancelled"})

@@ -15,74 +15,75 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// view is a configuration at work: its backends in file order, and the catalog
-// of what they offer. It is immutable and swapped whole, so that each request
-// sees one of them.
+// view is a configuration in use: its backends in file order, and the catalog of what
+// they offer. It is immutable and replaced as a whole, so that each request uses one of
+// them.
 type view struct {
-	cfg     *config.Config
-	units   []*unit
-	heard   []knownLists     // of the units, before the catalog was built; nil until there is one
-	offered []*backend.Offer // by the units, of which the catalog is made
-	catalog *catalog.Catalog
+	cfg      *config.Config
+	backends []*activeBackend
+	settled  []knownLists     // of each backend, before the catalog was built; nil until there is one
+	offered  []*backend.Offer // of each backend; the catalog is built from these
+	catalog  *catalog.Catalog
 
-	discovery func() (*mcp.Result, error) // what server/discover says of the catalog
+	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 
-	// said counts how often a backend has said that a list of a kind changed, and
-	// counted is what of it is in there, by backend. Neither is changed.
-	said    [catalog.NumKinds]uint64
-	counted map[*backend.Backend]notices
+	// announced counts, for each kind of list, the changes that backends have
+	// announced. counted holds the notices of each backend that are in announced. Both
+	// are immutable.
+	announced [catalog.NumKinds]uint64
+	counted   map[*backend.Backend]notices
 }
 
-// notices are how often a backend has said of each of its lists that it changed.
+// notices counts, for each list of a backend, how often the backend announced a change.
 type notices = [catalog.NumKinds]uint64
 
-// unitOf returns the backend of an entry. An entry of a catalog that is a moment older
-// than the configuration may stand for one that is elsewhere now, or gone.
-func (v *view) unitOf(entry *catalog.Entry) (*unit, bool) {
-	if i := entry.Backend; i < len(v.units) && v.units[i].Name() == entry.BackendName {
-		return v.units[i], true
+// backendOf returns the backend of an entry. An entry from a slightly older catalog may
+// be of a backend that has moved or was removed.
+func (v *view) backendOf(entry *catalog.Entry) (*activeBackend, bool) {
+	if i := entry.Backend; i < len(v.backends) && v.backends[i].Name() == entry.BackendName {
+		return v.backends[i], true
 	}
-	return v.unit(entry.BackendName)
+	return v.backend(entry.BackendName)
 }
 
-// unit returns the backend of that name.
-func (v *view) unit(name string) (*unit, bool) {
-	i := slices.IndexFunc(v.units, func(u *unit) bool { return u.Name() == name })
-	// Not known is no error here: the caller answers as for a name that nobody has.
+// backend returns the backend of that name.
+func (v *view) backend(name string) (*activeBackend, bool) {
+	i := slices.IndexFunc(v.backends, func(b *activeBackend) bool { return b.Name() == name })
+	// Not found is not an error here: the caller answers as for an unknown name.
 	if i < 0 {
 		return nil, false
 	}
-	return v.units[i], true
+	return v.backends[i], true
 }
 
-// reuse returns the unit that can serve this entry already, or nil.
-func (v *view) reuse(srv *config.Server, limits *config.Limits) *unit {
-	u, ok := v.unit(srv.Name)
+// reusable returns the running backend that can serve this entry, or nil.
+func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBackend {
+	b, ok := v.backend(srv.Name)
 	if !ok {
 		return nil
 	}
-	return u.under(srv, limits)
+	return b.withConfig(srv, limits)
 }
 
 // lastOffer returns what the server of an entry offered until now, or nil.
 func (v *view) lastOffer(srv *config.Server) *backend.Offer {
-	u, ok := v.unit(srv.Name)
-	if !ok || !u.isServer(srv) {
+	b, ok := v.backend(srv.Name)
+	if !ok || !b.isSameServer(srv) {
 		return nil
 	}
-	return u.Offer()
+	return b.Offer()
 }
 
-// knownLists says of each list of a backend whether it is known, or why it is not.
+// knownLists reports for each list of a backend whether it is known, or why it failed.
 type knownLists [catalog.NumKinds]bool
 
 func (h knownLists) nothing() bool { return h == knownLists{} }
 
-// hear returns what has been heard of each backend.
-func (v *view) hear() []knownLists {
-	all := make([]knownLists, len(v.units))
-	for i, u := range v.units {
-		o := u.Offer()
+// settledLists returns the known lists of each backend.
+func (v *view) settledLists() []knownLists {
+	all := make([]knownLists, len(v.backends))
+	for i, b := range v.backends {
+		o := b.Offer()
 		for k := range catalog.NumKinds {
 			all[i][k] = o.Answered(k)
 		}
@@ -90,73 +91,74 @@ func (v *view) hear() []knownLists {
 	return all
 }
 
-// news reports whether a backend has been heard of that the catalog does not know.
-func (v *view) news() bool {
-	return !slices.Equal(v.heard, v.hear()) || v.outdated(func(*unit) bool { return true })
+// mustBuildNow reports whether there is a list or a change that the catalog lacks and
+// that requests may be waiting for.
+func (v *view) mustBuildNow() bool {
+	return !slices.Equal(v.settled, v.settledLists()) || v.outdated(func(*activeBackend) bool { return true })
 }
 
 // isBehind reports whether a backend that wanted accepts has noted a change that the
 // catalog lacks.
-func (v *view) isBehind(wanted func(*unit) bool) bool {
-	for i, u := range v.units {
-		if i < len(v.offered) && wanted(u) && u.IsBehind(v.offered[i]) {
+func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
+	for i, b := range v.backends {
+		if i < len(v.offered) && wanted(b) && b.IsBehind(v.offered[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// outdated reports whether a backend that wanted accepts is known by now, and was not
-// when the catalog was built, or has changes since that requests may wait for.
-func (v *view) outdated(wanted func(*unit) bool) bool {
-	for i, u := range v.units {
-		if o := u.Offer(); wanted(u) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
+// outdated reports whether a backend that wanted accepts became known after the catalog
+// was built, or has changes since then that requests may be waiting for.
+func (v *view) outdated(wanted func(*activeBackend) bool) bool {
+	for i, b := range v.backends {
+		if o := b.Offer(); wanted(b) && (!v.offered[i].Known() && o.Known() || o.IsNewer(v.offered[i])) {
 			return true
 		}
 	}
 	return false
 }
 
-// offers returns what each backend offers now.
+// offers returns the current offer of each backend.
 func (v *view) offers() []*backend.Offer {
-	offers := make([]*backend.Offer, len(v.units))
-	for i, u := range v.units {
-		offers[i] = u.Offer()
+	offers := make([]*backend.Offer, len(v.backends))
+	for i, b := range v.backends {
+		offers[i] = b.Offer()
 	}
 	return offers
 }
 
-// count adds to said what the backends have said since. However many they are, a kind
-// of list has changed once: it is told once.
-func (v *view) count(before *view, offers []*backend.Offer) {
-	v.said = before.said
-	v.counted = make(map[*backend.Backend]notices, len(v.units))
+// countNotices adds the new notices of the backends to announced. A kind of list that
+// several backends announced has changed once: clients are notified once.
+func (v *view) countNotices(before *view, offers []*backend.Offer) {
+	v.announced = before.announced
+	v.counted = make(map[*backend.Backend]notices, len(v.backends))
 	var news [catalog.NumKinds]bool
-	for i, u := range v.units {
-		v.counted[u.Backend] = offers[i].Notices
+	for i, b := range v.backends {
+		v.counted[b.Backend] = offers[i].Notices
 		for k, n := range offers[i].Notices {
-			news[k] = news[k] || n != before.counted[u.Backend][k]
+			news[k] = news[k] || n != before.counted[b.Backend][k]
 		}
 	}
 	for k, isNew := range news {
 		if isNew {
-			v.said[k]++
+			v.announced[k]++
 		}
 	}
 }
 
-// version is what who listens has to know: what the lists say, and that they were said
-// to have changed, which need not be seen in them.
+// version is the state that a listener is compared by: the content of the lists, and
+// the announced changes, which may not be visible in the content.
 type version struct {
-	lists catalog.Version
-	said  [catalog.NumKinds]uint64
+	lists     catalog.Version
+	announced [catalog.NumKinds]uint64
 }
 
-func (v *view) version() version { return version{v.catalog.Version(), v.said} }
+func (v *view) version() version { return version{v.catalog.Version(), v.announced} }
 
-// take makes one list of v that of another version.
-func (v *version) take(k catalog.Kind, from version) {
-	v.said[k] = from.said[k]
+// copyKind copies one list from another version.
+func (v *version) copyKind(k catalog.Kind, from version) {
+	v.announced[k] = from.announced[k]
 	switch k {
 	case catalog.Tools:
 		v.lists.Tools = from.lists.Tools
@@ -169,36 +171,35 @@ func (v *version) take(k catalog.Kind, from version) {
 	}
 }
 
-// diff returns what somebody who knows v has to be told so that they know next.
+// diff returns the changes that a listener at v must be notified of to be at next.
 func (v version) diff(next version) catalog.Changes {
 	d := v.lists.Diff(next.lists)
-	said := func(k catalog.Kind) bool { return v.said[k] != next.said[k] }
-	d.Tools = d.Tools || said(catalog.Tools)
-	d.Prompts = d.Prompts || said(catalog.Prompts)
-	d.Resources = d.Resources || said(catalog.Resources) || said(catalog.Templates)
+	changed := func(k catalog.Kind) bool { return v.announced[k] != next.announced[k] }
+	d.Tools = d.Tools || changed(catalog.Tools)
+	d.Prompts = d.Prompts || changed(catalog.Prompts)
+	d.Resources = d.Resources || changed(catalog.Resources) || changed(catalog.Templates)
 	return d
 }
 
 // listsOf returns what a backend offers in this view.
-func (v *view) listsOf(u *unit) backend.Lists {
-	for i, own := range v.units {
-		if own.Backend == u.Backend && i < len(v.offered) {
+func (v *view) listsOf(b *activeBackend) backend.Lists {
+	for i, own := range v.backends {
+		if own.Backend == b.Backend && i < len(v.offered) {
 			return v.offered[i].Lists
 		}
 	}
 	return backend.Lists{}
 }
 
-// build makes the catalog of what the backends offer now. It is a function of the
-// configuration and the offers alone: in which order the backends have answered
-// can be seen nowhere in it.
+// build builds the catalog from offers. The result depends on the configuration and the
+// offers alone, not on the order in which the backends answered.
 func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
-	backends := make([]catalog.Backend, 0, len(v.units))
-	for i, u := range v.units {
+	backends := make([]catalog.Backend, 0, len(v.backends))
+	for i, b := range v.backends {
 		o := offers[i]
 		backends = append(backends, catalog.Backend{
-			Name:         u.Name(),
-			Rules:        catalog.Rules{Prefix: u.srv.Prefix, Rename: u.srv.Rename, Include: u.srv.Include, Exclude: u.srv.Exclude},
+			Name:         b.Name(),
+			Rules:        catalog.Rules{Prefix: b.srv.Prefix, Rename: b.srv.Rename, Include: b.srv.Include, Exclude: b.srv.Exclude},
 			State:        catalogState(o),
 			Capabilities: o.Server.Capabilities,
 			Instructions: o.Instructions,
@@ -213,9 +214,9 @@ func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
 	})
 }
 
-// catalogState tells the catalog whether a list is fresh, old, or not there. That a
-// backend is still starting and that it is down are the same to it: nothing is
-// known, and the names that it may have are kept for it.
+// catalogState converts the state of an offer for the catalog: fresh, stale, or
+// missing. Starting and down are both missing: nothing is known, and the names that the
+// backend may have are reserved for it.
 func catalogState(o *backend.Offer) catalog.State {
 	switch o.State {
 	case backend.Live:
@@ -227,25 +228,25 @@ func catalogState(o *backend.Offer) catalog.State {
 	}
 }
 
-// changeEvery is the shortest time between two catalogs once the first lists
-// were given out, and so between two notices to a client.
-const changeEvery = time.Second
+// minChangeInterval is the shortest time between two catalogs after the first lists
+// were returned, and so between two notifications to a client.
+const minChangeInterval = time.Second
 
-// wantRebuild asks for the catalog to be built anew. It does not wait; many
-// wishes are one.
-func (g *Gateway) wantRebuild() {
+// requestRebuild requests another catalog. It does not block; many requests merge into
+// one.
+func (g *Gateway) requestRebuild() {
 	select {
 	case g.rebuild <- struct{}{}:
 	default:
 	}
 }
 
-// keepCatalog builds the catalog anew whenever a backend offers something else,
-// until the Gateway ends. It does so, and tells of it, at most once in changeEvery. A
-// backend that is heard of for the first time is built at once, because requests may
-// wait for it; it is told of in its turn.
+// keepCatalog builds the catalog again whenever an offer changes, until the Gateway
+// closes. It builds and notifies listeners at most once in minChangeInterval. It
+// includes the first answer of a backend at once, because requests may wait for it, and
+// notifies of it after the interval.
 func (g *Gateway) keepCatalog() {
-	var quiet <-chan time.Time // until it fires, nothing is told
+	var quiet <-chan time.Time // until it fires, no notifications
 	var wanted, built, changed bool
 	for {
 		select {
@@ -256,45 +257,45 @@ func (g *Gateway) keepCatalog() {
 		case <-g.rebuild:
 			wanted = true
 		}
-		if wanted && (quiet == nil || g.view.Load().news()) {
+		if wanted && (quiet == nil || g.view.Load().mustBuildNow()) {
 			wanted, built = false, true
 			changed = g.swapCatalog() || changed
 		}
 		if quiet != nil || !built {
 			continue
 		}
-		g.changes.announce()
+		g.changed.wakeAll()
 		if changed {
-			quiet = time.After(changeEvery)
+			quiet = time.After(minChangeInterval)
 		}
 		built, changed = false, false
 	}
 }
 
 // swapCatalog builds the catalog, and wakes the requests that wait for it. It reports
-// whether there is anything to tell a client.
+// whether clients must be notified.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	known := old.hear() // before build: what is heard meanwhile is not in it yet
+	known := old.settledLists() // before build: a list that settles meanwhile is not in it
 	offers := old.offers()
-	next := &view{cfg: old.cfg, units: old.units, heard: known, offered: offers, catalog: old.build(offers)}
+	next := &view{cfg: old.cfg, backends: old.backends, settled: known, offered: offers, catalog: old.build(offers)}
 	next.discovery = g.discoveryOf(next.catalog)
-	next.count(old, offers)
-	// A lock would be held while the catalog is built, which takes its time with
-	// thousands of items; a lost race costs building it once more.
+	next.countNotices(old, offers)
+	// Not under a lock, because building the catalog takes long with thousands of
+	// items. If another view was stored meanwhile, it is built once more.
 	if !g.view.CompareAndSwap(old, next) {
-		g.wantRebuild() // a reload came between
+		g.requestRebuild() // a reload came in between
 		return false
 	}
 	g.logProblems(old.catalog, next.catalog)
-	g.built.announce()
+	g.built.wakeAll()
 	return old.version().diff(next.version()).Any()
 }
 
-// logProblems tells the operator what is newly not offered, and why.
+// logProblems logs the problems that the previous catalog did not have.
 func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 	for _, p := range next.Problems() {
-		// Told once and not with each catalog that has it still.
+		// Log each problem once, not with each catalog that has it.
 		if slices.Contains(old.Problems(), p) {
 			continue
 		}
@@ -302,8 +303,8 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 	}
 }
 
-// pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -12,29 +12,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 )
 
-// greetWithin bounds how long initialize and server/discover wait for backends that
-// start. It is below the shortest limit of a client that is known (ADR 0044).
-const greetWithin = 3 * time.Second
+// discoverTimeout bounds how long initialize and server/discover wait for backends that
+// are starting. It is below the shortest known timeout of a client (ADR 0044).
+const discoverTimeout = 3 * time.Second
 
-// always is the pending time of what has no limit.
-const always = time.Duration(-1)
+// noLimit is the wait of a pending function without a limit.
+const noLimit = time.Duration(-1)
 
-// pending reports whether something is still to be heard that lacking says is wanted, and
-// for how long it may be waited for: until the start of the backend has taken limit, where
-// negative is no limit.
-func (v *view) pending(limit time.Duration, lacking func(*unit, knownLists) bool) (left time.Duration, ok bool) {
+// pending reports whether a backend that lacking accepts is still starting, and for how
+// long to wait for it: until its start has taken limit. A negative limit is none.
+func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLists) bool) (left time.Duration, ok bool) {
 	now := time.Now()
-	for i, u := range v.units {
-		// A view that a reload has just made is built at once, whatever its backends do.
-		if v.heard == nil {
-			return always, true
+	for i, b := range v.backends {
+		// The first view of a configuration is built at once, whatever its backends do.
+		if v.settled == nil {
+			return noLimit, true
 		}
-		if !lacking(u, v.heard[i]) {
+		if !lacking(b, v.settled[i]) {
 			continue
 		}
-		switch rest := u.mayTake(limit, now); {
+		switch rest := b.remainingStart(limit, now); {
 		case rest < 0:
-			return always, true
+			return noLimit, true
 		case rest > 0:
 			left, ok = max(left, rest), true
 		}
@@ -42,41 +41,42 @@ func (v *view) pending(limit time.Duration, lacking func(*unit, knownLists) bool
 	return left, ok
 }
 
-// mayTake returns how much is left of the limit for the start of the backend, or always.
-func (u *unit) mayTake(limit time.Duration, now time.Time) time.Duration {
+// remainingStart returns what is left of the limit for the start of the backend, or
+// noLimit.
+func (b *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
 	if limit < 0 {
-		return always
+		return noLimit
 	}
-	began, ok := u.Began()
+	began, ok := b.Began()
 	if !ok {
-		return limit // it waits for its turn
+		return limit // it waits for a start slot
 	}
 	return max(0, limit-now.Sub(began))
 }
 
-// listsPending is pending for a list, which every backend may add to.
+// listsPending is pending for a list, to which every backend may add.
 func (v *view) listsPending(k catalog.Kind) (time.Duration, bool) {
-	return v.pending(v.cfg.Limits.FirstList, func(_ *unit, h knownLists) bool { return !h[k] })
+	return v.pending(v.cfg.Limits.FirstList, func(_ *activeBackend, h knownLists) bool { return !h[k] })
 }
 
-// greetingPending is pending for what the gateway says of itself.
-func (v *view) greetingPending() (time.Duration, bool) {
+// discoverPending is pending for the result of server/discover.
+func (v *view) discoverPending() (time.Duration, bool) {
 	limit := v.cfg.Limits.FirstList
-	if limit < 0 || limit > greetWithin {
-		limit = greetWithin
+	if limit < 0 || limit > discoverTimeout {
+		limit = discoverTimeout
 	}
-	return v.pending(limit, func(_ *unit, h knownLists) bool { return h.nothing() })
+	return v.pending(limit, func(_ *activeBackend, h knownLists) bool { return h.nothing() })
 }
 
-// await returns when there is a view for which pending reports false, or with an error
-// where ctx or the Gateway ends before.
+// await returns nil once pending reports false for the current view, or an error if ctx
+// or the Gateway ends before.
 func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) error {
 	if _, wait := pending(g.view.Load()); !wait {
 		return nil
 	}
-	built := newBell()
-	g.built.add(built) // before the next look, so that no view is missed
-	defer g.built.remove(built)
+	built := newSignal()
+	g.built.subscribe(built) // before the next check, so that no view is missed
+	defer g.built.unsubscribe(built)
 	for {
 		left, wait := pending(g.view.Load())
 		if !wait {
@@ -88,9 +88,9 @@ func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration,
 	}
 }
 
-// awaitBuilt waits for another view, or until left is over.
-func (g *Gateway) awaitBuilt(ctx context.Context, built bell, left time.Duration) error {
-	over, stop := within(left)
+// awaitBuilt waits for another view, or until left has passed.
+func (g *Gateway) awaitBuilt(ctx context.Context, built signal, left time.Duration) error {
+	over, stop := timeoutChan(left)
 	defer stop()
 	select {
 	case <-built:
@@ -104,9 +104,9 @@ func (g *Gateway) awaitBuilt(ctx context.Context, built bell, left time.Duration
 	}
 }
 
-// within returns a channel that receives when the time is over; that of a
-// negative time, which is no limit, never does.
-func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
+// timeoutChan returns a channel that receives after d; with a negative d, which is no
+// limit, it never does.
+func timeoutChan(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	if d < 0 {
 		return nil, func() bool { return false }
 	}
@@ -114,7 +114,7 @@ func within(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
-// withTimeout is context.WithTimeout for a limit: a negative time is none.
+// withTimeout is context.WithTimeout for a limit: a negative one is none.
 func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit < 0 {
 		return context.WithCancel(ctx)
@@ -122,22 +122,22 @@ func withTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	return context.WithTimeout(ctx, limit)
 }
 
-// turns bounds how many processes start at a time: more of them than the machine has
-// processors take longer each, until all are too late.
-type turns chan struct{}
+// startSlots limits how many processes start at a time: more of them than the machine
+// has processors take longer each, until all exceed their time limit.
+type startSlots chan struct{}
 
 const (
-	minTurns = 4
+	minStartSlots = 4
 
-	// turnTime is how long a start keeps its turn. One that hangs delays the others by
-	// no more.
-	turnTime = 2 * time.Second
+	// slotTime is how long a start keeps its slot. A start that hangs delays the others
+	// by no more.
+	slotTime = 2 * time.Second
 )
 
-func newTurns() turns { return make(turns, max(minTurns, 2*runtime.GOMAXPROCS(0))) }
+func newStartSlots() startSlots { return make(startSlots, max(minStartSlots, 2*runtime.GOMAXPROCS(0))) }
 
-// take waits for a turn, or until ctx ends. done gives the turn back.
-func (t turns) take(ctx context.Context) (done func()) {
+// acquire waits for a slot, or until ctx ends. done releases the slot.
+func (t startSlots) acquire(ctx context.Context) (done func()) {
 	select {
 	case t <- struct{}{}:
 	case <-ctx.Done():
@@ -145,17 +145,18 @@ func (t turns) take(ctx context.Context) (done func()) {
 	}
 	var once sync.Once
 	free := func() { once.Do(func() { <-t }) }
-	late := time.AfterFunc(turnTime, free)
+	late := time.AfterFunc(slotTime, free)
 	return func() {
 		late.Stop()
 		free()
 	}
 }
 
-// turnOf returns what bounds the starts of a backend: nil where none is started.
-func (g *Gateway) turnOf(u *unit) func(context.Context) func() {
-	if u.client == nil || u.srv.Command == "" {
+// startSlotFor returns the function that acquires a start slot for a backend, or nil if
+// no process is started.
+func (g *Gateway) startSlotFor(b *activeBackend) func(context.Context) func() {
+	if b.client == nil || b.srv.Command == "" {
 		return nil
 	}
-	return g.turns.take
+	return g.startSlots.acquire
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// startsIn returns a backend with a tool x that takes a time to its first answer.
+// startsIn returns a backend with a tool x that delays its first answer.
 func startsIn(slow time.Duration) *faultyserver.HTTP {
 	ready := time.Now().Add(slow)
-	s := stocked(false, "x")
+	s := serverWithTools(false, "x")
 	s.On["initialize"] = func(x *faultyserver.Exchange) {
 		select {
 		case <-time.After(time.Until(ready)):
@@ -27,11 +27,12 @@ func startsIn(slow time.Duration) *faultyserver.HTTP {
 		case <-x.R.Context().Done():
 		}
 	}
-	s.On["tools/call"] = answers(`{"content":[],"by":"x"}`)
+	s.On["tools/call"] = resultHandler(`{"content":[],"by":"x"}`)
 	return s
 }
 
-// startingIn returns a gateway whose backends b0, b1, ... take these times to start.
+// startingIn returns a gateway with backends b0, b1, ... that take these times to
+// start.
 func startingIn(t *testing.T, change func(*signalbox.Config), slow ...time.Duration) *signalbox.Gateway {
 	t.Helper()
 	var cfg signalbox.Config
@@ -48,7 +49,8 @@ func startingIn(t *testing.T, change func(*signalbox.Config), slow ...time.Durat
 	return newGateway(t, cfg, signalbox.Options{Transport: way})
 }
 
-// answered makes a request as a modern client does, and returns the answer and how long it took.
+// answered sends a request as a modern client, and returns the response and its
+// duration.
 func answered(t *testing.T, g *signalbox.Gateway, method, params string) (answer string, took time.Duration) {
 	t.Helper()
 	req, err := mcp.NewRequest(method, []byte(params))
@@ -64,8 +66,8 @@ func answered(t *testing.T, g *signalbox.Gateway, method, params string) (answer
 	return string(res.Bytes()), time.Since(began)
 }
 
-// A client that lists once, at the start, has the tools of every backend, in the time of
-// the slowest of them.
+// A client that lists once, at the start, receives the tools of every backend, in the
+// time of the slowest of them.
 func TestFirstListHasAll(t *testing.T) {
 	for _, slow := range [][]time.Duration{
 		{0, 900 * time.Millisecond, 1700 * time.Millisecond},
@@ -88,8 +90,8 @@ func TestFirstListHasAll(t *testing.T) {
 	}
 }
 
-// A backend that is starting is shown with the time that it has had.
-func TestStartingBackendSaysForHowLong(t *testing.T) {
+// A backend that is starting is shown with the elapsed time.
+func TestStartingBackendShowsElapsedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := startingIn(t, nil, time.Hour)
 		synctest.Wait()
@@ -97,14 +99,14 @@ func TestStartingBackendSaysForHowLong(t *testing.T) {
 			t.Errorf("at once: %s, %q", b.State, b.Reason)
 		}
 		time.Sleep(7500 * time.Millisecond)
-		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "no answer for 7s" {
+		if b := g.Status().Backends[0]; b.State != "starting" || b.Reason != "no response for 7s" {
 			t.Errorf("after 7.5 s: %s, %q", b.State, b.Reason)
 		}
 	})
 }
 
-// A backend that says nothing is waited for until its start has taken limits.handshake,
-// or a list as long as limits.firstList says, and after that by nobody.
+// A backend that does not answer is waited for until its start has taken
+// limits.handshake, or for a list limits.firstList, and not at all after that.
 func TestFrozenBackendIsWaitedForOnce(t *testing.T) {
 	for _, tt := range []struct {
 		firstList, list time.Duration
@@ -131,7 +133,7 @@ func TestFrozenBackendIsWaitedForOnce(t *testing.T) {
 	}
 }
 
-// A backend that has failed is tried again, and not waited for.
+// A backend that has failed is retried, and not waited for.
 func TestFailedBackendIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +149,7 @@ func TestFailedBackendIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// What a reload adds is waited for as after a start, and what was there before is not.
+// A backend that a reload adds is waited for as after a start; the others are not.
 func TestReloadedBackendIsWaitedFor(t *testing.T) {
 	const slow = 5 * time.Second
 	for method, want := range map[string]string{"tools/list": `"b1__x"`, "tools/call": `"by":"x"`} {
@@ -173,7 +175,7 @@ func TestReloadedBackendIsWaitedFor(t *testing.T) {
 	}
 }
 
-// server/discover waits for instructions and capabilities, and 3 s at most.
+// server/discover waits for instructions and capabilities, at most 3 s.
 func TestDiscoverWaitsAMoment(t *testing.T) {
 	for slow, want := range map[time.Duration]time.Duration{0: 0, 2 * time.Second: 2 * time.Second, time.Minute: 3 * time.Second} {
 		t.Run(slow.String(), func(t *testing.T) {

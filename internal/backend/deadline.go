@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// deadline is the Caller of one call, and its clocks. A message of the call
-// starts the idle time anew. While the client is asked something both clocks stand
-// still, because a human may be thinking: how long that may take is bounded where
-// the client is asked, and says nothing of the backend.
+// deadline is the Caller of one call, and its timers. A message of the call resets the
+// idle time. While the client has a request to answer both timers are paused, because a
+// person may be thinking: that time is bounded by the inbound edge, and is not the
+// backend's.
 type deadline struct {
 	mcp.Caller
 
@@ -29,18 +29,18 @@ type deadline struct {
 	before, behind *deadline
 	isYoung        bool
 
-	mu    sync.Mutex
-	grown bool          // it is young no more: the timer is its own to set
-	timer *time.Timer   // calls ring
-	ended bool          // it is never set any more
-	alive time.Time     // the last sign of life
-	stood time.Duration // how long the maximum stood still, up to halt
-	halt  time.Time     // since when asks wait for an answer; where there are any
-	asks  int           // that do
-	cause error         // set once, when a limit had passed
+	mu           sync.Mutex
+	grown        bool          // it is young no more: the timer is its own to set
+	timer        *time.Timer   // calls onTimer
+	ended        bool          // the timer is not set any more
+	lastActivity time.Time     // the last activity
+	paused       time.Duration // how long the maximum was paused, up to pausedSince
+	pausedSince  time.Time     // set while waiting is not zero
+	waiting      int           // reasons to pause: unanswered requests to the client and others
+	cause        error         // set once, after a limit has passed
 }
 
-// limits are what the calls of a backend share.
+// limits are shared by the calls of a backend.
 type limits struct {
 	idle, max time.Duration // <= 0: none
 	young     young
@@ -57,12 +57,11 @@ var (
 	errMax  = errors.New("took too long")
 )
 
-// begin starts both clocks of a call. They are no deadlines of the context, because
-// one of them stands still at times, and because the error has to name the one that
-// ended the call.
+// begin starts both timers of a call. They are not deadlines of the context, because
+// they can be paused, and because the error must name the one that ended the call.
 func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
 	now := time.Now()
-	d := &deadline{Caller: caller, limits: l, began: now, alive: now}
+	d := &deadline{Caller: caller, limits: l, began: now, lastActivity: now}
 	d.life.Carry(ctx)
 	d.life.Follow(ctx)
 	if l.idle > 0 || l.max > 0 {
@@ -71,86 +70,87 @@ func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context,
 	return &d.life, d
 }
 
-// Notify passes the message on; the call is alive.
+// Notify forwards the message and resets the idle time.
 func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
-	d.moved(0)
+	d.touch(0)
 	return d.Caller.Notify(ctx, n)
 }
 
-// Ask passes the question on; the clocks stand still until it is answered.
+// Ask forwards the request and pauses the timers until it is answered.
 func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	d.moved(+1)
-	defer d.moved(-1)
+	d.touch(+1)
+	defer d.touch(-1)
 	return d.Caller.Ask(ctx, req)
 }
 
-// Start likewise.
+// Start is Ask without waiting for the response.
 func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	wait, err := mcp.Start(ctx, d.Caller, req)
 	if err != nil {
 		return nil, err
 	}
-	d.moved(+1)
+	d.touch(+1)
 	return func() (*mcp.Result, error) {
-		defer d.moved(-1)
+		defer d.touch(-1)
 		return wait()
 	}, nil
 }
 
-// Pulse notes that the call is alive, of which the client is told nothing.
+// Pulse resets the idle time without a message to the client.
 func (d *deadline) Pulse() {
-	d.moved(0)
+	d.touch(0)
 	mcp.Pulse(d.Caller)
 }
 
-// Poll has the client come back for the rest, where it can. The call is alive.
+// Poll asks the client to reconnect for the rest, if it can, and resets the idle time.
 func (d *deadline) Poll(retry time.Duration) bool {
-	d.moved(0)
+	d.touch(0)
 	return mcp.Poll(d.Caller, retry)
 }
 
-// Pause stops both clocks while the server starts, which limits.handshake bounds.
+// Pause stops both timers while the server starts, which limits.handshake bounds.
 func (d *deadline) Pause(on bool) {
 	if on {
-		d.moved(+1)
+		d.touch(+1)
 	} else {
-		d.moved(-1)
+		d.touch(-1)
 	}
 }
 
-// Receive passes a result on while it arrives. Each piece is a sign of life. While the
-// client takes one both clocks stand still, as while it is asked something.
+// Receive forwards a result while it arrives. Each piece resets the idle time. While
+// the client takes one, both timers are paused, as during a request to it.
 func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
 	a.Around(func(taking bool) {
 		if taking {
-			d.moved(+1)
+			d.touch(+1)
 		} else {
-			d.moved(-1)
+			d.touch(-1)
 		}
 	})
 	return mcp.Receive(ctx, d.Caller, a)
 }
 
-// moved notes a sign of life; delta counts what the client is waited for. A timer that is set
-// stays as it is where the limit is only further away than it was: it finds out.
-func (d *deadline) moved(delta int) {
+// touch records activity; delta changes the number of reasons to pause. It does not
+// reset a timer if its limit has only moved further away: the timer checks when it
+// fires.
+func (d *deadline) touch(delta int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, halted := time.Now(), d.asks > 0
-	d.asks += delta
+	now, halted := time.Now(), d.waiting > 0
+	d.waiting += delta
 	switch {
-	case d.asks > 0 && !halted:
-		d.halt = now
-	case d.asks == 0:
-		d.alive = now
+	case d.waiting > 0 && !halted:
+		d.pausedSince = now
+	case d.waiting == 0:
+		d.lastActivity = now
 		if halted {
-			d.stood += now.Sub(d.halt)
+			d.paused += now.Sub(d.pausedSince)
 			d.resumeLocked(now)
 		}
 	}
 }
 
-// resumeLocked sets the timer, which may have fired while the clocks stood still.
+// resumeLocked sets the timer, which may have fired while it was paused.
 func (d *deadline) resumeLocked(now time.Time) {
 	if !d.grown || d.ended || d.cause != nil {
 		return
@@ -161,37 +161,37 @@ func (d *deadline) resumeLocked(now time.Time) {
 
 func (d *deadline) setLocked(wait time.Duration) {
 	if d.timer == nil {
-		d.timer = time.AfterFunc(wait, d.ring) // it looks, and returns; stop stops it
+		d.timer = time.AfterFunc(wait, d.onTimer) // it checks, and returns; stop stops it
 		return
 	}
 	d.timer.Reset(wait)
 }
 
-// dueLocked returns when the first of the limits has passed if nothing happens until
-// then, and which one that is. There is one at least.
+// dueLocked returns the time at which the first of the limits passes without further
+// activity, and the error of that limit. There is at least one limit.
 func (d *deadline) dueLocked() (time.Time, error) {
-	idle, most := d.alive.Add(d.limits.idle), d.began.Add(d.limits.max+d.stood)
+	idle, most := d.lastActivity.Add(d.limits.idle), d.began.Add(d.limits.max+d.paused)
 	if d.limits.max <= 0 || d.limits.idle > 0 && !most.Before(idle) {
 		return idle, errIdle
 	}
 	return most, errMax
 }
 
-// ring is called when a limit may have passed. It cancels outside the lock: what a
-// context's end sets off is not ours.
-func (d *deadline) ring() {
-	if cause := d.look(); cause != nil {
+// onTimer is called when a limit may have passed. It cancels outside the lock, because
+// cancellation runs code of other packages.
+func (d *deadline) onTimer() {
+	if cause := d.check(); cause != nil {
 		d.life.End(cause)
 	}
 }
 
-// look decides once, and otherwise sets the timer to when it is worth another look.
-// While questions wait for their answers that is when they have got them.
-func (d *deadline) look() error {
+// check decides once whether a limit has passed, and otherwise sets the timer. While
+// the call is paused, it leaves that to resumeLocked.
+func (d *deadline) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.grown = true
-	if d.ended || d.cause != nil || d.asks > 0 {
+	if d.ended || d.cause != nil || d.waiting > 0 {
 		return nil
 	}
 	due, cause := d.dueLocked()
@@ -203,8 +203,8 @@ func (d *deadline) look() error {
 	return cause
 }
 
-// expired says in words which limit ended the call, or "". maxKey names the
-// maximum, which an operator sets in more than one place.
+// expired returns a description of the limit that ended the call, or "". maxKey names
+// the maximum, which an operator sets in more than one place.
 func (d *deadline) expired(maxKey string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,17 +212,17 @@ func (d *deadline) expired(maxKey string) string {
 	case d.cause == nil:
 		return ""
 	case errors.Is(d.cause, errIdle):
-		return fmt.Sprintf("no answer and no sign of life for %v (limits.callIdle)", d.limits.idle)
+		return fmt.Sprintf("no response or progress for %v (limits.callIdle)", d.limits.idle)
 	default:
-		return fmt.Sprintf("no answer within %v (%s)", d.limits.max, maxKey)
+		return fmt.Sprintf("no response within %v (%s)", d.limits.max, maxKey)
 	}
 }
 
-// stop is called when the call has its terminal: no timer of it is left behind.
+// stop is called after the call has ended. It stops the timer.
 func (d *deadline) stop() {
 	d.life.End(nil)
 	if d.limits.young.leave(d) {
-		return // it never had one
+		return // it had no timer
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,33 +16,33 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// taker is a client that takes a result while it arrives, each piece in its time.
-type taker struct {
-	patient
+// slowReader is a client that takes each piece of an arriving result slowly.
+type slowReader struct {
+	slowCaller
 	every time.Duration
 }
 
-func (c taker) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
+func (c slowReader) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
 
-func (c taker) Write(p []byte) (int, error) {
+func (c slowReader) Write(p []byte) (int, error) {
 	time.Sleep(c.every)
 	return len(p), nil
 }
 
-// While a result arrives each piece is a sign of life, and only the time counts that the
-// server takes: a client that is slow to take a piece uses up nothing of it.
+// Each piece of an arriving result resets the idle time, and only the time of the
+// server counts: a client that is slow to take a piece uses up none of it.
 func TestDeadlineOfAResultThatArrives(t *testing.T) {
 	const pieces = 8
 	tests := []struct {
 		name   string
 		server time.Duration // before each piece
 		client time.Duration // over each
-		want   string        // "" is that it arrives
+		want   string        // "" means that it arrives
 	}{
 		{"a slow server", 9 * time.Second, 0, ""},
 		{"a slow client", 0, 15 * time.Minute, ""},
-		{"a server that stands still", 11 * time.Second, 0, "no sign of life for 10s (limits.callIdle)"},
-		{"a server that takes for ever", 9900 * time.Millisecond, 0, "no answer within 1m15s (limits.callMax)"},
+		{"a server that stalls", 11 * time.Second, 0, "no response or progress for 10s (limits.callIdle)"},
+		{"a server that takes for ever", 9900 * time.Millisecond, 0, "no response within 1m15s (limits.callMax)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 					return receive(ctx, c, pieces, tt.server)
 				})
 				b := New(Config{Name: "shelf", Handler: h, Idle: 10 * time.Second, Max: 75 * time.Second})
-				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, taker{every: tt.client})
+				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowReader{every: tt.client})
 				if tt.want == "" {
 					if err != nil || !res.IsDelivered() {
 						t.Errorf("the result did not arrive: %v", err)
@@ -66,7 +66,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 	}
 }
 
-// receive gives the caller a result that comes in so many pieces.
+// receive passes the caller a result in so many pieces.
 func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration) (*mcp.Result, error) {
 	body, w := io.Pipe()
 	filler := strings.Repeat("x", 64<<10)

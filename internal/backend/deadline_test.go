@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// patient is a client that takes a minute to think before it answers.
-type patient struct{}
+// slowCaller is a client that takes a minute to answer.
+type slowCaller struct{}
 
-func (patient) Notify(context.Context, *mcp.Notification) error { return nil }
+func (slowCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (patient) Ask(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+func (slowCaller) Ask(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -49,7 +49,7 @@ func TestDeadlines(t *testing.T) {
 		text string
 	}{
 		{"silence", func(ctx context.Context, _ *testing.T, _ mcp.Caller) { <-ctx.Done() },
-			10 * time.Second, "no sign of life for 10s (limits.callIdle)"},
+			10 * time.Second, "no response or progress for 10s (limits.callIdle)"},
 		{"progress keeps it alive", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			for range 5 {
 				time.Sleep(9 * time.Second)
@@ -65,14 +65,14 @@ func TestDeadlines(t *testing.T) {
 				case <-time.After(time.Second):
 				}
 			}
-		}, 100 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		}, 100 * time.Second, "no response within 1m40s (limits.callMax)"},
 		{"a human may think", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
 				t.Errorf("the question was cut off: %v", err)
 			}
 			<-ctx.Done()
 		}, 70 * time.Second, "(limits.callIdle)"},
-		{"the maximum stands still while one thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
+		{"the maximum is paused while the client thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			for range 3 {
 				time.Sleep(8 * time.Second)
 				if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
@@ -86,7 +86,7 @@ func TestDeadlines(t *testing.T) {
 				case <-time.After(time.Second):
 				}
 			}
-		}, 280 * time.Second, "no answer within 1m40s (limits.callMax)"},
+		}, 280 * time.Second, "no response within 1m40s (limits.callMax)"},
 		{"questions at once halt it once", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			done := make(chan error)
 			for range 2 {
@@ -106,13 +106,13 @@ func TestDeadlines(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(false)
+				s := newToolServer(false)
 				s.onCall = func(ctx context.Context, c mcp.Caller) { tt.work(ctx, t, c) }
 				b := New(Config{Name: "shelf", Handler: s, Idle: 10 * time.Second, Max: 100 * time.Second})
 				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // where nothing else ends it
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // if nothing else ends it
 				defer cancel()
-				_, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, patient{})
+				_, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, slowCaller{})
 				fault, ok := errors.AsType[*mcp.Fault](err)
 				if !ok || fault.Code != mcp.CodeDeadline || fault.Outcome != mcp.Unknown || fault.Backend != "shelf" {
 					t.Fatalf("got %#v, want a deadline fault that names the backend, outcome unknown", err)
@@ -128,18 +128,18 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// The error of a call that took too long names what decides how long it may take.
+// The error of a call that took too long names the setting of the limit.
 //
 // C7+ 2026-07-28 basic/patterns/cancellation: "SDKs and other middleware SHOULD allow
 // these timeouts to be configured on a per-request basis."
 func TestDeadlineNamesItsKey(t *testing.T) {
-	for key, want := range map[string]string{"": "no answer within 1s (limits.callMax)", "timeout": "no answer within 1s (timeout)"} {
+	for key, want := range map[string]string{"": "no response within 1s (limits.callMax)", "timeout": "no response within 1s (timeout)"} {
 		t.Run(key, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(false)
+				s := newToolServer(false)
 				s.onCall = func(ctx context.Context, _ mcp.Caller) { <-ctx.Done() }
 				b := New(Config{Name: "shelf", Handler: s, Max: time.Second, MaxKey: key})
-				_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+				_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 				if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Message != want {
 					t.Errorf("got %v, want %q", err, want)
 				}
@@ -155,7 +155,7 @@ func TestDeadlineBeforeTheCallWasSent(t *testing.T) {
 			return nil, &mcp.Fault{Outcome: mcp.NotDispatched}
 		})
 		b := New(Config{Name: "shelf", Handler: waiting})
-		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 		fault, ok := errors.AsType[*mcp.Fault](err)
 		if !ok || fault.Code != mcp.CodeDeadline || fault.Outcome != mcp.NotDispatched {
 			t.Errorf("got %#v, want a deadline fault, outcome not_dispatched", err)
@@ -163,20 +163,20 @@ func TestDeadlineBeforeTheCallWasSent(t *testing.T) {
 	})
 }
 
-func TestCallerWhoLeavesIsNotADeadline(t *testing.T) {
-	s := newShelf(false)
+func TestCancelledCallIsNotADeadline(t *testing.T) {
+	s := newToolServer(false)
 	s.onCall = func(ctx context.Context, _ mcp.Caller) { <-ctx.Done() }
 	b := New(Config{Name: "shelf", Handler: s})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, patient{}); !errors.Is(err, context.Canceled) {
+	if _, err := b.Serve(ctx, &mcp.Request{Method: "tools/call"}, slowCaller{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 }
 
-// A call that could not be sent for want of the server has the server looked at
-// again; one for which there was no room, or whose client has gone, has not.
-func TestCallThatWasNotSentHasTheBackendLookedAt(t *testing.T) {
+// A call that could not be sent because of the server requests a fetch of the lists;
+// one that exceeded a limit, or was cancelled by its client, does not.
+func TestUnsentCallRefreshesTheLists(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want bool
@@ -189,15 +189,15 @@ func TestCallThatWasNotSentHasTheBackendLookedAt(t *testing.T) {
 		{mcp.Errorf(mcp.CodeInternalError, "the server's own word"), false},
 		{errors.New("odd"), false},
 	} {
-		s := newShelf(false)
+		s := newToolServer(false)
 		s.broken = tt.err
 		b := New(Config{Name: "shelf", Handler: s})
-		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err == nil {
 			t.Fatal("no error")
 		}
 		looked := false
 		select {
-		case <-b.nudge:
+		case <-b.refresh:
 			looked = true
 		default:
 		}

@@ -25,23 +25,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// quiet is a caller who takes everything and answers nothing.
-type quiet struct{}
+// silentCaller is a Caller that accepts everything and answers nothing.
+type silentCaller struct{}
 
-func (quiet) Notify(context.Context, *mcp.Notification) error { return nil }
+func (silentCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (quiet) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody to ask")
+func (silentCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
 
-// faulty is a server with one fault, and the way to it.
+// faulty is a server with one fault, and its transport.
 type faulty struct {
 	http  *faultyserver.HTTP
 	lines *faultyserver.Lines
 	via   http.RoundTripper // instead of a connection to http
 }
 
-// call is a tools/call as a client's, which names its tool.
+// call sends a tools/call as a client does, which names its tool.
 func call(t *testing.T, c *client.Client, logger *slog.Logger) error {
 	t.Helper()
 	b := backend.New(backend.Config{Name: "notes", Handler: c, Logger: logger})
@@ -50,11 +50,11 @@ func call(t *testing.T, c *client.Client, logger *slog.Logger) error {
 		t.Fatal(err)
 	}
 	req.Client = &mcp.Peer{Info: []byte(`{"name":"test","version":"1"}`)}
-	_, err = b.Serve(t.Context(), req, quiet{})
+	_, err = b.Serve(t.Context(), req, silentCaller{})
 	return err
 }
 
-// dial returns a client of the server. Both end with the test.
+// dial returns a client of the server. Both are closed at the end of the test.
 func (f *faulty) dial(t *testing.T, cfg client.Config) *client.Client {
 	t.Helper()
 	cfg.Name = "notes"
@@ -111,15 +111,14 @@ func onLines(method string, answer func(*faultyserver.Line)) *faulty {
 	return &faulty{lines: &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){method: answer}}}
 }
 
-// failing is a way on which nothing can be reached.
+// failing is a transport that reaches nothing.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// Each fault of a server ends the call with an error that names the server, says
-// what happened and whether the call may have run, and where there is something
-// to be set that decides it, its name. The texts are what a user and a model
-// read, so that they stand here in full.
+// Each fault of a server ends the call with an error that names the server, the cause,
+// whether the call may have run, and the setting that decides it, if there is one. The
+// texts are read by users and models, so they are written here in full.
 func TestFaultsInWords(t *testing.T) {
 	const notSent, mayHaveRun = "; the request was not sent", "; the request may have been executed"
 	hold := func(x *faultyserver.Exchange) { x.Hold() }
@@ -127,7 +126,7 @@ func TestFaultsInWords(t *testing.T) {
 	for _, tt := range []struct {
 		fault  string // its number in the list of faults, and its name
 		server *faulty
-		want   string // behind the name
+		want   string // after the name
 		within time.Duration
 	}{
 		{"50 banners without end", onLines("tools/call", func(x *faultyserver.Line) { x.Raw(strings.Repeat("Listening...\n", 100)) }),
@@ -153,9 +152,9 @@ func TestFaultsInWords(t *testing.T) {
 		{"55 no way there", &faulty{via: failing{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}}},
 			"its host is unreachable" + notSent, time.Second},
 		{"56 hangs in the call", onHTTP("tools/call", hold),
-			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
+			"no response or progress for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
 		{"56 hangs in the call, on a pipe", onLines("tools/call", func(*faultyserver.Line) {}),
-			"no answer and no sign of life for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
+			"no response or progress for 1m0s (limits.callIdle)" + mayHaveRun, time.Minute},
 		{"57 progress without end", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			for x.R.Context().Err() == nil {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
@@ -164,7 +163,7 @@ func TestFaultsInWords(t *testing.T) {
 				case <-time.After(30 * time.Second):
 				}
 			}
-		}), "no answer within 10m0s (limits.callMax)" + mayHaveRun, 10 * time.Minute},
+		}), "no response within 10m0s (limits.callMax)" + mayHaveRun, 10 * time.Minute},
 		{"58 breaks the connection", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Begin(); x.Abort() }),
 			"the connection broke during its answer" + mayHaveRun, 0},
 		{"58 breaks it before the answer", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Abort() }),
@@ -218,8 +217,8 @@ func TestFaultsInWords(t *testing.T) {
 	}
 }
 
-// What a server is in, as a status page shows it, says the same as the errors of
-// its calls do, and of no more than itself.
+// The state of a server on a status page has the same text as the errors of its calls,
+// and is about that server only.
 func TestFaultsInStatus(t *testing.T) {
 	for _, tt := range []struct {
 		fault  string
@@ -256,8 +255,8 @@ func TestFaultsInStatus(t *testing.T) {
 	}
 }
 
-// Results and errors are the client's data: they are passed on as they are, and
-// no log has them (fault 81).
+// Results and errors are the client's data: they are forwarded unmodified, and are not
+// in any log (fault 81).
 func TestFault81ResultsAreNotLogged(t *testing.T) {
 	const secret = "sk-live-0123456789abcdef"
 	for name, server := range map[string]*faulty{

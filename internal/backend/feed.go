@@ -18,62 +18,62 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// relistEvery is the shortest time between two fetches that a backend's notices
-// can cause, however many it sends. A fetch is many pages, and each new
-// offer is a notice to every client.
-const relistEvery = time.Second
+// minRelistInterval is the shortest time between two fetches because of a backend's
+// notifications, however many it sends. A fetch is many pages, and each new offer
+// causes a notification to every client.
+const minRelistInterval = time.Second
 
-// relistSoleEvery is relistEvery for the only client. It is short, because requests of that
-// client wait for the lists.
-const relistSoleEvery = 200 * time.Millisecond
+// minRelistIntervalSole is minRelistInterval for the only client. It is short, because
+// requests of that client wait for the lists.
+const minRelistIntervalSole = 200 * time.Millisecond
 
-func (b *Backend) relistEvery() time.Duration {
+func (b *Backend) relistInterval() time.Duration {
 	if b.cfg.Sole != nil {
-		return relistSoleEvery
+		return minRelistIntervalSole
 	}
-	return relistEvery
+	return minRelistInterval
 }
 
-// The waits between two attempts to reach a backend that failed.
+// The delays between two attempts to reach a backend that failed.
 const (
-	firstRetry = 500 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	minRetryDelay = 500 * time.Millisecond
+	maxRetryDelay = 30 * time.Second
 )
 
-// Run follows the backend until ctx ends: it fetches the lists, listens for
-// changes, and starts over after a failure. It is called once.
+// Run tracks the backend until ctx ends: it fetches the lists, listens for changes, and
+// retries after a failure. It is called once.
 func (b *Backend) Run(ctx context.Context) {
 	var sole *Client
 	if b.cfg.Sole != nil {
 		var end func()
-		if ctx, sole, end = b.awaitSole(ctx); sole == nil {
+		if ctx, sole, end = b.awaitClient(ctx); sole == nil {
 			return
 		}
 		defer end()
 	}
-	wait := firstRetry
+	wait := minRetryDelay
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.follow(ctx, sole)
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil || time.Since(began) > lastRetry {
-			wait = firstRetry
+		if err == nil || time.Since(began) > maxRetryDelay {
+			wait = minRetryDelay
 		}
 		if err == nil {
 			continue
 		}
-		b.lose(err)
+		b.markStale(err)
 		b.pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
-		wait = min(2*wait, lastRetry)
+		wait = min(2*wait, maxRetryDelay)
 	}
 }
 
-// awaitSole waits for the only client. The context ends with the session of that
-// client. The scope of a client without one is made here, and lives until end is called:
-// the server keeps one session for all that the client does. sole is nil when ctx ended.
-func (b *Backend) awaitSole(ctx context.Context) (life context.Context, sole *Client, end func()) {
+// awaitClient waits for the only client. The returned context ends with the session of
+// that client. A client without a scope gets one, which lives until end is called: the
+// server keeps one session for all requests of the client. sole is nil if ctx ended.
+func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *Client, end func()) {
 	c, ok := b.cfg.Sole(ctx)
 	if !ok {
 		return ctx, nil, nil
@@ -89,52 +89,52 @@ func (b *Backend) awaitSole(ctx context.Context) (life context.Context, sole *Cl
 	return ctx, &c, cancel
 }
 
-// follow learns the lists and stays as long as there is something to follow. It
-// returns nil when the lists are to be fetched afresh. sole may be nil.
+// follow fetches the lists and tracks them as long as the server notifies of changes.
+// It returns nil when all lists must be fetched again. sole may be nil.
 func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	f := &fetcher{cfg: b.cfg, limits: b.limits}
 	if sole != nil {
-		f.of = *sole
+		f.client = *sole
 	} else {
-		// The scope is what a legacy server's session or process lives for. A server
-		// that announces nothing is let go at once.
-		f.of = b.clientOf(FullProfile)
-		defer f.of.Scope.End()
+		// The session or process of a legacy server lives as long as the scope. The
+		// session with a server that announces nothing ends at once.
+		f.client = b.clientOf(FullProfile)
+		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	g := b.gather(f)
-	defer g.end()
+	g := b.newFetchGroup(f)
+	defer g.wait()
 	defer cancel()
-	offer, err := b.learn(ctx, g)
+	offer, err := b.fetchLists(ctx, g)
 	if err != nil {
 		return err
 	}
 	offer.Notices = b.Offer().Notices
 	b.publish(offer)
 	if g.f.announced != 0 {
-		if err := b.listen(ctx, g); !errors.Is(err, errSilent) {
+		if err := b.listen(ctx, g); !errors.Is(err, errNoListChanges) {
 			return err
 		}
-		b.publish(b.Offer().untold())
+		b.publish(b.Offer().withoutNotices())
 	}
 	if again, err := b.completeLists(ctx, g); again || err != nil {
 		return err
 	}
 	if sole == nil {
-		f.of.Scope.End()
+		f.client.Scope.End()
 	}
-	return b.awaitNudge(ctx)
+	return b.awaitRefresh(ctx)
 }
 
-// learn asks for the lists in the server's turn. It returns when each was fetched, has
-// failed, or is late, and one at least was fetched.
-func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
+// fetchLists fetches the lists in the server's turn. It returns after each was fetched,
+// has failed, or is late, and at least one was fetched.
+func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
-	changes := b.changes.seen()
+	changes := b.changes.count()
 	offer, err := g.f.discover(ctx)
 	if err != nil {
 		return nil, err
@@ -142,25 +142,25 @@ func (b *Backend) learn(ctx context.Context, g *gathering) (*Offer, error) {
 	offer.changes = changes
 	g.offered = offer.offered
 	g.fetch(ctx, g.offered, 0)
-	g.awaitOne(ctx)
+	g.awaitFirst(ctx)
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
 	}
-	g.fill(offer)
+	g.fillOffer(offer)
 	return offer, nil
 }
 
-// completeLists waits for the lists that are late and fetches those again that failed,
-// until there are none. It reports true where all lists are to be fetched afresh.
-func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, err error) {
+// completeLists waits for the lists that are late and fetches those that failed again,
+// until there are none. It reports true if all lists must be fetched again.
+func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
 		due, stop := g.retry()
 		select {
 		case <-ctx.Done():
-		case <-b.nudge:
+		case <-b.refresh:
 			again = true
 		case r := <-g.results:
-			g.take(ctx, r)
+			g.store(ctx, r)
 		case <-due:
 			g.fetch(ctx, g.failed(), 0)
 		}
@@ -169,36 +169,36 @@ func (b *Backend) completeLists(ctx context.Context, g *gathering) (again bool, 
 			return again, err
 		}
 		next := *b.Offer()
-		g.fill(&next)
+		g.fillOffer(&next)
 		b.publish(&next)
 	}
 	return false, nil
 }
 
-// awaitNudge waits until somebody wants the lists: of a server that tells nothing
-// nobody fetches what nobody looks at.
-func (b *Backend) awaitNudge(ctx context.Context) error {
-	b.pause(ctx, b.relistEvery()) // however often somebody wants them
+// awaitRefresh waits until a fetch is requested: the lists of a server that sends no
+// notifications are fetched on demand only.
+func (b *Backend) awaitRefresh(ctx context.Context) error {
+	b.pause(ctx, b.relistInterval()) // however often they are requested
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-b.nudge:
+	case <-b.refresh:
 		return nil
 	}
 }
 
-// listen keeps the offer current by the server's own notices. It returns when
-// the listen has ended, for whatever reason: what happens after that is unknown.
-func (b *Backend) listen(ctx context.Context, g *gathering) error {
+// listen updates the offer by the server's notifications. It returns when the listen
+// has ended for any reason, because later changes are unknown.
+func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ctx, cancel := context.WithCancel(ctx)
-	ear := newEar(g.f.of.unrelated())
+	listener := newListListener(g.f.client.unrelated())
 	ended := make(chan error, 1)
-	// Ends with ctx, which this function cancels; it is waited for below.
+	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
-		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), ear)
+		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
 		ended <- err
 	}()
-	err := b.keepCurrent(ctx, g, ear, ended)
+	err := b.keepCurrent(ctx, g, listener, ended)
 	cancel()
 	if !errors.Is(err, errListenEnded) {
 		<-ended
@@ -207,100 +207,99 @@ func (b *Backend) listen(ctx context.Context, g *gathering) error {
 }
 
 var (
-	errListenEnded = errors.New("the stream of changes ended")
+	errListenEnded = errors.New("the listen stream ended")
 
-	// errSilent says that the server is well and tells of no changes, whatever it
-	// has announced.
-	errSilent = errors.New("no changes are told")
+	// errNoListChanges reports that the server works and sends no notifications of
+	// changes, whatever it has announced.
+	errNoListChanges = errors.New("the server sends no list changes")
 )
 
-// listenError is why a listen ended. A server that refuses it, or has no stream
-// to tell of changes on, is asked for its lists from time to time.
-func listenError(err error, e *ear) error {
-	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own word
+// listenError returns why a listen ended. If a server refuses it, or has no stream for
+// it, its lists are polled.
+func listenError(err error, l *listListener) error {
+	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own error
 	f, ok := errors.AsType[*mcp.Fault](err)
-	if refused && !e.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
-		return errors.Join(errListenEnded, errSilent, err)
+	if refused && !l.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
+		return errors.Join(errListenEnded, errNoListChanges, err)
 	}
 	return errors.Join(errListenEnded, err)
 }
 
-// keepCurrent publishes the offer, and a new one whenever the server has said
-// that a list changed. The lists that were fetched before the server
-// acknowledged that it will tell of changes are fetched again, because a change
-// between the two was not told.
-func (b *Backend) keepCurrent(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
+// keepCurrent publishes the offer, and a new one whenever the server notifies that a
+// list changed. It fetches again the lists that were fetched before the server
+// acknowledged the listen, because a change between the two was not notified.
+func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
 	for {
-		if err := b.awaitChange(ctx, g, e, ended); err != nil {
+		if err := b.awaitChange(ctx, g, l, ended); err != nil {
 			return err
 		}
-		if e.acknowledged() && e.told()&g.f.announced == 0 {
-			return errSilent
+		if l.acknowledged() && l.agreedLists()&g.f.announced == 0 {
+			return errNoListChanges
 		}
-		next, err := b.refetch(ctx, g, b.Offer(), e)
+		next, err := b.refetch(ctx, g, b.Offer(), l)
 		if err != nil {
 			return err
 		}
-		next.told = e.told() & g.f.announced
+		next.notified = l.agreedLists() & g.f.announced
 		b.publish(next)
-		b.pause(ctx, b.relistEvery())
+		b.pause(ctx, b.relistInterval())
 	}
 }
 
-// awaitChange waits until a list has changed, may have, or was late and has come.
-func (b *Backend) awaitChange(ctx context.Context, g *gathering, e *ear, ended <-chan error) error {
+// awaitChange waits until a list has changed, may have changed, or has arrived late.
+func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
 	due, stop := g.retry()
 	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-ended:
-		return listenError(err, e)
-	case <-b.nudge:
-		// The server tells of changes by itself, but not that it is gone:
-		// a listen may outlive its connection.
-		e.mark(1<<catalog.NumKinds - 1)
+		return listenError(err, l)
+	case <-b.refresh:
+		// The server notifies of changes, but not of its own end: a listen may outlive
+		// its connection.
+		l.mark(1<<catalog.NumKinds - 1)
 	case <-due:
-		e.mark(g.failed())
+		l.mark(g.failed())
 	case r := <-g.results:
-		g.take(ctx, r)
-	case <-e.wake:
+		g.store(ctx, r)
+	case <-l.wake:
 	}
 	select {
-	case <-e.wake: // by the marks above
+	case <-l.wake: // by the marks above
 	default:
 	}
 	return nil
 }
 
-// refetch fetches the lists that the server has told of. A list that changed
-// again while it was being fetched is fetched once more: an answer that began
-// before a notice is never published.
-func (b *Backend) refetch(ctx context.Context, g *gathering, old *Offer, e *ear) (*Offer, error) {
+// refetch fetches the lists that are marked. A list that changed again while it was
+// fetched is fetched once more: the answer to a request sent before a notification is
+// never published.
+func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *listListener) (*Offer, error) {
 	var changes uint64
 	for {
-		var dirty, said kinds
-		if dirty, said, changes = b.takeChanges(e); dirty == 0 {
+		var dirty, announced listSet
+		if dirty, announced, changes = b.takeChanges(l); dirty == 0 {
 			break
 		}
-		g.fetch(ctx, dirty, said)
-		if e.quiet() || ctx.Err() != nil {
+		g.fetch(ctx, dirty, announced)
+		if l.isClean() || ctx.Err() != nil {
 			break
 		}
-		b.pause(ctx, b.relistEvery())
+		b.pause(ctx, b.relistInterval())
 	}
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
 	}
 	next := *old
 	next.State, next.Reason, next.changes = Live, "", changes
-	g.fill(&next)
+	g.fillOffer(&next)
 	return &next, nil
 }
 
-// lose marks the offer: what was good is stale now, and what was never reached
-// is down.
-func (b *Backend) lose(err error) {
+// markStale marks the offer after a failure: what was live is stale now, and what was
+// never reached is down.
+func (b *Backend) markStale(err error) {
 	next := *b.Offer()
 	next.State = Down
 	if b.Offer().Known() {
@@ -311,8 +310,8 @@ func (b *Backend) lose(err error) {
 	b.publish(&next)
 }
 
-// reason is why a backend is not live, in words that may be shown to clients: the
-// message of a fault is written for them, while its cause may hold addresses.
+// reason returns why a backend is not live, as a text that may be shown to clients: the
+// message of a fault is written for them, while its cause may contain addresses.
 func reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Message
@@ -320,10 +319,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// noteFailure has the lists fetched afresh after a call could not be sent, so
-// that the state tells the truth soon. That there is no room for a call, or that
-// its client has gone, says nothing about the server; to ask it for its lists
-// then would be more work for one that has too much.
+// noteFailure requests a fetch of the lists after a call could not be sent, so that the
+// state is updated soon. Exceeded limits, ended sessions and the shutdown indicate
+// nothing about the server; fetching its lists then would only add to the load.
 func (b *Backend) noteFailure(err error) {
 	f, ok := errors.AsType[*mcp.Fault](err)
 	if !ok || f.Outcome != mcp.NotDispatched {
@@ -336,7 +334,7 @@ func (b *Backend) noteFailure(err error) {
 	}
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d or until ctx ends.
 func (b *Backend) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -346,69 +344,70 @@ func (b *Backend) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// kinds is a set of lists.
-type kinds uint8
+// listSet is a set of lists.
+type listSet uint8
 
-func (s kinds) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
+func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
-// ear is the Caller of the listen: it hears which lists changed. Notices are a
-// level, not a queue: many of them are one fetch, and one always follows the
-// last of them.
-type ear struct {
+// listListener is the Caller of the listen. It records which lists changed.
+// Notifications are a level, not a queue: many of them cause one fetch, and a fetch
+// always follows the last.
+type listListener struct {
 	wake   chan struct{} // capacity 1
-	client mcp.Caller    // the only client, where it can be asked at any time; else nil
+	client mcp.Caller    // the only client, if it accepts requests at any time; otherwise nil
 
-	mu     sync.Mutex
-	dirty  kinds
-	said   kinds // of dirty, what the server has told of
-	acked  bool
-	agreed kinds // once acked
+	mu        sync.Mutex
+	dirty     listSet
+	announced listSet // the dirty lists that the server has notified of
+	acked     bool
+	agreed    listSet // set with acked
 }
 
-// agree comes before the mark that the same notice makes, so that who is woken by
-// the mark finds what was agreed.
-func (e *ear) agree(to kinds) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.acked, e.agreed = true, to
+// acknowledge is called before the mark for the same notification, so that the
+// goroutine woken by the mark finds the agreed lists.
+func (l *listListener) acknowledge(to listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked, l.agreed = true, to
 }
 
-func (e *ear) acknowledged() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.acked
+func (l *listListener) acknowledged() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acked
 }
 
-// told returns the lists that the server has agreed to tell of, none before it
-// has.
-func (e *ear) told() kinds {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.agreed
+// agreedLists returns the lists that the server has agreed to notify of; none before
+// the acknowledgement.
+func (l *listListener) agreedLists() listSet {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.agreed
 }
 
-func newEar(client mcp.Caller) *ear { return &ear{wake: make(chan struct{}, 1), client: client} }
+func newListListener(client mcp.Caller) *listListener {
+	return &listListener{wake: make(chan struct{}, 1), client: client}
+}
 
-// Notify takes note of a change. It never waits.
-func (e *ear) Notify(_ context.Context, n *mcp.Notification) error {
+// Notify records a change. It does not block.
+func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case "notifications/tools/list_changed":
-		e.hear(n, 1<<catalog.Tools)
+		l.receive(n, 1<<catalog.Tools)
 	case "notifications/resources/list_changed":
-		e.hear(n, 1<<catalog.Resources|1<<catalog.Templates)
+		l.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
 	case "notifications/prompts/list_changed":
-		e.hear(n, 1<<catalog.Prompts)
+		l.receive(n, 1<<catalog.Prompts)
 	case "notifications/subscriptions/acknowledged":
-		e.agree(agreed(&n.Params))
-		e.mark(1<<catalog.NumKinds - 1)
+		l.acknowledge(agreed(&n.Params))
+		l.mark(1<<catalog.NumKinds - 1)
 	}
 	return nil
 }
 
-// agreed returns the lists whose changes the server will tell, by its
-// acknowledgement (2026-07-28, basic/patterns/subscriptions, "Acknowledgment").
-// One that does not say agrees to all.
-func agreed(params *mcp.Object) kinds {
+// agreed returns the lists in the server's acknowledgement (2026-07-28, basic/patterns/
+// subscriptions, "Acknowledgment"). One without a filter agrees to all.
+func agreed(params *mcp.Object) listSet {
 	var to struct {
 		Tools     bool `json:"toolsListChanged"`
 		Prompts   bool `json:"promptsListChanged"`
@@ -418,67 +417,68 @@ func agreed(params *mcp.Object) kinds {
 	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
 		return 1<<catalog.NumKinds - 1
 	}
-	var told kinds
+	var lists listSet
 	if to.Tools {
-		told |= 1 << catalog.Tools
+		lists |= 1 << catalog.Tools
 	}
 	if to.Prompts {
-		told |= 1 << catalog.Prompts
+		lists |= 1 << catalog.Prompts
 	}
 	if to.Resources {
-		told |= 1<<catalog.Resources | 1<<catalog.Templates
+		lists |= 1<<catalog.Resources | 1<<catalog.Templates
 	}
-	return told
+	return lists
 }
 
-// Ask asks the only client. Without one it refuses, but for the list of roots: the gateway
-// has declared roots, so that a server lists all its tools, and has none.
-func (e *ear) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	if e.client != nil {
-		return e.client.Ask(ctx, req)
+// Ask forwards the request to the only client. Without one it refuses all but
+// roots/list: the gateway has declared roots, so that a server lists all its tools, and
+// has none.
+func (l *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if l.client != nil {
+		return l.client.Ask(ctx, req)
 	}
 	if req.Method == "roots/list" {
 		return mcp.NewResult([]byte(`{"roots":[]}`))
 	}
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody can be asked outside a request of a client")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
 
-// hear marks the lists that a notice is about.
-func (e *ear) hear(n *mcp.Notification, s kinds) {
+// receive marks the lists of a notification.
+func (l *listListener) receive(n *mcp.Notification, s listSet) {
 	if n.Synthetic {
-		e.note(s, 0)
+		l.record(s, 0)
 		return
 	}
-	e.note(s, s)
+	l.record(s, s)
 }
 
-// mark marks lists that nobody has told of, and that may have changed.
-func (e *ear) mark(s kinds) { e.note(s, 0) }
+// mark marks lists that may have changed without a notification.
+func (l *listListener) mark(s listSet) { l.record(s, 0) }
 
-func (e *ear) note(s, said kinds) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.dirty |= s
-	e.said |= said
+func (l *listListener) record(s, announced listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty |= s
+	l.announced |= announced
 	select {
-	case e.wake <- struct{}{}:
-	default: // woken already
+	case l.wake <- struct{}{}:
+	default: // already woken
 	}
 }
 
-// take empties the sets before the fetch and not after it: what changes meanwhile is
-// marked anew and fetched once more.
-func (e *ear) take() (dirty, said kinds) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	dirty, said = e.dirty, e.said
-	e.dirty, e.said = 0, 0
-	return dirty, said
+// take returns and clears the sets. It is called before the fetch and not after it: a
+// change during the fetch marks the list again and causes another fetch.
+func (l *listListener) take() (dirty, announced listSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dirty, announced = l.dirty, l.announced
+	l.dirty, l.announced = 0, 0
+	return dirty, announced
 }
 
-// quiet reports whether nothing has changed since the last take.
-func (e *ear) quiet() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.dirty == 0
+// isClean reports whether nothing has changed since the last take.
+func (l *listListener) isClean() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dirty == 0
 }

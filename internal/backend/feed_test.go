@@ -18,7 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// follow runs a backend on a shelf inside a bubble, and ends it with the test.
+// follow runs a backend of a server inside a bubble, and stops it at the end of the
+// test.
 func follow(t *testing.T, s mcp.Handler, cfg Config) (*Backend, *atomic.Int64) {
 	t.Helper()
 	var changes atomic.Int64
@@ -56,7 +57,7 @@ func wantState(t *testing.T, b *Backend, want State) {
 
 func TestEveryPageIsFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(false, "a", "b", "c", "d", "e")
+		s := newToolServer(false, "a", "b", "c", "d", "e")
 		s.pageSize = 2
 		b, _ := follow(t, s, Config{})
 		wantTools(t, b, "a", "b", "c", "d", "e")
@@ -65,8 +66,8 @@ func TestEveryPageIsFetched(t *testing.T) {
 	})
 }
 
-// The cursors are the server's own, of whatever form: each is sent back as it came,
-// and only the absence of one, or a null, is the end.
+// The cursors are the server's own, of whatever form: each is sent back unmodified, and
+// only a missing one, or a null, is the end.
 //
 // G7+ 2026-07-28 server/utilities/pagination: "an empty string is a valid cursor and
 // thus MUST NOT be treated as the end of results"
@@ -117,7 +118,7 @@ func TestListsAreBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShelf(false, "a", "b", "c", "d", "e")
+				s := newToolServer(false, "a", "b", "c", "d", "e")
 				s.pageSize = 1
 				b, _ := follow(t, s, tt.cfg)
 				synctest.Wait()
@@ -130,10 +131,10 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// I33: change notices may be coalesced; at least one fetch follows the last.
+// I33: notifications of changes may be merged; at least one fetch follows the last.
 func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(5 * time.Second)
 		before := s.fetched()
@@ -150,11 +151,11 @@ func TestStormOfNoticesIsOneFetchASecond(t *testing.T) {
 	})
 }
 
-// What the server says is counted, also where its list reads as before, and goes on
-// being counted behind a gap; what may have happened in the gap is not.
+// Notifications of the server are counted, even if the list is unchanged, and the count
+// continues after a gap; possible changes in the gap are not counted.
 func TestNoticesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		want := func(n uint64) {
 			t.Helper()
@@ -177,21 +178,21 @@ func TestNoticesAreCounted(t *testing.T) {
 	})
 }
 
-// M174: a list whose answer began before a notice is not stored.
+// M174: a list from a response that began before a notification is not stored.
 //
 // G6+ 2026-07-28 server/utilities/caching: "the notification invalidates the cached
 // response and it should be considered immediately stale."
 func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(5 * time.Second)
 		computed := make(chan struct{})
 		s.hook(func() {
 			s.hook(nil)
 			close(computed)
-			s.set("newest")              // the notice overtakes the answer that is being given
-			time.Sleep(time.Millisecond) // until the notice was heard
+			s.set("newest")              // the notification overtakes the response
+			time.Sleep(time.Millisecond) // until the notification is received
 		})
 		s.set("newer")
 		<-computed
@@ -207,10 +208,10 @@ func TestM174AnswerOlderThanANoticeIsNotStored(t *testing.T) {
 
 func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.hook(func() {
 			s.hook(nil)
-			s.set("b") // nobody listens yet
+			s.set("b") // before the listen
 		})
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
@@ -218,10 +219,10 @@ func TestChangeBetweenListAndListenIsSeen(t *testing.T) {
 	})
 }
 
-// I41: what was good stays, marked, and comes back by itself.
+// I41: the last good list stays, marked as stale, and becomes live again by itself.
 func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
 		s.fail(errors.New("gone"))
@@ -234,21 +235,21 @@ func TestLostBackendKeepsItsLastGoodList(t *testing.T) {
 	})
 }
 
-// A listen that goes on hides that the server is gone; a call that could not be
-// sent shows it.
+// A listen that stays open hides that the server is gone; a call that could not be sent
+// reveals it.
 func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		b, _ := follow(t, s, Config{})
 		time.Sleep(2 * time.Second)
-		s.silence(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched})
+		s.failAll(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched})
 		wantState(t, b, Live)
-		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err == nil {
+		if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err == nil {
 			t.Fatal("no error")
 		}
 		wantState(t, b, Stale)
 		wantTools(t, b, "a")
-		s.silence(nil)
+		s.failAll(nil)
 		time.Sleep(time.Minute)
 		wantState(t, b, Live)
 	})
@@ -256,7 +257,7 @@ func TestCallThatWasNotSentMarksTheListStale(t *testing.T) {
 
 func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.fail(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: "shelf", Message: "connection refused"})
 		b, changes := follow(t, s, Config{})
 		wantState(t, b, Down)
@@ -265,7 +266,7 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 		}
 		<-b.Settled()
 		if changes.Load() == 0 {
-			t.Error("nobody was told")
+			t.Error("Changed was not called")
 		}
 	})
 }
@@ -274,13 +275,13 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 // interval that triggers automatic background refetches."
 func TestOldListIsFetchedAgainOnlyWhenWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(false, "a")
+		s := newToolServer(false, "a")
 		b, _ := follow(t, s, Config{})
 		synctest.Wait()
 		s.set("b")
 		time.Sleep(time.Hour)
 		if n := s.fetched(); n != 1 {
-			t.Errorf("%d fetches while nobody wanted the list, want 1", n)
+			t.Errorf("%d fetches without a request for the list, want 1", n)
 		}
 		b.RefreshIfOld(time.Now())
 		wantTools(t, b, "b")

@@ -20,29 +20,29 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fetcher asks a server for its lists on a client's behalf.
+// fetcher fetches the lists of a server on behalf of a client.
 type fetcher struct {
 	cfg    Config
 	limits *limits
-	of     Client
+	client Client
 
-	announced kinds // set by discover: the lists whose changes the server will tell
+	announced listSet // set by discover: the lists that the server announces changes of
 }
 
-// listenParams asks for every list, whatever the server has announced: what it will
-// really tell stands in its acknowledgement.
+// listenParams requests every list, whatever the server has announced: its
+// acknowledgement names those that it notifies of.
 func listenParams() []byte {
 	return []byte(`{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`)
 }
 
-// request makes a request of the gateway's own. The parameters are ours, so that
-// they always parse.
+// request returns a request of the gateway's own. The parameters are ours, so that they
+// always parse.
 func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	obj, err := mcp.ParseObject(params)
 	if err != nil {
 		obj = mcp.Object{}
 	}
-	return &mcp.Request{Method: method, Params: obj, Client: f.of.Peer, Principal: f.of.Principal, Scope: f.of.Scope}
+	return &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
 }
 
 // serve sends one request, within the backend's own limits.
@@ -50,8 +50,9 @@ func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp
 	return f.serveWithin(ctx, f.limits, f.cfg.MaxKey, method, params)
 }
 
-// greet asks the server what it is. It may be its first request, for which it starts.
-func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
+// sendDiscover sends server/discover. It may be the first request, for which the server
+// starts.
+func (f *fetcher) sendDiscover(ctx context.Context) (*mcp.Result, error) {
 	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
 	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
 }
@@ -59,7 +60,7 @@ func (f *fetcher) greet(ctx context.Context) (*mcp.Result, error) {
 const handshakeKey = "limits.handshake"
 
 func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := limits.begin(ctx, newEar(f.of.unrelated()))
+	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
 	if err != nil {
@@ -74,9 +75,9 @@ func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, metho
 	return res, nil
 }
 
-// discover learns what the server is and which lists it offers.
+// discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
-	res, err := f.greet(ctx)
+	res, err := f.sendDiscover(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,16 +100,16 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	return offer, nil
 }
 
-// serverCapabilities is the part of a server's capabilities that says which
-// lists there are. Members of other kinds of values than the specification's
-// count as present, and promise nothing.
+// serverCapabilities is the part of a server's capabilities that declares lists. A
+// member with a value of another type than in the specification counts as present,
+// without announcing changes.
 type serverCapabilities struct {
 	Tools     jsontext.Value `json:"tools"`
 	Prompts   jsontext.Value `json:"prompts"`
 	Resources jsontext.Value `json:"resources"`
 }
 
-func (c *serverCapabilities) of(k catalog.Kind) jsontext.Value {
+func (c *serverCapabilities) list(k catalog.Kind) jsontext.Value {
 	switch k {
 	case catalog.Tools:
 		return c.Tools
@@ -120,36 +121,35 @@ func (c *serverCapabilities) of(k catalog.Kind) jsontext.Value {
 }
 
 func (c *serverCapabilities) offers(k catalog.Kind) bool {
-	v := c.of(k)
+	v := c.list(k)
 	return v != nil && v.Kind() != 'n'
 }
 
-// announced returns the lists whose changes the server has said that it will
-// tell.
-func (c *serverCapabilities) announced() kinds {
-	var told kinds
+// announced returns the lists with the capability listChanged.
+func (c *serverCapabilities) announced() listSet {
+	var lists listSet
 	for k := range catalog.NumKinds {
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
-		if c.offers(k) && jsonv2.Unmarshal(c.of(k), &of) == nil && of.ListChanged {
-			told |= 1 << k
+		if c.offers(k) && jsonv2.Unmarshal(c.list(k), &of) == nil && of.ListChanged {
+			lists |= 1 << k
 		}
 	}
-	return told
+	return lists
 }
 
-// maxListBytes bounds what one list of a backend takes of our memory. A list of
-// the largest number of items, each with a large schema, is far below.
+// maxListBytes bounds the memory for one list of a backend. A list of the largest
+// number of items, each with a large schema, is far below.
 const maxListBytes = 32 << 20
 
-// list fetches every page of one list, within bounds. A server that declared the
-// capability and does not know the method offers none of it: resource templates,
-// often.
+// list fetches every page of one list, within the bounds. A server that declared the
+// capability and does not know the method offers no items: often it has no resource
+// templates.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
-	maxItems := count(f.cfg.MaxItems, DefaultMaxItems)
-	maxPages := count(f.cfg.MaxPages, DefaultMaxPages)
+	maxItems := boundOrMax(f.cfg.MaxItems, DefaultMaxItems)
+	maxPages := boundOrMax(f.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
 	var last *mcp.Result
@@ -158,23 +158,23 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		switch {
 		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil
-		case string(params) == emptyCursor && isNoPage(res, err, last, k.Field()):
-			return cut(l, k, maxItems, false), nil
+		case string(params) == emptyCursor && isPastLastPage(res, err, last, k.Field()):
+			return truncate(l, k, maxItems, false), nil
 		case err != nil:
 			return catalog.List{}, err
 		}
 		last = res
-		if err := add(&l, res, k); err != nil {
+		if err := appendPage(&l, res, k); err != nil {
 			return catalog.List{}, fmt.Errorf("%s: %w", k.Method(), err)
 		}
 		next, more := res.Text(mcp.FieldNextCursor)
 		switch {
 		case !more:
-			return cut(l, k, maxItems, false), nil
-		case len(l.Items) >= maxItems, size(&l) > maxListBytes:
-			return cut(l, k, maxItems, true), nil
+			return truncate(l, k, maxItems, false), nil
+		case len(l.Items) >= maxItems, totalBytes(&l) > maxListBytes:
+			return truncate(l, k, maxItems, true), nil
 		case seen[next]:
-			l.Problem = fmt.Sprintf("%s: the cursors run in a circle; the first %d items are kept", k.Method(), len(l.Items))
+			l.Problem = fmt.Sprintf("%s: the cursors repeat; the first %d items are kept", k.Method(), len(l.Items))
 			return l, nil
 		}
 		seen[next] = true
@@ -185,23 +185,22 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
-// emptyCursor are the parameters with the cursor that is the empty text, which is one
+// emptyCursor are the parameters with the empty string as cursor, which is a valid one
 // (2026-07-28, server/utilities/pagination, "Implementation Guidelines").
 const emptyCursor = `{"cursor":""}`
 
-// isNoPage reports whether the answer to an empty cursor says that it was meant for
-// none, as some servers mean it: they refuse it, or begin anew with the page that it
-// came with.
-func isNoPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
+// isPastLastPage reports whether the answer to an empty cursor shows that the server
+// meant "no next page" by it, as some servers do: it rejects the cursor, or returns the
+// same page again.
+func isPastLastPage(res *mcp.Result, err error, last *mcp.Result, f mcp.Field) bool {
 	if err != nil {
 		return errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams})
 	}
 	return bytes.Equal(res.Raw(f), last.Raw(f))
 }
 
-// cut leaves as much of a list as the bounds allow. more says that there are
-// items beyond those.
-func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
+// truncate cuts a list to the bounds. more reports that there are items beyond those.
+func truncate(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 	n, total := 0, 0
 	for n < len(l.Items) && n < maxItems && total+len(l.Items[n]) <= maxListBytes {
 		total += len(l.Items[n])
@@ -213,15 +212,15 @@ func cut(l catalog.List, k catalog.Kind, maxItems int, more bool) catalog.List {
 	case n == maxItems:
 		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), n)
 	default:
-		l.Problem = fmt.Sprintf("%s: only the first %d items are kept, which are %d MiB", k.Method(), n, maxListBytes>>20)
+		l.Problem = fmt.Sprintf("%s: only the first %d items are kept (%d MiB)", k.Method(), n, maxListBytes>>20)
 	}
-	l.Items = slices.Clone(l.Items[:n]) // what is left out is not kept in memory
+	l.Items = slices.Clone(l.Items[:n]) // so that the dropped items are not retained
 	return l
 }
 
-// size counts the items alone, which is nearly all of it: what is bounded is what
-// is kept.
-func size(l *catalog.List) int {
+// totalBytes returns the size of the items, which is nearly all of the memory of a
+// list.
+func totalBytes(l *catalog.List) int {
 	n := 0
 	for _, item := range l.Items {
 		n += len(item)
@@ -229,18 +228,17 @@ func size(l *catalog.List) int {
 	return n
 }
 
-// count returns a bound that is not negative: where there is none, one that
-// nothing reaches.
-func count(v, def int) int {
+// boundOrMax returns a bound that is not negative: no limit becomes a large number.
+func boundOrMax(v, def int) int {
 	if v < 0 {
 		return math.MaxInt32
 	}
 	return orDefault(v, def)
 }
 
-// add appends one page. The list is as private, and as short-lived, as the most
-// private and the shortest-lived of its pages.
-func add(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
+// appendPage appends one page. The list is as private as its most private page, and its
+// time to live is the shortest of the pages.
+func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	raw := res.Raw(k.Field())
 	if raw == nil {
 		return fmt.Errorf("the result has no member %q", k.Field().Key())
@@ -262,8 +260,7 @@ func add(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 	return nil
 }
 
-// firstVersion is for show only: what is spoken with the server is its client's to
-// know.
+// firstVersion is for display only: the client of the server negotiates the revision.
 func firstVersion(raw []byte) mcp.Version {
 	var vs []mcp.Version
 	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
@@ -272,7 +269,8 @@ func firstVersion(raw []byte) mcp.Version {
 	return vs[0]
 }
 
-// orObject: a server without a capabilities object has declared nothing.
+// orObject returns "{}" for nil: a server without a capabilities object has declared
+// nothing.
 func orObject(raw []byte) []byte {
 	if raw == nil {
 		return []byte("{}")

@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// odd is a shelf some of whose methods are answered otherwise.
-type odd struct {
-	*shelf
+// oddServer is a toolServer with different answers for some methods.
+type oddServer struct {
+	*toolServer
 
 	on map[string]func(ctx context.Context, caller mcp.Caller) (*mcp.Result, error)
 
@@ -28,15 +28,15 @@ type odd struct {
 	calls map[string]int
 }
 
-func (o *odd) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (o *oddServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	o.note(req.Method)
 	if f, ok := o.on[req.Method]; ok {
 		return f(ctx, caller)
 	}
-	return o.shelf.Serve(ctx, req, caller)
+	return o.toolServer.Serve(ctx, req, caller)
 }
 
-func (o *odd) note(method string) {
+func (o *oddServer) note(method string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.calls == nil {
@@ -45,7 +45,7 @@ func (o *odd) note(method string) {
 	o.calls[method]++
 }
 
-func (o *odd) count(method string) int {
+func (o *oddServer) count(method string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.calls[method]
@@ -57,9 +57,9 @@ func answers(format string, args ...any) func(context.Context, mcp.Caller) (*mcp
 	}
 }
 
-// A server that announces changes and tells none, whichever way it does not, is
-// well: its lists are asked for again when they are old and wanted.
-func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
+// A server that announces changes and sends no notifications, for whatever reason, is
+// live: its lists are fetched again when they have expired and are requested.
+func TestServerThatAnnouncesWithoutNotifying(t *testing.T) {
 	acknowledge := func(ctx context.Context, caller mcp.Caller, agreed string) error {
 		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":`+agreed+`}`))
 		if err != nil {
@@ -100,7 +100,7 @@ func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
 	for name, listen := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"subscriptions/listen": listen}}
+				o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"subscriptions/listen": listen}}
 				b, _ := follow(t, o, Config{})
 				time.Sleep(2 * time.Minute)
 				wantState(t, b, Live)
@@ -117,12 +117,12 @@ func TestServerThatAnnouncesAndDoesNotTell(t *testing.T) {
 	}
 }
 
-// A list whose changes are not told is asked for again beside one whose are.
-func TestListsAreToldOneByOne(t *testing.T) {
+// A list without notifications is fetched again beside one with notifications.
+func TestListsAreNotifiedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var prompts atomic.Value
 		prompts.Store(`{"prompts":[]}`)
-		o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true},"prompts":{}}}`),
 			"prompts/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 				return mcp.NewResult(fmt.Append(nil, prompts.Load()))
@@ -140,7 +140,7 @@ func TestListsAreToldOneByOne(t *testing.T) {
 	})
 }
 
-// What is declared in an odd way is there, and promises nothing.
+// A capability of an unusual form counts as declared, without notifications.
 func TestOddCapabilities(t *testing.T) {
 	for caps, want := range map[string]int{
 		`{"tools":{"listChanged":"yes"}}`: 1, `{"tools":true}`: 1, `{"tools":[]}`: 1, `{"tools":{},"prompts":null}`: 1,
@@ -148,7 +148,7 @@ func TestOddCapabilities(t *testing.T) {
 	} {
 		t.Run(caps, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(false, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+				o := &oddServer{toolServer: newToolServer(false, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":%s}`, caps),
 				}}
 				b, _ := follow(t, o, Config{})
@@ -161,9 +161,9 @@ func TestOddCapabilities(t *testing.T) {
 	}
 }
 
-// Lists without an end, in a circle, or too large are cut, and it is said why
-// (fault 64). An empty cursor is one; the page that it leads to is not taken twice
-// where the server takes it for none.
+// Lists that are endless, circular, or too large are cut, and the problem is reported
+// (fault 64). An empty cursor is valid; its page is not added twice if the server
+// treats it as no cursor.
 //
 // G7- own: "a list that never ends is cut"
 func TestEndlessLists(t *testing.T) {
@@ -172,16 +172,16 @@ func TestEndlessLists(t *testing.T) {
 	tests := []struct {
 		name, problem string
 		items, pages  int
-		list          func() string // nothing is a refusal
+		list          func() string // returning nothing is a refusal
 	}{
 		{"an empty cursor that means none", "", 1, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":""}` }},
 		{"an empty cursor that is refused", "", 1, 2, func() string {
 			return []string{`{"tools":[{"name":"a"}],"nextCursor":""}`, ""}[page-1]
 		}},
-		{"an empty cursor for ever", "circle", 2, 2, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":""}`, page) }},
+		{"an empty cursor for ever", "the cursors repeat", 2, 2, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":""}`, page) }},
 		{"null for a cursor", "", 1, 1, func() string { return `{"tools":[{"name":"a"}],"nextCursor":null}` }},
-		{"the same page for ever", "circle", 2, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":"x"}` }},
-		{"a circle of two", "circle", 3, 3, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page%2) }},
+		{"the same page for ever", "the cursors repeat", 2, 2, func() string { return `{"tools":[{"name":"a"}],"nextCursor":"x"}` }},
+		{"a circle of two", "the cursors repeat", 3, 3, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page%2) }},
 		{"an end that never comes", "200 pages", 200, 200, func() string { return fmt.Sprintf(`{"tools":[{"name":"%d"}],"nextCursor":"%d"}`, page, page) }},
 		{"empty pages without end", "200 pages", 0, 200, func() string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, page) }},
 		{"a million in one page", "2000 items", 2000, 1, func() string { return `{"tools":[` + strings.Repeat(`0,`, 100_000) + `0]}` }},
@@ -194,7 +194,7 @@ func TestEndlessLists(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				page = 0
-				o := &odd{shelf: newShelf(false), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+				o := &oddServer{toolServer: newToolServer(false), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 						page++
 						if list := tt.list(); list != "" {
@@ -217,14 +217,14 @@ func TestEndlessLists(t *testing.T) {
 	}
 }
 
-// A backend in this process that panics costs the request, or its own lists
+// A backend in this process that panics affects only the request, or its own lists
 // (fault 111).
 func TestBackendThatPanics(t *testing.T) {
 	boom := func(context.Context, mcp.Caller) (*mcp.Result, error) { panic("boom") }
 	for _, method := range []string{"server/discover", "tools/list", "subscriptions/listen", "tools/call"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){method: boom}}
+				o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){method: boom}}
 				b, _ := follow(t, o, Config{})
 				time.Sleep(2 * time.Second)
 				if method != "tools/call" {
@@ -233,7 +233,7 @@ func TestBackendThatPanics(t *testing.T) {
 					}
 					return
 				}
-				_, err := b.Serve(t.Context(), &mcp.Request{Method: method}, patient{})
+				_, err := b.Serve(t.Context(), &mcp.Request{Method: method}, slowCaller{})
 				f, ok := errors.AsType[*mcp.Fault](err)
 				if !ok || f.Backend != "shelf" || f.Outcome != mcp.Unknown {
 					t.Errorf("error %v", err)
@@ -243,26 +243,26 @@ func TestBackendThatPanics(t *testing.T) {
 	}
 }
 
-// An answer that comes as the deadline passes is the answer.
+// A response that arrives at the deadline is the result.
 func TestErrorAtTheDeadlineIsTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"tools/call": func(ctx context.Context, _ mcp.Caller) (*mcp.Result, error) {
 				<-ctx.Done()
 				return nil, mcp.Errorf(mcp.CodeInvalidParams, "the backend's own word")
 			},
 		}}
 		b, _ := follow(t, o, Config{Idle: time.Second})
-		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+		_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 		if !errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}) {
 			t.Errorf("error %v, want the backend's", err)
 		}
 	})
 }
 
-// TestRefusalsOfOurHop: that a backend does not like what we say around a request is
-// nothing that the client could mend; that it lacks a capability of the client is.
-func TestRefusalsOfOurHop(t *testing.T) {
+// TestErrorsOfOurHop checks that an error about the gateway's part of a request is not
+// sent to the client, which cannot fix it; a missing capability of the client is.
+func TestErrorsOfOurHop(t *testing.T) {
 	for _, tt := range []struct {
 		code int64
 		ours bool
@@ -273,15 +273,15 @@ func TestRefusalsOfOurHop(t *testing.T) {
 		{mcp.CodeInvalidParams, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			o := &odd{shelf: newShelf(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+			o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 				"tools/call": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 					return nil, &mcp.Error{Code: tt.code, Message: "why", Data: []byte(`{"supported":["2027-01-01"]}`)}
 				},
 			}}
 			b, _ := follow(t, o, Config{})
-			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{})
+			_, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{})
 			if !tt.ours {
-				if said, ok := err.(*mcp.Error); !ok || said.Code != tt.code { //nolint:errorlint // itself, not wrapped
+				if rpcErr, ok := err.(*mcp.Error); !ok || rpcErr.Code != tt.code { //nolint:errorlint // itself, not wrapped
 					t.Errorf("%d: error %v, want the backend's", tt.code, err)
 				}
 				return
@@ -292,7 +292,7 @@ func TestRefusalsOfOurHop(t *testing.T) {
 				t.Errorf("%d: error %#v, want %#v", tt.code, err, want)
 			}
 			if wire := mcp.ToWire(err); strings.Contains(string(wire.Data), "supported") {
-				t.Errorf("%d: the client is told %s", tt.code, wire.Data)
+				t.Errorf("%d: the client receives %s", tt.code, wire.Data)
 			}
 		})
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 )
 
-// Lists is every list of a server.
+// Lists are all lists of a server.
 type Lists [catalog.NumKinds]catalog.List
 
-// ListsFor returns what the server offers to a client, asked on behalf of that client
-// and, where it has one, in its session. A list that fails is the one of the Offer, which
-// is not changed.
+// ListsFor returns what the server offers to a client, requested on behalf of that
+// client and, if it has one, in its session. A list that fails is that of the Offer,
+// which is not changed.
 func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
-	f := &fetcher{cfg: b.cfg, limits: b.limits, of: c}
+	f := &fetcher{cfg: b.cfg, limits: b.limits, client: c}
 	o, err := f.discover(ctx)
 	if err != nil {
 		return Lists{}, err
@@ -35,8 +35,8 @@ func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
 	return o.Lists, nil
 }
 
-// ListsOf returns what the server offers to clients of a profile, asked in a session
-// that is opened and ended for it. The Offer is not changed.
+// ListsOf returns what the server offers to clients of a profile, requested in a
+// temporary session. The Offer is not changed.
 func (b *Backend) ListsOf(ctx context.Context, p Profile) (Lists, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()

@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// State says how far an Offer can be believed.
+// State is how reliable an Offer is.
 type State uint8
 
-// The states. A stale Offer is the last good one of a backend that cannot be
-// reached now; a backend that is down was never reached.
+// The states. A stale Offer is the last good one of a backend that cannot be reached
+// now; a backend that is down was never reached.
 const (
 	Starting State = iota
 	Live
@@ -22,7 +22,7 @@ const (
 	Down
 )
 
-// String returns the state's name as status and the log show it.
+// String returns the state's name for status and log.
 func (s State) String() string {
 	return [...]string{"starting", "live", "stale", "down"}[s]
 }
@@ -36,59 +36,57 @@ type Offer struct {
 	Lists        Lists
 	At           time.Time
 
-	// Notices counts, for each list, how often it was fetched because the server has
-	// said that it changed. It goes on counting while the Backend lives.
+	// Notices counts, for each list, how often it was fetched because of a notification
+	// of the server. It continues while the Backend lives.
 	Notices [catalog.NumKinds]uint64
 
-	offered kinds // the lists that there are
-	told    kinds // those whose changes the server tells
-	late    kinds // those that were never fetched, and are awaited
+	offered  listSet // the lists that exist
+	notified listSet // those that the server notifies of
+	late     listSet // those that were never fetched, and are being fetched
 
-	changes uint64 // how many of those that the Backend has counted are in the lists
+	changes uint64 // how many of the Backend's counted changes the lists contain
 }
 
 // IsNewer reports whether the offer has changes that the other one lacks.
 func (o *Offer) IsNewer(other *Offer) bool { return o.changes > other.changes }
 
-// silent returns the lists whose changes nobody tells.
-func (o *Offer) silent() kinds { return o.offered &^ o.told }
+// unannounced returns the lists that the server sends no notifications for.
+func (o *Offer) unannounced() listSet { return o.offered &^ o.notified }
 
-// Known reports whether the backend was ever reached, so that what it offers and
-// what it is able to do are known.
+// Known reports whether the backend was ever reached, so that its lists and its
+// capabilities are known.
 func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
 
-// Answered reports whether it is known what a list has, or why it is not known.
+// Answered reports whether a list, or the reason of its failure, is known.
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
 // inherited returns the offer as that of a Backend that has not reached the server yet.
 func (o *Offer) inherited() *Offer {
 	return &Offer{
-		State: Stale, Reason: "its entry was changed, and it has not been reached since",
+		State: Stale, Reason: "its configuration changed, and it has not been reached since",
 		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
 	}
 }
 
-// askAgain is how long a list is believed that came without a time to live from
-// a server that does not announce changes. It is asked for again only when
-// somebody wants it.
-const askAgain = time.Minute
+// defaultTTL is the time to live of a list without one, from a server that does not
+// announce changes. After that it is fetched on the next request for it.
+const defaultTTL = time.Minute
 
-// freshFor returns how long the lists may be believed whose changes nobody
-// tells: the shortest of those that say how long.
+// freshFor returns the shortest time to live of the lists without notifications.
 func (o *Offer) freshFor() time.Duration {
-	d := askAgain
+	d := defaultTTL
 	for k, l := range o.Lists {
-		if l.TTL > 0 && o.silent().has(catalog.Kind(k)) {
+		if l.TTL > 0 && o.unannounced().has(catalog.Kind(k)) {
 			d = min(d, l.TTL)
 		}
 	}
 	return max(d, time.Second)
 }
 
-// untold returns the offer of a server that tells of no changes, whatever it has
-// announced: its lists grow old from now on, and are asked for when wanted.
-func (o *Offer) untold() *Offer {
+// withoutNotices returns the offer of a server that sends no notifications, whatever it
+// has announced: its lists expire, and are fetched on demand.
+func (o *Offer) withoutNotices() *Offer {
 	next := *o
-	next.told = 0
+	next.notified = 0
 	return &next
 }

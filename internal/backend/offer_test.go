@@ -19,16 +19,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A list is as private and as short-lived as the most private and the shortest-
-// lived of its pages: what is offered to others is never more than the server
-// allows (I32, M175).
+// A list is as private as its most private page and as short-lived as its
+// shortest-lived: it is never shared or cached more than the server permits (I32,
+// M175).
 //
 // G1- 2026-07-28 server/utilities/caching: "If `ttlMs` is negative, clients SHOULD
 // ignore it and treat it as `0`."
 //
 // G5- 2026-07-28 server/utilities/caching: "all subsequent pages for that request
 // MUST also be `"private"`."
-func TestPagesAreMergedHonestly(t *testing.T) {
+func TestPrivacyAndTTLOfPages(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		pages  [2]string // members besides the tools
@@ -37,16 +37,16 @@ func TestPagesAreMergedHonestly(t *testing.T) {
 	}{
 		{"both public", [2]string{`,"cacheScope":"public","ttlMs":5000`, `,"cacheScope":"public","ttlMs":9000`}, true, 5 * time.Second},
 		{"the second is private", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"private"`}, false, 0},
-		{"the first does not say", [2]string{``, `,"cacheScope":"public"`}, false, 0},
+		{"the first has no scope", [2]string{``, `,"cacheScope":"public"`}, false, 0},
 		{"an unknown scope", [2]string{`,"cacheScope":"public"`, `,"cacheScope":"everybody"`}, false, 0},
-		{"only one says how long", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
+		{"only one has a time to live", [2]string{`,"ttlMs":7000`, ``}, false, 7 * time.Second},
 		{"no time at all", [2]string{`,"ttlMs":0`, `,"ttlMs":-5`}, false, 0},
 		{"longer than anybody can mean", [2]string{`,"ttlMs":99999999999`, ``}, false, time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				page := 0
-				o := &odd{shelf: newShelf(false)}
+				o := &oddServer{toolServer: newToolServer(false)}
 				o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 					"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 						next := `,"nextCursor":"2"`
@@ -68,9 +68,9 @@ func TestPagesAreMergedHonestly(t *testing.T) {
 	}
 }
 
-// A list is asked for again when its own time is over, which is a minute where the
-// server does not say, and a second at the least; and not by itself.
-func TestHowLongAListIsBelieved(t *testing.T) {
+// A list is fetched again after its own time to live, which is a minute if the server
+// gives none, and at least a second; and only on request.
+func TestTimeToLiveOfLists(t *testing.T) {
 	for _, tt := range []struct {
 		member string
 		want   time.Duration
@@ -78,7 +78,7 @@ func TestHowLongAListIsBelieved(t *testing.T) {
 		{``, time.Minute}, {`,"ttlMs":5000`, 5 * time.Second}, {`,"ttlMs":1`, time.Second}, {`,"ttlMs":3600000`, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			o := &odd{shelf: newShelf(false)}
+			o := &oddServer{toolServer: newToolServer(false)}
 			o.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){"tools/list": answers(`{"tools":[]%s}`, tt.member)}
 			b, _ := follow(t, o, Config{})
 			synctest.Wait()
@@ -97,11 +97,11 @@ func TestHowLongAListIsBelieved(t *testing.T) {
 	}
 }
 
-// What a server acknowledges is what it tells of; one that does not say which
-// lists it means means all (2026-07-28, basic/patterns/subscriptions).
-func TestWhatAServerAgreesToTell(t *testing.T) {
+// The acknowledged lists are those that the server notifies of; an acknowledgement
+// without a filter means all (2026-07-28, basic/patterns/subscriptions).
+func TestAcknowledgedLists(t *testing.T) {
 	const all = 1<<catalog.NumKinds - 1
-	for params, want := range map[string]kinds{
+	for params, want := range map[string]listSet{
 		``:                     all,
 		`{}`:                   all,
 		`{"notifications":7}`:  all,
@@ -115,62 +115,62 @@ func TestWhatAServerAgreesToTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newEar(nil)
+		e := newListListener(nil)
 		if err := e.Notify(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if !e.acknowledged() || e.told() != want {
-			t.Errorf("%s: told %b (acknowledged %v), want %b", params, e.told(), e.acknowledged(), want)
+		if !e.acknowledged() || e.agreedLists() != want {
+			t.Errorf("%s: agreed %b (acknowledged %v), want %b", params, e.agreedLists(), e.acknowledged(), want)
 		}
 	}
 }
 
-// Each notice is about its own lists, and a notice of something else about none;
-// behind the lists there is nobody who could be asked.
-func TestEar(t *testing.T) {
-	for method, want := range map[string]kinds{
+// Each notification marks its own lists, and any other notification none; without a
+// client no requests are answered.
+func TestListListener(t *testing.T) {
+	for method, want := range map[string]listSet{
 		"notifications/tools/list_changed":     1 << catalog.Tools,
 		"notifications/prompts/list_changed":   1 << catalog.Prompts,
 		"notifications/resources/list_changed": 1<<catalog.Resources | 1<<catalog.Templates,
 		"notifications/resources/updated":      0,
 		"notifications/message":                0,
 	} {
-		for presumed, told := range map[bool]kinds{false: want, true: 0} {
-			e := newEar(nil)
+		for presumed, announced := range map[bool]listSet{false: want, true: 0} {
+			e := newListListener(nil)
 			if err := e.Notify(t.Context(), &mcp.Notification{Method: method, Synthetic: presumed}); err != nil {
 				t.Fatal(err)
 			}
-			if got, said := e.take(); got != want || said != told || !e.quiet() {
-				t.Errorf("%s, presumed %t: changed %b, want %b; said %b, want %b", method, presumed, got, want, said, told)
+			if got, marked := e.take(); got != want || marked != announced || !e.isClean() {
+				t.Errorf("%s, presumed %t: changed %b, want %b; announced %b, want %b", method, presumed, got, want, marked, announced)
 			}
-			if dirty, said := e.take(); dirty != 0 || said != 0 {
+			if dirty, marked := e.take(); dirty != 0 || marked != 0 {
 				t.Errorf("%s: changed twice", method)
 			}
 		}
 	}
-	if res, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
+	if res, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
 		t.Errorf("asked for roots: %v", err)
 	}
-	if _, err := newEar(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if _, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("asked: %v", err)
 	}
 }
 
-// The scope of the lists lives as long as somebody listens in it, and ends at once
-// where a server announces nothing: its process is not kept for nothing.
+// The scope of the lists lives as long as the listen in it, and ends at once if a
+// server announces nothing: its process is not kept running.
 func TestScopeOfTheLists(t *testing.T) {
 	for _, announces := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			var scopes []*mcp.Scope
-			s := newShelf(announces, "a")
+			s := newToolServer(announces, "a")
 			h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 				mu.Lock()
 				if req.Method == "server/discover" {
 					scopes = append(scopes, req.Scope)
 				}
 				if last := scopes[len(scopes)-1]; req.Scope != last || req.Scope.Unrelated() != nil {
-					t.Errorf("%s in the scope %p of nobody: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
+					t.Errorf("%s in the scope %p without a client: %v; want %p", req.Method, req.Scope, req.Scope.Unrelated() == nil, last)
 				}
 				mu.Unlock()
 				return s.Serve(ctx, req, caller)
@@ -198,8 +198,8 @@ func TestScopeOfTheLists(t *testing.T) {
 	}
 }
 
-// A server that stays away is tried less and less often, but for ever; once it was
-// well for long the next failure is a first one again.
+// A server that stays away is tried at growing intervals, without end; after it was
+// live for long the intervals start anew.
 //
 // G6- 2026-07-28 server/utilities/caching: "Implementations that do choose to poll
 // MUST apply jitter and backoff."
@@ -208,7 +208,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		tries := make(chan time.Time, 1000)
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 			if req.Method == "server/discover" {
 				tries <- time.Now()
@@ -228,7 +228,7 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		for i := 1; i < n; i++ {
 			next := <-tries
 			gap := next.Sub(last)
-			if gap < firstRetry/2 || gap > lastRetry {
+			if gap < minRetryDelay/2 || gap > maxRetryDelay {
 				t.Errorf("%v between attempts %d and %d", gap, i-1, i)
 			}
 			gaps[gap] = true
@@ -241,15 +241,15 @@ func TestAttemptsToReachAServer(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		wantState(t, b, Live)
 		before := len(tries)
-		s.fail(nil) // its stream of changes breaks
-		time.Sleep(firstRetry)
+		s.fail(nil) // its listen ends
+		time.Sleep(minRetryDelay)
 		if n := len(tries) - before; n != 1 {
 			t.Errorf("%d attempts right after a failure, want 1", n)
 		}
 	})
 }
 
-// An answer that is none marks the server, and takes nothing down.
+// An invalid response marks the server, and affects nothing else.
 func TestAnswersThatAreNoLists(t *testing.T) {
 	for name, on := range map[string]map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 		"no result":            {"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) { return nil, nil }}, //nolint:nilnil // what is tested
@@ -260,7 +260,7 @@ func TestAnswersThatAreNoLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, _ := follow(t, &odd{shelf: newShelf(true, "a"), on: on}, Config{})
+				b, _ := follow(t, &oddServer{toolServer: newToolServer(true, "a"), on: on}, Config{})
 				wantState(t, b, Down)
 				if b.Offer().Reason == "" || b.Offer().Known() {
 					t.Errorf("reason %q, known %v", b.Offer().Reason, b.Offer().Known())

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Profile is the set of the features of a client that servers are known to ask for
-// before they offer a tool. There are few profiles, whatever clients declare.
+// Profile is a set of client features that servers are known to require before they
+// offer a tool. There are few profiles, whatever clients declare.
 type Profile uint8
 
 // The features.
@@ -27,8 +27,8 @@ const (
 // FullProfile has every feature. Its lists are those of Offer.
 const FullProfile = hasElicitation | hasURLElicitation | hasSampling | hasRoots
 
-// ProfileOf returns the profile of a client that has declared these capabilities. What
-// is no capabilities object declares nothing.
+// ProfileOf returns the profile of a client that has declared these capabilities.
+// Invalid capabilities declare nothing.
 func ProfileOf(capabilities []byte) Profile {
 	var c struct {
 		Elicitation *map[string]jsontext.Value `json:"elicitation"`
@@ -57,8 +57,7 @@ func ProfileOf(capabilities []byte) Profile {
 // Within reports whether q has every feature of p.
 func (p Profile) Within(q Profile) bool { return p&^q == 0 }
 
-// capabilities returns the capabilities of a client that has the features and no
-// others.
+// capabilities returns the capabilities of a client that has exactly these features.
 func (p Profile) capabilities() []byte {
 	var members []string
 	if p&hasElicitation != 0 {
@@ -77,8 +76,8 @@ func (p Profile) capabilities() []byte {
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
-// clientOf returns a client of the profile that is the gateway itself, with a scope of
-// its own.
+// clientOf returns the gateway itself as a client of the profile, with a scope of its
+// own.
 func (b *Backend) clientOf(p Profile) Client {
 	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
 	return Client{Peer: peer, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}

@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// M131, I28: a backend that is lost and found again twenty times is listened to
-// once, and asked as often as one that never was away.
+// M131, I28: a backend that was lost and reached again twenty times has one listen, and
+// is queried as often as one that was never lost.
 func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &odd{shelf: newShelf(true, "a")}
+		o := &oddServer{toolServer: newToolServer(true, "a")}
 		b, _ := follow(t, o, Config{})
 		time.Sleep(time.Minute)
 		wantState(t, b, Live)
@@ -36,7 +36,7 @@ func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 		discovered, listed := o.count("server/discover"), o.fetched()
 		time.Sleep(time.Hour)
 		if n, m := o.count("server/discover")-discovered, o.fetched()-listed; n != 0 || m != 0 {
-			t.Errorf("in an hour in which nothing happened: %d discoveries and %d lists; want none, because changes are told", n, m)
+			t.Errorf("in an hour in which nothing happened: %d discoveries and %d lists; want none, because the server notifies of changes", n, m)
 		}
 		o.set("b")
 		time.Sleep(5 * time.Second)
@@ -47,34 +47,34 @@ func TestM131OneFollowerAfterManyReconnects(t *testing.T) {
 	})
 }
 
-// open returns how many listen.
-func (s *shelf) open() int {
+// open returns the number of listens.
+func (s *toolServer) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.listens)
 }
 
-// M132, I29: whoever is told of a change may ask the backend about itself, have it
-// fetched anew, and call it: nothing is locked meanwhile.
+// M132, I29: Changed may read the backend, refresh it, and call it: no lock is held
+// meanwhile.
 func TestM132ChangedMayAskBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(true, "a")
+		s := newToolServer(true, "a")
 		s.onCall = func(context.Context, mcp.Caller) {}
 		var mu sync.Mutex
 		var b *Backend
-		told := 0
+		notified := 0
 		b = New(Config{Name: "shelf", Handler: s, Changed: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			told++
+			notified++
 			if b.Offer() == nil {
-				t.Error("no offer while it is told")
+				t.Error("no offer during Changed")
 			}
 			b.RefreshIfOld(time.Now())
-			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, patient{}); err != nil {
+			if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowCaller{}); err != nil {
 				t.Errorf("a call from within: %v", err)
 			}
-			if told == 1 {
+			if notified == 1 {
 				b.Refresh()
 			}
 		}})
@@ -89,8 +89,8 @@ func TestM132ChangedMayAskBack(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantTools(t, b, "b")
 		mu.Lock()
-		if told < 2 {
-			t.Errorf("told %d times", told)
+		if notified < 2 {
+			t.Errorf("notified %d times", notified)
 		}
 		mu.Unlock()
 		cancel()

@@ -19,27 +19,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a small MCP server in memory: a list of tools that can be changed,
-// notices of the changes, and ways to fail.
-type shelf struct {
+// toolServer is a small MCP server in memory: a list of tools that can be changed,
+// notifications of the changes, and ways to fail.
+type toolServer struct {
 	announces bool
 	pageSize  int
 
 	mu      sync.Mutex
 	tools   []string
 	broken  error                             // every request fails with it
-	onList  func()                            // runs after the answer was computed, before it is given
+	onList  func()                            // runs after the response was computed, before it is returned
 	onCall  func(context.Context, mcp.Caller) // runs inside tools/call
-	lists   int                               // how many tools/list were answered
+	lists   int                               // number of tools/list that were answered
 	listens map[chan string]struct{}
 	drop    chan struct{} // closed: the listens end
 }
 
-func newShelf(announces bool, tools ...string) *shelf {
-	return &shelf{announces: announces, tools: tools, listens: map[chan string]struct{}{}, drop: make(chan struct{})}
+func newToolServer(announces bool, tools ...string) *toolServer {
+	return &toolServer{announces: announces, tools: tools, listens: map[chan string]struct{}{}, drop: make(chan struct{})}
 }
 
-func (s *shelf) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (s *toolServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if err := s.failure(); err != nil {
 		return nil, err
 	}
@@ -61,13 +61,13 @@ func (s *shelf) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 	}
 }
 
-func (s *shelf) failure() error {
+func (s *toolServer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broken
 }
 
-func (s *shelf) fail(err error) {
+func (s *toolServer) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
@@ -75,14 +75,14 @@ func (s *shelf) fail(err error) {
 	s.drop = make(chan struct{})
 }
 
-// silence has every request fail, and lets those who listen go on.
-func (s *shelf) silence(err error) {
+// failAll makes every request fail, and leaves the listens open.
+func (s *toolServer) failAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = err
 }
 
-func (s *shelf) list(req *mcp.Request) (*mcp.Result, error) {
+func (s *toolServer) list(req *mcp.Request) (*mcp.Result, error) {
 	raw, hook, err := s.page(req)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *shelf) list(req *mcp.Request) (*mcp.Result, error) {
 	return mcp.NewResult(raw)
 }
 
-func (s *shelf) page(req *mcp.Request) ([]byte, func(), error) {
+func (s *toolServer) page(req *mcp.Request) ([]byte, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lists++
@@ -123,20 +123,20 @@ func (s *shelf) page(req *mcp.Request) ([]byte, func(), error) {
 	return append(raw, '}'), hook, nil
 }
 
-// set changes the tools and tells those who listen.
-func (s *shelf) set(tools ...string) {
+// set changes the tools and notifies the listens.
+func (s *toolServer) set(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
-	for ear := range s.listens {
-		ear <- "notifications/tools/list_changed"
+	for listener := range s.listens {
+		listener <- "notifications/tools/list_changed"
 	}
 }
 
-func (s *shelf) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
-	ear := make(chan string, 100)
-	drop := s.join(ear)
-	defer s.leave(ear)
+func (s *toolServer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, error) {
+	listener := make(chan string, 100)
+	drop := s.join(listener)
+	defer s.leave(listener)
 	if err := caller.Notify(ctx, &mcp.Notification{Method: "notifications/subscriptions/acknowledged"}); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *shelf) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, err
 			return nil, ctx.Err()
 		case <-drop:
 			return nil, errors.New("the stream broke")
-		case method := <-ear:
+		case method := <-listener:
 			if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 				return nil, err
 			}
@@ -154,26 +154,26 @@ func (s *shelf) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, err
 	}
 }
 
-func (s *shelf) join(ear chan string) chan struct{} {
+func (s *toolServer) join(listener chan string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listens[ear] = struct{}{}
+	s.listens[listener] = struct{}{}
 	return s.drop
 }
 
-func (s *shelf) leave(ear chan string) {
+func (s *toolServer) leave(listener chan string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.listens, ear)
+	delete(s.listens, listener)
 }
 
-func (s *shelf) fetched() int {
+func (s *toolServer) fetched() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lists
 }
 
-func (s *shelf) hook(f func()) {
+func (s *toolServer) hook(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onList = f

@@ -92,7 +92,7 @@ func (y *young) sweep() {
 		y.late(time.Since(y.dueAt()))
 	}
 	for d := y.grown(time.Now()); d != nil; d = y.grown(time.Now()) {
-		d.ring()
+		d.onTimer()
 	}
 }
 

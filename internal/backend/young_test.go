@@ -51,11 +51,11 @@ func TestLateTimerIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late []time.Duration
 		l := newLimits(&Config{Late: func(d time.Duration) { late = append(late, d) }})
-		_, d := l.begin(t.Context(), patient{})
+		_, d := l.begin(t.Context(), slowCaller{})
 		time.Sleep(youth)
 		synctest.Wait()
 		d.stop()
-		_, d = l.begin(t.Context(), patient{})
+		_, d = l.begin(t.Context(), slowCaller{})
 		l.young.mu.Lock()
 		l.young.due = l.young.due.Add(-700 * time.Millisecond) // as if the machine had been busy
 		l.young.mu.Unlock()
@@ -77,7 +77,7 @@ func TestYoungAreInOrder(t *testing.T) {
 		for range 2000 {
 			switch r.IntN(5) {
 			case 0, 1:
-				_, d := l.begin(t.Context(), patient{})
+				_, d := l.begin(t.Context(), slowCaller{})
 				open = append(open, d)
 			case 2, 3:
 				if len(open) > 0 {
@@ -125,7 +125,7 @@ func TestEachCallHasItsOwnDeadline(t *testing.T) {
 				for range 100 {
 					time.Sleep(rand.N(want / 20))
 					start := time.Now()
-					ctx, d := l.begin(t.Context(), patient{})
+					ctx, d := l.begin(t.Context(), slowCaller{})
 					all.Go(func() {
 						defer d.stop()
 						<-ctx.Done()
@@ -143,7 +143,7 @@ func TestEachCallHasItsOwnDeadline(t *testing.T) {
 // A call without limits is not watched at all.
 func TestNoLimitIsNotWatched(t *testing.T) {
 	l := newLimits(&Config{Idle: -1, Max: -1})
-	ctx, d := l.begin(t.Context(), patient{})
+	ctx, d := l.begin(t.Context(), slowCaller{})
 	progress(ctx, t, d)
 	if len(l.young.inOrder(t)) != 0 || l.young.ticking {
 		t.Error("it is watched")
@@ -158,14 +158,14 @@ func TestNoLimitIsNotWatched(t *testing.T) {
 func TestCallThatEndsWhileItGrowsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{})
-		_, d := l.begin(t.Context(), patient{})
+		_, d := l.begin(t.Context(), slowCaller{})
 		l.young.tickLocked(time.Hour) // the test sweeps by itself
 		l.young.ticking = true
 		if got := l.young.grown(d.began.Add(youth)); got != d {
 			t.Fatalf("got %p, want %p", got, d)
 		}
 		d.stop()
-		d.ring()
+		d.onTimer()
 		if d.timer != nil {
 			t.Error("it has a timer")
 		}
@@ -177,7 +177,7 @@ func TestCallThatEndsWhileItGrowsUp(t *testing.T) {
 func TestCallGrowsUpWhileItsClientThinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{Idle: 2 * time.Second, Max: 10 * time.Second})
-		ctx, d := l.begin(t.Context(), patient{})
+		ctx, d := l.begin(t.Context(), slowCaller{})
 		defer d.stop()
 		for range 2 {
 			if _, err := d.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
@@ -199,7 +199,7 @@ func TestYoungShareOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Config{Name: "shelf", Handler: atOnce})
 		for range 5000 {
-			if _, err := b.Serve(t.Context(), &mcp.Request{}, patient{}); err != nil {
+			if _, err := b.Serve(t.Context(), &mcp.Request{}, slowCaller{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
@@ -220,7 +220,7 @@ func TestServeAllocations(t *testing.T) {
 	b := New(Config{Name: "shelf", Handler: atOnce})
 	req := &mcp.Request{Method: "tools/call"}
 	got := testing.AllocsPerRun(1000, func() {
-		if _, err := b.Serve(context.Background(), req, patient{}); err != nil { //nolint:usetesting // that of a test has a parent, which has a list of its children
+		if _, err := b.Serve(context.Background(), req, slowCaller{}); err != nil { //nolint:usetesting // that of a test has a parent, which has a list of its children
 			t.Fatal(err)
 		}
 	})
@@ -237,7 +237,7 @@ func BenchmarkServe(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
 		for pb.Next() {
-			if _, err := back.Serve(ctx, req, patient{}); err != nil {
+			if _, err := back.Serve(ctx, req, slowCaller{}); err != nil {
 				b.Fatal(err)
 			}
 		}

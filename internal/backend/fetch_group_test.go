@@ -17,18 +17,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// library is a server with all four lists, each of one item, some of which fail.
-type library struct {
-	*odd
+// fourLists is a server with all four lists, each of one item, some of which fail.
+type fourLists struct {
+	*oddServer
 
 	mu   sync.Mutex
-	on   map[string]func(context.Context) error // what a list fails with, or waits for
+	on   map[string]func(context.Context) error // a list's error, or what it waits for
 	item string                                 // the name of each item
 }
 
-func newLibrary(announces bool) *library {
-	l := &library{odd: &odd{shelf: newShelf(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
-	l.odd.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
+func newFourLists(announces bool) *fourLists {
+	l := &fourLists{oddServer: &oddServer{toolServer: newToolServer(announces, "a")}, item: "one", on: make(map[string]func(context.Context) error)}
+	l.oddServer.on = map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 		"server/discover": answers(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":%t},"resources":{},"prompts":{}}}`, announces),
 	}
 	for k, format := range map[catalog.Kind]string{
@@ -37,7 +37,7 @@ func newLibrary(announces bool) *library {
 		catalog.Templates: `{"resourceTemplates":[{"uriTemplate":%q,"name":"n"}]}`,
 		catalog.Prompts:   `{"prompts":[{"name":%q}]}`,
 	} {
-		l.odd.on[k.Method()] = func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
+		l.oddServer.on[k.Method()] = func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 			l.mu.Lock()
 			f, item := l.on[k.Method()], l.item
 			l.mu.Unlock()
@@ -52,14 +52,14 @@ func newLibrary(announces bool) *library {
 	return l
 }
 
-// fail has a list fail from now on; nil mends it.
-func (l *library) fail(k catalog.Kind, f func(context.Context) error) {
+// fail makes a list fail from now on; nil ends it.
+func (l *fourLists) fail(k catalog.Kind, f func(context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.on[k.Method()] = f
 }
 
-func (l *library) rename(item string) {
+func (l *fourLists) rename(item string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.item = item
@@ -72,8 +72,8 @@ func hangs(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// shows returns the items of an offer, and for a list that failed a "!".
-func shows(o *Offer) string {
+// shownItems returns the items of an offer, and "!" for a list that failed.
+func shownItems(o *Offer) string {
 	var out []string
 	for k := range catalog.NumKinds {
 		text := string(k.Field().Key()[0])
@@ -95,13 +95,13 @@ func shows(o *Offer) string {
 func wantShown(t *testing.T, b *Backend, state State, want string) {
 	t.Helper()
 	synctest.Wait()
-	if o := b.Offer(); o.State != state || shows(o) != want {
-		t.Errorf("%v with %q (%s), want %v with %q", o.State, shows(o), o.Reason, state, want)
+	if o := b.Offer(); o.State != state || shownItems(o) != want {
+		t.Errorf("%v with %q (%s), want %v with %q", o.State, shownItems(o), o.Reason, state, want)
 	}
 }
 
-// One list that fails, for whatever reason, costs no other list, and comes by itself when
-// it is well again.
+// One list that fails, for whatever reason, affects no other list, and recovers by
+// itself.
 func TestFailedListCostsNoOther(t *testing.T) {
 	failures := map[string]struct {
 		fail func(context.Context) error
@@ -113,7 +113,7 @@ func TestFailedListCostsNoOther(t *testing.T) {
 		"protocol error":  {with(&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "its answer breaks the protocol"}), "its answer breaks the protocol"},
 		"not sent":        {with(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Message: "HTTP status 403"}), "HTTP status 403"},
 		"another failure": {with(errors.New("oh")), "oh"},
-		"hangs":           {hangs, "no answer and no sign of life for 20s (limits.callIdle)"},
+		"hangs":           {hangs, "no response or progress for 20s (limits.callIdle)"},
 	}
 	for name, tt := range failures {
 		for k, shown := range [catalog.NumKinds]string{
@@ -123,18 +123,18 @@ func TestFailedListCostsNoOther(t *testing.T) {
 				kind := catalog.Kind(k)
 				t.Run(fmt.Sprint(name, kind, announces), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						l := newLibrary(announces)
+						l := newFourLists(announces)
 						l.fail(kind, tt.fail)
 						b, _ := follow(t, l, Config{Idle: 20 * time.Second})
-						time.Sleep(listPatience)
+						time.Sleep(listTimeout)
 						wantShown(t, b, Live, shown)
-						time.Sleep(20*time.Second + firstRetry)
+						time.Sleep(20*time.Second + minRetryDelay)
 						wantShown(t, b, Live, shown)
 						if got, want := b.Offer().Lists[kind].Problem, kind.Method()+": "+tt.want; got != want && name != "hangs" {
 							t.Errorf("problem %q, want %q", got, want)
 						}
 						l.fail(kind, nil)
-						time.Sleep(brokenRetry + 20*time.Second)
+						time.Sleep(brokenRetryDelay + 20*time.Second)
 						wantShown(t, b, Live, "t one, r one, r one, p one")
 						if p := b.Offer().Lists[kind].Problem; p != "" {
 							t.Errorf("problem %q of a list that is well", p)
@@ -146,33 +146,33 @@ func TestFailedListCostsNoOther(t *testing.T) {
 	}
 }
 
-// A list that fails later keeps what it had.
+// A list that fails later keeps its items.
 func TestListThatFailsLaterIsKept(t *testing.T) {
 	for _, fail := range []func(context.Context) error{with(errors.New("oh")), hangs} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLibrary(true)
+			l := newFourLists(true)
 			b, _ := follow(t, l, Config{})
 			time.Sleep(3 * time.Second)
 			l.fail(catalog.Resources, fail)
 			l.rename("two")
 			b.Refresh()
-			time.Sleep(listPatience)
+			time.Sleep(listTimeout)
 			wantShown(t, b, Live, "t two, r one!, r two, p two")
 			time.Sleep(DefaultIdle)
-			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; it is offered as it was before") {
+			if p := b.Offer().Lists[catalog.Resources].Problem; !strings.HasSuffix(p, "; the previous list is still offered") {
 				t.Errorf("problem %q", p)
 			}
 			l.fail(catalog.Resources, nil)
-			time.Sleep(DefaultIdle + lastRetry)
+			time.Sleep(DefaultIdle + maxRetryDelay)
 			wantShown(t, b, Live, "t two, r two, r two, p two")
 		})
 	}
 }
 
-// A server whose lists all fail is down, or stale, as a whole.
+// A server is down, or stale, if all its lists fail.
 func TestServerWhoseListsAllFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(true)
+		l := newFourLists(true)
 		for k := range catalog.NumKinds {
 			l.fail(k, with(errors.New("oh")))
 		}
@@ -197,8 +197,8 @@ func TestServerWhoseListsAllFail(t *testing.T) {
 	})
 }
 
-// A list is asked for again ever more seldom, and one that breaks the connection each
-// time so seldom that the server is not held to die again and again.
+// A failed list is fetched again at growing intervals, and one that breaks the
+// connection each time so rarely that the server is not made to fail again and again.
 func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 	for _, tt := range []struct {
 		err         error
@@ -208,7 +208,7 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 		{&mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown}, 30, 62},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLibrary(true)
+			l := newFourLists(true)
 			l.fail(catalog.Resources, with(tt.err))
 			b, _ := follow(t, l, Config{})
 			time.Sleep(time.Minute)
@@ -227,40 +227,40 @@ func TestFailedListIsRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// What changes while a list is late, or fails, is told when it was fetched.
-func TestNoticeOfALateListIsToldWithIt(t *testing.T) {
+// A change of a list that is late, or fails, is counted when the list was fetched.
+func TestNoticeOfALateListComesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(true)
+		l := newFourLists(true)
 		b, _ := follow(t, l, Config{})
 		time.Sleep(3 * time.Second)
 		late := make(chan struct{})
 		l.fail(catalog.Tools, func(context.Context) error { <-late; return nil })
 		l.rename("two")
-		l.set("b") // tells of tools
-		time.Sleep(2 * listPatience)
+		l.set("b") // notifies of tools
+		time.Sleep(2 * listTimeout)
 		wantShown(t, b, Live, "t one!, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 0 {
-			t.Errorf("told %d times before the list was there", n)
+			t.Errorf("notified %d times before the list was fetched", n)
 		}
 		close(late)
-		time.Sleep(relistEvery)
+		time.Sleep(minRelistInterval)
 		wantShown(t, b, Live, "t two, r one, r one, p one")
 		if n := b.Offer().Notices[catalog.Tools]; n != 1 {
-			t.Errorf("told %d times, want once", n)
+			t.Errorf("notified %d times, want once", n)
 		}
 	})
 }
 
-// Which lists are known is said list by list.
+// Answered reports known lists one by one.
 func TestAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLibrary(false)
+		l := newFourLists(false)
 		l.fail(catalog.Resources, hangs)
 		b, _ := follow(t, l, Config{Idle: 30 * time.Second})
 		if b.Offer().Answered(catalog.Tools) {
 			t.Error("known before it was asked for")
 		}
-		time.Sleep(listPatience)
+		time.Sleep(listTimeout)
 		synctest.Wait()
 		for k := range catalog.NumKinds {
 			if got := b.Offer().Answered(k); got != (k != catalog.Resources) {

@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// serveCall tells the transcript of a call and does what the transcript says, until
-// that ends the call.
-func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+// serveCall shows a call in the transcript and executes the transcript's lines for it,
+// until one ends the call.
+func (b *backend) serveCall(ctx context.Context, life *instance, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	p, again := b.admit(req)
 	if again {
-		b.sayAnswers(life, p, req)
+		b.showAnswers(life, p, req)
 	} else {
-		b.say(life, p.label, describeCall(req)+b.canDo(req))
+		b.show(life, p.label, describeCall(req)+b.canDo(req))
 	}
 	for {
 		select {
@@ -35,14 +35,14 @@ func (b *backend) serveCall(ctx context.Context, life *incarnation, req *mcp.Req
 				return res, err
 			}
 		case <-ctx.Done():
-			b.say(life, p.label, "cancelled")
+			b.show(life, p.label, "cancelled")
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// canDo is what a backend is told that the client can do, where the transcript wants to
-// see it.
+// canDo returns the capabilities of the client in a request, if the transcript shows
+// them.
 func (b *backend) canDo(req *mcp.Request) string {
 	if !b.isShown("capabilities") {
 		return ""
@@ -50,9 +50,9 @@ func (b *backend) canDo(req *mcp.Request) string {
 	return " can " + compact(req.Client.Capabilities)
 }
 
-// admit numbers a new call. A retry that carries the state of an earlier one is
-// that one (2026-07-28, basic/patterns/mrtr).
-func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
+// admit numbers a new call. A retry that carries the state of an earlier call is that
+// call (2026-07-28, basic/patterns/mrtr).
+func (b *backend) admit(req *mcp.Request) (p *scriptedCall, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if state, ok := req.Params.Text(mcp.FieldRequestState); ok {
@@ -61,13 +61,13 @@ func (b *backend) admit(req *mcp.Request) (p *puppet, again bool) {
 		}
 	}
 	b.lastCall++
-	p = &puppet{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
+	p = &scriptedCall{label: strconv.Itoa(b.lastCall), steps: make(chan step, 16)}
 	b.calls[p.label] = p
 	return p, false
 }
 
-// describeCall is what a backend sees of a request, without what era and
-// transport add to it.
+// describeCall returns the content of a request, without what era and transport add to
+// it.
 func describeCall(req *mcp.Request) string {
 	text := strings.TrimSpace(req.Method + " " + paramsOf(req))
 	if req.Params.Has(mcp.MetaProgressToken) {
@@ -87,7 +87,7 @@ func paramsOf(req *mcp.Request) string {
 	params = params.withoutMeta("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo",
 		"io.modelcontextprotocol/clientCapabilities", "io.modelcontextprotocol/logLevel", "progressToken")
 	if req.Method == "tools/call" {
-		params = params.without("task") // how one era asks for it
+		params = params.without("task") // how one era requests it
 	}
 	if len(params) == 0 {
 		return ""
@@ -95,18 +95,18 @@ func paramsOf(req *mcp.Request) string {
 	return params.String()
 }
 
-func (b *backend) sayAnswers(life *incarnation, p *puppet, req *mcp.Request) {
+func (b *backend) showAnswers(life *instance, p *scriptedCall, req *mcp.Request) {
 	answers, err := parseObject(req.Params.Raw(mcp.FieldInputResponses))
 	if err != nil {
-		b.say(life, p.label, "retry without answers")
+		b.show(life, p.label, "retry without answers")
 		return
 	}
 	for _, a := range answers {
-		b.say(life, p.label, "answer "+compact(a.value))
+		b.show(life, p.label, "answer "+compact(a.value))
 	}
 }
 
-// step gives a line to the call that it names.
+// step passes a line to the call that it names.
 func (b *backend) step(label string, args []string) bool {
 	b.mu.Lock()
 	p := b.calls[label]
@@ -123,10 +123,10 @@ func (b *backend) step(label string, args []string) bool {
 
 func (b *backend) parseStep(verb string, args []string) (step, bool) {
 	switch {
-	case verb == "task" && len(args) == 2: // backend a> 1 task t1 {"ttlMs":60000}; it becomes a task, where its client takes one
+	case verb == "task" && len(args) == 2: // backend a> 1 task t1 {"ttlMs":60000}; it becomes a task, if its client accepts one
 		return b.stepTask(args[0], args[1]), true
 	case verb == "result": // backend a> 1 result {"content":[]}
-		return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return func(context.Context, *scriptedCall, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(args[0]))
 		}, true
 	case verb == "error" && len(args) >= 2: // backend a> 1 error -32602 "no such city" {"city":"X"}
@@ -153,24 +153,24 @@ func stepError(args []string) (step, bool) {
 	if len(args) > 2 {
 		e.Data = json.RawMessage(args[2])
 	}
-	return func(context.Context, *puppet, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
+	return func(context.Context, *scriptedCall, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, e }, true
 }
 
-// stepPoll ends the connection that carries the call. Who calls comes back.
+// stepPoll ends the connection of the call. The client reconnects.
 func (b *backend) stepPoll(text string) (step, bool) {
 	retry, err := time.ParseDuration(text)
-	return func(_ context.Context, p *puppet, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(_ context.Context, p *scriptedCall, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
-			b.say(b.life(), p.label, "poll refused")
+			b.show(b.life(), p.label, "poll refused")
 		}
-		return nil, nil //nolint:nilnil // the call goes on
+		return nil, nil //nolint:nilnil // the call continues
 	}, err == nil
 }
 
-// stepNotify says something that belongs to the call. Progress gets the call's
-// token, and one of its own where the call has none.
+// stepNotify sends a notification that belongs to the call. Progress has the call's
+// token, or one of its own if the call has none.
 func stepNotify(method, params string) step {
-	return func(ctx context.Context, _ *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(ctx context.Context, _ *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if method == "notifications/progress" {
 			token := string(req.Params.Raw(mcp.MetaProgressToken))
 			if token == "" {
@@ -188,19 +188,19 @@ func stepNotify(method, params string) step {
 
 func ignoreEnd(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return nil // the loop sees it
+		return nil // the loop detects it
 	}
 	return err
 }
 
-// stepAsk asks the client: by a result where the client comes back by itself,
+// stepAsk sends a request to the client: by a result if the client retries by itself,
 // and by a request of the server otherwise.
 func (b *backend) stepAsk(method, params string) step {
 	ask, err := mcp.NewRequest(method, []byte(params))
 	return b.put([]*mcp.Request{ask}, err)
 }
 
-// stepAsks asks the client several things at once.
+// stepAsks sends several requests to the client at once.
 func (b *backend) stepAsks(list string) (step, bool) {
 	var questions []struct {
 		Method string
@@ -219,9 +219,9 @@ func (b *backend) stepAsks(list string) (step, bool) {
 	return b.put(asks, nil), true
 }
 
-// put returns the step that asks, and goes on when all has been answered.
+// put returns the step that sends the requests, and continues after all are answered.
 func (b *backend) put(asks []*mcp.Request, err error) step {
-	return func(ctx context.Context, p *puppet, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return func(ctx context.Context, p *scriptedCall, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if err != nil || req.TakesInputRequired {
 			return inputRequired(p, asks), err
 		}
@@ -234,20 +234,20 @@ func (b *backend) put(asks []*mcp.Request, err error) step {
 					answers[i] = describeAnswer(res, err)
 				}
 			})
-			b.w.advance("1ms") // the next one comes after it, on every wire
+			b.w.advance("1ms") // the next one is sent after it, on every wire
 		}
 		wg.Wait()
 		for _, answer := range answers {
 			if answer != "" {
-				b.say(b.life(), p.label, answer)
+				b.show(b.life(), p.label, answer)
 			}
 		}
-		return nil, nil //nolint:nilnil // the call goes on, or its loop sees the end
+		return nil, nil //nolint:nilnil // the call continues, or its loop detects the end
 	}
 }
 
-// askUnrelated asks a client something that belongs to none of its calls, and does not
-// wait for the answer.
+// askUnrelated sends a client a request that belongs to none of its calls, and does not
+// wait for the response.
 func (b *backend) askUnrelated(method, params string) bool {
 	req, err := mcp.NewRequest(method, []byte(params))
 	b.mu.Lock()
@@ -259,25 +259,25 @@ func (b *backend) askUnrelated(method, params string) bool {
 	life := b.life()
 	go func() { // ends with the answer, or with the session of the client
 		res, err := scope.Unrelated().Ask(b.w.t.Context(), req)
-		b.say(life, "", describeAnswer(res, err))
+		b.show(life, "", describeAnswer(res, err))
 	}()
 	return true
 }
 
-// inputRequired is how a modern backend asks.
-func inputRequired(p *puppet, asks []*mcp.Request) *mcp.Result {
+// inputRequired returns the result by which a modern backend sends requests.
+func inputRequired(p *scriptedCall, asks []*mcp.Request) *mcp.Result {
 	var questions object
 	for i, ask := range asks {
 		questions = questions.with(fmt.Sprintf("q%d", i), fmt.Sprintf(`{"method":%q,"params":%s}`, ask.Method, ask.Params.Bytes()))
 	}
 	res, err := mcp.NewResult(fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":%s,"requestState":"state of %s"}`, questions.String(), p.label))
 	if err != nil {
-		return nil // the questions have been parsed
+		return nil // the requests have been parsed
 	}
 	return res
 }
 
-// describeAnswer is what came of a question.
+// describeAnswer describes the response to a request of the backend.
 func describeAnswer(res *mcp.Result, err error) string {
 	if err == nil {
 		return "answer " + compact(res.Bytes())
@@ -286,7 +286,7 @@ func describeAnswer(res *mcp.Result, err error) string {
 	return describeError(e.Code, string(quoted(e.Message)), e.Data)
 }
 
-// describeError is an error as a line shows it. The message is JSON.
+// describeError formats an error as a line shows it. The message is JSON.
 func describeError(code int64, message string, data []byte) string {
 	text := fmt.Sprintf("error %d %s", code, message)
 	if len(data) > 0 {
@@ -295,7 +295,7 @@ func describeError(code int64, message string, data []byte) string {
 	return text
 }
 
-func (b *backend) life() *incarnation {
+func (b *backend) life() *instance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.current

@@ -21,23 +21,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// The tests of the regress_*_test.go files replay published defects of other
-// gateways, by their numbers in docs/regress.md, at a whole gateway: real clients
-// over HTTP, and servers behind it that are in the test's hands.
+// The tests of the regress_*_test.go files replay published defects of other gateways,
+// by their numbers in docs/regress.md, at a whole gateway: real clients over HTTP, and
+// servers that the test controls.
 
-// house is a gateway in memory. It is to be used inside a bubble.
-type house struct {
+// gateway is a gateway in memory. It must be used inside a bubble.
+type gateway struct {
 	t    *testing.T
 	g    *signalbox.Gateway
 	http *http.Client
 }
 
-// behind are the servers behind a house, by the names of their backends.
-type behind map[string]http.Handler
+// backends are the servers of a gateway, by the names of their backends.
+type backends map[string]http.Handler
 
-// open returns a house in front of the servers, which lie at http://NAME/mcp. The
-// gateway has heard of all that answer at once.
-func (b behind) open(t *testing.T, change func(*signalbox.Config)) *house {
+// open returns a gateway in front of the servers, at http://NAME/mcp. It returns after
+// the gateway knows all that answer at once.
+func (b backends) open(t *testing.T, change func(*signalbox.Config)) *gateway {
 	t.Helper()
 	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
 	var cfg signalbox.Config
@@ -47,11 +47,11 @@ func (b behind) open(t *testing.T, change func(*signalbox.Config)) *house {
 	if change != nil {
 		change(&cfg)
 	}
-	return openHouse(t, cfg, signalbox.Options{Transport: way})
+	return openGateway(t, cfg, signalbox.Options{Transport: way})
 }
 
-// openHouse returns a house with the configuration.
-func openHouse(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *house {
+// openGateway returns a gateway with the configuration.
+func openGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *gateway {
 	t.Helper()
 	g := newGateway(t, cfg, opt)
 	ln := memnet.Listen()
@@ -68,10 +68,10 @@ func openHouse(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *house
 		<-served
 	})
 	synctest.Wait()
-	return &house{t, g, &http.Client{Transport: tr}}
+	return &gateway{t, g, &http.Client{Transport: tr}}
 }
 
-// withPrincipals lets only these call, each by its own name as a token.
+// withPrincipals admits only these principals, each by a token made of its name.
 func withPrincipals(cfg *signalbox.Config, names ...string) {
 	for _, name := range names {
 		cfg.Auth.Tokens = append(cfg.Auth.Tokens, config.Token{Principal: name, Value: config.NewSecret(tokenOf(name))})
@@ -80,20 +80,20 @@ func withPrincipals(cfg *signalbox.Config, names ...string) {
 
 func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }
 
-// said are headers of a request.
-type said map[string]string
+// header are headers of a request.
+type header map[string]string
 
-// as are the headers of a principal.
-func as(name string) said { return said{"Authorization": "Bearer " + tokenOf(name)} }
+// withToken returns the headers of a principal.
+func withToken(name string) header { return header{"Authorization": "Bearer " + tokenOf(name)} }
 
-// heard is an HTTP response that was read to its end.
-type heard struct {
+// response is an HTTP response that was read to its end.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (h *house) request(ctx context.Context, verb, body string, headers ...said) *http.Request {
+func (h *gateway) request(ctx context.Context, verb, body string, headers ...header) *http.Request {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, verb, "http://localhost/mcp", strings.NewReader(body))
 	if err != nil {
@@ -112,7 +112,7 @@ func (h *house) request(ctx context.Context, verb, body string, headers ...said)
 }
 
 // do sends a request and reads the whole response.
-func (h *house) do(r *http.Request) heard {
+func (h *gateway) do(r *http.Request) response {
 	h.t.Helper()
 	res, err := h.http.Do(r)
 	if err != nil {
@@ -123,24 +123,24 @@ func (h *house) do(r *http.Request) heard {
 	if err != nil {
 		h.t.Fatalf("reading the response: %v", err)
 	}
-	return heard{res.StatusCode, res.Header, string(body)}
+	return response{res.StatusCode, res.Header, string(body)}
 }
 
-func (h *house) post(body string, headers ...said) heard {
+func (h *gateway) post(body string, headers ...header) response {
 	h.t.Helper()
 	return h.do(h.request(h.t.Context(), http.MethodPost, body, headers...))
 }
 
-// async posts, and returns where the response will be.
-func (h *house) async(body string, headers ...said) <-chan heard {
-	out := make(chan heard, 1)
+// async posts, and returns a channel that receives the response.
+func (h *gateway) async(body string, headers ...header) <-chan response {
+	out := make(chan response, 1)
 	r := h.request(h.t.Context(), http.MethodPost, body, headers...)
 	go func() { out <- h.do(r) }() // ends with the response
 	return out
 }
 
 // legacy opens a legacy session and returns its headers.
-func (h *house) legacy(headers ...said) said {
+func (h *gateway) legacy(headers ...header) header {
 	h.t.Helper()
 	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 		`"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"test","version":"1"}}}`
@@ -149,7 +149,7 @@ func (h *house) legacy(headers ...said) said {
 	if got.status != 200 || id == "" {
 		h.t.Fatalf("initialize: %d %s, session %q", got.status, got.body, id)
 	}
-	sess := said{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
+	sess := header{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
 	for _, hs := range headers {
 		maps.Copy(sess, hs)
 	}
@@ -159,17 +159,17 @@ func (h *house) legacy(headers ...said) said {
 	return sess
 }
 
-// asks returns a legacy request; params is an object, or "" for none.
-func asks(id, method, params string) string {
+// legacyRequest returns a legacy request; params is an object, or "" for none.
+func legacyRequest(id, method, params string) string {
 	if params != "" {
 		params = `,"params":` + params
 	}
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`
 }
 
-// modernly returns a modern request and its headers; params is without braces.
-func modernly(id, method, name, params string) (string, said) {
-	hs := said{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+// modernRequest returns a modern request and its headers; params is without braces.
+func modernRequest(id, method, name, params string) (string, header) {
+	hs := header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
 	if name != "" {
 		hs["Mcp-Name"] = name
 		params = `"name":"` + name + `",` + params
@@ -182,26 +182,26 @@ func modernly(id, method, name, params string) (string, said) {
 }
 
 // postModern makes a modern request.
-func (h *house) postModern(id, method, name, params string, headers ...said) heard {
+func (h *gateway) postModern(id, method, name, params string, headers ...header) response {
 	h.t.Helper()
-	body, hs := modernly(id, method, name, params)
+	body, hs := modernRequest(id, method, name, params)
 	return h.post(body, append(headers, hs)...)
 }
 
-// ears is an event stream that is read while it comes.
-type ears struct {
+// eventStream is an event stream that is read while it arrives.
+type eventStream struct {
 	t   *testing.T
 	res *http.Response
 	er  *frame.EventReader
 }
 
 // listen opens the standalone stream of a session.
-func (h *house) listen(headers ...said) *ears {
+func (h *gateway) listen(headers ...header) *eventStream {
 	h.t.Helper()
 	return h.stream(h.request(h.t.Context(), http.MethodGet, "", headers...))
 }
 
-func (h *house) stream(r *http.Request) *ears {
+func (h *gateway) stream(r *http.Request) *eventStream {
 	h.t.Helper()
 	res, err := h.http.Do(r)
 	if err != nil {
@@ -211,14 +211,14 @@ func (h *house) stream(r *http.Request) *ears {
 		body, _ := io.ReadAll(res.Body)
 		h.t.Fatalf("%s: %d %s %s; want a stream", r.Method, res.StatusCode, ct, body)
 	}
-	e := &ears{h.t, res, frame.NewEventReader(res.Body, 32<<20)}
+	e := &eventStream{h.t, res, frame.NewEventReader(res.Body, 32<<20)}
 	h.t.Cleanup(func() { res.Body.Close() })
 	return e
 }
 
-// next returns the next message. One that does not come within an hour will not: a
-// stream that is kept alive would otherwise be read for ever.
-func (e *ears) next() string {
+// next returns the next message. It waits at most an hour, because the keep-alive of a
+// stream would otherwise make it wait for ever.
+func (e *eventStream) next() string {
 	e.t.Helper()
 	late := time.AfterFunc(time.Hour, func() { e.res.Body.Close() })
 	defer late.Stop()
@@ -233,8 +233,8 @@ func (e *ears) next() string {
 	}
 }
 
-// silent checks that no message comes for that long, and closes the stream.
-func (e *ears) silent(d time.Duration) {
+// wantSilence checks that no message arrives for that long, and closes the stream.
+func (e *eventStream) wantSilence(d time.Duration) {
 	e.t.Helper()
 	got := make(chan string, 1)
 	go func() { // ends with the stream
@@ -257,15 +257,15 @@ func (e *ears) silent(d time.Duration) {
 	}
 }
 
-// answers has a zoo's server answer a method with a result.
-func answers(result string) func(*faultyserver.Exchange) {
+// resultHandler returns a handler that answers a method with a result.
+func resultHandler(result string) func(*faultyserver.Exchange) {
 	return func(x *faultyserver.Exchange) { x.Result(result) }
 }
 
-// stocked returns a server with these tools.
-func stocked(modern bool, tools ...string) *faultyserver.HTTP {
+// serverWithTools returns a server with these tools.
+func serverWithTools(modern bool, tools ...string) *faultyserver.HTTP {
 	s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){}}
-	s.On["tools/list"] = answers(toolList(tools...))
+	s.On["tools/list"] = resultHandler(toolList(tools...))
 	return s
 }
 
@@ -277,7 +277,7 @@ func toolList(tools ...string) string {
 	return `{"tools":[` + strings.Join(items, ",") + `]}`
 }
 
-func same(t *testing.T, what, got, want string) {
+func wantEqual(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s:\n got %s\nwant %s", what, got, want)

@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// runner is a client that runs a task c1 for whoever asks.
-type runner struct{ heard }
+// taskClient is a client that runs a task c1 for each request.
+type taskClient struct{ recorder }
 
-func (r *runner) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (r *taskClient) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	r.note(req.Method, req.Params.Bytes())
 	if isAboutTask(req.Method) {
 		return mcp.NewResult(fmt.Appendf(nil, `{"n":1.0,`+mark+`}`, "c1"))
@@ -26,17 +26,17 @@ func (r *runner) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return mcp.NewResult(fmt.Appendf(nil, `{"task":{"taskId":"c1","n":1.0},`+mark+`}`, "c1"))
 }
 
-// A task that the client runs has the client's name for it on both sides: it is no
-// task of the backend's.
+// A task that the client runs has the client's id on both sides: it is not a task of
+// the backend.
 func TestTaskOfClientIsNotRenamed(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		caller, got := &runner{}, []string(nil)
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		caller, got := &taskClient{}, []string(nil)
 		asks := []string{
 			`sampling/createMessage {"messages":[],"task":{}}`,
 			`tasks/get {"taskId":"c1"}`,
 			fmt.Sprintf(`tasks/result {"taskId":"c1",`+mark+`}`, "c1"),
 		}
-		b.say = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			for _, line := range asks {
 				method, params, _ := strings.Cut(line, " ")
 				question, err := mcp.NewRequest(method, []byte(params))
@@ -64,30 +64,30 @@ func TestTaskOfClientIsNotRenamed(t *testing.T) {
 	})
 }
 
-// The states of a client's tasks reach a backend one after the other; of those that
-// wait for a slow one the newest are kept, and its client waits for none of them.
+// The states of a client's tasks reach a backend one after the other; of those queued
+// for a slow one the newest are kept, and the client waits for none of them.
 func TestTaskStatesOfClient(t *testing.T) {
-	withTalker(t, func(t *testing.T, g *Gateway, b *talker) {
-		scope := mcp.NewScope("s", &heard{})
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		scope := mcp.NewScope("s", &recorder{})
 		defer scope.End()
 		var got []string
-		b.say = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			id, _ := req.Params.Text(mcp.FieldTaskID)
 			got = append(got, id) // one at a time
 			time.Sleep(time.Second)
 			return mcp.NewResult([]byte("{}"))
 		}
 		var want []string
-		const most = maxStates + 10
+		const most = maxQueuedStatuses + 10
 		began := time.Now()
 		for n := range most {
-			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), nobody{}); err != nil {
+			if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, fmt.Sprintf(`{"taskId":"c%d"}`, n)), noCaller{}); err != nil {
 				t.Fatal(err)
 			}
 			if n == 0 {
 				synctest.Wait() // the backend has that one
 			}
-			if n == 0 || n >= most-maxStates {
+			if n == 0 || n >= most-maxQueuedStatuses {
 				want = append(want, fmt.Sprintf("c%d", n))
 			}
 		}
@@ -97,14 +97,14 @@ func TestTaskStatesOfClient(t *testing.T) {
 		time.Sleep(2 * most * time.Second)
 		synctest.Wait()
 		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("received %q, want %q", got, want)
 		}
-		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), nobody{}); err != nil {
+		if _, err := g.Serve(t.Context(), ask(t, scope, taskStatus, `{"taskId":"later"}`), noCaller{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if last := got[len(got)-1]; last != "later" {
-			t.Errorf("told of %s last", last)
+			t.Errorf("received %s last", last)
 		}
 	})
 }

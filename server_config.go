@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// serverConfig says how the configuration wants clients to be served. Defaults
-// have been filled in, and a limit of "none" is negative for all who hold one.
+// serverConfig returns the configuration of the inbound edge. Defaults have been filled
+// in. A limit of "none" is negative in all packages that have limits.
 func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
-		PassArriving:   true, // what changes results says so on them: see naming
+		PassArriving:   true, // taskIDCaller marks the results that it changes
 		AllowedHosts:   cfg.AllowedHosts,
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
@@ -50,16 +50,16 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		StateKeys:    stateKeys(cfg),
 		WriteTimeout: l.Write,
 		StreamLife:   cfg.StreamLife,
-		Remembers:    true, // see told
+		Remembers:    true, // see seenLists
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
-	// Without tokens everybody is the one anonymous principal. The configuration is
-	// valid then only where nobody but this machine can reach the listener, or where
-	// it says in as many words that this is meant.
+	// Without tokens every client is the one anonymous principal. The configuration is
+	// then valid only if the listener is reachable from this machine alone, or if it
+	// permits this explicitly.
 	if len(cfg.Auth.Tokens) > 0 {
-		out.Authenticate = orLocal(bearer(cfg.Auth.Tokens).Authenticate)
+		out.Authenticate = exemptLocal(bearer(cfg.Auth.Tokens).Authenticate)
 	}
 	return out
 }
@@ -80,8 +80,8 @@ func Local(next http.Handler) http.Handler {
 	})
 }
 
-// orLocal authenticates requests that did not come through Local.
-func orLocal(authenticate func(*http.Request) (string, error)) func(*http.Request) (string, error) {
+// exemptLocal authenticates requests that did not come through Local.
+func exemptLocal(authenticate func(*http.Request) (string, error)) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		if r.Context().Value(localKey{}) != nil {
 			return localPrincipal, nil
@@ -90,7 +90,7 @@ func orLocal(authenticate func(*http.Request) (string, error)) func(*http.Reques
 	}
 }
 
-// stateKeys are the secrets that seal what clients keep, in their order.
+// stateKeys returns the secrets that seal the state held by clients, in their order.
 func stateKeys(cfg *config.Config) [][]byte {
 	keys := make([][]byte, 0, len(cfg.State.Keys))
 	for _, key := range cfg.State.Keys {
@@ -99,9 +99,8 @@ func stateKeys(cfg *config.Config) [][]byte {
 	return keys
 }
 
-// bearer returns who may call by the tokens of the configuration. Their values are
-// revealed to what compares them and to nothing else, so that no log or status can
-// come to print one.
+// bearer returns the authenticator for the configured tokens. Their values are revealed
+// only to the comparison, so that no log and no status can print one.
 func bearer(tokens []config.Token) *auth.Bearer {
 	known := make([]auth.Token, 0, len(tokens))
 	for _, t := range tokens {
@@ -110,17 +109,17 @@ func bearer(tokens []config.Token) *auth.Bearer {
 	return auth.NewBearer(known)
 }
 
-// implementation is what the gateway says of itself (2025-11-25 and 2026-07-28,
-// schema, Implementation).
+// implementation returns the gateway's Implementation object (2025-11-25 and
+// 2026-07-28, schema, Implementation).
 func implementation(name, version string) []byte {
 	out := mcp.AppendString([]byte(`{"name":`), name)
 	out = mcp.AppendString(append(out, `,"version":`...), version)
 	return append(out, '}')
 }
 
-// buildVersion is the version of this module in the running program, which need
-// not be the command: whoever embeds a Gateway has it among the dependencies. A
-// build from a checkout has none.
+// buildVersion returns the version of this module in the running program. The program
+// need not be the command: one that embeds a Gateway has the module among its
+// dependencies. A build from a checkout has no version.
 func buildVersion() string {
 	const path = "github.com/signalbox-mcp/signalbox"
 	info, ok := debug.ReadBuildInfo()

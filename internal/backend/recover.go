@@ -11,18 +11,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// guard is a Handler whose panics end the request that they happened in and
-// nothing else. A backend in this process is somebody else's code, and is called
-// on goroutines of ours.
-type guard struct {
+// recoverPanics is a Handler that turns a panic into an error of the request. A backend
+// in this process is foreign code that runs on goroutines of the gateway.
+type recoverPanics struct {
 	mcp.Handler
 
 	name string
 	log  *slog.Logger
 }
 
-// Serve is the Handler's.
-func (g guard) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+// Serve calls Serve of the Handler.
+func (g recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
 		v := recover()
 		if v == nil {

@@ -17,15 +17,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// lister is a backend that has a tool x, a prompt p and a resource, and takes its
-// time to say so.
+// lister is a backend with a tool x, a prompt p and a resource. It delays its lists.
 func lister(name string, slow time.Duration) *faultyserver.HTTP {
 	list := func(text string) func(*faultyserver.Exchange) {
 		return func(x *faultyserver.Exchange) {
 			if slow > 0 {
 				select {
 				case <-time.After(slow):
-				case <-x.R.Context().Done(): // the gateway has ended
+				case <-x.R.Context().Done(): // the gateway has closed
 				}
 			}
 			x.Result(text)
@@ -69,8 +68,8 @@ func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) 
 	return g
 }
 
-// serve makes a request as a modern client does and says who has answered, after
-// how long.
+// serve sends a request as a modern client and returns the backend that answered, and
+// the time that it took.
 func serve(t *testing.T, g *signalbox.Gateway, method, params string) (by string, took time.Duration) {
 	t.Helper()
 	req, err := mcp.NewRequest(method, []byte(params))
@@ -95,9 +94,9 @@ func serve(t *testing.T, g *signalbox.Gateway, method, params string) (by string
 	return by, took
 }
 
-// Right after the start a request waits for those backends alone that could bring
-// what it is for, and no longer than until they have.
-func TestFindWaitsForThoseWhoMayBringIt(t *testing.T) {
+// Right after the start a request waits only for backends that may offer its item, and
+// no longer than until they have answered.
+func TestLookupWaitsForBackendsThatMayOfferIt(t *testing.T) {
 	const slow = 10 * time.Second
 	for _, tt := range []struct {
 		name, method, params string
@@ -107,16 +106,16 @@ func TestFindWaitsForThoseWhoMayBringIt(t *testing.T) {
 		{"a tool that is known", "tools/call", `{"name":"quick__x"}`, "quick", 0},
 		{"a tool that a known backend does not have", "tools/call", `{"name":"quick__nope"}`, `error: unknown tool: "quick__nope"`, 0},
 		{"a prompt that a known backend does not have", "prompts/get", `{"name":"quick__nope"}`, `error: unknown prompt: "quick__nope"`, 0},
-		{"a tool that nobody can have", "tools/call", `{"name":"nobody__x"}`, `error: unknown tool: "nobody__x"`, 0},
+		{"a tool that no backend can have", "tools/call", `{"name":"nobody__x"}`, `error: unknown tool: "nobody__x"`, 0},
 		{"a tool that is coming", "tools/call", `{"name":"slow__x"}`, "slow", slow},
 		{"a prompt that is coming", "prompts/get", `{"name":"slow__p"}`, "slow", slow},
 		{"a tool that might have come", "tools/call", `{"name":"slow__nope"}`, `error: unknown tool: "slow__nope"`, slow},
 		{"a resource that is listed", "resources/read", `{"uri":"quick://listed"}`, "quick", 0},
 		{"a resource that is coming", "resources/read", `{"uri":"slow://listed"}`, "slow", slow},
 		{"a resource of a template, which may yet be listed", "resources/read", `{"uri":"quick://7"}`, "quick", slow},
-		{"a resource that nobody has", "resources/read", `{"uri":"other://x"}`, "error: unknown resource", slow},
+		{"a resource that no backend has", "resources/read", `{"uri":"other://x"}`, "error: unknown resource", slow},
 		{"a completion for a known prompt", "completion/complete", `{"ref":{"type":"ref/prompt","name":"quick__p"},"argument":{"name":"a","value":""}}`, "quick", 0},
-		{"a completion for a prompt that nobody can have", "completion/complete",
+		{"a completion for a prompt that no backend can have", "completion/complete",
 			`{"ref":{"type":"ref/prompt","name":"nobody__p"},"argument":{"name":"a","value":""}}`, "error: completion/complete: ref names no", 0},
 		{"a completion for a template that is coming", "completion/complete",
 			`{"ref":{"type":"ref/resource","uri":"slow://{id}"},"argument":{"name":"id","value":""}}`, "slow", slow},
@@ -124,8 +123,8 @@ func TestFindWaitsForThoseWhoMayBringIt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				by, took := serve(t, starting(t, slow, nil), tt.method, tt.params)
-				// Its lists come one after another: the slow one is known after several
-				// times as long.
+				// Its lists are fetched one after another: the slow backend is known
+				// after several times as long.
 				if !strings.HasPrefix(by, tt.by) || (took > 0) != (tt.took > 0) || took >= time.Minute {
 					t.Errorf("%s after %v, want %s after %v", by, took, tt.by, tt.took)
 				}
@@ -134,9 +133,9 @@ func TestFindWaitsForThoseWhoMayBringIt(t *testing.T) {
 	}
 }
 
-// A backend without a prefix may bring any name, and one that renames an item
-// brings that name.
-func TestFindKnowsWhoseANameCanBe(t *testing.T) {
+// A backend without a prefix may offer any name, and one that renames an item offers
+// that name.
+func TestLookupByPrefixAndRename(t *testing.T) {
 	none := ""
 	for _, tt := range []struct {
 		name, tool string
@@ -161,9 +160,9 @@ func TestFindKnowsWhoseANameCanBe(t *testing.T) {
 	}
 }
 
-// A backend that says nothing is waited for until its start has taken too long, and then
-// the answer says what is not known. A shorter limit of lists does not cut that.
-func TestFindEndsWithTheHandshake(t *testing.T) {
+// A request waits for a backend that does not answer until its start has taken too
+// long, and the error gives the reason. A shorter limit for lists does not apply.
+func TestLookupEndsWithTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
 			cfg.Limits.FirstList, cfg.Limits.Handshake = time.Second, 3*time.Second
@@ -177,9 +176,9 @@ func TestFindEndsWithTheHandshake(t *testing.T) {
 	})
 }
 
-// A backend that turns out to have nothing is not waited for any longer, though no
-// list has changed by that.
-func TestFindHearsThatThereIsNothing(t *testing.T) {
+// A backend that turns out to offer nothing is no longer waited for, although no list
+// has changed.
+func TestLookupLearnsThatThereIsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
 			cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "broken", URL: "http://backends.test/broken"})
@@ -190,8 +189,8 @@ func TestFindHearsThatThereIsNothing(t *testing.T) {
 	})
 }
 
-// Who waits goes on with the end of the request, and with that of the gateway.
-func TestFindEndsEarly(t *testing.T) {
+// A wait ends with the request, and with the gateway.
+func TestLookupEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := starting(t, time.Hour, nil)
 		closed := make(chan struct{})

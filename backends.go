@@ -1,0 +1,255 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// activeBackend is one backend in use: its configuration, the client connected to it,
+// and what it offers. A reload keeps those with unchanged configuration.
+type activeBackend struct {
+	*backend.Backend
+
+	srv     config.Server
+	limits  config.Limits
+	taskIDs *taskIDs
+	client  *client.Client // nil for a backend in this process
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when Run has returned
+}
+
+// start starts the backend of a configured server. last is what the server offered
+// until now, or nil.
+func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *activeBackend {
+	b := &activeBackend{srv: srv, limits: limits}
+	cfg := g.clientConfig(&srv, limits)
+	// b.Backend is set before any request is sent.
+	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
+	b.client = dial(&srv, cfg)
+	return g.follow(b, b.client, last)
+}
+
+// startInProcess starts the backend of a Handler in this process.
+func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
+	b := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
+	return g.follow(b, p.Handler, nil)
+}
+
+// checkNames checks that each backend has a unique name, by which reloads and catalogs
+// identify it, and a prefix that keeps its item names apart from those of the others.
+// The entries of the configuration have been compared with each other before.
+func checkNames(cfg *config.Config, inProcess []InProcess) error {
+	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Server) bool { return s.Disabled })
+	var problems Problems
+	for _, p := range inProcess {
+		own := config.Server{Name: p.Name, Prefix: p.Prefix}
+		for i := range others {
+			if others[i].Name == p.Name {
+				problems = append(problems, config.Problem{
+					Path:    "mcpServers." + p.Name,
+					Message: "duplicate backend name " + strconv.Quote(p.Name) + ": an in-process backend has it",
+					Hint:    "give one of them another name",
+				})
+				break
+			}
+			if shared, ok := config.SharedNames(&others[i], &own); ok {
+				problems = append(problems, shared)
+			}
+		}
+		others = append(others, own)
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// follow starts to track what the backend offers. It does not wait for the backend: a
+// gateway with a hundred of them starts as fast as with one.
+func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
+	b.taskIDs = g.taskIDs
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
+	b.Backend = backend.New(backend.Config{
+		Name:      b.srv.Name,
+		Sole:      g.onlyClient.waiterFor(b),
+		Handler:   h,
+		Info:      g.info,
+		Idle:      b.limits.CallIdle,
+		Max:       cmp.Or(b.srv.Timeout, b.limits.CallMax),
+		MaxKey:    b.maxKey(),
+		Handshake: b.limits.Handshake,
+		MaxItems:  b.limits.ToolsPerBackend,
+		MaxPages:  b.limits.Pages,
+		Last:      last,
+		Changed:   g.requestRebuild,
+		Turn:      g.startSlotFor(b),
+		Late:      g.noteLag,
+		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
+	})
+	ctx, cancel := context.WithCancel(g.ctx)
+	b.cancel, b.done = cancel, make(chan struct{})
+	// Ends with the backend's context; activeBackend.stop waits for done, Gateway.stop
+	// for wg.
+	g.wg.Go(func() {
+		defer close(b.done)
+		b.Run(ctx)
+	})
+	return b
+}
+
+// maxKey returns the configuration key that limits the duration of a call, for the
+// error of a call that exceeded it.
+func (b *activeBackend) maxKey() string {
+	if b.srv.Timeout != 0 {
+		return "timeout"
+	}
+	return backend.DefaultMaxKey
+}
+
+// withConfig returns the backend with another configuration entry, or nil if that entry
+// requires another backend. The names and the selection of items do not: the backend
+// keeps its sessions and processes.
+func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
+	// Compare all but the names: a setting that is added later counts as a difference
+	// until it is excluded here.
+	own := b.srv
+	own.Prefix, own.Rename, own.Include, own.Exclude = srv.Prefix, srv.Rename, srv.Include, srv.Exclude
+	own.EnvFile = srv.EnvFile // its content is in Env
+	if b.client == nil || b.limits != *limits || !reflect.DeepEqual(&own, srv) {
+		return nil
+	}
+	next := *b
+	next.srv = *srv
+	return &next
+}
+
+// isSameServer reports whether the entry leads to the same server as that of the
+// backend: the same program with the same arguments, or the same address.
+func (b *activeBackend) isSameServer(srv *config.Server) bool {
+	own := &b.srv
+	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
+		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
+}
+
+// ownsName reports whether, by the configuration alone, only this backend can have a
+// tool or prompt of that name.
+func (b *activeBackend) ownsName(name string) bool {
+	for _, renamed := range b.srv.Rename {
+		if renamed == name {
+			return true
+		}
+	}
+	prefix := b.srv.NamePrefix()
+	return prefix != "" && strings.HasPrefix(name, prefix)
+}
+
+// mayOffer reports whether the backend may offer a tool or prompt of that name. One
+// without a prefix may offer any name, including those with the prefix of another
+// backend: two items with the same name are a conflict, and the first one does not win
+// it.
+func (b *activeBackend) mayOffer(name string) bool {
+	return b.srv.NamePrefix() == "" || b.ownsName(name)
+}
+
+// stop stops tracking the backend, lets its calls end, and ends its sessions and
+// processes. When ctx ends, it cancels those that have not ended.
+func (b *activeBackend) stop(ctx context.Context) error {
+	b.cancel() // before the client ends: its end would be treated as a failure
+	var err error
+	if b.client != nil {
+		// Graceful, or at once if ctx has ended: running calls end with an error then.
+		err = b.client.Shutdown(ctx)
+	}
+	<-b.done
+	return err
+}
+
+// dial returns the client of a configured server. It does not connect yet.
+func dial(srv *config.Server, cfg client.Config) *client.Client {
+	if srv.Transport() == config.TypeStdio {
+		// Starts nothing: the process starts with the first request.
+		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
+		return client.NewCommand(cmd, cfg)
+	}
+	if srv.Transport() == config.TypeSSE {
+		return client.NewSSE(srv.URL, cfg)
+	}
+	return client.NewHTTP(srv.URL, cfg)
+}
+
+// clientConfig returns the configuration of the client of a backend. The gateway's
+// limits apply to each backend separately, so that one cannot use up the share of
+// another.
+func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
+	return client.Config{
+		Name:         srv.Name,
+		Header:       header(srv.Headers),
+		Transport:    g.opt.Transport,
+		Version:      pinnedVersion(srv.Era),
+		Share:        srv.Share,
+		OneClient:    g.onlyClient != nil,
+		Info:         g.info,
+		MaxMessage:   int(limits.BackendMessage),
+		MaxSessions:  limits.BackendSessions,
+		MaxProcesses: limits.Processes,
+		MaxRounds:    limits.Rounds,
+		MaxLogLine:   int(limits.LogLine),
+		Connect:      limits.Connect,
+		Handshake:    limits.Handshake,
+		Write:        limits.Write,
+		Stop:         g.opt.Grace,
+		ProcessLevel: g.opt.ProcessLevel,
+		Logger:       g.log,
+	}
+}
+
+// environ returns variables as a program receives them. The order is stable, because
+// launches are compared by their environment.
+func environ(secrets map[string]config.Secret) []string {
+	out := make([]string, 0, len(secrets))
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		out = append(out, name+"="+secrets[name].Reveal())
+	}
+	return out
+}
+
+// header returns the headers of an entry. They are set and not added: two spellings of
+// one name would otherwise be two values of it, which servers read differently.
+func header(secrets map[string]config.Secret) http.Header {
+	h := make(http.Header, len(secrets))
+	for name := range maps.Keys(secrets) {
+		h.Set(name, secrets[name].Reveal())
+	}
+	return h
+}
+
+// pinnedVersion reads the setting "era": a revision, or the newest of an era. Empty
+// means detect.
+func pinnedVersion(setting string) mcp.Version {
+	switch v := mcp.Version(setting); {
+	case setting == "legacy":
+		return mcp.LatestLegacy
+	case setting == "modern":
+		return mcp.LatestModern
+	case v.Era() != mcp.EraUnknown:
+		return v
+	default:
+		return ""
+	}
+}

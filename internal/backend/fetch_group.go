@@ -1,0 +1,263 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+const (
+	// listTimeout is how long the other lists wait for one that is late.
+	listTimeout = 2 * time.Second
+
+	// brokenRetryDelay is the delay before fetching a list again if fetching it broke
+	// the connection more than once: the connection may also have carried calls.
+	brokenRetryDelay = 2 * time.Minute
+)
+
+// listFailure records the failures of one list.
+type listFailure struct {
+	count int       // in a row
+	due   time.Time // when to fetch the list again
+}
+
+// fetchGroup fetches the lists of a server, each independently: a list that fails or is
+// slow does not affect the others. It belongs to one goroutine.
+type fetchGroup struct {
+	f   *fetcher
+	log *slog.Logger
+
+	// These outlive the fetchGroup.
+	failures *[catalog.NumKinds]listFailure
+	answered *listSet // the lists that were fetched, or have failed, once
+
+	offered   listSet
+	lists     [catalog.NumKinds]catalog.List
+	errs      [catalog.NumKinds]error // of the lists that failed
+	busy      listSet                 // the lists that are being fetched
+	refetch   listSet                 // the busy lists that have changed since the fetch began
+	announced listSet                 // the lists that the server has notified of, until they are fetched
+	results   chan fetched            // capacity for all of busy
+}
+
+// fetched is the result of one fetch.
+type fetched struct {
+	kind catalog.Kind
+	list catalog.List
+	err  error
+}
+
+// newFetchGroup returns a fetchGroup that starts with the current lists.
+func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
+	return &fetchGroup{
+		f: f, log: b.log, failures: &b.failures, answered: &b.answered,
+		lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds),
+	}
+}
+
+// fillOffer sets the lists of an offer, and counts the notifications for them.
+func (g *fetchGroup) fillOffer(o *Offer) {
+	o.late = g.busy &^ *g.answered
+	counted := g.announced &^ g.busy &^ g.failed()
+	g.announced &^= counted
+	for k := range catalog.NumKinds {
+		if g.offered.has(k) {
+			o.Lists[k] = g.lists[k]
+		}
+		if counted.has(k) {
+			o.Notices[k]++
+		}
+	}
+	o.At = time.Now()
+}
+
+// fetch fetches the lists that are wanted and offered, one after the other. It skips a
+// list that failed and is not due yet, unless the server has notified of it. A list
+// that is late is received by store.
+func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
+	// "Only use capabilities that were successfully negotiated" (2025-11-25,
+	// basic/lifecycle, "Operation"): what is not declared is not used, whatever the
+	// notifications.
+	g.announced |= announced & g.offered
+	var begun, together listSet
+	for k := range catalog.NumKinds {
+		switch {
+		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.failures[k].due):
+			continue
+		case g.busy.has(k):
+			g.refetch |= 1 << k
+			continue
+		}
+		g.start(ctx, k)
+		// The server may be unreachable: each request may take a long time to find out.
+		if g.unsent(begun) {
+			together |= 1 << k
+		} else {
+			g.await(ctx, 1<<k)
+		}
+		begun |= 1 << k
+	}
+	g.await(ctx, together)
+}
+
+// unsent reports whether a request for one of the lists could not be sent.
+func (g *fetchGroup) unsent(of listSet) bool {
+	for k, err := range g.errs {
+		f, ok := errors.AsType[*mcp.Fault](err)
+		if of.has(catalog.Kind(k)) && ok && f.Outcome == mcp.NotDispatched {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *fetchGroup) start(ctx context.Context, k catalog.Kind) {
+	g.busy |= 1 << k
+	// Ends with ctx; wait receives its result.
+	go func() {
+		list, err := g.f.list(ctx, k)
+		g.results <- fetched{k, list, err}
+	}()
+}
+
+// await waits for lists, but at most listTimeout.
+func (g *fetchGroup) await(ctx context.Context, of listSet) {
+	if g.busy&of == 0 {
+		return
+	}
+	late := time.NewTimer(listTimeout)
+	defer late.Stop()
+	for g.busy&of != 0 {
+		select {
+		case r := <-g.results:
+			g.store(ctx, r)
+		case <-late.C:
+			g.markLate(g.busy & of)
+			return
+		}
+	}
+}
+
+func (g *fetchGroup) markLate(of listSet) {
+	for k := range catalog.NumKinds {
+		// The reason of a previous failure is more useful.
+		if l := &g.lists[k]; of.has(k) && !l.Failed {
+			l.Failed = true
+			l.Problem = fmt.Sprintf("%s: no response for %v, still waiting", k.Method(), listTimeout)
+		}
+	}
+}
+
+// awaitFirst waits until one list was fetched, or all have failed.
+func (g *fetchGroup) awaitFirst(ctx context.Context) {
+	for g.busy != 0 && g.failed() == g.offered&^g.busy && ctx.Err() == nil {
+		select {
+		case r := <-g.results:
+			g.store(ctx, r)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// store stores the result of a fetch. If the list has changed since the fetch began, it
+// fetches again instead.
+func (g *fetchGroup) store(ctx context.Context, r fetched) {
+	g.busy &^= 1 << r.kind
+	t := &g.failures[r.kind]
+	switch {
+	case ctx.Err() != nil:
+	case g.refetch.has(r.kind):
+		g.refetch &^= 1 << r.kind
+		g.start(ctx, r.kind)
+	case r.err != nil:
+		t.count++
+		t.due = time.Now().Add(retryDelay(t.count, r.err))
+		g.storeFailure(r.kind, r.err)
+		*g.answered |= 1 << r.kind
+	default:
+		*t = listFailure{}
+		*g.answered |= 1 << r.kind
+		g.lists[r.kind], g.errs[r.kind] = r.list, nil
+	}
+}
+
+// storeFailure keeps the previous items of the list.
+func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
+	l := &g.lists[k]
+	before := l.Problem
+	l.Failed = true
+	l.Problem = k.Method() + ": " + strings.TrimPrefix(reason(err), k.Method()+": ")
+	if len(l.Items) > 0 {
+		l.Problem += "; the previous list is still offered"
+	}
+	g.errs[k] = err
+	if l.Problem != before {
+		g.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
+	}
+}
+
+// retryDelay returns the delay before a list that failed for the nth time is fetched
+// again.
+func retryDelay(n int, err error) time.Duration {
+	wait := min(minRetryDelay<<min(n-1, 16), maxRetryDelay)
+	f, ok := errors.AsType[*mcp.Fault](err)
+	if n > 1 && ok && f.Code == mcp.CodeBackendFailed && f.Outcome == mcp.Unknown {
+		wait = brokenRetryDelay
+	}
+	return wait/2 + rand.N(wait/2) //nolint:gosec // jitter, not a secret
+}
+
+// failed returns the lists that failed and are not being fetched.
+func (g *fetchGroup) failed() listSet {
+	var failed listSet
+	for k := range catalog.NumKinds {
+		if (g.offered &^ g.busy).has(k) && g.lists[k].Failed {
+			failed |= 1 << k
+		}
+	}
+	return failed
+}
+
+// err returns why no list could be fetched. It is nil if one was, or still may be.
+func (g *fetchGroup) err() error {
+	if g.failed() != g.offered {
+		return nil
+	}
+	for k := range catalog.NumKinds {
+		g.failures[k].due = time.Time{} // the next attempt is of the whole server
+	}
+	return cmp.Or(g.errs[:]...)
+}
+
+// retry returns a channel that receives when a failed list is due, or nil.
+func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
+	var next time.Time
+	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
+		if t := g.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if next.IsZero() {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(time.Until(next))
+	return t.C, t.Stop
+}
+
+// wait waits for the running fetches. Their context has ended.
+func (g *fetchGroup) wait() {
+	for g.busy != 0 {
+		g.busy &^= 1 << (<-g.results).kind
+	}
+}

@@ -1,0 +1,106 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// lookup is the item that a request refers to.
+type lookup struct {
+	kind catalog.Kind
+	name string      // or URI
+	ref  *mcp.Object // the parameters of a completion, which contain the ref; otherwise nil
+}
+
+// lookupResult is the result of a lookup and the view in which it was made.
+type lookupResult struct {
+	*view
+
+	entry *catalog.Entry // nil if there is no such item
+	field mcp.Field      // the field by which a completion names it
+}
+
+// lookupRef returns the lookup of a completion's ref.
+func lookupRef(params *mcp.Object) lookup {
+	if name, ok := params.Text(mcp.FieldRefName); ok {
+		return lookup{catalog.Prompts, name, params}
+	}
+	uri, _ := params.Text(mcp.FieldRefURI)
+	return lookup{catalog.Resources, uri, params}
+}
+
+// find looks up the item of a request in one view. It records a request for a hidden
+// item; the caller cannot distinguish this from an unknown one.
+func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupResult {
+	// Wait for a backend that may offer the item and is still starting. However the
+	// wait ends, the answer is what is known then.
+	_ = g.await(ctx, l.pending)
+	f := l.find(g.viewFor(clientOf(req)))
+	if !f.isListed() {
+		// The lists of the session may contain the item, or no longer contain it.
+		g.awaitSessionLists(ctx, req, l.mayBeAt)
+		f = l.find(g.viewFor(clientOf(req)))
+	}
+	if f.entry == nil {
+		g.noteHidden(ctx, f.view, req, l)
+	}
+	return f
+}
+
+// pending is view.pending for the backends that may offer the item. It waits for none
+// if the item is known already.
+func (l lookup) pending(v *view) (left time.Duration, ok bool) {
+	if l.find(v).isListed() {
+		return 0, false
+	}
+	if v.outdated(l.mayBeAt) {
+		return noLimit, true // another catalog is built at once
+	}
+	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, h knownLists) bool { return l.isUnknownIn(h) && l.mayBeAt(b) })
+}
+
+// isUnknownIn reports whether a list that may contain the item is not known.
+func (l lookup) isUnknownIn(h knownLists) bool {
+	if l.kind == catalog.Resources {
+		return !h[catalog.Resources] || !h[catalog.Templates]
+	}
+	return !h[l.kind]
+}
+
+// mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
+// decide this for names; nothing decides it for URIs.
+func (l lookup) mayBeAt(b *activeBackend) bool {
+	byName := l.kind == catalog.Tools || l.kind == catalog.Prompts
+	return !byName || b.mayOffer(l.name)
+}
+
+// find looks in the catalog of one view. The whole answer must come from that view: a
+// name belongs to the backend that this view has for it.
+func (l lookup) find(v *view) lookupResult {
+	f := lookupResult{view: v}
+	var ok bool
+	switch {
+	case l.ref != nil:
+		f.entry, f.field, ok = v.catalog.Reference(l.ref)
+	case l.kind == catalog.Tools:
+		f.entry, ok = v.catalog.Tool(l.name)
+	case l.kind == catalog.Prompts:
+		f.entry, ok = v.catalog.Prompt(l.name)
+	default:
+		f.entry, ok = v.catalog.Resource(l.name)
+	}
+	if !ok {
+		f.entry = nil
+	}
+	return f
+}
+
+// isListed reports whether the lookup found an item that is in a list. A URI that is in
+// no list is routed by the best matching template among those known.
+func (f lookupResult) isListed() bool { return f.entry != nil && f.entry.JSON() != nil }
