@@ -61,8 +61,8 @@ func (w *world) countsHold(at *replica) {
 	if n, want := at.lot.Len(), w.parkedNow(at); n != want {
 		w.fail("I28", "%d requests are parked, want %d", n, want)
 	}
-	if want := w.parkingPrincipals(at); want > 0 && lenOf(at.lot, "used") != want {
-		w.fail("I28", "the requests of %d principals are parked, and %d are known", want, lenOf(at.lot, "used"))
+	if want := w.parkingPrincipals(at); want > 0 && lenOf(at.lot, "perPrincipal") != want {
+		w.fail("I28", "the requests of %d principals are parked, and %d are known", want, lenOf(at.lot, "perPrincipal"))
 	}
 	if n, want := at.table.Len(), w.total(at); n != want {
 		w.fail("I28", "the table has %d sessions, want %d", n, want)

@@ -42,7 +42,7 @@ func residue(v reflect.Value, seen map[uintptr]bool) string {
 		}
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
-			if name == "owner" || name == "lot" {
+			if name == "session" || name == "set" {
 				continue // they are looked at for themselves
 			}
 			if name == "first" && isSet(v.Field(i)) {
