@@ -23,7 +23,7 @@ func draw(s *choice.Source, bounds ...int) []int {
 	return got
 }
 
-func TestASeedDecidesAll(t *testing.T) {
+func TestSeedDeterminesChoices(t *testing.T) {
 	var a, b choice.Source
 	a.Random(7, 50)
 	b.Random(7, 50)
@@ -54,7 +54,7 @@ func TestChoicesStayWithinTheirBounds(t *testing.T) {
 	}
 }
 
-func TestAScheduleIsRepeated(t *testing.T) {
+func TestAgainRepeatsSchedule(t *testing.T) {
 	var s choice.Source
 	s.Random(7, 9)
 	want := draw(&s, 3, 1000)
@@ -68,7 +68,7 @@ func TestAScheduleIsRepeated(t *testing.T) {
 	}
 }
 
-func TestWhatAScheduleLacksIsPlain(t *testing.T) {
+func TestMissingChoicesAreZero(t *testing.T) {
 	var s choice.Source
 	s.Again(choice.Schedule{{2}, {}, {7, 9}})
 	s.Limit(100) // of random runs only
