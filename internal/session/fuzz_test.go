@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// FuzzSession drives a session with any order of events, two bytes for each,
-// and holds after each step what must be true whatever the order is.
+// FuzzSession performs any order of events on a session, two bytes for each, and checks
+// invariants after each step.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x04\x00")) // begin, attach, say, finish, take
 	f.Add([]byte("\x00\x01\x05\x01\x06\x01\x04\x01\x07\x00\x03\x01"))
 	f.Add([]byte("\x0a\x00\x0b\x00\x0c\x00\x0d\x00\x05\x00\x04\x00\x06\x00"))
 	f.Add([]byte("\x00\x00\x00\x01\x01\x00\x01\x01\x08\x00\x09\x00"))
-	f.Add([]byte("\x0c\x00\x01\x00\x0b\x00\x0b\x01\x02\x00\x0e\x00\x04\x00\x0d\x00")) // a change is returned
+	f.Add([]byte("\x0c\x00\x01\x00\x0b\x00\x0b\x01\x02\x00\x0e\x00\x04\x00\x0d\x00")) // a change is requeued
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := newDriver(t)
 		for len(script) >= 2 {
@@ -33,7 +33,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// driver drives one session and remembers what it did.
+// driver drives one session and records what it did.
 type driver struct {
 	t          *testing.T
 	rules      *session.Rules
@@ -46,15 +46,15 @@ type driver struct {
 	ready      bool
 }
 
-// driven is a stream with what was appended to it and what came out.
+// driven is a stream with the messages that were appended and taken.
 type driven struct {
 	id       mcp.ID
 	x        *session.Exchange // nil for the standalone stream
 	stream   *session.Stream
 	carriers []*session.Consumer
-	live     int // index of the carrier that was not revoked; -1: none
+	live     int // index of the consumer that was not revoked; -1: none
 	got      []string
-	plain    []string // messages that must come, in this order, as long as the stream is carried
+	plain    []string // messages that must be taken, in this order, as long as there is a consumer
 	stopped  int
 	finished bool
 	over     bool
@@ -198,7 +198,7 @@ func (d *driver) cancel(s *driven) {
 	}
 }
 
-// took is how many of the plain messages have come out.
+// took returns how many of the plain messages were taken.
 func (s *driven) took() int {
 	n := 0
 	for _, g := range s.got {
@@ -216,10 +216,10 @@ func (d *driver) take(s *driven, arg int) {
 	i := arg % len(s.carriers)
 	got, state := take(s.carriers[i])
 	if i != s.live && (state != session.Revoked || len(got) > 0) {
-		d.t.Fatalf("a revoked carrier took %q, state %v", got, state)
+		d.t.Fatalf("a revoked consumer took %q, state %v", got, state)
 	}
 	if i == s.live && state == session.Revoked {
-		d.t.Fatal("the live carrier was revoked")
+		d.t.Fatal("the live consumer was revoked")
 	}
 	if s.x == nil && !d.ready && len(got) > 0 {
 		d.t.Fatalf("before initialized the client got %q", got)
@@ -230,8 +230,8 @@ func (d *driver) take(s *driven, arg int) {
 	}
 }
 
-// giveBack takes from the standalone stream and returns it: each change that
-// waited waits again.
+// requeue takes from the standalone stream and requeues the messages: each change must be
+// queued again.
 func (d *driver) giveBack(s *driven, arg int) {
 	if s.x != nil || len(s.carriers) == 0 {
 		return
@@ -249,7 +249,7 @@ func (d *driver) giveBack(s *driven, arg int) {
 			lost = append(lost, string(m.Head))
 		}
 		if m.Class == session.Change && !slices.ContainsFunc(again, func(o session.Message) bool { return string(o.Head) == string(m.Head) }) {
-			d.t.Fatalf("the change %q was returned and is gone", m.Head)
+			d.t.Fatalf("the change %q was requeued and is gone", m.Head)
 		}
 	}
 	for _, m := range again {
@@ -280,12 +280,12 @@ func (d *driver) ask(s *driven) {
 		return
 	}
 	if s.over || s.lost || d.ended {
-		d.t.Fatal("an ask was taken where none can be delivered")
+		d.t.Fatal("an ask was accepted that cannot be delivered")
 	}
 	d.asks = append(d.asks, &asked{ask: a, on: s})
 }
 
-// answer answers an ask that was sent, and later again.
+// answer answers an ask, some of them again.
 func (d *driver) answer(arg int) {
 	if len(d.asks) == 0 {
 		return
@@ -297,7 +297,7 @@ func (d *driver) answer(arg int) {
 		d.t.Fatal("an ask that had ended was answered")
 	}
 	if took && (!isDone(a.ask) || a.ask.Answer().Result == nil) {
-		d.t.Fatal("an answer that was taken did not end its ask")
+		d.t.Fatal("an accepted answer did not end its ask")
 	}
 }
 
@@ -311,7 +311,7 @@ func (d *driver) endSession() {
 	}
 }
 
-// check holds what is true at any time.
+// check checks what is true at any time.
 func (d *driver) check() {
 	d.t.Helper()
 	busy := false
@@ -332,8 +332,8 @@ func (d *driver) check() {
 	}
 }
 
-// checkOrder: what came out is what was appended, in its order, and nothing
-// stands behind the terminal.
+// checkOrder checks that the messages are those that were appended, in order, and that
+// nothing follows the terminal.
 func (d *driver) checkOrder(s *driven) {
 	d.t.Helper()
 	var sure []string
@@ -355,7 +355,7 @@ func (d *driver) checkOrder(s *driven) {
 	}
 }
 
-// end carries what is left, and checks that nothing was lost.
+// end takes what is left, and checks that nothing was lost.
 func (d *driver) end() {
 	for _, s := range d.exchanges {
 		if s.live < 0 || d.ended {

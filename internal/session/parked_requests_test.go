@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The tests know a request by a name, and its exchanges by numbers.
+// In the tests a request is a name, and its exchanges are numbers.
 type (
 	testLot     = session.ParkedRequests[string, int]
 	testParking = session.ParkedRequest[string, int]
@@ -29,7 +29,7 @@ func lotOf(change ...func(*session.ParkedLimits)) *testLot {
 	return session.NewParkedRequests[string, int](limits)
 }
 
-// someTime is when the tests begin.
+// someTime returns the start time of the tests.
 func someTime() time.Time { return time.Unix(1_800_000_000, 0) }
 
 func owner(principal string) session.Owner {
@@ -56,7 +56,7 @@ func ask(t *testing.T, p *testParking) *session.Question {
 	return q
 }
 
-// ended returns what has ended a question, and whether anything has.
+// ended returns the end of a question, and whether it has ended.
 func ended(q *session.Question) (session.Terminal, bool) {
 	select {
 	case <-q.Done():
@@ -79,9 +79,9 @@ func answersTo(t *testing.T, qs ...*session.Question) map[string]session.Termina
 	return answers
 }
 
-// From the question over the parking to the answer, and to the terminal in the
+// From the question and the parked request to the answer, and to the terminal in the
 // exchange of the retry.
-func TestParkingGoesOnWithTheRetry(t *testing.T) {
+func TestParkedRequestContinuesWithRetry(t *testing.T) {
 	l, now := lotOf(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
@@ -122,12 +122,11 @@ func TestParkingGoesOnWithTheRetry(t *testing.T) {
 }
 
 // "rejecting state presented by a different principal ... that does not match"
-// (basic/patterns/mrtr): whoever differs in anything finds nothing, and changes
-// nothing.
+// (basic/patterns/mrtr): a retry that differs in anything finds nothing, and has no effect.
 //
 // Q2- 2026-07-28 basic/patterns/mrtr: "the authenticated principal, rejecting state
 // presented by a different principal."
-func TestParkingIsItsOwners(t *testing.T) {
+func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 	now := someTime()
 	own := session.Owner{Place: 1, Principal: "ann", Method: "tools/call", Digest: "d"}
 	change := func(f func(*session.Owner)) session.Owner {
@@ -145,7 +144,7 @@ func TestParkingIsItsOwners(t *testing.T) {
 		{"other id", "i", own, now, session.ErrUnknown},
 		{"no id", "", own, now, session.ErrUnknown},
 		{"other principal", "id", change(func(o *session.Owner) { o.Principal = "bob" }), now, session.ErrForeign},
-		{"nobody", "id", change(func(o *session.Owner) { o.Principal = "" }), now, session.ErrForeign},
+		{"anonymous", "id", change(func(o *session.Owner) { o.Principal = "" }), now, session.ErrForeign},
 		{"other pipe", "id", change(func(o *session.Owner) { o.Place = 2 }), now, session.ErrUnknown},
 		{"HTTP", "id", change(func(o *session.Owner) { o.Place = 0 }), now, session.ErrUnknown},
 		{"other method", "id", change(func(o *session.Owner) { o.Method = "prompts/get" }), now, session.ErrUnknown},
@@ -172,9 +171,9 @@ func TestParkingIsItsOwners(t *testing.T) {
 	}
 }
 
-// What is not answered stays open for the next round, under its key, and what was
-// asked while nobody was there comes with it.
-func TestParkingAsksAgainForTheRest(t *testing.T) {
+// Unanswered questions stay open for the next round under their keys, together with those
+// asked while the request was parked.
+func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
 	l, now := lotOf(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
@@ -201,7 +200,7 @@ func TestParkingAsksAgainForTheRest(t *testing.T) {
 	}
 }
 
-func TestParkingIsRefused(t *testing.T) {
+func TestParkIsRefused(t *testing.T) {
 	now := someTime()
 	tests := []struct {
 		name   string
@@ -221,7 +220,7 @@ func TestParkingIsRefused(t *testing.T) {
 				l = lotOf(tt.limits)
 			}
 			p := l.New(new("r"), new(1))
-			q := ask(t, p) // before the lot is closed
+			q := ask(t, p) // before Close
 			tt.before(t, l)
 			_, ok := p.Park("id", owner("ann"), now)
 			end, over := ended(q)
@@ -235,15 +234,15 @@ func TestParkingIsRefused(t *testing.T) {
 	}
 }
 
-// The anonymous principal is everybody, who share no quarter.
-func TestNobodyHasNoShare(t *testing.T) {
+// The anonymous principal has no limit of its own.
+func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
 	l := lotOf(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
 	for i := range 3 {
 		parkedOf(t, l, fmt.Sprint(i), owner(""), someTime())
 	}
 }
 
-func TestParkingHasRounds(t *testing.T) {
+func TestParkRoundsAreLimited(t *testing.T) {
 	l, now := lotOf(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
 	p := l.New(new("r"), new(0))
 	for i := range 2 {
@@ -262,7 +261,7 @@ func TestParkingHasRounds(t *testing.T) {
 	}
 }
 
-func TestParkingHasQuestions(t *testing.T) {
+func TestQuestionsAreLimited(t *testing.T) {
 	l := lotOf()
 	p := l.New(new("r"), new(0))
 	for range 4 {
@@ -273,7 +272,7 @@ func TestParkingHasQuestions(t *testing.T) {
 	}
 }
 
-// A request that is done while it is parked keeps its terminal for who comes.
+// A request that ends while it is parked keeps its terminal for the retry.
 func TestParkedRequestEnds(t *testing.T) {
 	l, now := lotOf(), someTime()
 	p, q := parkedOf(t, l, "id", owner(""), now)
@@ -319,8 +318,8 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 	}
 }
 
-// What was not delivered is lost for good, but only as long as nobody has come.
-func TestLoseIsForTheLastExchange(t *testing.T) {
+// DropIfParked only drops a request that has not been resumed since.
+func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
 	l, now := lotOf(), someTime()
 	one := new(1)
 	p := l.New(new("r"), one)
@@ -347,7 +346,7 @@ func TestLoseIsForTheLastExchange(t *testing.T) {
 	}
 }
 
-func TestLeaveIsForOnePlace(t *testing.T) {
+func TestDropPlaceIsForOnePlace(t *testing.T) {
 	l, now := lotOf(), someTime()
 	parkedOf(t, l, "0", session.Owner{Place: 1}, now)
 	parkedOf(t, l, "1", session.Owner{}, now)
@@ -359,10 +358,9 @@ func TestLeaveIsForOnePlace(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: who is parked is claimed at most once, and
-// by its owner; each question ends once at most; the bounds hold; at the end
-// nothing is left.
-func TestLotProperties(t *testing.T) {
+// In any order of events: a request is resumed at most once, by its owner; each question
+// ends at most once; the limits hold; at the end nothing is left.
+func TestParkedRequestsProperties(t *testing.T) {
 	for seed := range uint64(500) {
 		w := &lotWorld{
 			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*lotSpot{},
@@ -399,7 +397,7 @@ func (w *lotWorld) run() {
 	}
 }
 
-// lotWorld is a reference for a ParkedRequests: what is parked, by whom, until when.
+// lotWorld is a model of a ParkedRequests.
 type lotWorld struct {
 	t         *testing.T
 	seed      uint64
@@ -409,13 +407,13 @@ type lotWorld struct {
 	serial    int
 	requests  []*lotRequest
 	questions []*session.Question
-	spots     map[string]*lotSpot // every id that ever was
+	spots     map[string]*lotSpot // every id so far
 }
 
 type lotRequest struct {
 	p         *testParking
 	principal string
-	parked    string // the id, "" where it is not
+	parked    string // the id, or ""
 	over      bool
 }
 
@@ -467,7 +465,7 @@ func (w *lotWorld) park() {
 }
 
 func (w *lotWorld) claim() {
-	// One of the last that were parked, or one that never was.
+	// One of the last that were parked, or an unknown one.
 	id := fmt.Sprint(w.serial - w.random.IntN(4))
 	principal := w.principal()
 	found, err := w.lot.Resume(id, owner(principal), new(w.serial), nil, w.now)

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// paced returns rules with a burst of three and then one in a second, of both
-// kinds, and room enough.
+// paced returns rules with a rate limit of a burst of three and then one per second for
+// both kinds, and large queues.
 func paced() *session.Rules {
 	r := rules()
 	r.Limits.Messages, r.Limits.Bytes = 1000, 1<<20
@@ -26,7 +26,7 @@ func paced() *session.Rules {
 	return r
 }
 
-// report reports progress, and returns how long it is kept back.
+// report reports progress, and returns how long it is deferred.
 func report(t *testing.T, x *session.Exchange, text string, now time.Time) time.Duration {
 	t.Helper()
 	due, full, err := x.Report(msg(session.Progress, "t", text), now)
@@ -39,7 +39,7 @@ func report(t *testing.T, x *session.Exchange, text string, now time.Time) time.
 	return due.Sub(now)
 }
 
-// wantKept checks how long progress is kept back.
+// wantKept checks how long progress is deferred.
 func wantKept(t *testing.T, got, want time.Duration) {
 	t.Helper()
 	if got != want {
@@ -47,9 +47,8 @@ func wantKept(t *testing.T, got, want time.Duration) {
 	}
 }
 
-// DELIVERY 5.7: a burst passes whole; beyond it the latest is kept until its
-// time has come.
-func TestProgressHasAPace(t *testing.T) {
+// DELIVERY 5.7: a burst is sent; beyond it the latest is deferred until its time has come.
+func TestProgressRateLimit(t *testing.T) {
 	r := paced()
 	x := alone(t, r)
 	c := attach(x.Stream())
@@ -69,7 +68,7 @@ func TestProgressHasAPace(t *testing.T) {
 	}
 	wantTake(t, c, session.Open, "4")
 	wantKept(t, report(t, x, "5", now.Add(time.Second)), time.Second)
-	// A newer one that comes in its time takes the place of what was kept.
+	// A newer one within the limit replaces the deferred one.
 	wantKept(t, report(t, x, "6", now.Add(2*time.Second)), 0)
 	if due := x.Release(now.Add(time.Hour)); !due.IsZero() {
 		t.Errorf("Release of nothing: due %v", due)
@@ -78,7 +77,7 @@ func TestProgressHasAPace(t *testing.T) {
 	if got := r.Counts.Merged.Load(); got != 2 {
 		t.Errorf("merged = %d, want 2", got)
 	}
-	// After a rest there is a whole burst again.
+	// After a pause a whole burst is available again.
 	now = now.Add(time.Hour)
 	for i := range 3 {
 		wantKept(t, report(t, x, fmt.Sprint(i), now), 0)
@@ -86,8 +85,8 @@ func TestProgressHasAPace(t *testing.T) {
 	wantKept(t, report(t, x, "3", now), time.Second)
 }
 
-// What is kept goes before the terminal, and the terminal does not wait.
-func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
+// Deferred progress precedes the terminal, which does not wait.
+func TestDeferredProgressPrecedesTerminal(t *testing.T) {
 	now := time.Unix(1000, 0)
 	flood := func(x *session.Exchange) {
 		for i := range 1000 {
@@ -141,9 +140,9 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 	})
 }
 
-// The form of the answer does not depend on what is kept back: it was decided
-// by the burst before.
-func TestKeptProgressIsNoOneObject(t *testing.T) {
+// The form of the answer does not depend on deferred progress: it was decided by the burst
+// before.
+func TestDeferredProgressKeepsForm(t *testing.T) {
 	r := paced()
 	r.Limits.Progress.Burst = 1
 	x := alone(t, r)
@@ -155,9 +154,8 @@ func TestKeptProgressIsNoOneObject(t *testing.T) {
 	}
 }
 
-// Log messages beyond their pace are dropped and counted; progress has a pace of
-// its own.
-func TestLogsHaveAPace(t *testing.T) {
+// Log messages beyond their rate limit are dropped and counted; progress has its own limit.
+func TestLogRateLimit(t *testing.T) {
 	r := paced()
 	x := alone(t, r)
 	c := attach(x.Stream())
@@ -177,9 +175,9 @@ func TestLogsHaveAPace(t *testing.T) {
 	}
 }
 
-// A full stream is waited for, as for any message, and what had to wait has not
-// used up its turn.
-func TestReportWaitsForRoom(t *testing.T) {
+// Report waits for a full stream like Append, and a message that had to wait has not used
+// up its turn.
+func TestReportWaitsForSpace(t *testing.T) {
 	r := paced()
 	r.Limits.Bytes = 80
 	x := alone(t, r)
@@ -203,12 +201,12 @@ func TestReportWaitsForRoom(t *testing.T) {
 	}
 	take(c)
 	if due := x.Release(now.Add(2 * time.Second)); !due.IsZero() {
-		t.Errorf("Release with room: due %v, want none", due)
+		t.Errorf("Release with space: due %v, want none", due)
 	}
 	wantTake(t, c, session.Open, "late")
 }
 
-// Whoever reports to an exchange that is over learns it, pace or not.
+// Report to an exchange that has ended fails, regardless of the rate limit.
 func TestReportAfterTheEnd(t *testing.T) {
 	x := alone(t, paced())
 	now := time.Unix(1000, 0)
@@ -223,9 +221,9 @@ func TestReportAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Whatever the moments are in which progress comes: no more is given out than
-// the pace allows, in order, and the latest of all comes before the end.
-func FuzzPace(f *testing.F) {
+// FuzzPace reports progress at any moments: no more is sent than the limit allows, in
+// order, and the latest precedes the end.
+func FuzzRateLimit(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 200, 1, 1})
 	f.Add([]byte{255, 3, 3, 3, 3, 3, 3, 3, 3, 255, 9})
 	f.Fuzz(func(t *testing.T, gaps []byte) {

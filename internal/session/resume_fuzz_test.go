@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// FuzzResume breaks and resumes the streams of a session in any order, and holds
-// each client against the simplest model of what it must see: a list.
+// FuzzResume breaks and resumes the streams of a session in any order, and compares what
+// each client receives with the simplest model: a list.
 func FuzzResume(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(script(seed, 200))
@@ -32,7 +32,7 @@ func TestResumeAgainstTheModel(t *testing.T) {
 		gone, resumed = gone+p.gone, resumed+p.resumed
 	}
 	if gone < 50 || resumed < 500 {
-		t.Errorf("%d resumed, %d told that it is gone: the scripts show too little", resumed, gone)
+		t.Errorf("%d resumed, %d gone: the scripts test too little", resumed, gone)
 	}
 }
 
@@ -57,16 +57,17 @@ type resumePlay struct {
 	gone, resumed int
 }
 
-// listened is one stream, what was said on it, and what its client has seen.
+// listened is one stream, the messages that were appended, and those that its client
+// received.
 type listened struct {
 	x     *session.Exchange // nil for the standalone stream
-	said  []string          // all of it, in order
+	said  []string          // appended, in order
 	seen  []string
 	first session.EventID // where the client began
 	last  session.EventID
 	c     *session.Consumer // nil while the client is away
-	over  bool              // it had its end, or its last word
-	lost  bool              // told that something is gone
+	over  bool              // it has ended for the client
+	lost  bool              // a GoneError was returned
 }
 
 func playResume(t *testing.T, script []byte) *resumePlay {
@@ -149,7 +150,7 @@ func (p *resumePlay) say(s *listened, arg int) {
 	full, err := s.stream(p).Append(plain(text))
 	switch {
 	case full != nil:
-		p.t.Fatal("there is no room")
+		p.t.Fatal("the stream is full")
 	case err == nil:
 		s.said = append(s.said, text)
 	case s.x == nil || !s.over && !errors.Is(err, mcp.ErrRequestEnded):
@@ -163,7 +164,7 @@ func (p *resumePlay) finish(s *listened) {
 	}
 }
 
-// take has the client see what there is.
+// take makes the client receive what there is.
 func (p *resumePlay) take(s *listened) {
 	if s.c == nil {
 		return
@@ -184,7 +185,7 @@ func (p *resumePlay) take(s *listened) {
 	s.c = nil
 }
 
-// leave breaks the connection, now and then with something on its way.
+// leave breaks the connection, sometimes with messages in transit.
 func (p *resumePlay) leave(s *listened, arg int) {
 	if s.c == nil {
 		return
@@ -197,8 +198,7 @@ func (p *resumePlay) leave(s *listened, arg int) {
 	s.c = nil
 }
 
-// resume has the client come back, perhaps while it still has a connection that it
-// has given up.
+// resume makes the client resume, sometimes before the old consumer detaches.
 func (p *resumePlay) resume(s *listened) {
 	if s.over || s.lost {
 		return
@@ -218,22 +218,22 @@ func (p *resumePlay) resume(s *listened) {
 		s.lost = true
 		p.mayBeGone(gone)
 	case errors.Is(err, session.ErrUnknownEvent) && p.isLast(s):
-		s.over = true // nothing follows, and nobody knows of it any more
+		s.over = true // nothing follows, and the stream is forgotten
 	default:
 		p.t.Fatalf("Resume(%v) = %v", s.last, err)
 	}
 }
 
-// isLast reports whether the client has seen all there is.
+// isLast reports whether the client has received everything.
 func (p *resumePlay) isLast(s *listened) bool { return slices.Equal(s.seen, s.said) }
 
 func (p *resumePlay) mayBeGone(gone *session.GoneError) {
 	if p.rules.Logs == nil && !gone.Aged {
-		p.t.Fatalf("%+v, and there is room for everything", gone)
+		p.t.Fatalf("%+v, and the limits are not reached", gone)
 	}
 }
 
-// stale presents an older cursor: what follows is what followed.
+// stale resumes from an older id: the same messages follow.
 func (p *resumePlay) stale(s *listened, arg int) {
 	if s.c != nil || s.over || s.lost || s.last == s.first {
 		return
@@ -252,13 +252,13 @@ func (p *resumePlay) stale(s *listened, arg int) {
 	s.last = cursor
 }
 
-// check holds what is true at any time: no client has seen anything but the
-// beginning of what was said, and no more is kept than may be.
+// check checks what is true at any time: each client has received a prefix of what was
+// appended, and no more is retained than allowed.
 func (p *resumePlay) check() {
 	p.t.Helper()
 	for _, s := range p.streams {
 		if len(s.seen) > len(s.said) || !slices.Equal(s.seen, s.said[:len(s.seen)]) {
-			p.t.Fatalf("the client sees %q of %q", s.seen, s.said)
+			p.t.Fatalf("the client received %q of %q", s.seen, s.said)
 		}
 		if want := s.first.Pos + uint64(len(s.seen)); s.last.Pos != want {
 			p.t.Fatalf("the client is at %d, want %d", s.last.Pos, want)
@@ -270,18 +270,18 @@ func (p *resumePlay) check() {
 			carried++
 		}
 	}
-	// Besides the bound: the last answer, the frames of streams, and what carriers
-	// have yet to take of a replay, which was within the bound once.
+	// In addition to the limit: the last answer, the overhead of streams, and the rest of
+	// replays, which was within the limit once.
 	if most := 2*p.rules.Limits.LogBytes + 2000 + 512*len(p.streams); p.sess.Kept() > most {
-		p.t.Fatalf("%d bytes are kept, want at most %d", p.sess.Kept(), most)
+		p.t.Fatalf("%d bytes are retained, want at most %d", p.sess.Kept(), most)
 	}
 	if p.sess.Idle() && carried > 0 {
-		p.t.Fatal("idle while a stream is carried")
+		p.t.Fatal("idle while a stream has a consumer")
 	}
 }
 
-// end has everybody come back and everything end: then all have seen everything,
-// or were told.
+// end makes all clients resume and everything end: then all have received everything, or a
+// GoneError.
 func (p *resumePlay) end() {
 	for _, s := range p.streams {
 		p.finish(s)
@@ -295,7 +295,7 @@ func (p *resumePlay) end() {
 			}
 		}
 		if !s.lost && !p.isLast(s) {
-			p.t.Fatalf("in the end the client has seen %q of %q", s.seen, s.said)
+			p.t.Fatalf("in the end the client has received %q of %q", s.seen, s.said)
 		}
 	}
 	p.sess.End(mcp.Errorf(1, "over"))
