@@ -10,24 +10,24 @@ import (
 )
 
 // recorder is an Observer that counts its calls.
-type absence struct{ comes, ended int }
+type recorder struct{ messages, ends int }
 
 // OnMessage implements Observer.
-func (a *absence) OnMessage() { a.comes++ }
+func (a *recorder) OnMessage() { a.messages++ }
 
 // OnEnd implements Observer.
-func (a *absence) OnEnd() { a.ended++ }
+func (a *recorder) OnEnd() { a.ends++ }
 
-func away(c *session.Call) *absence {
-	a := new(absence)
+func detach(c *session.Call) *recorder {
+	a := new(recorder)
 	c.Detach(a)
 	return a
 }
 
-func (a *absence) want(t *testing.T, when string, comes, ended int) {
+func (a *recorder) want(t *testing.T, when string, comes, ended int) {
 	t.Helper()
-	if a.comes != comes || a.ended != ended {
-		t.Errorf("%s: told of messages %d times and of the end %d times, want %d and %d", when, a.comes, a.ended, comes, ended)
+	if a.messages != comes || a.ends != ended {
+		t.Errorf("%s: told of messages %d times and of the end %d times, want %d and %d", when, a.messages, a.ends, comes, ended)
 	}
 }
 
@@ -35,7 +35,7 @@ func (a *absence) want(t *testing.T, when string, comes, ended int) {
 func TestObserverOnMessage(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
-	a := away(c)
+	a := detach(c)
 	a.want(t, "at first", 0, 0)
 	for range 3 {
 		c.Push(notice(t, "notifications/message", `{"n":1}`))
@@ -64,7 +64,7 @@ func TestDetachedCallKeepsOrder(t *testing.T) {
 	if got := c.Offer(one); got != session.Queued {
 		t.Errorf("Offer to a waiting caller = %d, want Queued", got)
 	}
-	a := away(c)
+	a := detach(c)
 	a.want(t, "with a message there", 1, 0)
 	if got := c.Offer(notice(t, "notifications/message", `{"n":2}`)); got != session.Queued {
 		t.Errorf("Offer behind another message = %d, want Queued", got)
@@ -91,7 +91,7 @@ func TestDetachAndNext(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		var calls session.Calls
 		c := openCall(t, &calls, "tools/call")
-		away(c)
+		detach(c)
 		c.Push(notice(t, "notifications/message", `{"n":1}`))
 		if ended {
 			c.Respond(callResult(t, `{"n":0}`))
@@ -119,7 +119,7 @@ func TestDetachAndNext(t *testing.T) {
 func TestWakeAfterDetach(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
-	a := away(c)
+	a := detach(c)
 	taken(c)
 	c.Push(notice(t, "notifications/message", `{"n":1}`))
 	a.want(t, "after a message", 0, 0)
@@ -131,7 +131,7 @@ func TestWakeAfterDetach(t *testing.T) {
 
 // witness checks the state of the call when OnEnd is called.
 type witness struct {
-	absence
+	recorder
 
 	t    *testing.T
 	call *session.Call
@@ -139,7 +139,7 @@ type witness struct {
 
 // OnEnd implements Observer.
 func (w *witness) OnEnd() {
-	w.absence.OnEnd()
+	w.recorder.OnEnd()
 	if !w.call.IsOver() || !callIsDone(w.call) {
 		w.t.Error("OnEnd before the call has ended")
 	}
@@ -183,7 +183,7 @@ func TestDetachFromEndedCall(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	calls.End(errEnd)
-	away(c).want(t, "over", 0, 1)
+	detach(c).want(t, "over", 0, 1)
 }
 
 // A second response on a call's own stream counts as late.

@@ -90,7 +90,7 @@ func TestRequeuedAskEnds(t *testing.T) {
 // counted.
 func TestRequeueOnAnExchange(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), change("tools"), plain("a"))
 	x.Finish(plain("end"))

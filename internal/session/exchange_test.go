@@ -51,7 +51,7 @@ func TestForm(t *testing.T) {
 }
 
 func TestFinishIsFinal(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	if !x.Finish(plain("first")) {
 		t.Fatal("the first Finish was refused")
@@ -105,7 +105,7 @@ func TestAbortHasATerminalAndStops(t *testing.T) {
 // A client that disconnects before its answer is counted, and costs nothing more.
 func TestTerminalOfALostStreamIsCounted(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	attach(x.Stream()).Detach()
 	mustAppend(t, x.Stream(), plain("a")) // dropped, not an error: the request continues
 	x.Finish(plain("end"))

@@ -48,17 +48,17 @@ type driver struct {
 
 // driven is a stream with the messages that were appended and taken.
 type driven struct {
-	id       mcp.ID
-	x        *session.Exchange // nil for the standalone stream
-	stream   *session.Stream
-	carriers []*session.Consumer
-	live     int // index of the consumer that was not revoked; -1: none
-	got      []string
-	plain    []string // messages that must be taken, in this order, as long as there is a consumer
-	stopped  int
-	finished bool
-	over     bool
-	lost     bool
+	id        mcp.ID
+	x         *session.Exchange // nil for the standalone stream
+	stream    *session.Stream
+	consumers []*session.Consumer
+	current   int // index of the consumer that was not revoked; -1: none
+	got       []string
+	plain     []string // messages that must be taken, in this order, as long as there is a consumer
+	stopped   int
+	finished  bool
+	ended     bool
+	lost      bool
 }
 
 type asked struct {
@@ -69,7 +69,7 @@ type asked struct {
 func newDriver(t *testing.T) *driver {
 	r := rules()
 	d := &driver{t: t, rules: r, sess: newSession(r)}
-	d.standalone = &driven{stream: d.sess.Standalone(), live: -1}
+	d.standalone = &driven{stream: d.sess.Standalone(), current: -1}
 	return d
 }
 
@@ -92,10 +92,10 @@ func (d *driver) step(op byte, arg int) {
 	case 0:
 		d.begin(arg)
 	case 1:
-		s.carriers = append(s.carriers, attach(s.stream))
-		s.live = len(s.carriers) - 1
+		s.consumers = append(s.consumers, attach(s.stream))
+		s.current = len(s.consumers) - 1
 	case 2:
-		d.say(s)
+		d.append(s)
 	case 3:
 		d.finish(s)
 	case 4:
@@ -117,7 +117,7 @@ func (d *driver) step(op byte, arg int) {
 	case 12:
 		d.ready = d.sess.Initialized() || d.ready
 	case 14:
-		d.giveBack(s, arg)
+		d.requeue(s, arg)
 	case 13:
 		if arg%16 == 0 { // rarely: little can be seen after it
 			d.endSession()
@@ -127,11 +127,11 @@ func (d *driver) step(op byte, arg int) {
 
 func (d *driver) begin(arg int) {
 	id := mcp.NumberID(uint64(arg % 5))
-	s := &driven{id: id, live: -1}
+	s := &driven{id: id, current: -1}
 	x, err := d.sess.Begin(id, session.StopFunc(func(error) { s.stopped++ }))
 	inFlight, dup := 0, false
 	for _, o := range d.exchanges {
-		if !o.over {
+		if !o.ended {
 			inFlight++
 			dup = dup || o.id == id
 		}
@@ -154,11 +154,11 @@ func (d *driver) begin(arg int) {
 	}
 }
 
-func (d *driver) say(s *driven) {
+func (d *driver) append(s *driven) {
 	text := d.next("plain ")
 	full, err := s.stream.Append(plain(text))
 	switch {
-	case s.over || d.ended:
+	case s.ended || d.ended:
 		if !errors.Is(err, mcp.ErrRequestEnded) {
 			d.t.Fatalf("Append after the end = %v, want ErrRequestEnded", err)
 		}
@@ -174,11 +174,11 @@ func (d *driver) finish(s *driven) {
 		return
 	}
 	text := d.next("end ")
-	if got := s.x.Finish(plain(text)); got == s.over {
-		d.t.Fatalf("Finish = %v for an exchange that is over: %v", got, s.over)
+	if got := s.x.Finish(plain(text)); got == s.ended {
+		d.t.Fatalf("Finish = %v for an exchange that is over: %v", got, s.ended)
 	}
-	if !s.over {
-		s.over, s.finished = true, true
+	if !s.ended {
+		s.ended, s.finished = true, true
 		if !s.lost {
 			s.plain = append(s.plain, text)
 		}
@@ -189,11 +189,11 @@ func (d *driver) cancel(s *driven) {
 	if s.x == nil {
 		return
 	}
-	if got := s.x.Cancel(errors.New("why")); got == s.over {
-		d.t.Fatalf("Cancel = %v for an exchange that is over: %v", got, s.over)
+	if got := s.x.Cancel(errors.New("why")); got == s.ended {
+		d.t.Fatalf("Cancel = %v for an exchange that is over: %v", got, s.ended)
 	}
-	if !s.over {
-		s.over = true
+	if !s.ended {
+		s.ended = true
 		s.plain = s.plain[:s.took()]
 	}
 }
@@ -210,33 +210,33 @@ func (s *driven) took() int {
 }
 
 func (d *driver) take(s *driven, arg int) {
-	if len(s.carriers) == 0 {
+	if len(s.consumers) == 0 {
 		return
 	}
-	i := arg % len(s.carriers)
-	got, state := take(s.carriers[i])
-	if i != s.live && (state != session.Revoked || len(got) > 0) {
+	i := arg % len(s.consumers)
+	got, state := take(s.consumers[i])
+	if i != s.current && (state != session.Revoked || len(got) > 0) {
 		d.t.Fatalf("a revoked consumer took %q, state %v", got, state)
 	}
-	if i == s.live && state == session.Revoked {
+	if i == s.current && state == session.Revoked {
 		d.t.Fatal("the live consumer was revoked")
 	}
 	if s.x == nil && !d.ready && len(got) > 0 {
 		d.t.Fatalf("before initialized the client got %q", got)
 	}
 	s.got = append(s.got, got...)
-	if state == session.Ended && !s.over && !d.ended {
+	if state == session.Ended && !s.ended && !d.ended {
 		d.t.Fatal("the stream of an open exchange has ended")
 	}
 }
 
 // requeue takes from the standalone stream and requeues the messages: each change must be
 // queued again.
-func (d *driver) giveBack(s *driven, arg int) {
-	if s.x != nil || len(s.carriers) == 0 {
+func (d *driver) requeue(s *driven, arg int) {
+	if s.x != nil || len(s.consumers) == 0 {
 		return
 	}
-	c := s.carriers[arg%len(s.carriers)]
+	c := s.consumers[arg%len(s.consumers)]
 	taken, state := c.Take(nil)
 	c.Requeue(taken)
 	if state != session.Open {
@@ -259,15 +259,15 @@ func (d *driver) giveBack(s *driven, arg int) {
 }
 
 func (d *driver) detach(s *driven, arg int) {
-	if len(s.carriers) == 0 {
+	if len(s.consumers) == 0 {
 		return
 	}
-	i := arg % len(s.carriers)
-	s.carriers[i].Detach()
-	if i != s.live {
+	i := arg % len(s.consumers)
+	s.consumers[i].Detach()
+	if i != s.current {
 		return
 	}
-	s.live = -1
+	s.current = -1
 	if s.x != nil {
 		s.lost = true
 		s.plain = s.plain[:s.took()]
@@ -279,7 +279,7 @@ func (d *driver) ask(s *driven) {
 	if err != nil {
 		return
 	}
-	if s.over || s.lost || d.ended {
+	if s.ended || s.lost || d.ended {
 		d.t.Fatal("an ask was accepted that cannot be delivered")
 	}
 	d.asks = append(d.asks, &asked{ask: a, on: s})
@@ -305,8 +305,8 @@ func (d *driver) endSession() {
 	d.sess.End(mcp.Errorf(1, "over"))
 	d.ended = true
 	for _, s := range d.exchanges {
-		if !s.over {
-			s.over, s.finished = true, true
+		if !s.ended {
+			s.ended, s.finished = true, true
 		}
 	}
 }
@@ -316,17 +316,17 @@ func (d *driver) check() {
 	d.t.Helper()
 	busy := false
 	for _, s := range append(d.exchanges, d.standalone) {
-		busy = busy || s.x != nil && !s.over || s.live >= 0
+		busy = busy || s.x != nil && !s.ended || s.current >= 0
 		d.checkOrder(s)
-		if s.stopped > 1 || s.stopped == 1 && !s.over {
-			d.t.Fatalf("an exchange (over: %v) was stopped %d times", s.over, s.stopped)
+		if s.stopped > 1 || s.stopped == 1 && !s.ended {
+			d.t.Fatalf("an exchange (over: %v) was stopped %d times", s.ended, s.stopped)
 		}
 	}
 	if got := d.sess.Idle(); got == busy {
 		d.t.Fatalf("Idle = %v, want %v", got, !busy)
 	}
 	for _, a := range d.asks {
-		if a.on.over && a.on.x != nil && !isDone(a.ask) {
+		if a.on.ended && a.on.x != nil && !isDone(a.ask) {
 			d.t.Fatal("an ask outlives its exchange")
 		}
 	}
@@ -358,16 +358,16 @@ func (d *driver) checkOrder(s *driven) {
 // end takes what is left, and checks that nothing was lost.
 func (d *driver) end() {
 	for _, s := range d.exchanges {
-		if s.live < 0 || d.ended {
+		if s.current < 0 || d.ended {
 			continue
 		}
-		got, state := take(s.carriers[s.live])
+		got, state := take(s.consumers[s.current])
 		s.got = append(s.got, got...)
 		if s.took() != len(s.plain) {
 			d.t.Fatalf("got %q of %q", s.got, s.plain)
 		}
-		if (state == session.Ended) != s.over {
-			d.t.Fatalf("state %v of an exchange that is over: %v", state, s.over)
+		if (state == session.Ended) != s.ended {
+			d.t.Fatalf("state %v of an exchange that is over: %v", state, s.ended)
 		}
 	}
 	d.endSession()

@@ -11,7 +11,7 @@ import (
 )
 
 // far returns progress with a value.
-func far(value string) session.Message {
+func progressAt(value string) session.Message {
 	m := msg(session.Progress, "t", value)
 	m.Value = []byte(value)
 	return m
@@ -43,10 +43,10 @@ func TestProgressMustIncrease(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rules()
 			r.Limits.Messages, r.Limits.Bytes = 1000, 1<<20
-			x := alone(t, r)
+			x := stateless(t, r)
 			c := attach(x.Stream())
 			for _, v := range tt.values {
-				if _, full, err := x.Report(far(v), time.Unix(1000, 0)); full != nil || err != nil {
+				if _, full, err := x.Report(progressAt(v), time.Unix(1000, 0)); full != nil || err != nil {
 					t.Errorf("Report(%s): full %v, %v", v, full != nil, err)
 				}
 			}
@@ -61,24 +61,24 @@ func TestProgressMustIncrease(t *testing.T) {
 // Deferred progress counts as reported, and progress that did not fit does not.
 func TestDeferredProgressCountsAsReported(t *testing.T) {
 	now := time.Unix(1000, 0)
-	x := alone(t, paced())
+	x := stateless(t, rateLimited())
 	c := attach(x.Stream())
 	for _, v := range []string{"1", "2", "3", "9", "5"} {
-		_, _, _ = x.Report(far(v), now)
+		_, _, _ = x.Report(progressAt(v), now)
 	}
 	x.Finish(plain("end"))
 	wantTake(t, c, session.Ended, "1", "2", "3", "9", "end")
 
 	r := rules()
 	r.Limits.Messages = 1
-	y := alone(t, r)
+	y := stateless(t, r)
 	c = attach(y.Stream())
 	mustAppend(t, y.Stream(), plain("first"))
-	if _, full, _ := y.Report(far("1"), now); full == nil {
+	if _, full, _ := y.Report(progressAt("1"), now); full == nil {
 		t.Fatal("the stream is not full")
 	}
 	wantTake(t, c, session.Open, "first")
-	if _, full, err := y.Report(far("1"), now); full != nil || err != nil {
+	if _, full, err := y.Report(progressAt("1"), now); full != nil || err != nil {
 		t.Errorf("once more: full %v, %v", full != nil, err)
 	}
 	wantTake(t, c, session.Open, "1")

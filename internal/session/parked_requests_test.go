@@ -17,11 +17,11 @@ import (
 
 // In the tests a request is a name, and its exchanges are numbers.
 type (
-	testLot     = session.ParkedRequests[string, int]
-	testParking = session.ParkedRequest[string, int]
+	testRequests = session.ParkedRequests[string, int]
+	testRequest  = session.ParkedRequest[string, int]
 )
 
-func lotOf(change ...func(*session.ParkedLimits)) *testLot {
+func newRequests(change ...func(*session.ParkedLimits)) *testRequests {
 	limits := session.ParkedLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
 	for _, f := range change {
 		f(&limits)
@@ -37,7 +37,7 @@ func owner(principal string) session.Owner {
 }
 
 // parkedOf parks a request with one question.
-func parkedOf(t *testing.T, l *testLot, id string, o session.Owner, now time.Time) (*testParking, *session.Question) {
+func parkedOf(t *testing.T, l *testRequests, id string, o session.Owner, now time.Time) (*testRequest, *session.Question) {
 	t.Helper()
 	p := l.New(new(id), new(1))
 	q := ask(t, p)
@@ -47,7 +47,7 @@ func parkedOf(t *testing.T, l *testLot, id string, o session.Owner, now time.Tim
 	return p, q
 }
 
-func ask(t *testing.T, p *testParking) *session.Question {
+func ask(t *testing.T, p *testRequest) *session.Question {
 	t.Helper()
 	q, err := p.Ask("roots/list", []byte(`{}`))
 	if err != nil {
@@ -82,7 +82,7 @@ func answersTo(t *testing.T, qs ...*session.Question) map[string]session.Termina
 // From the question and the parked request to the answer, and to the terminal in the
 // exchange of the retry.
 func TestParkedRequestContinuesWithRetry(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	if first.Key == second.Key {
@@ -153,7 +153,7 @@ func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := lotOf()
+			l := newRequests()
 			_, q := parkedOf(t, l, "id", own, now)
 			if _, _, err := l.Lookup(tt.id, tt.owner, tt.at); !errors.Is(err, tt.want) {
 				t.Errorf("Look: %v, want %v", err, tt.want)
@@ -174,7 +174,7 @@ func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 // Unanswered questions stay open for the next round under their keys, together with those
 // asked while the request was parked.
 func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	p.Park("1", owner(""), now)
@@ -205,19 +205,19 @@ func TestParkIsRefused(t *testing.T) {
 	tests := []struct {
 		name   string
 		limits func(*session.ParkedLimits)
-		before func(*testing.T, *testLot)
+		before func(*testing.T, *testRequests)
 		want   error
 	}{
-		{"full", func(m *session.ParkedLimits) { m.Total = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
-		{"full for one", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
-		{"not full for another", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
-		{"closed", nil, func(_ *testing.T, l *testLot) { l.Close() }, session.ErrClosed},
+		{"full", func(m *session.ParkedLimits) { m.Total = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
+		{"full for one", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
+		{"not full for another", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
+		{"closed", nil, func(_ *testing.T, l *testRequests) { l.Close() }, session.ErrClosed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := lotOf()
+			l := newRequests()
 			if tt.limits != nil {
-				l = lotOf(tt.limits)
+				l = newRequests(tt.limits)
 			}
 			p := l.New(new("r"), new(1))
 			q := ask(t, p) // before Close
@@ -236,14 +236,14 @@ func TestParkIsRefused(t *testing.T) {
 
 // The anonymous principal has no limit of its own.
 func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
-	l := lotOf(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
+	l := newRequests(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
 	for i := range 3 {
 		parkedOf(t, l, fmt.Sprint(i), owner(""), someTime())
 	}
 }
 
 func TestParkRoundsAreLimited(t *testing.T) {
-	l, now := lotOf(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
+	l, now := newRequests(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
 	p := l.New(new("r"), new(0))
 	for i := range 2 {
 		q := ask(t, p)
@@ -262,7 +262,7 @@ func TestParkRoundsAreLimited(t *testing.T) {
 }
 
 func TestQuestionsAreLimited(t *testing.T) {
-	l := lotOf()
+	l := newRequests()
 	p := l.New(new("r"), new(0))
 	for range 4 {
 		ask(t, p)
@@ -274,7 +274,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 
 // A request that ends while it is parked keeps its terminal for the retry.
 func TestParkedRequestEnds(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	p, q := parkedOf(t, l, "id", owner(""), now)
 	if at, kept := p.End(); at != nil || !kept {
 		t.Errorf("End = %v, %t", at, kept)
@@ -291,7 +291,7 @@ func TestParkedRequestEnds(t *testing.T) {
 }
 
 func TestParkedRequestsExpireInOrder(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	_, q := parkedOf(t, l, "0", owner(""), now)
 	parkedOf(t, l, "1", owner(""), now.Add(time.Second))
 	parkedOf(t, l, "2", owner(""), now.Add(2*time.Second))
@@ -320,7 +320,7 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 
 // DropIfParked only drops a request that has not been resumed since.
 func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	one := new(1)
 	p := l.New(new("r"), one)
 	if p.DropIfParked(one) {
@@ -347,7 +347,7 @@ func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
 }
 
 func TestDropPlaceIsForOnePlace(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	parkedOf(t, l, "0", session.Owner{Place: 1}, now)
 	parkedOf(t, l, "1", session.Owner{}, now)
 	if gone := l.DropPlace(1); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
@@ -362,9 +362,9 @@ func TestDropPlaceIsForOnePlace(t *testing.T) {
 // ends at most once; the limits hold; at the end nothing is left.
 func TestParkedRequestsProperties(t *testing.T) {
 	for seed := range uint64(500) {
-		w := &lotWorld{
-			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*lotSpot{},
-			lot: lotOf(func(m *session.ParkedLimits) { m.Total, m.PerPrincipal = 4, 2 }),
+		w := &parkedModel{
+			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*modelID{},
+			lot: newRequests(func(m *session.ParkedLimits) { m.Total, m.PerPrincipal = 4, 2 }),
 		}
 		w.run()
 		if t.Failed() {
@@ -374,9 +374,9 @@ func TestParkedRequestsProperties(t *testing.T) {
 }
 
 // run makes a hundred random steps, and then ends everything.
-func (w *lotWorld) run() {
+func (w *parkedModel) run() {
 	w.begin()
-	steps := []func(){w.begin, w.ask, w.ask, w.park, w.park, w.claim, w.claim, w.end, w.wait}
+	steps := []func(){w.begin, w.ask, w.ask, w.park, w.park, w.resume, w.resume, w.end, w.wait}
 	for range 100 {
 		steps[w.random.IntN(len(steps))]()
 		w.check()
@@ -398,47 +398,47 @@ func (w *lotWorld) run() {
 }
 
 // lotWorld is a model of a ParkedRequests.
-type lotWorld struct {
+type parkedModel struct {
 	t         *testing.T
 	seed      uint64
 	random    *rand.Rand
-	lot       *testLot
+	lot       *testRequests
 	now       time.Time
 	serial    int
-	requests  []*lotRequest
+	requests  []*modelRequest
 	questions []*session.Question
-	spots     map[string]*lotSpot // every id so far
+	spots     map[string]*modelID // every id so far
 }
 
-type lotRequest struct {
-	p         *testParking
+type modelRequest struct {
+	p         *testRequest
 	principal string
 	parked    string // the id, or ""
 	over      bool
 }
 
-type lotSpot struct {
-	of    *lotRequest
+type modelID struct {
+	of    *modelRequest
 	until time.Time
 	used  bool
 }
 
-func (w *lotWorld) errorf(format string, args ...any) {
+func (w *parkedModel) errorf(format string, args ...any) {
 	w.t.Helper()
 	w.t.Errorf("seed %d: "+format, append([]any{w.seed}, args...)...)
 }
 
-func (w *lotWorld) pick() *lotRequest { return w.requests[w.random.IntN(len(w.requests))] }
+func (w *parkedModel) pick() *modelRequest { return w.requests[w.random.IntN(len(w.requests))] }
 
-func (w *lotWorld) principal() string { return []string{"", "ann", "bob"}[w.random.IntN(3)] }
+func (w *parkedModel) principal() string { return []string{"", "ann", "bob"}[w.random.IntN(3)] }
 
-func (w *lotWorld) begin() {
-	r := &lotRequest{principal: w.principal()}
+func (w *parkedModel) begin() {
+	r := &modelRequest{principal: w.principal()}
 	r.p = w.lot.New(new(r.principal), new(0))
 	w.requests = append(w.requests, r)
 }
 
-func (w *lotWorld) ask() {
+func (w *parkedModel) ask() {
 	r := w.pick()
 	q, err := r.p.Ask("roots/list", nil)
 	if r.over != errors.Is(err, mcp.ErrRequestEnded) {
@@ -449,7 +449,7 @@ func (w *lotWorld) ask() {
 	}
 }
 
-func (w *lotWorld) park() {
+func (w *parkedModel) park() {
 	r := w.pick()
 	w.serial++
 	id := fmt.Sprint(w.serial)
@@ -461,10 +461,10 @@ func (w *lotWorld) park() {
 		w.errorf("parked: was parked %q, over %t, %d questions", r.parked, r.over, len(round.Questions))
 	}
 	r.parked = id
-	w.spots[id] = &lotSpot{of: r, until: round.Until}
+	w.spots[id] = &modelID{of: r, until: round.Until}
 }
 
-func (w *lotWorld) claim() {
+func (w *parkedModel) resume() {
 	// One of the last that were parked, or an unknown one.
 	id := fmt.Sprint(w.serial - w.random.IntN(4))
 	principal := w.principal()
@@ -482,7 +482,7 @@ func (w *lotWorld) claim() {
 	}
 }
 
-func (w *lotWorld) end() {
+func (w *parkedModel) end() {
 	r := w.pick()
 	at, kept := r.p.End()
 	if (at != nil) != (r.parked == "" && !r.over) || kept != (r.parked != "") {
@@ -491,12 +491,12 @@ func (w *lotWorld) end() {
 	r.over = true
 }
 
-func (w *lotWorld) wait() {
+func (w *parkedModel) wait() {
 	w.now = w.now.Add(time.Duration(w.random.IntN(40)) * time.Second)
 	due, next := w.lot.Expire(w.now)
 	for _, p := range due {
 		p.Fail(mcp.ErrRequestEnded)
-		i := slices.IndexFunc(w.requests, func(r *lotRequest) bool { return r.p == p })
+		i := slices.IndexFunc(w.requests, func(r *modelRequest) bool { return r.p == p })
 		r := w.requests[i]
 		if w.now.Before(w.spots[r.parked].until) {
 			w.errorf("%s has expired before its time", r.parked)
@@ -508,7 +508,7 @@ func (w *lotWorld) wait() {
 	}
 }
 
-func (w *lotWorld) check() {
+func (w *parkedModel) check() {
 	parked, by := 0, map[string]int{}
 	for _, r := range w.requests {
 		if r.parked != "" {

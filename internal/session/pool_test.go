@@ -14,7 +14,7 @@ import (
 
 // All sessions share one limit: beyond it, each may retain an equal part.
 func TestPoolIsShared(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Logs = session.NewLogPool(6000)
 	greedy, modest := session.New("greedy", "", &mcp.Peer{}, rules), session.New("modest", "", &mcp.Peer{}, rules)
 	small := newResumable(t, modest, 1).prime()
@@ -57,7 +57,7 @@ func TestPoolIsShared(t *testing.T) {
 
 // An owner that opens many sessions takes nothing from others.
 func TestPoolIsSharedByOwners(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Logs = session.NewLogPool(8000)
 	keep := func(principal string, i int) *resumable {
 		r := newResumable(t, session.New(fmt.Sprint(principal, i), principal, &mcp.Peer{}, rules), 1).prime()

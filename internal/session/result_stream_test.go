@@ -13,7 +13,7 @@ import (
 )
 
 // flowing returns an exchange whose consumer accepts a ResultStream.
-func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
+func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
 	x := session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
 	c := attach(x.Stream())
@@ -23,7 +23,7 @@ func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consum
 }
 
 // wantFlowEnd checks how a ResultStream ended; nil means that it has not.
-func wantFlowEnd(t *testing.T, f *session.ResultStream, want error) {
+func wantResultEnd(t *testing.T, f *session.ResultStream, want error) {
 	t.Helper()
 	select {
 	case <-f.Done():
@@ -41,7 +41,7 @@ func wantFlowEnd(t *testing.T, f *session.ResultStream, want error) {
 // written is the terminal.
 func TestResultStream(t *testing.T) {
 	r := rules()
-	x, c := flowing(t, r)
+	x, c := streaming(t, r)
 	f := session.NewResultStream("source")
 	if !x.OfferResultStream(f) || !isWoken(c) {
 		t.Fatal("the ResultStream was refused, or the consumer was not woken")
@@ -61,7 +61,7 @@ func TestResultStream(t *testing.T) {
 	if x.WithdrawResultStream(f, errors.New("late")) {
 		t.Error("a flow that was taken was withdrawn")
 	}
-	wantFlowEnd(t, f, nil)
+	wantResultEnd(t, f, nil)
 	c.EndResultStream(f, nil)
 	if <-f.Done(); f.Err() != nil {
 		t.Errorf("a flow that was written ended with %v", f.Err())
@@ -76,7 +76,7 @@ func TestResultStream(t *testing.T) {
 func TestResultStreamExcludesOtherMessages(t *testing.T) {
 	r := rules()
 	r.Limits.Progress = session.RateLimit{Burst: 1, Every: time.Hour}
-	x, c := flowing(t, r)
+	x, c := streaming(t, r)
 	x.OfferResultStream(session.NewResultStream(nil))
 	mustAppend(t, x.Stream(), plain("a"))
 	for i := range 2 {
@@ -117,13 +117,13 @@ func TestOfferResultStreamRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			tt.spoil(x, c)
 			f := session.NewResultStream(nil)
 			if x.OfferResultStream(f) {
 				t.Error("the flow was taken")
 			}
-			wantFlowEnd(t, f, nil)
+			wantResultEnd(t, f, nil)
 			if c.TakeResultStream() != nil {
 				t.Error("the consumer has a ResultStream")
 			}
@@ -154,11 +154,11 @@ func TestResultStreamWithoutConsumer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			f := session.NewResultStream(nil)
 			x.OfferResultStream(f)
 			tt.end(x, c, f)
-			wantFlowEnd(t, f, tt.want)
+			wantResultEnd(t, f, tt.want)
 			if c.TakeResultStream() != nil {
 				t.Error("the flow can still be taken")
 			}
@@ -175,15 +175,15 @@ func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 		"the session has ended": func(x *session.Exchange, _ *session.Consumer) { x.Abort(plain("sorry"), errors.New("why")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			f := session.NewResultStream(nil)
 			x.OfferResultStream(f)
 			c.TakeResultStream()
 			end(x, c)
-			wantFlowEnd(t, f, nil)
+			wantResultEnd(t, f, nil)
 			broken := errors.New("broken")
 			c.EndResultStream(f, broken)
-			wantFlowEnd(t, f, broken)
+			wantResultEnd(t, f, broken)
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 // An exchange that has ended has its terminal, and a ResultStream that was not taken by
 // then is not written.
 func TestResultStreamOfEndedExchange(t *testing.T) {
-	x, c := flowing(t, rules())
+	x, c := streaming(t, rules())
 	f := session.NewResultStream(nil)
 	x.OfferResultStream(f)
 	x.Abort(plain("sorry"), errors.New("why"))
@@ -206,7 +206,7 @@ func TestResultStreamOfEndedExchange(t *testing.T) {
 
 // After Finish a request cannot ask, and stays in its exchange until it ends.
 func TestParkedRequestFinish(t *testing.T) {
-	l := lotOf()
+	l := newRequests()
 	p := l.New(new("a"), new(1))
 	q := ask(t, p)
 	if at := p.Finish(); at == nil || *at != 1 {
@@ -234,7 +234,7 @@ func TestParkedRequestFinish(t *testing.T) {
 
 // A parked request has no exchange to finish in.
 func TestFinishWhileParked(t *testing.T) {
-	p, q := parkedOf(t, lotOf(), "a", owner("p"), someTime())
+	p, q := parkedOf(t, newRequests(), "a", owner("p"), someTime())
 	if at := p.Finish(); at != nil {
 		t.Errorf("Land = %v, want none", *at)
 	}

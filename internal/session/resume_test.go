@@ -17,7 +17,7 @@ import (
 )
 
 // keeping returns rules under which little is retained, for a short time.
-func keeping() *session.Rules {
+func retaining() *session.Rules {
 	r := rules()
 	r.Limits.LogBytes, r.Limits.LogKeep = 4000, time.Minute
 	r.Limits.Messages, r.Limits.Bytes, r.Limits.Exchanges = 100, 4000, 16
@@ -54,7 +54,7 @@ func (r *resumable) prime() *resumable {
 	return r
 }
 
-func (r *resumable) say(texts ...string) {
+func (r *resumable) append(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
 		mustAppend(r.t, r.x.Stream(), plain(text))
@@ -109,10 +109,10 @@ func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 	for seen := 0; seen <= 4; seen++ {
 		for when := range 3 { // the end is before the break, while away, or after
 			t.Run(fmt.Sprintf("%d seen, end %d", seen, when), func(t *testing.T) {
-				r := newResumable(t, newSession(keeping()), 1).prime()
+				r := newResumable(t, newSession(retaining()), 1).prime()
 				all := []string{"e1", "e2", "e3", "e4"}
 				for i, text := range all {
-					r.say(text)
+					r.append(text)
 					if i < seen {
 						r.see(session.Open, text)
 					}
@@ -144,7 +144,7 @@ func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 
 // A client without an id cannot resume, and nothing is retained for it.
 func TestStreamWithoutAnIDIsLost(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	r := newResumable(t, newSession(rules), 1)
 	r.c.Detach()
 	if s := r.x.Stream(); !s.IsLost() || s.IsAway() {
@@ -164,7 +164,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 
 // Without MakeResumable a stream has no ids, and nothing of it is retained.
 func TestNoIDsWithoutMakeResumable(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	if !ms[0].Event().IsZero() || !c.Prime().IsZero() || sess.Kept() != 0 {
 		t.Errorf("event %v, primed %v, %d bytes kept; want nothing", ms[0].Event(), c.Prime(), sess.Kept())
 	}
-	alone := alone(t, keeping())
+	alone := stateless(t, retaining())
 	c = attach(alone.Stream())
 	c.MakeResumable()
 	mustAppend(t, alone.Stream(), plain("a"))
@@ -186,19 +186,19 @@ func TestNoIDsWithoutMakeResumable(t *testing.T) {
 
 // M059, M068, I14: an id that was never issued in this session is unknown.
 func TestM068EventsOfOthersAreUnknown(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	mine, theirs := session.New("mine", "", &mcp.Peer{}, rules), session.New("theirs", "", &mcp.Peer{}, rules)
 	r, v := newResumable(t, mine, 1).prime(), newResumable(t, theirs, 1).prime()
 	primed := r.last
 	for _, one := range []*resumable{r, v} {
-		one.say("a")
+		one.append("a")
 		one.see(session.Open, "a")
 	}
 	if r.last == v.last {
 		t.Fatal("two sessions give out the same id")
 	}
 	unprimed := newResumable(t, mine, 2)
-	unprimed.say("first")
+	unprimed.append("first")
 	unprimed.see(session.Open, "first")
 	for name, id := range map[string]session.EventID{
 		"another session's": v.last,
@@ -221,7 +221,7 @@ func TestM068EventsOfOthersAreUnknown(t *testing.T) {
 
 // M066: nothing follows the last event of a stream that has ended.
 func TestM066NothingFollowsTheEnd(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.x.Finish(finish("end"))
 	r.see(session.Ended, "end")
 	r.c.Detach()
@@ -234,8 +234,8 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 
 // M075, I12: the new consumer has the stream; the end of the older one does not affect it.
 func TestM075ResumeSupersedes(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	older := r.c
 	stuck, _ := older.Take(nil)
 	r.back()
@@ -244,13 +244,13 @@ func TestM075ResumeSupersedes(t *testing.T) {
 	older.Detach()
 	older.Detach()
 	r.see(session.Open, "a")
-	r.say("b")
+	r.append("b")
 	r.see(session.Open, "b")
 }
 
 // The consumers of one stream are limited, blocked ones included.
 func TestResumeIsBounded(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	first := r.c
 	r.back()
 	r.wantErr(r.last, at(0), session.ErrTooMany)
@@ -261,7 +261,7 @@ func TestResumeIsBounded(t *testing.T) {
 // An ask that the client has received stays open while it is away, and one that it has not
 // is sent when it resumes.
 func TestAsksOutliveTheConsumer(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	seen, err := r.x.Stream().Ask("seen", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -293,11 +293,11 @@ func TestAsksOutliveTheConsumer(t *testing.T) {
 // No Handler waits for a client that is away: progress is merged, log messages are dropped,
 // and everything else is retained as far as it fits.
 func TestNoSenderWaitsForAnAwayClient(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Limits.LogBytes = 1 << 20
 	r := newResumable(t, newSession(rules), 1).prime()
 	for range 100 {
-		r.say("x")
+		r.append("x")
 	}
 	full, _ := r.x.Stream().Append(plain("waits"))
 	if full == nil {
@@ -306,7 +306,7 @@ func TestNoSenderWaitsForAnAwayClient(t *testing.T) {
 	r.c.Detach()
 	<-full
 	for i := range 300 {
-		r.say("y")
+		r.append("y")
 		mustAppend(t, r.x.Stream(), msg(session.Progress, "t", fmt.Sprint("p", i)), msg(session.Log, "", "log"))
 	}
 	r.x.Finish(finish("end"))
@@ -323,9 +323,9 @@ func TestNoSenderWaitsForAnAwayClient(t *testing.T) {
 // The retention of a stream begins with the end of its request. After it the stream is
 // gone, and reported as gone: never a silent gap.
 func TestRetentionExpires(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	r := newResumable(t, sess, 1).prime()
-	r.say("a")
+	r.append("a")
 	r.see(session.Open, "a")
 	r.c.Detach()
 	if next := sess.Expire(at(1000)); !next.IsZero() {
@@ -349,7 +349,7 @@ func TestRetentionExpires(t *testing.T) {
 // Without a call of Expire, Resume expires streams itself; a client that resumes in time
 // restarts the retention.
 func TestResumeExpiresStreams(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.c.Detach()
 	r.x.Finish(finish("end"))
 	r.sess.Expire(at(0))
@@ -370,7 +370,7 @@ func TestResumeExpiresStreams(t *testing.T) {
 // What exceeds the limit is dropped: streams that have ended first, the oldest first; the
 // last result is retained whatever its size.
 func TestOldestAnswersAreDroppedFirst(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	sess := newSession(rules)
 	var done []*resumable
 	for i := range 4 {
@@ -407,20 +407,20 @@ func TestOldestAnswersAreDroppedFirst(t *testing.T) {
 // Of a request in flight the oldest messages are dropped, and a client that resumes from
 // them gets a GoneError, which ends the stream.
 func TestGapIsReported(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	sess := newSession(rules)
 	quiet := newResumable(t, sess, 1).prime()
-	quiet.say("a")
+	quiet.append("a")
 	r := newResumable(t, sess, 2).prime()
 	for range 5 {
-		r.say(strings.Repeat("x", 1000))
+		r.append(strings.Repeat("x", 1000))
 		r.see(session.Open, strings.Repeat("x", 1000))
 	}
 	late := r.last
 	if rules.Counts.Purged.Load() == 0 || sess.Kept() > 4000 {
 		t.Fatalf("%d bytes kept, %d messages given up", sess.Kept(), rules.Counts.Purged.Load())
 	}
-	r.say("tail")
+	r.append("tail")
 	r.c.Detach()
 	r.back() // the newest are there
 	r.see(session.Open, "tail")
@@ -439,7 +439,7 @@ func TestGapIsReported(t *testing.T) {
 // The queue of a client that is away is limited too, and its ask fails instead of waiting
 // forever.
 func TestQueueOfAwayClientIsLimited(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	r := newResumable(t, newSession(rules), 1).prime()
 	r.c.Detach()
 	a, err := r.x.Stream().Ask("q", nil, nil)
@@ -447,7 +447,7 @@ func TestQueueOfAwayClientIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		r.say(strings.Repeat("x", 1000))
+		r.append(strings.Repeat("x", 1000))
 	}
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("a question that was given up is open")
@@ -460,19 +460,19 @@ func TestQueueOfAwayClientIsLimited(t *testing.T) {
 
 // Messages that a consumer has yet to take are not dropped.
 func TestReplayIsProtected(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	start := r.last
 	want := make([]string, 0, 20)
 	for i := range 15 {
 		want = append(want, fmt.Sprint("m", i))
-		r.say(want[i])
+		r.append(want[i])
 		r.see(session.Open, want[i])
 	}
 	r.last = start
 	r.back()
 	other := newResumable(t, r.sess, 2).prime()
 	for range 10 {
-		other.say(strings.Repeat("x", 900))
+		other.append(strings.Repeat("x", 900))
 		other.see(session.Open, strings.Repeat("x", 900))
 	}
 	r.see(session.Open, want...)
@@ -480,7 +480,7 @@ func TestReplayIsProtected(t *testing.T) {
 
 // The number of tombstones is limited too.
 func TestTombstonesAreLimited(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	var all []*resumable
 	for i := range 200 {
 		r := newResumable(t, sess, uint64(i)).prime()
@@ -495,10 +495,10 @@ func TestTombstonesAreLimited(t *testing.T) {
 
 // A cancelled request has no tombstone.
 func TestCancelledStreamIsForgotten(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	r.see(session.Open, "a")
-	r.say("b")
+	r.append("b")
 	r.x.Cancel(errors.New("why"))
 	r.c.Detach()
 	r.back()
@@ -510,9 +510,9 @@ func TestCancelledStreamIsForgotten(t *testing.T) {
 
 // A consumer that replays when its session ends gets the rest and the end.
 func TestSessionEndsDuringAReplay(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	start := r.last
-	r.say("a", "b")
+	r.append("a", "b")
 	r.see(session.Open, "a", "b")
 	r.last = start
 	r.back()
@@ -527,7 +527,7 @@ func TestSessionEndsDuringAReplay(t *testing.T) {
 
 // Retained streams do not keep a session busy, requests in flight do.
 func TestRetainedStreamsAreIdle(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.c.Detach()
 	if r.sess.Idle() {
 		t.Error("idle while a request is in flight whose client is away")
@@ -540,8 +540,8 @@ func TestRetainedStreamsAreIdle(t *testing.T) {
 
 // Pause ends a connection and not the stream; messages appended before are delivered on it.
 func TestPause(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	if !r.x.Stream().Pause(3 * time.Second) {
 		t.Fatal("Pause = false")
 	}
@@ -553,7 +553,7 @@ func TestPause(t *testing.T) {
 	if r.x.Stream().Pause(0) {
 		t.Error("a stream without a consumer was paused")
 	}
-	r.say("b")
+	r.append("b")
 	r.back()
 	r.see(session.Open, "b")
 	r.x.Stream().Pause(0)
@@ -566,7 +566,7 @@ func TestPause(t *testing.T) {
 
 // A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -583,7 +583,7 @@ func TestPauseDecidesTheForm(t *testing.T) {
 // anew.
 func TestStandaloneIsResumed(t *testing.T) {
 	open := func(t *testing.T) (*session.Session, *session.Consumer, session.EventID) {
-		s := newSession(keeping())
+		s := newSession(retaining())
 		s.Initialized()
 		c := attach(s.Standalone())
 		c.MakeResumable()
@@ -646,7 +646,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 // Missed is true until ClearMissed: a client that begins anew and leaves before that leaves
 // it to the next.
 func TestMissedUntilCleared(t *testing.T) {
-	s := newSession(keeping())
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()

@@ -12,7 +12,7 @@ import (
 // Retire does not depend on how many streams are retained: a session that streams its
 // answers retains some for each of them.
 func TestRetire(t *testing.T) {
-	r := keeping()
+	r := retaining()
 	r.Limits.LogBytes = 1 << 20
 	sess := newSession(r)
 	retire := func(what string, now int, want time.Time) {
@@ -51,7 +51,7 @@ func TestRetire(t *testing.T) {
 
 // The retention of two streams that end on one response, as in a batch, begins at once.
 func TestRetireOfTwo(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	for i := range uint64(2) {
 		r := newResumable(t, sess, i+1).prime()
 		r.x.Finish(finish("end"))

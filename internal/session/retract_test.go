@@ -12,7 +12,7 @@ import (
 
 // Only a queued change of that key is removed, and its space is free again.
 func TestRetract(t *testing.T) {
-	s := alone(t, rules()).Stream()
+	s := stateless(t, rules()).Stream()
 	mustAppend(t, s, msg(session.Change, "a", "1"), msg(session.Change, "b", "2"), msg(session.Progress, "a", "3"))
 	if !s.Retract("a") || s.Retract("a") || s.Retract("none") {
 		t.Error("want the one change of the key to be found, once")
@@ -26,7 +26,7 @@ func TestRetract(t *testing.T) {
 
 // Retract wakes a sender that waits for space.
 func TestRetractFreesSpace(t *testing.T) {
-	s := alone(t, rules()).Stream()
+	s := stateless(t, rules()).Stream()
 	for range 7 {
 		mustAppend(t, s, plain("x"))
 	}
@@ -48,7 +48,7 @@ func TestRetractFreesSpace(t *testing.T) {
 // When a session ends, the queue of a consumer may have the same change twice: requeued
 // from another, and new.
 func TestRetractAfterTheEnd(t *testing.T) {
-	s := newSession(keeping())
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -72,7 +72,7 @@ func TestRetractAfterTheEnd(t *testing.T) {
 // Requeued changes are removed for a client that begins anew; a client that resumes gets
 // the original messages.
 func TestRetractRequeuedChanges(t *testing.T) {
-	s := newSession(keeping())
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -95,7 +95,7 @@ func TestRetractRequeuedChanges(t *testing.T) {
 }
 
 func TestRetractBeforeAttach(t *testing.T) {
-	s := newSession(keeping())
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -109,7 +109,7 @@ func TestRetractBeforeAttach(t *testing.T) {
 
 // All changes whose keys begin with the prefix are removed.
 func TestRetractByPrefix(t *testing.T) {
-	s := alone(t, rules()).Stream()
+	s := stateless(t, rules()).Stream()
 	mustAppend(t, s, msg(session.Change, "s1 x", "1"), msg(session.Change, "s10 x", "2"), msg(session.Change, "s1 y", "3"), msg(session.Change, "", "4"))
 	if !s.Retract("s1 ") {
 		t.Error("nothing was found")

@@ -201,7 +201,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 	const n = 4000
 	r := &session.Rules{Limits: session.DefaultLimits(), Counts: &session.Counters{}}
 	table := session.NewTable(session.TableLimits{Total: n, PerPrincipal: n, Idle: hour, Fresh: hour})
-	before := heap()
+	before := heapBytes()
 	for i := range n {
 		peer := &mcp.Peer{Version: mcp.V20251125, Info: make([]byte, 60), Capabilities: make([]byte, 60)}
 		s := session.New(fmt.Sprintf("%026d", i), "", peer, r)
@@ -216,7 +216,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	each := (heap() - before) / n
+	each := (heapBytes() - before) / n
 	t.Logf("%d bytes per idle session", each)
 	if each > 2048 {
 		t.Errorf("an idle session costs %d bytes, want at most 2048", each)
@@ -224,7 +224,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 	runtime.KeepAlive(table)
 }
 
-func heap() int64 {
+func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -25,7 +25,7 @@ func rules() *session.Rules {
 }
 
 // alone returns an exchange without a session and without a handler.
-func alone(t *testing.T, r *session.Rules) *session.Exchange {
+func stateless(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
 	return session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
 }
@@ -80,7 +80,7 @@ func isWoken(c *session.Consumer) bool {
 }
 
 func TestStreamKeepsOrderAndPositions(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	mustAppend(t, x.Stream(), plain("a"), plain("b"))
 	c := attach(x.Stream())
 	first, _ := c.Take(nil)
@@ -125,7 +125,7 @@ func TestConsumerIsWoken(t *testing.T) {
 }
 
 func TestAttachWakesForQueuedMessages(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	mustAppend(t, x.Stream(), plain("early"))
 	if c := attach(x.Stream()); !isWoken(c) {
 		t.Error("a message is queued, and the new consumer was not woken")
@@ -134,7 +134,7 @@ func TestAttachWakesForQueuedMessages(t *testing.T) {
 
 // M037, M038, M045: after a consumer has detached nothing can reach its response.
 func TestDetachedConsumerGetsNothing(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	c.Detach()
 	mustAppend(t, x.Stream(), plain("late"))
@@ -167,7 +167,7 @@ func TestStandaloneStreamOutlivesItsConsumers(t *testing.T) {
 }
 
 func TestFullStreamSignalsSpace(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	for i := range 8 {
 		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
@@ -188,7 +188,7 @@ func TestFullStreamSignalsSpace(t *testing.T) {
 
 // A withdrawn ask frees space, too: perhaps no Take follows.
 func TestWithdrawFreesSpace(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	a, err := x.Stream().Ask("q", []byte(`{"x":"`+strings.Repeat("x", 80)+`"}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestWaitersLearnOfTheEnd(t *testing.T) {
 }
 
 func TestBytesBoundAStream(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain(strings.Repeat("x", 200))) // alone, it fits
 	if full, _ := x.Stream().Append(plain("y")); full == nil {
@@ -236,7 +236,7 @@ func TestBytesBoundAStream(t *testing.T) {
 
 // M036: a fast receiver gets every message.
 func TestProgressIsNotMergedForAQuickReceiver(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	var got, want []string
 	for i := range 80 {
@@ -252,7 +252,7 @@ func TestProgressIsNotMergedForAQuickReceiver(t *testing.T) {
 
 func TestSlowReceiverGetsTheLatestProgress(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"), plain("b"), msg(session.Progress, "t", "1"), plain("c"))
 	for i := 2; i <= 100; i++ {
@@ -268,7 +268,7 @@ func TestSlowReceiverGetsTheLatestProgress(t *testing.T) {
 
 func TestSlowReceiverLosesLogMessages(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	for i := range 10 {
 		mustAppend(t, x.Stream(), msg(session.Log, "", fmt.Sprint(i)))
@@ -282,7 +282,7 @@ func TestSlowReceiverLosesLogMessages(t *testing.T) {
 // I33: changes are a level. While one is queued, others are merged into it; after it was
 // taken, the next one is queued.
 func TestChangesAreALevel(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	change := msg(session.Change, "tools", "tools changed")
 	for range 100 {
@@ -295,7 +295,7 @@ func TestChangesAreALevel(t *testing.T) {
 
 // Responses are never dropped, however full the stream is.
 func TestTerminalAlwaysFits(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	for i := range 8 {
 		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
@@ -308,7 +308,7 @@ func TestTerminalAlwaysFits(t *testing.T) {
 
 // M171: everything appended before the acknowledgement follows it.
 func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
@@ -323,7 +323,7 @@ func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
 // U3- 2026-07-28 basic/patterns/subscriptions: "MUST NOT send any notification on the
 // subscription before it."
 func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
@@ -338,7 +338,7 @@ func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
 func TestTakeIsBounded(t *testing.T) {
 	r := rules()
 	r.Limits.Bytes = 1 << 20
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	for range 4 {
 		mustAppend(t, x.Stream(), plain(strings.Repeat("x", 40<<10)))
@@ -355,14 +355,14 @@ func TestTakeIsBounded(t *testing.T) {
 
 // Take is limited also if it begins with retained messages.
 func TestTakeOfRetainedMessagesIsLimited(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Limits.LogBytes, rules.Limits.Bytes = 1<<20, 1<<20
 	for _, kept := range []int{1, 2} {
 		r := newResumable(t, newSession(rules), 1).prime()
 		large := slices.Repeat([]string{strings.Repeat("x", 40<<10)}, 3)
-		r.say(large[:kept]...)
+		r.append(large[:kept]...)
 		r.c.Take(nil) // lost in transit
-		r.say(large[kept:]...)
+		r.append(large[kept:]...)
 		r.back()
 		for _, want := range []int{2, 1} {
 			if ms, _ := r.c.Take(nil); len(ms) != want {

@@ -85,7 +85,7 @@ func (d *tableDriver) step(op byte, n int) {
 	case 7:
 		d.with(n, d.finish)
 	case 8:
-		d.with(n, func(s *tracked) { d.table.Remove(s.Session); s.End(mcp.Errorf(1, "end")); d.forget(s.ID) })
+		d.with(n, func(s *tracked) { d.table.Remove(s.Session); s.End(mcp.Errorf(1, "end")); d.remove(s.ID) })
 	}
 }
 
@@ -110,7 +110,7 @@ func (d *tableDriver) finish(s *tracked) {
 	}
 }
 
-func (d *tableDriver) forget(id string) *tracked {
+func (d *tableDriver) remove(id string) *tracked {
 	i := slices.IndexFunc(d.open, func(s *tracked) bool { return s.ID == id })
 	if i < 0 {
 		d.t.Fatalf("%s went, and was not there", id)
@@ -131,13 +131,13 @@ func (d *tableDriver) count(who string) int {
 }
 
 // rests reports whether a session that was last used at a time may be evicted.
-func (d *tableDriver) rests(s *tracked, at time.Time) bool {
+func (d *tableDriver) isEvictable(s *tracked, at time.Time) bool {
 	idle := d.now.Sub(at)
 	return s.busy == nil && (idle >= rest || !s.isUsed && idle >= freshRest)
 }
 
 // try records that busy sessions may have been tried.
-func (d *tableDriver) try() {
+func (d *tableDriver) markTried() {
 	for _, s := range d.open {
 		if s.busy != nil {
 			s.tried = d.now
@@ -158,7 +158,7 @@ func (d *tableDriver) addOne(who string) {
 	before, own := len(d.open), d.count(who)
 	evicted, err := d.add(id, who, d.now)
 	if evicted != "" {
-		d.judge(d.forget(evicted), who, own)
+		d.checkEvicted(d.remove(evicted), who, own)
 	}
 	mayAsk := func(s *tracked) bool { return s.who == who || own == 0 }
 	switch bounded := who[0] != '@' && own >= driverEach; {
@@ -171,17 +171,17 @@ func (d *tableDriver) addOne(who string) {
 		fallthrough
 	default:
 		for _, s := range d.open {
-			if d.rests(s, later(s.at, s.tried)) && mayAsk(s) {
+			if d.isEvictable(s, later(s.at, s.tried)) && mayAsk(s) {
 				d.t.Fatalf("%s was refused, and %s rests", id, s.ID)
 			}
 		}
 	}
-	d.try()
+	d.markTried()
 }
 
 // judge checks that the right session was evicted.
-func (d *tableDriver) judge(gone *tracked, forWhom string, own int) {
-	isResting := d.rests(gone, gone.at)
+func (d *tableDriver) checkEvicted(gone *tracked, forWhom string, own int) {
+	isResting := d.isEvictable(gone, gone.at)
 	hadMore := d.count(gone.who)+1 >= own+2
 	switch {
 	case gone.busy != nil:
@@ -197,9 +197,9 @@ func (d *tableDriver) judge(gone *tracked, forWhom string, own int) {
 
 func (d *tableDriver) sweep() {
 	ended, next := d.table.Sweep(d.now)
-	d.try()
+	d.markTried()
 	for _, s := range ended {
-		gone := d.forget(s.ID)
+		gone := d.remove(s.ID)
 		if gone.busy != nil || d.now.Sub(gone.at) < time.Minute {
 			d.t.Fatalf("%s was swept after %v, busy: %t", s.ID, d.now.Sub(gone.at), gone.busy != nil)
 		}

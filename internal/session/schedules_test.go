@@ -15,7 +15,7 @@ import (
 
 // Otherwise a client whose connection breaks just before the expiry would find nothing.
 func TestRetentionBeginsAtDetach(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	r := newResumable(t, sess, 1).prime()
 	r.x.Finish(plain("end"))
 	r.c.Take(nil)
@@ -30,7 +30,7 @@ func TestRetentionBeginsAtDetach(t *testing.T) {
 }
 
 func TestPauseWakesConsumerOfHeldStream(t *testing.T) {
-	sess := newSession(keeping()) // its client is not initialized
+	sess := newSession(retaining()) // its client is not initialized
 	c := attach(sess.Standalone())
 	c.MakeResumable()
 	if !sess.Standalone().Pause(time.Second) {
@@ -48,7 +48,7 @@ func TestPauseWakesConsumerOfHeldStream(t *testing.T) {
 
 // Two consumers were blocked, one after the other, each with a change of the same key.
 func TestChangeRequeuedTwiceIsSentOnce(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
@@ -67,7 +67,7 @@ func TestChangeRequeuedTwiceIsSentOnce(t *testing.T) {
 
 // The ask was replayed to a consumer that was superseded by one that did not resume.
 func TestReplayedAskThatIsRequeuedEnds(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
@@ -96,7 +96,7 @@ func TestReplayedAskThatIsRequeuedEnds(t *testing.T) {
 // not sent again if they are requeued later, nor to a client that begins anew.
 func TestResumedMessagesAreSentOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		s := newSession(keeping())
+		s := newSession(retaining())
 		s.Initialized()
 		old := attach(s.Standalone())
 		old.MakeResumable()
