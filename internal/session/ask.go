@@ -23,7 +23,7 @@ type core struct {
 	ended     bool
 	consumers int // that are attached
 	lastAsk   uint64
-	asks      map[mcp.ID]*Ask // nil while there are none
+	asks      map[mcp.ID]*Ask // nil while empty
 }
 
 // Ask is a request to the client, and holds its answer. It ends with the answer, or with
@@ -72,10 +72,10 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 	return a, nil
 }
 
-// Withdraw ends an ask whose answer is no longer awaited. If no consumer has taken it, the
+// Withdraw ends an ask; the caller no longer waits for its answer. If no consumer has taken it, the
 // client never receives it. If the client has received it and not answered, Withdraw
 // reports true: then the caller should send [Ask.Withdrawal].
-func (s *Stream) Withdraw(a *Ask, why error) (tell bool) {
+func (s *Stream) Withdraw(a *Ask, why error) (notify bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.asks[a.id] != a {

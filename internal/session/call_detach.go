@@ -8,13 +8,13 @@ import "github.com/signalbox-mcp/signalbox/mcp"
 // Detach reports that the caller is busy with network I/O: it sends the request and reads
 // the answer. Until the next call to Next, o is notified of messages that arrive on other
 // streams.
-func (c *Call) Detach(who Observer) {
-	waits, over := c.detach(who)
-	if waits {
-		who.OnMessage()
+func (c *Call) Detach(o Observer) {
+	queued, ended := c.detach(o)
+	if queued {
+		o.OnMessage()
 	}
-	if over {
-		who.OnEnd()
+	if ended {
+		o.OnEnd()
 	}
 }
 
@@ -31,10 +31,10 @@ type Observer interface {
 	OnEnd()
 }
 
-func (c *Call) detach(who Observer) (waits, over bool) {
+func (c *Call) detach(o Observer) (queued, ended bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	c.detached, c.observer = true, who
+	c.detached, c.observer = true, o
 	c.draining = len(c.inbox) > 0
 	return c.draining, c.ended
 }

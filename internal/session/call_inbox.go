@@ -85,15 +85,15 @@ func (c *Call) Offer(m *mcp.Message) Delivery {
 // space, the oldest progress notifications are dropped first, then log messages; if that
 // does not suffice, m is dropped.
 func (c *Call) Push(m *mcp.Message) Delivery {
-	d, comes := c.push(m)
-	if comes != nil {
-		comes.OnMessage()
+	d, o := c.push(m)
+	if o != nil {
+		o.OnMessage()
 	}
 	return d
 }
 
 // push returns the observer to notify that there is a message to take.
-func (c *Call) push(m *mcp.Message) (d Delivery, comes Observer) {
+func (c *Call) push(m *mcp.Message) (d Delivery, o Observer) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {

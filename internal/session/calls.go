@@ -241,9 +241,9 @@ func (t *Calls) endLocked(c *Call, end Terminal) (ended Observer) {
 }
 
 // notifyEnd notifies the observer that its call has ended. It is called without the lock.
-func notifyEnd(who Observer) {
-	if who != nil {
-		who.OnEnd()
+func notifyEnd(o Observer) {
+	if o != nil {
+		o.OnEnd()
 	}
 }
 

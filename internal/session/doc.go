@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package session holds the protocol state of requests, streams and sessions: everything
-// whose correctness depends on the order of concurrent events. Its types do no I/O, read no
+// that depends on the order of concurrent events. Its types do no I/O, read no
 // clock, start no goroutine and write no log. Time is an argument. All inputs and outputs
 // are explicit, so that a test can drive the state through any order of events.
 //
@@ -22,7 +22,7 @@
 // The types enforce four rules:
 //
 //   - Senders append, the consumer pulls. A consumer that was superseded or has detached
-//     gets nothing, so nothing is written to a response whose handler has returned.
+//     gets nothing, so nothing is written to a response after its handler has returned.
 //   - A sender appends to an object that it holds, never to one that it looks up. No queue
 //     has several readers.
 //   - The terminal is the last message on its stream, and there is only one.

@@ -54,8 +54,8 @@ func (t *Table) evict(candidates []*Session, now time.Time) *Session {
 	return nil
 }
 
-// insert adds the session, or returns the candidates for eviction or the reason why there
-// are none.
+// insert adds the session, or returns the candidates for eviction or the reason for
+// refusing it.
 func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

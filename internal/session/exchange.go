@@ -65,10 +65,10 @@ type Stateless struct {
 
 // Begin begins the exchange of a request, and returns it. It must be called once. stop is
 // called at most once, when the exchange is cancelled.
-func (l *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
-	l.core.rules = rules
-	l.exchange.begin(id, &l.core, stop)
-	return &l.exchange
+func (s *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+	s.core.rules = rules
+	s.exchange.begin(id, &s.core, stop)
+	return &s.exchange
 }
 
 // CountFor charges what is queued on an exchange without a session to the principal, plus

@@ -17,7 +17,7 @@ import (
 // FuzzSession performs any order of events on a session, two bytes for each, and checks
 // invariants after each step.
 func FuzzSession(f *testing.F) {
-	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x04\x00")) // begin, attach, say, finish, take
+	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x04\x00")) // begin, attach, append, finish, take
 	f.Add([]byte("\x00\x01\x05\x01\x06\x01\x04\x01\x07\x00\x03\x01"))
 	f.Add([]byte("\x0a\x00\x0b\x00\x0c\x00\x0d\x00\x05\x00\x04\x00\x06\x00"))
 	f.Add([]byte("\x00\x00\x00\x01\x01\x00\x01\x01\x08\x00\x09\x00"))

@@ -28,7 +28,7 @@ type history struct {
 	events []Message // the last has the position stream.lastPos
 	bytes  int       // of events
 	cost   int       // as last added to the session's bytes
-	since  uint64    // the first position whose id a client can have
+	since  uint64    // the first position with an id that a client can have
 	due    time.Time // when it expires; zero while unknown
 
 	shared bool // a message was dropped because the LogPool was full
@@ -108,7 +108,7 @@ type histories struct {
 	owner      owner       // of the session
 	active     []*history  // of streams that have not ended
 	ended      []*history  // of streams that have ended, in the order of their ends
-	detached   []*history  // those of ended that have no consumer and whose retention may not have begun
+	detached   []*history  // those of ended without a consumer; their retention may not have begun
 	tombstones []tombstone // of histories that were dropped, oldest first
 	bytes      int
 }
@@ -142,8 +142,8 @@ type LogPool struct {
 }
 
 // NewLogPool returns a pool with a limit in bytes.
-func NewLogPool(most int64) *LogPool {
-	return &LogPool{limit: most, owners: make(map[owner]int)}
+func NewLogPool(limit int64) *LogPool {
+	return &LogPool{limit: limit, owners: make(map[owner]int)}
 }
 
 // IsFull reports whether the limit is exceeded. Then the caller must call Expire on every
@@ -284,16 +284,16 @@ func (c *core) purgeLocked() {
 }
 
 func (c *core) isOverLimitLocked(latest *history) bool {
-	most := c.rules.Logs.share(c.histories.owner, c.rules.Limits.LogBytes)
+	limit := c.rules.Logs.share(c.histories.owner, c.rules.Limits.LogBytes)
 	kept := c.histories.bytes
-	if latest != nil && latest.cost > most {
+	if latest != nil && latest.cost > limit {
 		kept -= latest.cost
 	}
-	return kept > most
+	return kept > limit
 }
 
 // latestLocked returns the history that is retained regardless of the session's limit, or
-// nil if there is none or the pool is full.
+// nil if no history is, or the pool is full.
 func (c *core) latestLocked(full bool) *history {
 	if n := len(c.histories.ended); n > 0 && !full {
 		return c.histories.ended[n-1]

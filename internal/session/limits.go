@@ -17,7 +17,7 @@ var (
 	// ErrEnded is returned by operations on a session that has ended.
 	ErrEnded = fmt.Errorf("the session has ended: %w", mcp.ErrRequestEnded)
 
-	// ErrDuplicate is returned for a request whose id is in use by a request in flight.
+	// ErrDuplicate is returned for a request with the id of a request in flight.
 	ErrDuplicate = errors.New("a request with this id is in flight")
 
 	// ErrTooMany is returned for a request or an ask beyond the limit.

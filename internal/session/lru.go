@@ -70,9 +70,9 @@ func (o *lruList) remove(e *entry) {
 }
 
 // takeWhile returns the sessions before the first for which f returns false, at most limit.
-func (o *lruList) takeWhile(most int, f func(*entry) bool) []*Session {
+func (o *lruList) takeWhile(limit int, f func(*entry) bool) []*Session {
 	var out []*Session
-	for e := o.head; e != nil && len(out) < most && f(e); e = e.links[o.index].next {
+	for e := o.head; e != nil && len(out) < limit && f(e); e = e.links[o.index].next {
 		out = append(out, e.session)
 	}
 	return out

@@ -46,7 +46,7 @@ type Message struct {
 	// means none.
 	Status int
 
-	// Rest reports that the message is the rest of a terminal whose beginning was sent as a
+	// Rest reports that the message is the rest of a terminal that began as a
 	// ResultStream.
 	Rest bool
 

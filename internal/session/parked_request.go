@@ -57,7 +57,7 @@ func (q *Question) finish(end Terminal) {
 // Value returns the value passed to New.
 func (p *ParkedRequest[T, X]) Value() *T { return p.value }
 
-// Exchange returns the exchange that the request is served in, or nil if there is none now.
+// Exchange returns the exchange that the request is served in, or nil while it has none.
 // The error is [mcp.ErrRequestEnded] if there never will be one.
 func (p *ParkedRequest[T, X]) Exchange() (*X, error) {
 	p.set.mu.Lock()
@@ -113,7 +113,7 @@ func (p *ParkedRequest[T, X]) Finish() *X {
 // rounds, so that a repeated answer never answers another question.
 func QuestionKey(n int) string { return "q" + strconv.Itoa(n) }
 
-// Withdraw ends a question whose answer is no longer awaited. If the client has received
+// Withdraw ends a question; the caller no longer waits for its answer. If the client has received
 // it, its answer is ignored.
 func (p *ParkedRequest[T, X]) Withdraw(q *Question, why error) {
 	p.set.mu.Lock()

@@ -208,7 +208,7 @@ func (l *ParkedRequests[T, X]) Resume(id string, owner Owner, to *X, answers map
 }
 
 // End notes that the Handler of the request has returned. It returns the exchange for the
-// terminal, or nil if there is none. Then kept reports whether one may follow: the request
+// terminal, or nil. In that case kept reports whether one may follow: the request
 // is parked, and Resume will report Over.
 func (p *ParkedRequest[T, X]) End() (at *X, kept bool) {
 	p.set.mu.Lock()
@@ -219,7 +219,7 @@ func (p *ParkedRequest[T, X]) End() (at *X, kept bool) {
 	return at, p.id != ""
 }
 
-// Expire drops the requests whose time has passed and returns them in the order of their
+// Expire drops expired requests and returns them in the order of their
 // expiry. The caller must stop their Handlers and call Fail. next is when to call Expire
 // again, and zero if nothing is parked.
 func (l *ParkedRequests[T, X]) Expire(now time.Time) (due []*ParkedRequest[T, X], next time.Time) {

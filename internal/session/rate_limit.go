@@ -41,15 +41,15 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 		s.core.rules.Counts.Dropped.Add(1)
 		return time.Time{}, nil, nil
 	}
-	used, pace := x.limiterLocked(m.Class)
-	if at := used.next(pace); at.After(now) && !s.ended && !s.isDiscardingLocked() {
+	used, limit := x.limiterLocked(m.Class)
+	if at := used.next(limit); at.After(now) && !s.ended && !s.isDiscardingLocked() {
 		return x.deferLocked(m, at), nil, nil
 	}
 	full, err = s.appendLocked(m)
 	if full != nil || err != nil {
 		return time.Time{}, full, err
 	}
-	used.take(pace, now)
+	used.take(limit, now)
 	if m.Class == Progress {
 		x.dropDeferredLocked()
 	}
@@ -90,17 +90,17 @@ func (x *Exchange) dropDeferredLocked() {
 func (x *Exchange) Release(now time.Time) (due time.Time) {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
-	pace := x.stream.core.rules.Limits.Progress
+	limit := x.stream.core.rules.Limits.Progress
 	if x.deferred == nil || x.ended {
 		return time.Time{}
 	}
-	if at := x.progress.next(pace); at.After(now) {
+	if at := x.progress.next(limit); at.After(now) {
 		return at
 	}
 	if full, _ := x.stream.appendLocked(*x.deferred); full != nil {
-		return now.Add(pace.Every)
+		return now.Add(limit.Every)
 	}
-	x.progress.take(pace, now)
+	x.progress.take(limit, now)
 	x.deferred = nil
 	return time.Time{}
 }

@@ -113,5 +113,5 @@ func (s *Stream) dropResultStreamLocked() {
 }
 
 // isDiscardingLocked reports whether appended messages are discarded: the receiver is gone,
-// or gets one JSON object whose beginning was sent.
+// or gets one JSON object that has begun.
 func (s *Stream) isDiscardingLocked() bool { return s.lost || s.resultStream != nil }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// flowing returns an exchange whose consumer accepts a ResultStream.
+// flowing returns an exchange with a consumer that accepts a ResultStream.
 func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
 	x := session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(error) {}))

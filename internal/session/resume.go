@@ -24,8 +24,8 @@ func (e *GoneError) Error() string { return "the messages after this event are n
 
 // MakeResumable makes the stream retain the messages that the consumer takes from now on,
 // so that a client can reconnect: each message gets an id, and Detach of an exchange's
-// consumer does not lose the stream. It must be called before the first Take whose messages
-// must have ids. It does nothing outside a session.
+// consumer does not lose the stream. It must be called before the first Take of messages
+// with ids. It does nothing outside a session.
 func (c *Consumer) MakeResumable() {
 	s := c.stream
 	s.core.mu.Lock()
@@ -212,7 +212,7 @@ func (s *Session) endIncompleteLocked(h *history) {
 }
 
 // Retire begins the retention of streams that have ended and have no consumer. It returns
-// when the retention ends of those for which it began now, and zero if there are none;
+// when the retention ends of those for which it began now, and zero if it began for none;
 // Expire must be called then. Its cost does not depend on how many streams are retained.
 func (s *Session) Retire(now time.Time) (until time.Time) {
 	s.core.mu.Lock()
@@ -232,7 +232,7 @@ func (s *Session) Retire(now time.Time) (until time.Time) {
 	return until
 }
 
-// Expire drops streams whose retention has ended and what exceeds the limits. The retention
+// Expire drops streams at the end of their retention, and what exceeds the limits. The retention
 // of a stream begins with the first call after its end, unless Retire has begun it. next is
 // when to call Expire again, and zero if nothing expires.
 func (s *Session) Expire(now time.Time) (next time.Time) {

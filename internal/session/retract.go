@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Retract removes the queued changes whose keys begin with the prefix, because their
+// Retract removes the queued changes with keys that begin with the prefix, because their
 // receiver no longer wants them. It reports whether there were any. Changes that a consumer
 // has taken are delivered. Of changes that were requeued, only a client that begins anew no
 // longer gets them: a client that resumes gets the messages that were there.

@@ -107,7 +107,7 @@ func TestRetractBeforeAttach(t *testing.T) {
 	wantTake(t, attach(s.Standalone()), session.Open, "2")
 }
 
-// All changes whose keys begin with the prefix are removed.
+// All changes with the prefix are removed.
 func TestRetractByPrefix(t *testing.T) {
 	s := stateless(t, rules()).Stream()
 	mustAppend(t, s, msg(session.Change, "s1 x", "1"), msg(session.Change, "s10 x", "2"), msg(session.Change, "s1 y", "3"), msg(session.Change, "", "4"))

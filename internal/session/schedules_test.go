@@ -13,7 +13,7 @@ import (
 
 // The tests of this file are schedules that the simulator found and shrank.
 
-// Otherwise a client whose connection breaks just before the expiry would find nothing.
+// Otherwise a client that disconnects just before the expiry would find nothing.
 func TestRetentionBeginsAtDetach(t *testing.T) {
 	sess := newSession(retaining())
 	r := newResumable(t, sess, 1).prime()

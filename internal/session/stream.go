@@ -292,7 +292,7 @@ func (s *Stream) fullLocked(m *Message) bool {
 	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > s.maxBytesLocked())
 }
 
-// reducedBytes is the limit of a stream whose principal has reached a limit of Pending.
+// reducedBytes is the limit of a stream if its principal has reached a limit of Pending.
 const reducedBytes = 4 * pendingGrain
 
 // maxBytesLocked returns how many bytes may be queued.

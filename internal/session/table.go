@@ -44,7 +44,7 @@ func DefaultTableLimits() TableLimits {
 //     it was never used. The longest idle session is evicted first. An owner that opens
 //     sessions more slowly than they become evictable is never refused.
 //   - A named principal has its own limit. At that limit only its own sessions are evicted.
-//   - The anonymous principal stands for many clients. They are distinguished by their
+//   - The anonymous principal is shared by many clients. They are distinguished by their
 //     addresses, which may be that of a proxy shared by all of them: so an address has no
 //     limit of its own, and may fill a table without other owners.
 //   - If the table is full, the owner with the most sessions makes space for those that
@@ -134,7 +134,7 @@ func (t *Table) Remove(s *Session) {
 	t.owners.remove(e.usage)
 }
 
-// Sweep ends the sessions whose time is over and returns them: first those that were never
+// Sweep ends expired sessions and returns them: first those that were never
 // used, then the others, and the longest idle first in each. The caller must end their
 // scopes. A busy session counts as used now. next is when to call Sweep again, and zero if
 // no session is left.
@@ -150,14 +150,14 @@ func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 	return ended, t.nextDue()
 }
 
-// due returns the sessions whose time is over unless they are busy.
+// due returns the sessions that expire unless they are busy.
 func (t *Table) due(now time.Time) []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	over := func(most time.Duration) func(*entry) bool {
-		return func(e *entry) bool { return now.Sub(e.lastUse) >= most }
+	idle := func(d time.Duration) func(*entry) bool {
+		return func(e *entry) bool { return now.Sub(e.lastUse) >= d }
 	}
-	return append(t.all.fresh.takeWhile(t.limits.Total, over(t.limits.Fresh)), t.all.used.takeWhile(t.limits.Total, over(t.limits.Idle))...)
+	return append(t.all.fresh.takeWhile(t.limits.Total, idle(t.limits.Fresh)), t.all.used.takeWhile(t.limits.Total, idle(t.limits.Idle))...)
 }
 
 func (t *Table) touch(s *Session, now time.Time) {

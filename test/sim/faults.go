@@ -133,7 +133,7 @@ func (t *disconnectNotice) run(*world) bool {
 	return false
 }
 
-// pauseOne makes the gateway end a connection whose client can reconnect for the rest.
+// pauseOne makes the gateway end a connection if its client can reconnect for the rest.
 //
 // A pause of a stream without a consumer, or of one that has ended, must do nothing: it
 // would stop the next consumer.

@@ -114,7 +114,7 @@ func (w *world) sessOf(real *session.Session) *sess {
 // checkEvicted checks that one session may be evicted for another.
 //
 // A flood of sessions must only cost its sender. Each case is a way in which another client
-// could suffer: one at work, one with fewer sessions, one whose session has not been idle
+// could suffer: one at work, one with fewer sessions, one that has not been idle
 // long enough (M099, M102).
 func (w *world) checkEvicted(by, s *sess, before map[string]int) {
 	if s == nil || !s.listed || s.home != by.home {

@@ -100,7 +100,7 @@ type stream struct {
 	wasRetained  bool     // before this step: it had ended, and its client was away
 	trimmable    bool     // some of it may have been dropped to stay within a limit
 	resumable    bool     // a client can come back to it
-	firstID      uint64   // the first position whose id a client can have
+	firstID      uint64   // the first position with an id that a client can have
 	number       uint64   // in event ids; 0 while unknown
 	requeued     []packet // of the standalone stream: not written, and not resumed from
 	attached     int      // consumers that have not detached, superseded ones included
@@ -194,7 +194,7 @@ func (w *world) find(s *stream, m *session.Message) *entry {
 }
 
 // parseGenerated parses a message that package session generated: an ask, its withdrawal,
-// or the error of a request whose session has ended.
+// or the error of a request after the end of its session.
 func parseGenerated(text []byte) (kind, int) {
 	switch {
 	case bytes.Contains(text, []byte(`"notifications/cancelled"`)):

@@ -127,8 +127,7 @@ func (w *world) checkDropOrder() {
 	}
 }
 
-// markTrimmable marks the streams of which something may have been dropped to stay within a
-// limit.
+// markTrimmable marks the streams that may have lost messages to a limit.
 //
 // It is the only exception of the model that excuses a loss, and so it is narrow: a stream
 // is excused only if at some step its session or all sessions together really exceeded

@@ -19,7 +19,7 @@ const (
 )
 
 // watch waits until done is closed, and returns nil. It returns early with the first runner
-// whose step does not return.
+// that hangs in a step.
 func watch(runners []*runner, done <-chan struct{}) *runner {
 	seen, looks := make([]uint64, len(runners)), make([]int, len(runners))
 	tick := time.NewTicker(pollInterval)
@@ -41,7 +41,7 @@ func watch(runners []*runner, done <-chan struct{}) *runner {
 	}
 }
 
-// stuck returns the failure of a schedule whose last step does not return.
+// stuck returns the failure of a schedule that hangs in its last step.
 func stuck(seed uint64, lines []string) *Failure {
 	return &Failure{
 		Seed: seed, Rule: "I28", Text: "the schedule hangs: the step after this one does not return",

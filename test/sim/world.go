@@ -32,7 +32,7 @@ type world struct {
 	requests  []*request
 	calls     []*outCall
 	trimmer   *poolTrimmer
-	stopped   []*request // requests whose contexts ended since the last check
+	stopped   []*request // requests that were stopped since the last check
 
 	strays                uint64 // answers to unknown asks, which package session counts
 	quiescing             bool   // no more faults: everything must come to an end

@@ -4,7 +4,7 @@
 // Package choice makes and records the decisions of a simulation, so that a failed run can
 // be repeated and shrunk.
 //
-// A run is a sequence of steps, each of which makes a few choices. A [Schedule] records the
+// A run is a sequence of steps, and each makes a few choices. A [Schedule] records the
 // choices per step, so that one step can be removed without changing the choices of those
 // after it.
 package choice
@@ -44,7 +44,7 @@ func (s *Source) Limit(steps int) {
 	}
 }
 
-// Step begins the next step. It reports false when there is none.
+// Step begins the next step. It reports false at the end of the run.
 func (s *Source) Step() bool {
 	if s.steps >= s.most {
 		return false

@@ -93,8 +93,8 @@ func TestLimitEndsARandomRun(t *testing.T) {
 	}
 }
 
-// A failure that needs two steps, in order, and one choice of at least 5 in the
-// second is made as small as that.
+// A failure that needs two steps, in order, and one choice of at least 5 in the second
+// shrinks to exactly that.
 func TestShrinkFindsWhatMatters(t *testing.T) {
 	fails := func(s choice.Schedule) bool {
 		var r choice.Source
@@ -133,7 +133,7 @@ func TestShrinkFindsWhatMatters(t *testing.T) {
 	}
 }
 
-// trim drops what is as good as not there: plain choices at the end of a step.
+// trim drops trailing zeros of a step, which have no effect.
 func trim(step []uint32) []uint32 {
 	for len(step) > 0 && step[len(step)-1] == 0 {
 		step = step[:len(step)-1]

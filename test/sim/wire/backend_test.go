@@ -181,7 +181,7 @@ func (b *backend) handler(life int, legacy bool) mcp.Handler {
 		case "tools/call":
 			return b.work(ctx, req, c, life)
 		case "subscriptions/listen":
-			return b.tell(ctx, req, c)
+			return b.serveListen(ctx, req, c)
 		case "logging/setLevel":
 			return mcp.NewResult([]byte(`{}`))
 		default:
@@ -193,8 +193,8 @@ func (b *backend) handler(life int, legacy bool) mcp.Handler {
 	})
 }
 
-// tell serves a listen: a level, sent whenever it differs from the last one sent.
-func (b *backend) tell(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+// serveListen serves a listen: a level, sent whenever it differs from the last one sent.
+func (b *backend) serveListen(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 	wanted, err := readFilter(req.Params.Bytes())
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)

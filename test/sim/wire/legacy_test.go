@@ -297,7 +297,7 @@ func (c *legacyClient) call(r *record, b answerMode) {
 }
 
 func (c *legacyClient) run(ctx context.Context, r *record, b answerMode) {
-	session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
+	session := c.ensure() //nolint:contextcheck // messages of a client outlive the response that caused them
 	if session == "" {
 		r.excuse("there is no session")
 		return
@@ -318,12 +318,12 @@ func (c *legacyClient) run(ctx context.Context, r *record, b answerMode) {
 		return
 	}
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
-	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // what a client says outlives the response that made it
+	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // messages of a client outlive the response that caused them
 	c.saw(end.last)
 	l.broke = r.conn.Load().harmedAt(began)
 	r.mayResume(end.last != "")
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
-		end = l.resume(end, n) //nolint:contextcheck // what a client says outlives the response that made it
+		end = l.resume(end, n) //nolint:contextcheck // messages of a client outlive the response that caused them
 	}
 	r.ranOut(end)
 }
@@ -535,7 +535,7 @@ func (c *legacyClient) listen() *listenStream {
 	c.mu.Unlock()
 	c.spawn(func() {
 		defer cancel()
-		session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
+		session := c.ensure() //nolint:contextcheck // messages of a client outlive the response that caused them
 		c.belongs(e, session)
 		end := ending{last: anywhere}
 		for n := 0; session != "" && session == c.current() && ctx.Err() == nil; n++ {
@@ -580,7 +580,7 @@ func (c *legacyClient) listenOnce(ctx context.Context, e *listenStream, session 
 	}
 	e.open.Store(true)
 	defer e.open.Store(false)
-	end = c.follow(res, from.last, func(m *mcp.Message) { c.receive(session, m) }) //nolint:contextcheck // what a client says outlives the response that made it
+	end = c.follow(res, from.last, func(m *mcp.Message) { c.receive(session, m) }) //nolint:contextcheck // messages of a client outlive the response that caused them
 	return end, end.again || !end.clean
 }
 

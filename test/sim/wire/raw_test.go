@@ -88,7 +88,7 @@ type ending struct {
 	last  string // the event to resume from
 	retry time.Duration
 	again bool   // the server has sent a retry time
-	part  []byte // of a document whose connection ended early
+	part  []byte // of a document that was cut off
 }
 
 func (e ending) String() string {

@@ -26,7 +26,7 @@ type streams struct {
 	status int // of the refusals
 	until  time.Time
 	left   time.Duration   // for which streams may still be refused
-	polls  map[string]bool // the streams whose client was sent a retry time once
+	polls  map[string]bool // the streams that have sent a retry time once
 }
 
 // passing are statuses of a temporary refusal. 200 is a stream that ends without an event.

@@ -66,7 +66,7 @@ func (r *record) mayBeSilentLocked() bool {
 		r.silent && r.sentTo(wasShut) && !r.ranLocked()
 }
 
-// breakOff judges an answer whose connection ended before it was complete. A gateway
+// breakOff judges an incomplete answer. A gateway
 // forwards a large result while it arrives: if the backend's connection breaks, so does the
 // client's, but only after the beginning of the result.
 func (r *record) breakOff(part []byte) {
