@@ -25,9 +25,9 @@ func (e *FullError) Error() string {
 // Unwrap returns ErrTooMany.
 func (e *FullError) Unwrap() error { return ErrTooMany }
 
-// Add publishes a session that is complete. At a limit it evicts the session that has been
-// idle longest. The caller must end the scopes of the evicted sessions. If no session can
-// be evicted, Add adds nothing and returns a FullError.
+// Add publishes a session that is complete. At a limit it evicts an idle session, one that
+// was never used first; see [Table]. The caller must end the scopes of the evicted
+// sessions. If no session can be evicted, Add adds nothing and returns a FullError.
 func (t *Table) Add(s *Session, now time.Time) (evicted []*Session, err error) {
 	for {
 		candidates, err := t.insert(s, now)
@@ -82,8 +82,8 @@ func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err er
 // for others.
 const smallShare = 100
 
-// overShare reports whether the owner with the most sessions must make space for this one.
-// It must have clearly more sessions, and a substantial share of the table: a flood from
+// overShare reports whether the owner with the most sessions must make space for this one:
+// it has clearly more sessions, and a substantial share of the table. A flood from
 // many addresses without sessions must not end those of an office behind one address.
 func (t *Table) overShare(own *ownerUsage) bool {
 	if len(t.owners.heap) == 0 {

@@ -209,7 +209,7 @@ func (s *Stream) makeResumableLocked() {
 	s.chargeHistoryLocked()
 }
 
-// removeHistoryLocked removes the history of a stream whose ids no client has: none can
+// removeHistoryLocked removes the history of a stream without issued ids: no client can
 // resume it.
 func (s *Stream) removeHistoryLocked() {
 	h := s.log
