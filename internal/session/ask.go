@@ -11,47 +11,45 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// core is the lock that a session, or an exchange without one, is kept under,
-// and what all in it has in common.
+// core is the lock and the common state of a session, or of an exchange without one.
 type core struct {
 	rules *Rules
-	owner func() owner // of the session; nil where there is none
+	owner func() owner // of the session; nil without one
 
-	principal string // in whose account its streams count
+	principal string // that its streams are charged to
 
-	mu       sync.Mutex
-	past     *past // nil while nothing is kept
-	ended    bool
-	carriers int // that are attached
-	lastAsk  uint64
-	asks     map[mcp.ID]*Ask // nil while there are none
+	mu        sync.Mutex
+	histories *histories // nil while nothing is retained
+	ended     bool
+	consumers int // that are attached
+	lastAsk   uint64
+	asks      map[mcp.ID]*Ask // nil while empty
 }
 
-// Ask is a request of ours to the client, and the cell in which its answer
-// arrives. It ends with the answer, or with what it was asked in.
+// Ask is a request to the client, and holds its answer. It ends with the answer, or with
+// the exchange or session that it belongs to.
 type Ask struct {
 	id     mcp.ID
 	serial uint64 // of the asks of a session
 	stream *Stream
 	done   chan struct{}
 
-	taken bool     // a carrier has it; guarded by the core's lock
+	taken bool     // by a consumer; guarded by the core's lock
 	end   Terminal // written before done is closed
 }
 
 // ID returns the id of the request on the wire.
 func (a *Ask) ID() mcp.ID { return a.id }
 
-// Done returns a channel that is closed when Answer is there.
+// Done returns a channel that is closed when the ask has ended.
 func (a *Ask) Done() <-chan struct{} { return a.done }
 
-// Answer returns what ended the ask. It must not be called before Done is
-// closed.
+// Answer returns the answer, or the error that ended the ask. It must not be called before
+// Done is closed.
 func (a *Ask) Answer() Terminal { return a.end }
 
-// Ask puts a request to the client on the stream; beside is what stands beside its params
-// (see [mcp.Object.Beside]). It must be ended by Withdraw
-// where nobody waits for it any more.
+// Ask sends a request to the client on the stream; beside holds the members next to its
+// params (see [mcp.Object.Beside]). A caller that stops waiting must call Withdraw.
 func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 	c := s.core
 	c.mu.Lock()
@@ -59,7 +57,7 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 	switch {
 	case s.ended:
 		return nil, s.endedErrLocked()
-	case s.isDeafLocked():
+	case s.isDiscardingLocked():
 		return nil, ErrNoReceiver
 	case len(c.asks) >= c.rules.Limits.Asks:
 		return nil, ErrTooMany
@@ -74,10 +72,10 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 	return a, nil
 }
 
-// Withdraw ends an ask that nobody waits for any more. If no carrier has taken
-// it, the client never sees it. Where the client has seen it and has not
-// answered, Withdraw reports true: then it ought to be told.
-func (s *Stream) Withdraw(a *Ask, why error) (tell bool) {
+// Withdraw ends an ask; the caller no longer waits for its answer. If no consumer has taken it, the
+// client never receives it. If the client has received it and not answered, Withdraw
+// reports true: then the caller should send [Ask.Withdrawal].
+func (s *Stream) Withdraw(a *Ask, why error) (notify bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.asks[a.id] != a {
@@ -88,8 +86,8 @@ func (s *Stream) Withdraw(a *Ask, why error) (tell bool) {
 	return a.taken && !s.ended && !s.lost
 }
 
-// WithdrawUntaken is Withdraw for an ask that no carrier has taken yet. It
-// reports whether that was so.
+// WithdrawUntaken is Withdraw for an ask that no consumer has taken. It reports whether
+// that was so.
 func (s *Stream) WithdrawUntaken(a *Ask, why error) bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -107,7 +105,7 @@ func (c *core) answer(id mcp.ID, end Terminal) bool {
 	defer c.mu.Unlock()
 	a, ok := c.asks[id]
 	if !ok || !a.taken {
-		// An answer to what was never sent is a guess.
+		// An answer to a request that was not sent is a guess.
 		c.rules.Counts.Strays.Add(1)
 		return false
 	}
@@ -121,14 +119,14 @@ func (c *core) endAskLocked(a *Ask, end Terminal) {
 	}
 	delete(c.asks, a.id)
 	if len(c.asks) == 0 {
-		c.asks = nil // a map keeps its room
+		c.asks = nil // a map does not shrink
 	}
 	a.end = end
 	close(a.done)
 }
 
-// endAsksLocked ends the asks of one stream and returns those that the client
-// has, in the order in which they were asked.
+// endAsksLocked ends the asks of one stream and returns those that the client has received,
+// in the order in which they were sent.
 func (c *core) endAsksLocked(s *Stream, err error) []*Ask {
 	var open []*Ask
 	for _, a := range c.asks {
@@ -143,8 +141,8 @@ func (c *core) endAsksLocked(s *Stream, err error) []*Ask {
 	return slices.DeleteFunc(open, func(a *Ask) bool { return !a.taken })
 }
 
-// Withdrawal is the message by which a client learns that a question it has is
-// not to be answered any more (2025-11-25, basic/utilities/cancellation).
+// Withdrawal returns the message that notifies a client that the ask is cancelled
+// (2025-11-25, basic/utilities/cancellation).
 func (a *Ask) Withdrawal() Message {
 	params := append([]byte(`{"requestId":`), a.id.String()...)
 	return Message{Class: Log, Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))}

@@ -31,7 +31,7 @@ func isDone(a *session.Ask) bool {
 	}
 }
 
-// M009: an ask of ours and a request of the client may have the same id.
+// M009: an ask and a request of the client may have the same id.
 func TestAnswerCompletesItsAsk(t *testing.T) {
 	s := newSession(rules())
 	x := begin(t, s, 1)
@@ -53,8 +53,8 @@ func TestAnswerCompletesItsAsk(t *testing.T) {
 	}
 }
 
-// M015: asks of two exchanges have different ids, so that the answers cannot be
-// taken for each other, in whatever order they come.
+// M015: asks of two exchanges have different ids, so that their answers are not confused,
+// in whatever order they arrive.
 func TestAsksOfTwoExchanges(t *testing.T) {
 	s := newSession(rules())
 	x, y := begin(t, s, 1), begin(t, s, 2)
@@ -70,7 +70,7 @@ func TestAsksOfTwoExchanges(t *testing.T) {
 	}
 }
 
-// I37: an answer counts only in the session that was asked.
+// I37: an answer counts only in the session of its ask.
 func TestAnswerOfAnotherSessionIsAStray(t *testing.T) {
 	r := rules()
 	s, other := newSession(r), newSession(r)
@@ -85,18 +85,18 @@ func TestAnswerOfAnotherSessionIsAStray(t *testing.T) {
 	}
 }
 
-// An id that was never on the wire can only be guessed.
+// An id that was never sent can only be guessed.
 func TestAnswerBeforeTheAskIsSentIsAStray(t *testing.T) {
 	s := newSession(rules())
 	x := begin(t, s, 1)
 	a := mustAsk(t, x.Stream())
 	if s.Answer(a.ID(), session.Terminal{}) {
-		t.Error("an ask that no carrier has taken was answered")
+		t.Error("an ask that no consumer has taken was answered")
 	}
 }
 
-// A client closes the questions that it has before it learns how the request
-// ended. One that cancelled the request knows already, and hears nothing more.
+// The asks that a client has received are withdrawn before the terminal. A client that
+// cancelled the request receives nothing more.
 func TestAskEndsWithItsExchange(t *testing.T) {
 	withdrawn := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id)
@@ -126,7 +126,7 @@ func TestAskEndsWithItsExchange(t *testing.T) {
 			if got, _ := take(c); !slices.Equal(got, tt.want) {
 				t.Errorf("at the end the client gets %q, want %q", got, tt.want)
 			}
-			mustAsk(t, y.Stream()) // the other exchange goes on
+			mustAsk(t, y.Stream()) // the other exchange continues
 		})
 	}
 }
@@ -149,7 +149,7 @@ func TestAskOfALostStreamFails(t *testing.T) {
 		t.Errorf("Ask on a lost stream: %v, want ErrNoReceiver", err)
 	}
 	if !s.Answer(sent.ID(), session.Terminal{}) {
-		t.Error("the answer to what was sent was not taken")
+		t.Error("the answer to a sent ask was rejected")
 	}
 }
 
@@ -171,14 +171,14 @@ func TestWithdraw(t *testing.T) {
 	take(c)
 	unsent := mustAsk(t, s.Standalone())
 	if s.Standalone().Withdraw(unsent, why) {
-		t.Error("the client is to be told of an ask that it never saw")
+		t.Error("Withdraw = true for an ask that the client never received")
 	}
 	wantTake(t, c, session.Open)
 	if s.Standalone().WithdrawUntaken(sent, why) {
-		t.Error("WithdrawUntaken took back what was sent")
+		t.Error("WithdrawUntaken withdrew an ask that was sent")
 	}
 	if !s.Standalone().Withdraw(sent, why) || s.Standalone().Withdraw(sent, why) {
-		t.Error("the client is to be told once of an ask that it has")
+		t.Error("Withdraw must be true once for an ask that the client has")
 	}
 	for _, a := range []*session.Ask{sent, unsent} {
 		if !isDone(a) || !errors.Is(a.Answer().Err, why) {

@@ -12,10 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// steps are what a session does over and over: for each a function that does it once,
-// and how many allocations that may be. Each needs its machine, the channels that
-// others wait on, and the closure of its caller; what grows with the number of
-// sessions, streams or messages does not belong there.
+// steps returns the frequent operations of a session, with the allocations that each may
+// make: its objects, the channels of its waiters, and the closure of the caller. Their
+// number must not depend on the number of sessions, streams or messages.
 func steps(tb testing.TB) []step {
 	now := time.Unix(1_800_000_000, 0)
 	r := &session.Rules{Limits: session.DefaultLimits(), Counts: &session.Counters{}}
@@ -40,11 +39,11 @@ func steps(tb testing.TB) []step {
 		{"a request without one", 2, func() {
 			batch = answered(session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
-		{"a request in a place of its owner's", 1, func() {
+		{"a request in caller-provided memory", 1, func() {
 			*lone = session.Stateless{}
 			batch = answered(lone.Begin(mcp.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
 		}},
-		{"a change, told", 1, func() {
+		{"a change", 1, func() {
 			if full, err := s.Standalone().Append(change); full != nil || err != nil {
 				tb.Fatal(full, err)
 			}
@@ -74,14 +73,14 @@ func steps(tb testing.TB) []step {
 	}
 }
 
-// step is something that a session does over and over.
+// step is a frequent operation.
 type step struct {
 	name   string
 	allocs float64 // at most
 	do     func()
 }
 
-// answered ends an exchange and takes what it ends with.
+// answered ends an exchange and takes its terminal.
 func answered(x *session.Exchange, wake chan struct{}, answer session.Message, batch []session.Message) []session.Message {
 	c := x.Stream().Attach(wake)
 	x.Finish(answer)
@@ -109,7 +108,7 @@ func TestStepsAllocateLittle(t *testing.T) {
 	}
 }
 
-// A step costs the same however many sessions there are beside.
+// The cost of a step does not depend on the number of sessions.
 func TestStepsDoNotGrowWithSessions(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	r := &session.Rules{Limits: session.DefaultLimits(), Counts: &session.Counters{}}

@@ -3,271 +3,159 @@
 
 package session
 
-import (
-	"cmp"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
+import "github.com/signalbox-mcp/signalbox/mcp"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
-)
-
-// Terminal is what ends a call: a result, or an error.
-type Terminal struct {
-	Result *mcp.Result
-	Err    error
-}
-
-// CallStats counts what the calls of a connection met.
-type CallStats struct {
-	Open    int    // calls without a terminal
-	Late    uint64 // messages for a call that had ended
-	Unknown uint64 // responses to an id that was never given out
-	Dropped uint64 // messages lost because nobody took them in time
-	Merged  uint64 // messages that a newer one of the same meaning replaced
-}
-
-// Plus returns the sum of both.
-func (s CallStats) Plus(t CallStats) CallStats {
-	return CallStats{
-		Open: s.Open + t.Open, Late: s.Late + t.Late, Unknown: s.Unknown + t.Unknown,
-		Dropped: s.Dropped + t.Dropped, Merged: s.Merged + t.Merged,
-	}
-}
-
-// Calls are the outbound calls of one connection to a backend: who waits for
-// which answer. The zero value is ready. All methods may be called concurrently;
-// none of them waits.
+// Call is one outbound request and its answer: the messages that belong to it, in the order
+// of their arrival, and after them its one terminal. Messages may arrive on any stream; the
+// caller takes them.
 //
-// The ids are given out here, for the connection, so that an answer can name one call
-// only, and an answer to a call that is over names none.
-type Calls struct {
-	// Numbers gives the ids. It is set before the first call; nil counts from 1.
-	Numbers Numbers
+// When the terminal arrives the call ends: Done is closed, and all I/O for the call
+// (bodies, reconnects, timers) ends. Later messages are counted and dropped.
+//
+// The caller either waits for the call (Next, Wake), or performs its I/O and has an
+// Observer notified of what arrives on other streams; see Detach.
+type Call struct {
+	id     mcp.ID
+	serial uint64
+	method string
+	table  *Calls
+	req    *mcp.Request // that the call is made for; see SetRequest
 
-	mu    sync.Mutex
-	last  uint64
-	open  map[mcp.ID]*Call
-	ended error // why no call can be opened any more
-	over  bool  // End was called
-	stats CallStats
+	// Below: guarded by table.mu.
+
+	// The channels are created on demand; most calls need none.
+	wake  chan struct{} // capacity 1: Next should be called
+	space chan struct{} // capacity 1: Offer should be called
+	done  chan struct{}
+
+	inbox        []*mcp.Message
+	size         int
+	end          Terminal // valid once ended
+	ended        bool
+	undispatched bool // no byte of the request was sent
+
+	detached bool     // the caller is
+	draining bool     // a goroutine is draining the inbox, until it is empty
+	observer Observer // see Detach; nil before that
 }
 
-// Numbers are the ids of calls in their order. ID and Of are each other's inverse.
-type Numbers interface {
-	// ID returns the id of the n-th call, from 1 on.
-	ID(n uint64) uint64
-
-	// Of returns which call has an id.
-	Of(id uint64) uint64
+// SetRequest sets the request that the call is made for. It must be called before the call
+// is sent.
+func (c *Call) SetRequest(req *mcp.Request) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.req = req
 }
 
-// Open makes the cell of a new call. It returns the error that Close or End was given
-// when the connection has ended.
-func (t *Calls) Open(method string) (*Call, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended != nil {
-		return nil, t.ended
-	}
-	if t.open == nil {
-		t.open = make(map[mcp.ID]*Call)
-	}
-	c := &Call{id: t.nextLocked(), serial: t.last, method: method, table: t}
-	t.open[c.id] = c
-	return c, nil
-}
+// ID returns the id of the call on its connection, which is also its progress token.
+func (c *Call) ID() mcp.ID { return c.id }
 
-// nextLocked counts a call, and returns its id, which no open call has.
-func (t *Calls) nextLocked() mcp.ID {
-	for {
-		t.last++
-		n := t.last
-		if t.Numbers != nil {
-			n = t.Numbers.ID(n)
+// Method returns the method of the call.
+func (c *Call) Method() string { return c.method }
+
+// Wake returns a channel that receives when Next should be called. It must have one reader.
+func (c *Call) Wake() <-chan struct{} {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+		if c.ended || len(c.inbox) > 0 {
+			signal(c.wake)
 		}
-		if id := mcp.NumberID(n); t.open[id] == nil {
-			return id
+	}
+	return c.wake
+}
+
+// Space returns a channel that receives when Offer should be called again, and when the
+// call has ended. It must have one reader.
+func (c *Call) Space() <-chan struct{} {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.initSpaceLocked()
+	return c.space
+}
+
+func (c *Call) initSpaceLocked() {
+	if c.space == nil {
+		c.space = make(chan struct{}, 1)
+		if c.ended {
+			signal(c.space)
 		}
 	}
 }
 
-// Respond ends the call of the given id with its response, whatever carried it
-// here. It reports whether a call was waiting for it: a second response, one to
-// a call that was given up, and one to an id that is not ours are counted and
-// change nothing.
-func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
-	ended, ok := t.respond(id, end)
-	tell(ended)
+// Done returns a channel that is closed when the call has its terminal.
+func (c *Call) Done() <-chan struct{} {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.ended {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// IsOver reports whether the call has its terminal.
+func (c *Call) IsOver() bool {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	return c.ended
+}
+
+// Finish ends the call locally, for example because of a cancellation, a timeout or a lost
+// connection. It reports false if the call has already ended; its terminal is not changed.
+func (c *Call) Finish(end Terminal) bool {
+	ended, ok := c.finish(end)
+	notifyEnd(ended)
 	return ok
 }
 
-func (t *Calls) respond(id mcp.ID, end Terminal) (ended Observer, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c, ok := t.open[id]
-	if !ok {
-		t.noteStray(id)
+func (c *Call) finish(end Terminal) (ended Observer, ok bool) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.ended {
 		return nil, false
 	}
-	return t.endLocked(c, end), true
+	return c.table.endLocked(c, end), true
 }
 
-// Find returns the open call of the given id, or nil.
-func (t *Calls) Find(id mcp.ID) *Call {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.open[id]
+// Hold promises that no byte of the request is sent before Dispatch is called. It must be
+// called before the caller waits for the call. Without it, a call counts as dispatched from
+// the beginning, which is the safe assumption.
+func (c *Call) Hold() {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.undispatched = true
 }
 
-// Receiver returns the request that a response of that id is for, where it is known. Of an
-// id that is zero it returns the request of the oldest open call, which is a guess. It
-// returns nil where there is none.
-func (t *Calls) Receiver(id mcp.ID) *mcp.Request {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !id.IsZero() {
-		if c := t.open[id]; c != nil {
-			return c.req
-		}
-		return nil
+// Dispatch must be called before the first byte of the request is sent. It reports false if
+// the call has ended: then nothing may be sent, because the caller may have been informed
+// that nothing was.
+func (c *Call) Dispatch() bool {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.ended {
+		return false
 	}
-	var oldest *Call
-	for _, c := range t.open {
-		if c.req != nil && (oldest == nil || c.serial < oldest.serial) {
-			oldest = c
-		}
-	}
-	if oldest == nil {
-		return nil
-	}
-	return oldest.req
+	c.undispatched = false
+	return true
 }
 
-// Only returns the open call if there is exactly one besides those of the given
-// methods, or nil. A method that ends in a slash stands for all that begin with it.
-// Where several calls share a pipe, a message that names none of them belongs to the
-// only one or to nobody.
-func (t *Calls) Only(except ...string) *Call {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var only *Call
-	for _, c := range t.open {
-		switch {
-		case slices.ContainsFunc(except, c.isOf):
-		case only != nil:
-			return nil
-		default:
-			only = c
-		}
-	}
-	return only
+// Withdraw ends the call if no byte of its request was sent, and prevents Dispatch. It
+// reports false if a byte may have been sent, or if the call has already ended.
+func (c *Call) Withdraw(end Terminal) bool {
+	ended, ok := c.withdraw(end)
+	notifyEnd(ended)
+	return ok
 }
 
-// isOf reports whether the call is of the method, or of one that begins with it if it
-// ends in a slash.
-func (c *Call) isOf(method string) bool {
-	return c.method == method || strings.HasSuffix(method, "/") && strings.HasPrefix(c.method, method)
-}
-
-// Close makes Open return the error from now on. The open calls go on until they have
-// their answers, or End is called.
-func (t *Calls) Close(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended == nil {
-		t.ended = err
+func (c *Call) withdraw(end Terminal) (ended Observer, ok bool) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.ended || !c.undispatched {
+		return nil, false
 	}
-}
-
-// End ends every open call with the error, and makes Open return it from now
-// on. Only the first call does anything.
-func (t *Calls) End(err error) {
-	for _, ended := range t.endAll(err) {
-		tell(ended)
-	}
-}
-
-// endAll returns whom to tell.
-func (t *Calls) endAll(err error) (all []Observer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.over {
-		return nil
-	}
-	t.ended, t.over = err, true
-	for _, c := range t.inOrderLocked() {
-		all = append(all, t.endLocked(c, Terminal{Err: err}))
-	}
-	return all
-}
-
-// Err returns what Close or End was given last, or nil.
-func (t *Calls) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended
-}
-
-// Stats returns the counters.
-func (t *Calls) Stats() CallStats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.stats
-	s.Open = len(t.open)
-	return s
-}
-
-// inOrderLocked returns the open calls, oldest first, so that the order in which they
-// end does not depend on the map.
-func (t *Calls) inOrderLocked() []*Call {
-	calls := make([]*Call, 0, len(t.open))
-	for _, c := range t.open {
-		calls = append(calls, c)
-	}
-	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.serial, b.serial) })
-	return calls
-}
-
-// endLocked is the one place where a call ends. The terminal stands behind the
-// messages that are still to be taken. What it returns is to be told, if it is not nil.
-func (t *Calls) endLocked(c *Call, end Terminal) (ended Observer) {
-	delete(t.open, c.id)
-	c.end, c.over = end, true
-	if c.done != nil {
-		close(c.done)
-	}
-	signal(c.wake)
-	signal(c.room)
-	return c.absent
-}
-
-// tell says to whoever is away that the call has ended. It is called without the lock.
-func tell(who Observer) {
-	if who != nil {
-		who.OnEnd()
-	}
-}
-
-// noteStray counts a response that nobody waits for.
-func (t *Calls) noteStray(id mcp.ID) {
-	n, err := strconv.ParseUint(id.String(), 10, 64)
-	if err == nil && t.Numbers != nil {
-		n = t.Numbers.Of(n)
-	}
-	if err != nil || n == 0 || n > t.last {
-		t.stats.Unknown++
-		return
-	}
-	t.stats.Late++
-}
-
-// signal wakes whoever waits on a channel of capacity 1, or will. Where there is no
-// channel, nobody has asked for it yet, and finds out when he does.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default: // a wake-up is under way already
-	}
+	return c.table.endLocked(c, end), true
 }

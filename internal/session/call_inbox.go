@@ -9,26 +9,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of what a call keeps for a slow receiver. A message larger than the
-// bytes is kept when it is alone.
+// Limits of the messages queued for a slow caller. A message larger than inboxBytes is
+// queued if it is alone.
 const (
 	inboxMessages = 256
 	inboxBytes    = 1 << 20
 )
 
-// Next takes the next message, or the terminal when no message is left. Both
-// are nil when there is nothing to take yet, or as long as somebody else takes what
-// has arrived while the caller was away; he is back now.
+// Next returns the next message, or the terminal when no message is left. Both are nil if
+// there is nothing to take, or while another goroutine drains what arrived while the caller
+// was detached. Next ends the detachment.
 func (c *Call) Next() (*mcp.Message, *Terminal) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	c.away = false
+	c.detached = false
 	switch {
-	case c.taken:
+	case c.draining:
 		return nil, nil
 	case len(c.inbox) > 0:
 		return c.takeLocked(), nil
-	case c.over:
+	case c.ended:
 		return nil, &c.end
 	default:
 		return nil, nil
@@ -40,64 +40,64 @@ func (c *Call) takeLocked() *mcp.Message {
 	c.inbox[0] = nil
 	c.inbox = c.inbox[1:]
 	c.size -= len(m.Raw)
-	signal(c.room)
+	signal(c.space)
 	return m
 }
 
-// Delivery is what became of a message for a call.
+// Delivery is the outcome of Offer or Push.
 type Delivery uint8
 
 // The outcomes of Offer and Push.
 const (
-	Queued          Delivery = iota // it will be taken, or a newer one in its stead
-	Full                            // no room: to be offered again
-	Dropped                         // the call has ended, or there was no room and no way to wait
-	DeliverDirectly                 // of Offer: nothing is before it, and nobody takes what comes
+	Queued          Delivery = iota // it will be taken, or a newer one instead of it
+	Full                            // no space: offer it again
+	Dropped                         // the call has ended, or there was no space
+	DeliverDirectly                 // of Offer: the inbox is empty and no goroutine is draining
 )
 
-// Offer hands over a message from a carrier that serves this call alone, and so
-// may wait: where there is no room it returns Full and keeps nothing.
+// Offer queues m for a caller that reads from a stream of this call alone, and so may
+// block: if there is no space it returns Full and queues nothing.
 //
-// To whoever is away from the call to carry it, it may return DeliverDirectly, and keep
-// nothing either: he is the one to take the message, and then what Take returns
-// until that is nil.
+// While the caller is detached, Offer may return DeliverDirectly and queue nothing. The
+// caller of Offer must then deliver m itself, and after it the messages from Take until
+// that returns nil.
 func (c *Call) Offer(m *mcp.Message) Delivery {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
-	case c.over:
+	case c.ended:
 		c.table.stats.Late++
 		return Dropped
-	case c.away && !c.taken:
-		c.taken = true
+	case c.detached && !c.draining:
+		c.draining = true
 		return DeliverDirectly
 	case c.mergeLocked(m):
 		return Queued
 	case !c.fitsLocked(m):
-		c.makeRoomLocked()
+		c.initSpaceLocked()
 		return Full
 	}
 	c.appendLocked(m)
 	return Queued
 }
 
-// Push hands over a message from a carrier that serves others too, and so must
-// not wait. Where there is no room, the older of two progress reports goes
-// first, then log messages; what finds no room after that is lost.
+// Push queues m for a stream shared with other calls, which must not block. If there is no
+// space, the oldest progress notifications are dropped first, then log messages; if that
+// does not suffice, m is dropped.
 func (c *Call) Push(m *mcp.Message) Delivery {
-	d, comes := c.push(m)
-	if comes != nil {
-		comes.OnMessage()
+	d, o := c.push(m)
+	if o != nil {
+		o.OnMessage()
 	}
 	return d
 }
 
-// push returns whom to tell that there is something to take.
-func (c *Call) push(m *mcp.Message) (d Delivery, comes Observer) {
+// push returns the observer to notify that there is a message to take.
+func (c *Call) push(m *mcp.Message) (d Delivery, o Observer) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	switch {
-	case c.over:
+	case c.ended:
 		c.table.stats.Late++
 		return Dropped, nil
 	case c.mergeLocked(m):
@@ -110,9 +110,9 @@ func (c *Call) push(m *mcp.Message) (d Delivery, comes Observer) {
 		}
 	}
 	c.appendLocked(m)
-	if c.away && !c.taken {
-		c.taken = true
-		return Queued, c.absent
+	if c.detached && !c.draining {
+		c.draining = true
+		return Queued, c.observer
 	}
 	return Queued, nil
 }
@@ -127,10 +127,9 @@ func (c *Call) appendLocked(m *mcp.Message) {
 	signal(c.wake)
 }
 
-// mergeLocked reports whether a message that says the same is waiting already. A
-// change is a level, not an edge: many changes that nobody has heard of yet are
-// one. An invalidation that is still waiting will be followed by a look at what
-// is true then.
+// mergeLocked reports whether an equal change notification is already queued. A change is a
+// level, not an edge: many that were not taken are one. The receiver of the queued one
+// reads the state at that time.
 func (c *Call) mergeLocked(m *mcp.Message) bool {
 	if m.Method == "notifications/tasks" {
 		c.replaceTaskLocked(m)
@@ -148,8 +147,7 @@ func (c *Call) mergeLocked(m *mcp.Message) bool {
 	return false
 }
 
-// replaceTaskLocked gives up what was said of the same task before and nobody has
-// heard yet: the newest says all.
+// replaceTaskLocked drops an older queued status of the same task: the newest is complete.
 func (c *Call) replaceTaskLocked(m *mcp.Message) {
 	for i, old := range c.inbox {
 		if old.Method == m.Method && bytes.Equal(old.Params.Raw(mcp.FieldTaskID), m.Params.Raw(mcp.FieldTaskID)) {
@@ -161,7 +159,7 @@ func (c *Call) replaceTaskLocked(m *mcp.Message) {
 	}
 }
 
-// shedLocked gives up the oldest message that may be given up.
+// shedLocked drops the oldest message that may be dropped.
 func (c *Call) shedLocked() bool {
 	for _, method := range [...]string{"notifications/progress", "notifications/message"} {
 		for i, m := range c.inbox {

@@ -43,7 +43,7 @@ func callResult(t testing.TB, raw string) session.Terminal {
 	return session.Terminal{Result: res}
 }
 
-// taken takes everything of a call: its messages, and its terminal as text.
+// taken takes everything from a call: its messages, and its terminal as text.
 func taken(c *session.Call) (msgs []string, end string) {
 	for {
 		m, term := c.Next()
@@ -69,8 +69,7 @@ func callIsDone(c *session.Call) bool {
 	}
 }
 
-// The first terminal stands; all later ones are counted and change nothing (I1,
-// I2).
+// Only the first terminal counts; later ones are counted and have no effect (I1, I2).
 func TestI1OneTerminal(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
@@ -113,7 +112,7 @@ func TestI4IdsAreMatchedByTheirBytes(t *testing.T) {
 	}
 }
 
-// End ends every open call and every later one (I3).
+// End ends every open call, and makes Open fail (I3).
 func TestI3EndOfTheConnection(t *testing.T) {
 	var calls session.Calls
 	var open []*session.Call
@@ -132,8 +131,7 @@ func TestI3EndOfTheConnection(t *testing.T) {
 	}
 }
 
-// Messages come in their order, and the terminal behind them, whatever came
-// first into an empty cell (I10).
+// Messages are taken in order, and the terminal after them (I10).
 func TestI10OrderWithinACall(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
@@ -155,8 +153,8 @@ func TestI10OrderWithinACall(t *testing.T) {
 	}
 }
 
-// An exclusive carrier is told to wait; a shared one sheds progress, then log
-// messages, then loses what is new (I21, I30).
+// Offer returns Full; Push drops progress, then log messages, then the new message (I21,
+// I30).
 func TestI30Bounds(t *testing.T) {
 	fill := func(t *testing.T, c *session.Call, method string) int {
 		for n := 0; ; n++ {
@@ -175,7 +173,7 @@ func TestI30Bounds(t *testing.T) {
 				want = session.Dropped
 			}
 			if got := c.Push(notice(t, "notifications/message", `{"last":true}`)); got != want {
-				t.Errorf("Push into a full cell = %v, want %v", got, want)
+				t.Errorf("Push into a full inbox = %v, want %v", got, want)
 			}
 			msgs, _ := taken(c)
 			if last := msgs[len(msgs)-1]; (last == `{"last":true}`) != (want == session.Queued) || len(msgs) != n {
@@ -192,7 +190,7 @@ func TestI30Bounds(t *testing.T) {
 	}
 }
 
-// One message larger than the bound is kept when it is alone.
+// One message larger than the limit is queued if it is alone.
 func TestLargeMessage(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
@@ -202,7 +200,7 @@ func TestLargeMessage(t *testing.T) {
 	}
 }
 
-// Changes that nobody has looked at yet are merged; different ones are not (I33).
+// Equal changes that were not taken are merged; different ones are not (I33).
 func TestI33ChangesMerge(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "subscriptions/listen")
@@ -216,16 +214,16 @@ func TestI33ChangesMerge(t *testing.T) {
 	}
 	c.Push(notice(t, "notifications/tools/list_changed", ""))
 	if msgs, _ := taken(c); len(msgs) != 1 {
-		t.Errorf("a change after the last look was lost")
+		t.Errorf("a change after the last Next was lost")
 	}
 	if got := calls.Stats().Merged; got != 2997 {
 		t.Errorf("%d merged", got)
 	}
 }
 
-// Of the states of a task that nobody has looked at yet the newest stays, which is not
-// lost for want of room.
-func TestNewestStateOfATask(t *testing.T) {
+// Of the states of a task that were not taken only the newest is kept, and it is not
+// dropped.
+func TestNewestTaskStatusIsKept(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "subscriptions/listen")
 	c.Push(notice(t, "notifications/tasks", `{"taskId":"b","n":0}`))
@@ -234,7 +232,7 @@ func TestNewestStateOfATask(t *testing.T) {
 	}
 	msgs, _ := taken(c)
 	if len(msgs) != 2 || !strings.Contains(msgs[0], `"b"`) || !strings.Contains(msgs[1], `"n":999}`) {
-		t.Errorf("told %q", msgs)
+		t.Errorf("took %q", msgs)
 	}
 }
 
@@ -246,7 +244,7 @@ func TestOnly(t *testing.T) {
 	a := openCall(t, &calls, "tools/call")
 	l := openCall(t, &calls, "subscriptions/listen")
 	if calls.Only("") != nil || calls.Only("subscriptions/listen") != a {
-		t.Error("want the one call that is no listen")
+		t.Error("want the one call that is not a listen")
 	}
 	if l.Method() != "subscriptions/listen" {
 		t.Errorf("method %q", l.Method())
@@ -261,8 +259,8 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// Carriers, a canceller and the end of the connection race: one terminal, which
-// everybody sees (I1, C5).
+// Two responses and a cancellation race: the call has one terminal, which all observers see
+// (I1, C5).
 //
 // C5+ 2026-07-28 basic/patterns/cancellation: "Both parties MUST handle these race
 // conditions gracefully"
@@ -291,8 +289,8 @@ func TestC5TerminalsRace(t *testing.T) {
 	}
 }
 
-// FuzzCalls feeds the cells with arbitrary steps and holds them against a model:
-// one terminal per call, nothing after it, bounded inboxes.
+// FuzzCalls performs arbitrary steps and compares the calls with a model: one terminal per
+// call, nothing after it, bounded inboxes.
 func FuzzCalls(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte{0, 0, 0, 2, 12, 22, 3, 13, 5, 5, 5, 6})
@@ -368,10 +366,10 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// A call is dispatched from the beginning unless its carrier holds it; one that is
-// held can be taken back until it is dispatched, and then by nobody.
-func TestCallIsTakenBack(t *testing.T) {
-	withdrawn := session.Terminal{Err: errors.New("taken back")}
+// A call counts as dispatched unless Hold was called. A held call can be withdrawn until it
+// is dispatched.
+func TestCallWithdraw(t *testing.T) {
+	withdrawn := session.Terminal{Err: errors.New("withdrawn")}
 	tests := []struct {
 		name string
 		do   func(*session.Call)
@@ -382,40 +380,38 @@ func TestCallIsTakenBack(t *testing.T) {
 		{"held and dispatched", func(c *session.Call) { c.Hold(); c.Dispatch() }, false},
 		{"dispatched twice", func(c *session.Call) { c.Hold(); c.Dispatch(); c.Dispatch() }, false},
 		{"ended", func(c *session.Call) { c.Hold(); c.Finish(session.Terminal{}) }, false},
-		{"taken back already", func(c *session.Call) { c.Hold(); c.Withdraw(session.Terminal{}) }, false},
+		{"withdrawn already", func(c *session.Call) { c.Hold(); c.Withdraw(session.Terminal{}) }, false},
 	}
 	for _, tt := range tests {
 		var calls session.Calls
 		c := openCall(t, &calls, "m")
 		tt.do(c)
 		if got := c.Withdraw(withdrawn); got != tt.want {
-			t.Errorf("%s: taken back %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: withdrawn %v, want %v", tt.name, got, tt.want)
 		}
 		_, end := c.Next()
 		if tt.want && (end == nil || !errors.Is(end.Err, withdrawn.Err) || c.Dispatch() || calls.Stats().Open != 0) {
-			t.Errorf("%s: ends with %v, %d open; want that it is over and stays here", tt.name, end, calls.Stats().Open)
+			t.Errorf("%s: ends with %v, %d open; want that it has ended and is not sent", tt.name, end, calls.Stats().Open)
 		}
 	}
 }
 
-// Where one gives a call up while another sends it, one of the two is too late, and
-// knows it.
-func TestTakingBackMeetsDispatch(t *testing.T) {
+// If Withdraw and Dispatch race, exactly one of them succeeds.
+func TestWithdrawRacesDispatch(t *testing.T) {
 	for range 500 {
 		var calls session.Calls
 		c := openCall(t, &calls, "m")
 		c.Hold()
 		sent := make(chan bool)
-		go func() { sent <- c.Dispatch() }() // ends when the answer is taken below
+		go func() { sent <- c.Dispatch() }() // ends when the result is received below
 		withdrawn := c.Withdraw(session.Terminal{})
 		if left := <-sent; left == withdrawn {
-			t.Fatalf("sent %v, taken back %v; want one of both", left, withdrawn)
+			t.Fatalf("sent %v, withdrawn %v; want one of the two", left, withdrawn)
 		}
 	}
 }
 
-// A connection that is closed to new calls leaves the open ones to their answers, or to
-// the reason of its end.
+// After Close, open calls still receive their answers, or the error of End.
 func TestCloseLeavesOpenCalls(t *testing.T) {
 	var calls session.Calls
 	errLast := errors.New("the last line was read")

@@ -10,36 +10,36 @@ import (
 	"strings"
 )
 
-// EventID names a message that a carrier of a resumable stream took: the stream,
-// and the message's place on it. The place 0 is before the first message.
+// EventID identifies a message that a consumer of a resumable stream took: the number of
+// the stream and the position on it. Position 0 is before the first message.
 //
-// Stream numbers of one session mean nothing in another: each session counts from
-// a number of its own, so that an id of another session is as unknown as one that
-// somebody made up (2025-11-25, basic/transports, "Resumability and Redelivery").
+// Stream numbers are valid in one session only: each session counts from a different
+// number, so that an id from another session is as unknown as a forged one (2025-11-25,
+// basic/transports, "Resumability and Redelivery").
 type EventID struct{ Stream, Pos uint64 }
 
-// eventBase is the base in which ids are spelled: short, and safe in a header and
-// in an event stream.
+// eventBase is the base of the numbers in an id: short, and safe in a header and in an
+// event stream.
 const eventBase = 36
 
-// String returns the id as it goes on the wire.
+// String returns the id in its wire format.
 func (e EventID) String() string {
 	var room [32]byte // 13 digits, a dash, 13 digits
 	return string(e.AppendTo(room[:0]))
 }
 
-// AppendTo appends the id as it goes on the wire.
+// AppendTo appends the id in its wire format.
 func (e EventID) AppendTo(dst []byte) []byte {
 	dst = strconv.AppendUint(dst, e.Stream, eventBase)
 	dst = append(dst, '-')
 	return strconv.AppendUint(dst, e.Pos, eventBase)
 }
 
-// IsZero reports whether e is no id.
+// IsZero reports whether e is the zero id.
 func (e EventID) IsZero() bool { return e == EventID{} }
 
-// ParseEventID reads what String wrote, and nothing else: what comes back from a
-// client is compared with what we would have said.
+// ParseEventID parses the output of String. It accepts no other spelling: an id that a
+// client sends is compared with the text that was sent to it.
 func ParseEventID(text string) (EventID, bool) {
 	stream, pos, ok := strings.Cut(text, "-")
 	if !ok {
@@ -55,8 +55,8 @@ func ParseEventID(text string) (EventID, bool) {
 	return e, true
 }
 
-// Event returns the id of a message that a carrier took, and the zero id where
-// its stream cannot be resumed.
+// Event returns the id of a message that a consumer took, or the zero id if its stream
+// cannot be resumed.
 func (m *Message) Event() EventID {
 	if m.stream == 0 {
 		return EventID{}
@@ -64,8 +64,8 @@ func (m *Message) Event() EventID {
 	return EventID{Stream: m.stream, Pos: m.Pos}
 }
 
-// firstStream returns the number of a session's first stream. The id of the
-// session is a secret that cannot be told from it.
+// firstStream returns the number of a session's first stream. The session id is a secret
+// and cannot be derived from it.
 func firstStream(id string) uint64 {
 	sum := sha256.Sum256([]byte("streams of session " + id))
 	return binary.BigEndian.Uint64(sum[:])

@@ -25,8 +25,8 @@ func TestEventIDText(t *testing.T) {
 	}
 }
 
-// I14: an id is hostile input. Only what we would have written is one.
-func TestEventIDRefusesAllElse(t *testing.T) {
+// I14: an id is untrusted input. Only the output of String is accepted.
+func TestParseEventIDRejectsOtherSpellings(t *testing.T) {
 	for _, text := range []string{
 		"", "-", "1", "1-", "-1", "0-0", "01-1", "1-01", "1-1-1", "+1-1", "1-+1", " 1-1", "1-1 ", "1-1\n", "1--1", "A-1", "1_0-1",
 		"3w5e11264sgsg-1", "1-3w5e11264sgsg", "\x00-1", "1.1", "é-1", strings.Repeat("9", 8000) + "-1",

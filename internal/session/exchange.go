@@ -7,7 +7,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Form is how the answer of an exchange goes over HTTP.
+// Form is the format of an answer over HTTP.
 type Form uint8
 
 // The forms of an answer.
@@ -17,80 +17,78 @@ const (
 	SSE                   // a stream
 )
 
-// Stopper is the life of whoever serves an exchange. End ends it, for the reason why, and
-// is called without a lock.
+// Stopper ends the Handler that serves an exchange. End is called without a lock; why is
+// the cause.
 type Stopper interface{ End(why error) }
 
-// StopFunc is a function as a [Stopper].
+// StopFunc is an adapter that makes a function a [Stopper].
 type StopFunc func(why error)
 
 // End calls f.
 func (f StopFunc) End(why error) { f(why) }
 
-// Exchange is one request of a client while it is served: its stream, and the
-// one terminal that ends it. It is over when it has its terminal, or when it is
-// cancelled and will never have one.
+// Exchange is one request of a client in flight: its stream and its one terminal. It ends
+// with its terminal, or without one when it is cancelled.
 type Exchange struct {
-	id    mcp.ID
-	owner *Session // nil in the modern era
+	id      mcp.ID
+	session *Session // nil in the modern era
 
 	// Below: guarded by stream.core.mu.
-	stop   Stopper // of whoever serves; called without the lock; nil when over
-	stream Stream
-	form   Form
-	over   bool
-	late   *Message // progress beyond the pace, or nil
+	stop     Stopper // called without the lock; nil once ended
+	stream   Stream
+	form     Form
+	ended    bool
+	deferred *Message // progress beyond the rate limit, or nil
 
-	progress, logs meter
-	reached        advance
+	progress, logs rateLimiter
+	monotonic      monotonicProgress
 
 	next, prev *Exchange // in the session
 
-	room [1]Message // of the stream: most answers are one
-	text [256]byte  // of a small terminal; see Room
+	queueBuf [1]Message // the first queue of the stream: most answers are one message
+	textBuf  [256]byte  // of a small terminal; see Buffer
 }
 
-// begin makes the exchange of a request, which that machine guards, out of a zero one.
+// begin initializes a zero Exchange, guarded by the lock of guard.
 func (x *Exchange) begin(id mcp.ID, guard *core, stop Stopper) {
 	x.id, x.stop = id, stop
 	x.stream.core = guard
-	x.stream.queue = x.room[:0]
+	x.stream.queue = x.queueBuf[:0]
 }
 
-// Stateless is an exchange that belongs to no session, and all that it needs, in one piece.
-// The zero Stateless has not begun.
+// Stateless is an exchange without a session, in one allocation. The zero Stateless has not
+// begun.
 type Stateless struct {
 	exchange Exchange
-	own      core
+	core     core
 }
 
-// Begin begins the exchange of a request, and returns it. It is called once. stop is
+// Begin begins the exchange of a request, and returns it. It must be called once. stop is
 // called at most once, when the exchange is cancelled.
-func (l *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
-	l.own.rules = rules
-	l.exchange.begin(id, &l.own, stop)
-	return &l.exchange
+func (s *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+	s.core.rules = rules
+	s.exchange.begin(id, &s.core, stop)
+	return &s.exchange
 }
 
-// CountFor has what waits on an exchange without a session count for the principal, and
-// so many bytes besides that its memory keeps as long. It must be called before the
-// exchange is known to others.
+// CountFor charges what is queued on an exchange without a session to the principal, plus
+// beside bytes for memory that is retained as long. It must be called before the exchange
+// is shared.
 func (x *Exchange) CountFor(principal string, beside int) {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
-	x.stream.core.principal, x.stream.beside = principal, beside
+	x.stream.core.principal, x.stream.overhead = principal, beside
 }
 
-// NewStateless returns the exchange of a request that belongs to no session, as [Stateless.Begin]
-// makes it.
+// NewStateless returns the exchange of a request without a session; see [Stateless.Begin].
 func NewStateless(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
 	return new(Stateless).Begin(id, rules, stop)
 }
 
-// Room returns room for the text of a small terminal, or of the beginning of a large
-// one, to append to. Whoever is the one to make the terminal has it: it is the same room
-// each time.
-func (x *Exchange) Buffer() []byte { return x.text[:0] }
+// Buffer returns an empty slice for the text of a small terminal, or for the beginning of a
+// large one. Only the goroutine that makes the terminal may use it: all calls return the
+// same memory.
+func (x *Exchange) Buffer() []byte { return x.textBuf[:0] }
 
 // ID returns the id of the request.
 func (x *Exchange) ID() mcp.ID { return x.id }
@@ -98,32 +96,31 @@ func (x *Exchange) ID() mcp.ID { return x.id }
 // Stream returns the stream that answers the request.
 func (x *Exchange) Stream() *Stream { return &x.stream }
 
-// Hold keeps everything back until a message of class Opening, or the
-// terminal, is there. It must be called before the exchange is known to others.
+// HoldUntilOpening withholds all messages until one of class Opening or the terminal is
+// appended. It must be called before the exchange is shared.
 func (x *Exchange) HoldUntilOpening() {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	x.stream.held = true
 }
 
-// Finish appends the terminal, after which the exchange is over. It reports
-// false, and appends nothing, where it is over already.
+// Finish appends the terminal, and the exchange ends. It reports false and appends nothing
+// if the exchange has already ended.
 func (x *Exchange) Finish(terminal Message) bool {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	return x.endLocked(mcp.ErrRequestEnded, terminal)
 }
 
-// Cancel ends the exchange without a terminal: nothing more is given out, and
-// who serves it is told to stop, for the reason why. It reports false where the
-// exchange is over already.
-func (x *Exchange) Cancel(why error) bool { return call(x.cancel(), why) }
+// Cancel ends the exchange without a terminal: queued messages are dropped, and the Handler
+// is stopped with the cause why. It reports false if the exchange has already ended.
+func (x *Exchange) Cancel(why error) bool { return endStopper(x.cancel(), why) }
 
-// cancel returns how to stop who serves, nil where the exchange is over.
+// cancel returns the Stopper of the Handler, or nil if the exchange has ended.
 func (x *Exchange) cancel() Stopper {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
-	if x.over {
+	if x.ended {
 		return nil
 	}
 	x.stream.clearLocked()
@@ -132,8 +129,8 @@ func (x *Exchange) cancel() Stopper {
 	return stop
 }
 
-// call calls what ends a context, if there is such a thing.
-func call(stop Stopper, why error) bool {
+// endStopper calls stop.End, and reports false if stop is nil.
+func endStopper(stop Stopper, why error) bool {
 	if stop == nil {
 		return false
 	}
@@ -141,10 +138,10 @@ func call(stop Stopper, why error) bool {
 	return true
 }
 
-// Abort ends the exchange with a terminal of ours, and who serves it is told to
-// stop. It reports false where the exchange is over already.
+// Abort ends the exchange with the given terminal and stops the Handler. It reports false
+// if the exchange has already ended.
 func (x *Exchange) Abort(terminal Message, why error) bool {
-	return call(x.abort(terminal), why)
+	return endStopper(x.abort(terminal), why)
 }
 
 func (x *Exchange) abort(terminal Message) Stopper {
@@ -157,37 +154,36 @@ func (x *Exchange) abort(terminal Message) Stopper {
 	return stop
 }
 
-// endLocked is the one way in which an exchange ends: the id becomes free, its
-// asks fail, its stream ends. What served it is let go of, because the stream may
-// be kept for a client that comes back.
+// endLocked is the only way in which an exchange ends: the id becomes free, its asks fail,
+// its stream ends. The reference to the Handler is dropped, because the stream may be
+// retained for a client that reconnects.
 func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
-	if x.over {
+	if x.ended {
 		return false
 	}
-	x.over = true
+	x.ended = true
 	x.stop = nil
-	if x.owner != nil {
-		x.owner.exchanges.remove(x)
+	if x.session != nil {
+		x.session.exchanges.remove(x)
 	}
-	if x.id.IsZero() && x.owner != nil {
+	if x.id.IsZero() && x.session != nil {
 		terminal = nil // a notification has no answer
 	}
 	seen := x.stream.core.endAsksLocked(&x.stream, asks)
 	x.stream.dropAsksLocked()
 	if len(terminal) > 0 {
-		x.flushLocked()
-		x.withdrawLocked(seen)
+		x.flushDeferredLocked()
+		x.cancelAsksLocked(seen)
 	}
-	x.late = nil
+	x.deferred = nil
 	x.stream.endLocked(terminal...)
 	return true
 }
 
-// withdrawLocked has the client close its questions before it learns how the
-// request ended, whether that was known here first or that nobody waits for the
-// answers: which of the two comes first is chance, and what the client gets is
-// not.
-func (x *Exchange) withdrawLocked(seen []*Ask) {
+// cancelAsksLocked notifies the client that its open asks are cancelled before it receives
+// the terminal. It does so whether the exchange or the wait for an answer ends first, so
+// that the messages to the client do not depend on a race.
+func (x *Exchange) cancelAsksLocked(seen []*Ask) {
 	if x.stream.lost {
 		return
 	}
@@ -196,9 +192,8 @@ func (x *Exchange) withdrawLocked(seen []*Ask) {
 	}
 }
 
-// Form returns how the answer goes over HTTP. Once it is decided it stays: JSON
-// where nothing but the terminal was appended, SSE otherwise, or when the caller
-// does not want to wait any longer.
+// Form returns the format of the answer over HTTP. It is final once decided: JSON if the
+// terminal is the only message, otherwise SSE. With force it is decided now.
 func (x *Exchange) Form(force bool) Form {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
@@ -211,7 +206,7 @@ func (x *Exchange) Form(force bool) Form {
 func (x *Exchange) chooseLocked(force bool) Form {
 	s := &x.stream
 	switch {
-	case s.ended && len(s.queue) == 1 && s.taken == 0:
+	case s.ended && len(s.queue) == 1 && s.lastPos == 0:
 		return JSON
 	case s.ended, force, s.pausing, len(s.queue) > 0 && !s.held:
 		return SSE

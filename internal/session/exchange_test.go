@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// I7: the form is decided by what was appended to this exchange, and stays.
+// I7: the form is decided by the messages of this exchange, and is final.
 func TestForm(t *testing.T) {
 	type step = func(*session.Exchange)
 	say := func(x *session.Exchange) { _, _ = x.Stream().Append(plain("a")) }
@@ -28,11 +28,11 @@ func TestForm(t *testing.T) {
 		{"the terminal alone", []step{finish}, session.JSON},
 		{"a message", []step{say}, session.SSE},
 		{"a message and the terminal", []step{say, finish}, session.SSE},
-		{"a message that is on its way, and the terminal", []step{say, takeAll, finish}, session.SSE},
-		{"patience is over", []step{force}, session.SSE},
-		{"patience is over, then the terminal", []step{force, finish}, session.SSE},
-		{"the terminal, then patience is over", []step{finish, force}, session.JSON},
-		{"cancelled: there is no terminal to be one object", []step{cancel}, session.SSE},
+		{"a message that was taken, and the terminal", []step{say, takeAll, finish}, session.SSE},
+		{"forced", []step{force}, session.SSE},
+		{"forced, then the terminal", []step{force, finish}, session.SSE},
+		{"the terminal, then forced", []step{finish, force}, session.JSON},
+		{"cancelled: there is no terminal for one object", []step{cancel}, session.SSE},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,13 +51,13 @@ func TestForm(t *testing.T) {
 }
 
 func TestFinishIsFinal(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	if !x.Finish(plain("first")) {
 		t.Fatal("the first Finish was refused")
 	}
 	if x.Finish(plain("second")) {
-		t.Error("the second Finish was taken")
+		t.Error("the second Finish was accepted")
 	}
 	if _, err := x.Stream().Append(plain("late")); !errors.Is(err, mcp.ErrRequestEnded) {
 		t.Errorf("Append after the terminal: %v, want ErrRequestEnded", err)
@@ -71,7 +71,7 @@ func TestFinishIsFinal(t *testing.T) {
 	wantTake(t, c, session.Ended, "first")
 }
 
-func TestCancelGivesNothingOut(t *testing.T) {
+func TestCancelDropsQueuedMessages(t *testing.T) {
 	why := errors.New("why")
 	var stopped []error
 	x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(err error) { stopped = append(stopped, err) }))
@@ -84,7 +84,7 @@ func TestCancelGivesNothingOut(t *testing.T) {
 		t.Errorf("stopped with %v, want once with %v", stopped, why)
 	}
 	if x.Finish(plain("end")) {
-		t.Error("Finish after Cancel was taken")
+		t.Error("Finish after Cancel was accepted")
 	}
 	wantTake(t, c, session.Ended)
 }
@@ -102,12 +102,12 @@ func TestAbortHasATerminalAndStops(t *testing.T) {
 	wantTake(t, c, session.Ended, "sorry")
 }
 
-// A client that is gone before its answer is counted, and costs nothing more.
+// A client that disconnects before its answer is counted, and costs nothing more.
 func TestTerminalOfALostStreamIsCounted(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	attach(x.Stream()).Detach()
-	mustAppend(t, x.Stream(), plain("a")) // dropped, not an error: the request goes on
+	mustAppend(t, x.Stream(), plain("a")) // dropped, not an error: the request continues
 	x.Finish(plain("end"))
 	if got := r.Counts.Undelivered.Load(); got != 1 {
 		t.Errorf("undelivered = %d, want 1", got)

@@ -14,14 +14,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// FuzzSession drives a session with any order of events, two bytes for each,
-// and holds after each step what must be true whatever the order is.
+// FuzzSession performs any order of events on a session, two bytes for each, and checks
+// invariants after each step.
 func FuzzSession(f *testing.F) {
-	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x04\x00")) // begin, attach, say, finish, take
+	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x04\x00")) // begin, attach, append, finish, take
 	f.Add([]byte("\x00\x01\x05\x01\x06\x01\x04\x01\x07\x00\x03\x01"))
 	f.Add([]byte("\x0a\x00\x0b\x00\x0c\x00\x0d\x00\x05\x00\x04\x00\x06\x00"))
 	f.Add([]byte("\x00\x00\x00\x01\x01\x00\x01\x01\x08\x00\x09\x00"))
-	f.Add([]byte("\x0c\x00\x01\x00\x0b\x00\x0b\x01\x02\x00\x0e\x00\x04\x00\x0d\x00")) // a change is returned
+	f.Add([]byte("\x0c\x00\x01\x00\x0b\x00\x0b\x01\x02\x00\x0e\x00\x04\x00\x0d\x00")) // a change is requeued
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := newDriver(t)
 		for len(script) >= 2 {
@@ -33,7 +33,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// driver drives one session and remembers what it did.
+// driver drives one session and records what it did.
 type driver struct {
 	t          *testing.T
 	rules      *session.Rules
@@ -46,19 +46,19 @@ type driver struct {
 	ready      bool
 }
 
-// driven is a stream with what was appended to it and what came out.
+// driven is a stream with the messages that were appended and taken.
 type driven struct {
-	id       mcp.ID
-	x        *session.Exchange // nil for the standalone stream
-	stream   *session.Stream
-	carriers []*session.Consumer
-	live     int // index of the carrier that was not revoked; -1: none
-	got      []string
-	plain    []string // messages that must come, in this order, as long as the stream is carried
-	stopped  int
-	finished bool
-	over     bool
-	lost     bool
+	id        mcp.ID
+	x         *session.Exchange // nil for the standalone stream
+	stream    *session.Stream
+	consumers []*session.Consumer
+	current   int // index of the consumer that was not revoked; -1: none
+	got       []string
+	plain     []string // messages that must be taken, in this order, as long as there is a consumer
+	stopped   int
+	finished  bool
+	ended     bool
+	lost      bool
 }
 
 type asked struct {
@@ -69,7 +69,7 @@ type asked struct {
 func newDriver(t *testing.T) *driver {
 	r := rules()
 	d := &driver{t: t, rules: r, sess: newSession(r)}
-	d.standalone = &driven{stream: d.sess.Standalone(), live: -1}
+	d.standalone = &driven{stream: d.sess.Standalone(), current: -1}
 	return d
 }
 
@@ -92,10 +92,10 @@ func (d *driver) step(op byte, arg int) {
 	case 0:
 		d.begin(arg)
 	case 1:
-		s.carriers = append(s.carriers, attach(s.stream))
-		s.live = len(s.carriers) - 1
+		s.consumers = append(s.consumers, attach(s.stream))
+		s.current = len(s.consumers) - 1
 	case 2:
-		d.say(s)
+		d.append(s)
 	case 3:
 		d.finish(s)
 	case 4:
@@ -117,7 +117,7 @@ func (d *driver) step(op byte, arg int) {
 	case 12:
 		d.ready = d.sess.Initialized() || d.ready
 	case 14:
-		d.giveBack(s, arg)
+		d.requeue(s, arg)
 	case 13:
 		if arg%16 == 0 { // rarely: little can be seen after it
 			d.endSession()
@@ -127,11 +127,11 @@ func (d *driver) step(op byte, arg int) {
 
 func (d *driver) begin(arg int) {
 	id := mcp.NumberID(uint64(arg % 5))
-	s := &driven{id: id, live: -1}
+	s := &driven{id: id, current: -1}
 	x, err := d.sess.Begin(id, session.StopFunc(func(error) { s.stopped++ }))
 	inFlight, dup := 0, false
 	for _, o := range d.exchanges {
-		if !o.over {
+		if !o.ended {
 			inFlight++
 			dup = dup || o.id == id
 		}
@@ -154,11 +154,11 @@ func (d *driver) begin(arg int) {
 	}
 }
 
-func (d *driver) say(s *driven) {
+func (d *driver) append(s *driven) {
 	text := d.next("plain ")
 	full, err := s.stream.Append(plain(text))
 	switch {
-	case s.over || d.ended:
+	case s.ended || d.ended:
 		if !errors.Is(err, mcp.ErrRequestEnded) {
 			d.t.Fatalf("Append after the end = %v, want ErrRequestEnded", err)
 		}
@@ -174,11 +174,11 @@ func (d *driver) finish(s *driven) {
 		return
 	}
 	text := d.next("end ")
-	if got := s.x.Finish(plain(text)); got == s.over {
-		d.t.Fatalf("Finish = %v for an exchange that is over: %v", got, s.over)
+	if got := s.x.Finish(plain(text)); got == s.ended {
+		d.t.Fatalf("Finish = %v for an exchange that is over: %v", got, s.ended)
 	}
-	if !s.over {
-		s.over, s.finished = true, true
+	if !s.ended {
+		s.ended, s.finished = true, true
 		if !s.lost {
 			s.plain = append(s.plain, text)
 		}
@@ -189,16 +189,16 @@ func (d *driver) cancel(s *driven) {
 	if s.x == nil {
 		return
 	}
-	if got := s.x.Cancel(errors.New("why")); got == s.over {
-		d.t.Fatalf("Cancel = %v for an exchange that is over: %v", got, s.over)
+	if got := s.x.Cancel(errors.New("why")); got == s.ended {
+		d.t.Fatalf("Cancel = %v for an exchange that is over: %v", got, s.ended)
 	}
-	if !s.over {
-		s.over = true
+	if !s.ended {
+		s.ended = true
 		s.plain = s.plain[:s.took()]
 	}
 }
 
-// took is how many of the plain messages have come out.
+// took returns how many of the plain messages were taken.
 func (s *driven) took() int {
 	n := 0
 	for _, g := range s.got {
@@ -210,33 +210,33 @@ func (s *driven) took() int {
 }
 
 func (d *driver) take(s *driven, arg int) {
-	if len(s.carriers) == 0 {
+	if len(s.consumers) == 0 {
 		return
 	}
-	i := arg % len(s.carriers)
-	got, state := take(s.carriers[i])
-	if i != s.live && (state != session.Revoked || len(got) > 0) {
-		d.t.Fatalf("a revoked carrier took %q, state %v", got, state)
+	i := arg % len(s.consumers)
+	got, state := take(s.consumers[i])
+	if i != s.current && (state != session.Revoked || len(got) > 0) {
+		d.t.Fatalf("a revoked consumer took %q, state %v", got, state)
 	}
-	if i == s.live && state == session.Revoked {
-		d.t.Fatal("the live carrier was revoked")
+	if i == s.current && state == session.Revoked {
+		d.t.Fatal("the live consumer was revoked")
 	}
 	if s.x == nil && !d.ready && len(got) > 0 {
 		d.t.Fatalf("before initialized the client got %q", got)
 	}
 	s.got = append(s.got, got...)
-	if state == session.Ended && !s.over && !d.ended {
+	if state == session.Ended && !s.ended && !d.ended {
 		d.t.Fatal("the stream of an open exchange has ended")
 	}
 }
 
-// giveBack takes from the standalone stream and returns it: each change that
-// waited waits again.
-func (d *driver) giveBack(s *driven, arg int) {
-	if s.x != nil || len(s.carriers) == 0 {
+// requeue takes from the standalone stream and requeues the messages: each change must be
+// queued again.
+func (d *driver) requeue(s *driven, arg int) {
+	if s.x != nil || len(s.consumers) == 0 {
 		return
 	}
-	c := s.carriers[arg%len(s.carriers)]
+	c := s.consumers[arg%len(s.consumers)]
 	taken, state := c.Take(nil)
 	c.Requeue(taken)
 	if state != session.Open {
@@ -249,7 +249,7 @@ func (d *driver) giveBack(s *driven, arg int) {
 			lost = append(lost, string(m.Head))
 		}
 		if m.Class == session.Change && !slices.ContainsFunc(again, func(o session.Message) bool { return string(o.Head) == string(m.Head) }) {
-			d.t.Fatalf("the change %q was returned and is gone", m.Head)
+			d.t.Fatalf("the change %q was requeued and is gone", m.Head)
 		}
 	}
 	for _, m := range again {
@@ -259,15 +259,15 @@ func (d *driver) giveBack(s *driven, arg int) {
 }
 
 func (d *driver) detach(s *driven, arg int) {
-	if len(s.carriers) == 0 {
+	if len(s.consumers) == 0 {
 		return
 	}
-	i := arg % len(s.carriers)
-	s.carriers[i].Detach()
-	if i != s.live {
+	i := arg % len(s.consumers)
+	s.consumers[i].Detach()
+	if i != s.current {
 		return
 	}
-	s.live = -1
+	s.current = -1
 	if s.x != nil {
 		s.lost = true
 		s.plain = s.plain[:s.took()]
@@ -279,13 +279,13 @@ func (d *driver) ask(s *driven) {
 	if err != nil {
 		return
 	}
-	if s.over || s.lost || d.ended {
-		d.t.Fatal("an ask was taken where none can be delivered")
+	if s.ended || s.lost || d.ended {
+		d.t.Fatal("an ask was accepted that cannot be delivered")
 	}
 	d.asks = append(d.asks, &asked{ask: a, on: s})
 }
 
-// answer answers an ask that was sent, and later again.
+// answer answers an ask, some of them again.
 func (d *driver) answer(arg int) {
 	if len(d.asks) == 0 {
 		return
@@ -297,7 +297,7 @@ func (d *driver) answer(arg int) {
 		d.t.Fatal("an ask that had ended was answered")
 	}
 	if took && (!isDone(a.ask) || a.ask.Answer().Result == nil) {
-		d.t.Fatal("an answer that was taken did not end its ask")
+		d.t.Fatal("an accepted answer did not end its ask")
 	}
 }
 
@@ -305,35 +305,35 @@ func (d *driver) endSession() {
 	d.sess.End(mcp.Errorf(1, "over"))
 	d.ended = true
 	for _, s := range d.exchanges {
-		if !s.over {
-			s.over, s.finished = true, true
+		if !s.ended {
+			s.ended, s.finished = true, true
 		}
 	}
 }
 
-// check holds what is true at any time.
+// check checks what is true at any time.
 func (d *driver) check() {
 	d.t.Helper()
 	busy := false
 	for _, s := range append(d.exchanges, d.standalone) {
-		busy = busy || s.x != nil && !s.over || s.live >= 0
+		busy = busy || s.x != nil && !s.ended || s.current >= 0
 		d.checkOrder(s)
-		if s.stopped > 1 || s.stopped == 1 && !s.over {
-			d.t.Fatalf("an exchange (over: %v) was stopped %d times", s.over, s.stopped)
+		if s.stopped > 1 || s.stopped == 1 && !s.ended {
+			d.t.Fatalf("an exchange (over: %v) was stopped %d times", s.ended, s.stopped)
 		}
 	}
 	if got := d.sess.Idle(); got == busy {
 		d.t.Fatalf("Idle = %v, want %v", got, !busy)
 	}
 	for _, a := range d.asks {
-		if a.on.over && a.on.x != nil && !isDone(a.ask) {
+		if a.on.ended && a.on.x != nil && !isDone(a.ask) {
 			d.t.Fatal("an ask outlives its exchange")
 		}
 	}
 }
 
-// checkOrder: what came out is what was appended, in its order, and nothing
-// stands behind the terminal.
+// checkOrder checks that the messages are those that were appended, in order, and that
+// nothing follows the terminal.
 func (d *driver) checkOrder(s *driven) {
 	d.t.Helper()
 	var sure []string
@@ -355,19 +355,19 @@ func (d *driver) checkOrder(s *driven) {
 	}
 }
 
-// end carries what is left, and checks that nothing was lost.
+// end takes what is left, and checks that nothing was lost.
 func (d *driver) end() {
 	for _, s := range d.exchanges {
-		if s.live < 0 || d.ended {
+		if s.current < 0 || d.ended {
 			continue
 		}
-		got, state := take(s.carriers[s.live])
+		got, state := take(s.consumers[s.current])
 		s.got = append(s.got, got...)
 		if s.took() != len(s.plain) {
 			d.t.Fatalf("got %q of %q", s.got, s.plain)
 		}
-		if (state == session.Ended) != s.over {
-			d.t.Fatalf("state %v of an exchange that is over: %v", state, s.over)
+		if (state == session.Ended) != s.ended {
+			d.t.Fatalf("state %v of an exchange that is over: %v", state, s.ended)
 		}
 	}
 	d.endSession()

@@ -12,88 +12,85 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What keeping costs besides the bytes of the messages, so that a great many
-// small ones are bounded too.
+// The cost of a retained message or stream in addition to the bytes of the message, so that
+// many small ones are limited too.
 const (
 	streamCost  = 512 // an exchange that has ended
 	messageCost = 160 // a Message
 )
 
-// history is what the carriers of a resumable stream have taken: the last of it,
-// in order and without a gap. The messages are those that were appended; nobody
-// copies their bytes.
+// history holds the newest messages that the consumers of a resumable stream have taken, in
+// order and without a gap. The bytes of the messages are shared, not copied.
 type history struct {
 	stream  *Stream
 	request mcp.ID // zero for the standalone stream
 
-	events []Message // the last has the position stream.taken
+	events []Message // the last has the position stream.lastPos
 	bytes  int       // of events
-	cost   int       // as it was last added to the session's
-	since  uint64    // the first position whose id a client can have
-	due    time.Time // when it is given up; zero while that is not known
+	cost   int       // as last added to the session's bytes
+	since  uint64    // the first position with an id that a client can have
+	due    time.Time // when it expires; zero while unknown
 
-	shared bool // something was given up for want of room for all sessions
+	shared bool // a message was dropped because the LogPool was full
 
-	// unwritten is what a carrier of the standalone stream took and could not
-	// write, and what nobody has come back for.
+	// unwritten holds the messages of the standalone stream that a consumer took and could
+	// not write, and that no client has resumed from.
 	unwritten []Message
 }
 
-// record adds a message that a carrier takes. It keeps the question in it: who
-// takes that from here and cannot write it gives it back like any other.
+// record adds a message that a consumer takes. It keeps the reference to an Ask: a consumer
+// that cannot write a replayed message requeues it like any other.
 func (h *history) record(m Message) {
 	h.events = append(h.events, m)
 	h.bytes += m.Len() + messageCost
 }
 
-// first is the position after which everything is there.
-func (h *history) first() uint64 { return h.stream.taken - uint64(len(h.events)) }
+// first returns the position after which all messages are retained.
+func (h *history) first() uint64 { return h.stream.lastPos - uint64(len(h.events)) }
 
-// after returns what follows a position that is not before first.
+// after returns the messages after a position, which must not be before first.
 func (h *history) after(pos uint64) []Message { return h.events[pos-h.first():] }
 
-// forget drops the oldest message.
-func (h *history) forget() {
+// dropOldest drops the oldest message.
+func (h *history) dropOldest() {
 	h.bytes -= h.events[0].Len() + messageCost
-	h.events[0] = Message{} // the array keeps its room
+	h.events[0] = Message{} // the array itself remains
 	h.events = h.events[1:]
 }
 
-// wasHanded reports whether a client can have an id of the stream.
-func (h *history) wasHanded() bool { return h.since <= h.stream.taken }
+// hasIssuedID reports whether a client can have an id of the stream.
+func (h *history) hasIssuedID() bool { return h.since <= h.stream.lastPos }
 
-// weight is what the history is worth in bytes. What waits on a stream that
-// nobody carries is kept for its client as well; the standalone stream has a
-// bound of its own for that.
-func (h *history) weight() int {
+// size returns the cost of the history in bytes. It includes the queue of a stream without
+// a consumer; the queue of the standalone stream has its own limit.
+func (h *history) size() int {
 	w, s := streamCost+h.bytes, h.stream
-	if s.carrier == nil && !s.standing {
+	if s.consumer == nil && !s.standalone {
 		w += s.bytes + messageCost*len(s.queue)
 	}
 	return w
 }
 
-// isSpared reports whether all that is left of the history is still to be taken
-// by who carries it.
-func (h *history) isSpared() bool {
-	c := h.stream.carrier
+// isProtected reports whether the current consumer has yet to take all of the history.
+func (h *history) isProtected() bool {
+	c := h.stream.consumer
 	switch {
 	case len(h.events) > 0:
-		return c != nil && h.first() >= c.at
-	case c != nil, h.stream.standing:
+		return c != nil && h.first() >= c.pos
+	case c != nil, h.stream.standalone:
 		return true
 	default:
 		return len(h.stream.queue) == 0
 	}
 }
 
-// trim gives up the oldest message that isSpared does not protect. It is never a
-// terminal that nobody has taken: a stream that has one is given up as a whole, or
-// spared.
+// trim drops the oldest message that isProtected does not protect. It never drops a
+// terminal that was not taken: a stream with a queued terminal is dropped as a whole, or
+// protected.
 func (h *history) trim(counts *Counters) {
 	counts.Purged.Add(1)
 	if len(h.events) > 0 {
-		h.forget()
+		h.dropOldest()
 		return
 	}
 	s := h.stream
@@ -102,59 +99,58 @@ func (h *history) trim(counts *Counters) {
 	}
 	s.bytes -= s.queue[0].Len()
 	s.queue = slices.Delete(s.queue, 0, 1)
-	s.countLocked()
-	s.taken++ // its place is empty, and whoever comes back sees that
+	s.chargePendingLocked()
+	s.lastPos++ // leaves a gap that a client detects when it resumes
 }
 
-// past is what a session keeps for clients that come back.
-type past struct {
-	owner   owner      // of the session
-	open    []*history // of streams that have not ended
-	over    []*history // of those that have, in the order in which they did
-	resting []*history // of these, those that nobody carries and whose time may not have begun
-	graves  []grave    // of histories that were given up, oldest first
-	bytes   int
+// histories are what a session retains for clients that reconnect.
+type histories struct {
+	owner      owner       // of the session
+	active     []*history  // of streams that have not ended
+	ended      []*history  // of streams that have ended, in the order of their ends
+	detached   []*history  // those of ended without a consumer; their retention may not have begun
+	tombstones []tombstone // of histories that were dropped, oldest first
+	bytes      int
 }
 
-// grave is what is left of a history: enough to answer for its request.
-type grave struct {
-	stream, last uint64 // the last position there was
+// tombstone is the record of a dropped history: enough to answer for its request.
+type tombstone struct {
+	stream, last uint64 // the last position
 	request      mcp.ID
-	over, aged   bool
+	ended, aged  bool
 	shared       bool
 }
 
-// maxGraves bounds what is known of what was given up. Beyond, an id is unknown.
-const maxGraves = 64
+// maxTombstones limits the tombstones of a session. Beyond it, an id is unknown.
+const maxTombstones = 64
 
-// LogPool bounds what the sessions of one server keep, all together. Its methods
-// may be called concurrently.
+// LogPool limits what all sessions of one server retain together. Its methods may be called
+// concurrently.
 //
-// Where it is exceeded, each owner of sessions may keep an equal part, and each of an
-// owner's sessions an equal part of that: so that who keeps little loses nothing by
-// those who keep much, however many sessions they open for it.
+// Beyond the limit, each owner of sessions may retain an equal share, and each session of
+// an owner an equal part of that share: an owner that retains little loses nothing to those
+// that retain much, however many sessions they open.
 type LogPool struct {
-	most int64
-	used atomic.Int64
+	limit int64
+	used  atomic.Int64
 
-	// mu is taken while a session's lock is held: what a session keeps changes only
-	// there, and an account that were kept behind its back would be wrong while it
-	// decides what to give up. It is a leaf: nothing is called under it, neither a
-	// session nor anybody else's, so that no order of locks can be got wrong.
+	// mu is acquired with a session's lock held: a session's retained bytes change only
+	// under that lock, and a stale total would be wrong while the session decides what to
+	// drop. mu is a leaf: no other lock is acquired under it.
 	mu     sync.Mutex
-	owners map[owner]int // how many sessions of each keep something
+	owners map[owner]int // to the number of its sessions that retain something
 }
 
-// NewLogPool returns a pool of so many bytes.
-func NewLogPool(most int64) *LogPool {
-	return &LogPool{most: most, owners: make(map[owner]int)}
+// NewLogPool returns a pool with a limit in bytes.
+func NewLogPool(limit int64) *LogPool {
+	return &LogPool{limit: limit, owners: make(map[owner]int)}
 }
 
-// IsFull reports whether more is kept than fits: then it is time to call Expire
-// of every session that keeps something.
-func (p *LogPool) IsFull() bool { return p != nil && p.used.Load() > p.most }
+// IsFull reports whether the limit is exceeded. Then the caller must call Expire on every
+// session that retains something.
+func (p *LogPool) IsFull() bool { return p != nil && p.used.Load() > p.limit }
 
-// Used returns how many bytes are kept.
+// Used returns how many bytes are retained.
 func (p *LogPool) Used() int64 {
 	if p == nil {
 		return 0
@@ -162,20 +158,19 @@ func (p *LogPool) Used() int64 {
 	return p.used.Load()
 }
 
-// share returns how much one session of the owner may keep which alone may keep so
-// much.
+// share returns how much a session of the owner may retain; alone is its own limit.
 func (p *LogPool) share(own owner, alone int) int {
 	if !p.IsFull() {
 		return alone
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	part := p.most / int64(max(len(p.owners), 1)) / int64(max(p.owners[own], 1))
+	part := p.limit / int64(max(len(p.owners), 1)) / int64(max(p.owners[own], 1))
 	return int(min(int64(alone), part))
 }
 
-// add notes how much a session of the owner keeps now, and kept before.
-func (p *LogPool) add(own owner, before, after int) {
+// update records that a session of the owner now retains after bytes instead of before.
+func (p *LogPool) update(own owner, before, after int) {
 	if p == nil {
 		return
 	}
@@ -197,87 +192,85 @@ func (p *LogPool) count(own owner, n int) {
 	}
 }
 
-// keepLocked makes the stream resumable.
-func (s *Stream) keepLocked() {
+// makeResumableLocked makes the stream resumable.
+func (s *Stream) makeResumableLocked() {
 	if s.log != nil || s.number == 0 || s.lost || s.core.ended {
 		return
 	}
-	s.log = &history{stream: s, request: s.request, since: s.taken + 1}
-	if s.core.past == nil {
-		s.core.past = &past{owner: s.core.owner()}
+	s.log = &history{stream: s, request: s.request, since: s.lastPos + 1}
+	if s.core.histories == nil {
+		s.core.histories = &histories{owner: s.core.owner()}
 	}
 	if s.ended {
-		s.core.past.over = append(s.core.past.over, s.log)
+		s.core.histories.ended = append(s.core.histories.ended, s.log)
 	} else {
-		s.core.past.open = append(s.core.past.open, s.log)
+		s.core.histories.active = append(s.core.histories.active, s.log)
 	}
-	s.weighLocked()
+	s.chargeHistoryLocked()
 }
 
-// forgetLogLocked is for a stream of which no client was ever given a place: there
-// is nothing to come back to, and nobody to be told that it is gone.
-func (s *Stream) forgetLogLocked() {
+// removeHistoryLocked removes the history of a stream without issued ids: no client can
+// resume it.
+func (s *Stream) removeHistoryLocked() {
 	h := s.log
 	if h == nil {
 		return
 	}
-	p := s.core.past
+	p := s.core.histories
 	p.remove(h)
-	s.core.chargeLocked(h, 0)
+	s.core.setCostLocked(h, 0)
 	s.log = nil
 }
 
-// weighLocked brings the session's account up to date, and has it give up what
-// is too much. It comes after every change of what a stream keeps.
-func (s *Stream) weighLocked() {
+// chargeHistoryLocked updates the bytes that the session retains and drops what exceeds the
+// limits. It must be called after every change of what a stream retains.
+func (s *Stream) chargeHistoryLocked() {
 	if s.log == nil {
 		return
 	}
-	s.core.chargeLocked(s.log, s.log.weight())
+	s.core.setCostLocked(s.log, s.log.size())
 	s.core.purgeLocked()
 }
 
-func (c *core) chargeLocked(h *history, weight int) {
-	before := c.past.bytes
-	c.past.bytes += weight - h.cost
+func (c *core) setCostLocked(h *history, weight int) {
+	before := c.histories.bytes
+	c.histories.bytes += weight - h.cost
 	h.cost = weight
-	c.rules.Logs.add(c.past.owner, before, c.past.bytes)
+	c.rules.Logs.update(c.histories.owner, before, c.histories.bytes)
 }
 
-// retireLocked notes that the stream has ended: from now on it is kept for a
-// time only.
+// retireLocked notes that the stream has ended: from now on it is retained for a limited
+// time.
 func (s *Stream) retireLocked() {
 	if s.log == nil {
 		return
 	}
-	p := s.core.past
-	p.open = without(p.open, s.log)
-	p.over = append(p.over, s.log)
-	if s.carrier == nil {
-		p.rest(s.log)
+	p := s.core.histories
+	p.active = without(p.active, s.log)
+	p.ended = append(p.ended, s.log)
+	if s.consumer == nil {
+		p.markDetached(s.log)
 	}
 }
 
-// purgeLocked gives up what is more than fits: streams that have ended first, and
-// of these the oldest; then the oldest message of the stream that keeps most, so
-// that one that says much costs the others nothing. What somebody carries and has
-// yet to take stays, as what waits on a stream does.
+// purgeLocked drops what exceeds the limits: streams that have ended first, the oldest
+// first; then the oldest message of the largest stream, so that a verbose stream costs the
+// others nothing. Messages that a consumer has yet to take are protected, as is the queue.
 //
-// The stream that ended last stays, whatever its size, as long as there is room in
-// the pool: the one result that is larger than the bound would be lost to whoever
-// blinks.
+// The stream that ended last is retained whatever its size, unless the pool is full:
+// otherwise a result larger than the limit would be lost by a short disconnect.
 func (c *core) purgeLocked() {
 	for {
-		// Looked at once for each round: other sessions fill the pool and empty it, and what
-		// is the latest to one half of a round must not be the largest to the other.
+		// Read once per round: other sessions fill and empty the pool, and one history must
+		// not be the latest for oldestLocked and not for largestLocked.
 		full := c.rules.Logs.IsFull()
 		latest := c.latestLocked(full)
-		if !c.isOverfullLocked(latest) {
+		if !c.isOverLimitLocked(latest) {
 			return
 		}
 		if h := c.oldestLocked(latest); h != nil {
 			h.shared = h.shared || full
-			c.buryLocked(h, false)
+			c.dropHistoryLocked(h, false)
 			continue
 		}
 		h := c.largestLocked(latest)
@@ -286,31 +279,31 @@ func (c *core) purgeLocked() {
 		}
 		h.shared = h.shared || full
 		h.trim(c.rules.Counts)
-		c.chargeLocked(h, h.weight())
+		c.setCostLocked(h, h.size())
 	}
 }
 
-func (c *core) isOverfullLocked(latest *history) bool {
-	most := c.rules.Logs.share(c.past.owner, c.rules.Limits.LogBytes)
-	kept := c.past.bytes
-	if latest != nil && latest.cost > most {
+func (c *core) isOverLimitLocked(latest *history) bool {
+	limit := c.rules.Logs.share(c.histories.owner, c.rules.Limits.LogBytes)
+	kept := c.histories.bytes
+	if latest != nil && latest.cost > limit {
 		kept -= latest.cost
 	}
-	return kept > most
+	return kept > limit
 }
 
-// latestLocked returns the history that is kept besides all others, if there is
-// one: none where the pool is full.
+// latestLocked returns the history that is retained regardless of the session's limit, or
+// nil if no history is, or the pool is full.
 func (c *core) latestLocked(full bool) *history {
-	if n := len(c.past.over); n > 0 && !full {
-		return c.past.over[n-1]
+	if n := len(c.histories.ended); n > 0 && !full {
+		return c.histories.ended[n-1]
 	}
 	return nil
 }
 
 func (c *core) oldestLocked(latest *history) *history {
-	for _, h := range c.past.over {
-		if h.stream.carrier == nil && h != latest {
+	for _, h := range c.histories.ended {
+		if h.stream.consumer == nil && h != latest {
 			return h
 		}
 	}
@@ -319,9 +312,9 @@ func (c *core) oldestLocked(latest *history) *history {
 
 func (c *core) largestLocked(latest *history) *history {
 	var largest *history
-	for _, all := range [][]*history{c.past.over, c.past.open} {
+	for _, all := range [][]*history{c.histories.ended, c.histories.active} {
 		for _, h := range all {
-			if h != latest && !h.isSpared() && (largest == nil || h.cost > largest.cost) {
+			if h != latest && !h.isProtected() && (largest == nil || h.cost > largest.cost) {
 				largest = h
 			}
 		}
@@ -329,42 +322,43 @@ func (c *core) largestLocked(latest *history) *history {
 	return largest
 }
 
-// buryLocked gives up a history, because of its age or for want of room.
-func (c *core) buryLocked(h *history, aged bool) {
-	p, s := c.past, h.stream
+// dropHistoryLocked drops a history because it is too old or exceeds a limit.
+func (c *core) dropHistoryLocked(h *history, aged bool) {
+	p, s := c.histories, h.stream
 	p.remove(h)
-	c.chargeLocked(h, 0)
+	c.setCostLocked(h, 0)
 	if !aged {
 		c.rules.Counts.Purged.Add(uint64(len(h.events)))
 	}
-	last := s.taken
+	last := s.lastPos
 	if s.ended && len(s.queue) > 0 {
 		c.rules.Counts.Undelivered.Add(1)
 		last += uint64(len(s.queue))
 	}
 	if !h.request.IsZero() && (!s.ended || s.answered) {
-		if len(p.graves) == maxGraves {
-			p.graves = slices.Delete(p.graves, 0, 1)
+		if len(p.tombstones) == maxTombstones {
+			p.tombstones = slices.Delete(p.tombstones, 0, 1)
 		}
-		p.graves = append(p.graves, grave{stream: s.number, last: last, request: h.request, over: s.ended, aged: aged, shared: h.shared})
+		p.tombstones = append(p.tombstones, tombstone{stream: s.number, last: last, request: h.request, ended: s.ended, aged: aged, shared: h.shared})
 	}
 	s.log = nil
 	s.clearLocked()
 }
 
-// rest notes that nobody carries the stream, which has ended: its time is to begin.
-func (p *past) rest(h *history) {
+// markDetached notes that the ended stream has no consumer, so that its retention can
+// begin.
+func (p *histories) markDetached(h *history) {
 	h.due = time.Time{}
-	if !slices.Contains(p.resting, h) {
-		p.resting = append(p.resting, h)
+	if !slices.Contains(p.detached, h) {
+		p.detached = append(p.detached, h)
 	}
 }
 
-func (p *past) remove(h *history) {
-	p.open, p.over, p.resting = without(p.open, h), without(p.over, h), without(p.resting, h)
+func (p *histories) remove(h *history) {
+	p.active, p.ended, p.detached = without(p.active, h), without(p.ended, h), without(p.detached, h)
 }
 
-// without returns the list without the history, which is near its beginning.
+// without removes the history from the list. It is near the beginning.
 func without(all []*history, h *history) []*history {
 	if i := slices.Index(all, h); i >= 0 {
 		return slices.Delete(all, i, i+1)
@@ -372,26 +366,26 @@ func without(all []*history, h *history) []*history {
 	return all
 }
 
-// forgetPastLocked gives up everything, because the session has ended.
-func (c *core) forgetPastLocked() {
-	if c.past == nil {
+// dropHistoriesLocked drops all histories, because the session has ended.
+func (c *core) dropHistoriesLocked() {
+	if c.histories == nil {
 		return
 	}
-	c.rules.Logs.add(c.past.owner, c.past.bytes, 0)
-	for _, all := range [][]*history{c.past.over, c.past.open} {
+	c.rules.Logs.update(c.histories.owner, c.histories.bytes, 0)
+	for _, all := range [][]*history{c.histories.ended, c.histories.active} {
 		for _, h := range all {
-			h.leave()
+			h.moveToQueue()
 		}
 	}
-	c.past = nil
+	c.histories = nil
 }
 
-// leave has who carries the stream take the rest from the queue. Where there is none, no
-// client can come back for it.
-func (h *history) leave() {
+// moveToQueue moves the messages that the consumer has yet to take to the queue. Without a
+// consumer the queue is cleared, because no client can resume the stream.
+func (h *history) moveToQueue() {
 	s := h.stream
-	if c := s.carrier; c != nil && c.at < s.taken {
-		rest := slices.Clone(h.after(c.at))
+	if c := s.consumer; c != nil && c.pos < s.lastPos {
+		rest := slices.Clone(h.after(c.pos))
 		for i := range rest {
 			rest[i].stream = 0
 			s.bytes += rest[i].Len()
@@ -399,11 +393,11 @@ func (h *history) leave() {
 		old := s.queue
 		s.queue = append(rest, old...)
 		clear(old)
-		c.at = s.taken
+		c.pos = s.lastPos
 	}
 	s.log = nil
-	if s.carrier == nil {
+	if s.consumer == nil {
 		s.clearLocked()
 	}
-	s.countLocked()
+	s.chargePendingLocked()
 }

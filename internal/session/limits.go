@@ -12,53 +12,52 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Why a machine refuses.
+// Errors that methods of this package return.
 var (
-	// ErrEnded is for what belongs to a session that has ended.
+	// ErrEnded is returned by operations on a session that has ended.
 	ErrEnded = fmt.Errorf("the session has ended: %w", mcp.ErrRequestEnded)
 
-	// ErrDuplicate is for a request whose id belongs to one that still runs.
+	// ErrDuplicate is returned for a request with the id of a request in flight.
 	ErrDuplicate = errors.New("a request with this id is in flight")
 
-	// ErrTooMany is for a request or an ask beyond the limit.
-	ErrTooMany = errors.New("too many at once")
+	// ErrTooMany is returned for a request or an ask beyond the limit.
+	ErrTooMany = errors.New("too many concurrent requests")
 
-	// ErrUnknown is for a session that does not exist, or not for this
-	// principal.
+	// ErrUnknown is returned for a session that does not exist or that the principal must
+	// not see.
 	ErrUnknown = errors.New("session not found")
 
-	// ErrForeign is the ErrUnknown of a session that another principal has. It
-	// is for the operator to hear of; whoever asked must not.
-	ErrForeign = fmt.Errorf("the session of another principal: %w", ErrUnknown)
+	// ErrForeign is returned for a session of another principal, and wraps ErrUnknown. It
+	// is meant for the operator's log; the client must not learn the difference.
+	ErrForeign = fmt.Errorf("session belongs to another principal: %w", ErrUnknown)
 
-	// ErrUnknownEvent is for an event id that was never given out, or not in this
-	// session, or too long ago for anybody to know.
+	// ErrUnknownEvent is returned for an event id that was never issued, was issued in
+	// another session, or is too old to be remembered.
 	ErrUnknownEvent = errors.New("unknown event id")
 
-	// ErrNoReceiver is for an ask that no carrier will ever take.
-	ErrNoReceiver = errors.New("the client's connection is gone")
+	// ErrNoReceiver is returned for an ask that no consumer will ever take.
+	ErrNoReceiver = errors.New("client disconnected")
 )
 
-// Limits bound one session, or one exchange without a session. All
-// must be set but for the paces.
+// Limits bound one session, or one exchange without a session. All fields but the rate
+// limits must be set.
 type Limits struct {
-	Messages  int // that wait on one stream
-	Bytes     int // that wait on one stream; one larger message fits alone
+	Messages  int // queued on one stream
+	Bytes     int // queued on one stream; one larger message fits alone
 	Exchanges int // in flight in one session
-	Asks      int // without an answer, in one session
-	Streams   int // carriers of one stream that clients may open, those that were superseded included
+	Asks      int // unanswered, in one session
+	Streams   int // consumers of one stream that clients may open, superseded ones included
 
-	LogBytes int           // that a session keeps for clients that come back; one larger result besides
-	LogKeep  time.Duration // for which the messages of a request are kept once it has ended
+	LogBytes int           // retained by a session for clients that reconnect; one larger result is retained in addition
+	LogKeep  time.Duration // how long the messages of a request are retained after its end
 
 	Progress RateLimit // of one exchange
 	Logs     RateLimit // of one exchange
 }
 
-// DefaultLimits returns the defaults: a megabyte of what a client has
-// not taken yet, 64 requests at once, 16 streams, a megabyte or five minutes of
-// what it may have lost, and for each request a pace that ordinary steps and logs
-// never reach.
+// DefaultLimits returns the default limits: 1 MiB of unread messages per stream, 64
+// concurrent requests, 16 consumers, 1 MiB or five minutes of messages to replay, and rate
+// limits that ordinary progress and logging never reach.
 func DefaultLimits() Limits {
 	return Limits{
 		Messages: 1024, Bytes: 1 << 20, Exchanges: 64, Asks: 16, Streams: 16,
@@ -68,23 +67,23 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Counters count what was lost or answered to nobody. They may be shared by any
-// number of machines and read at any time.
+// Counters count messages that were lost, merged or undeliverable. Any number of sessions
+// and exchanges may share them. They may be read concurrently.
 type Counters struct {
-	Dropped     atomic.Uint64 // messages that a slow or absent receiver did not get, and progress that did not advance
-	Merged      atomic.Uint64 // messages that a newer one of the same meaning replaced
-	Undelivered atomic.Uint64 // terminals for a client that was gone
-	Strays      atomic.Uint64 // answers to no ask of ours
-	Replayed    atomic.Uint64 // messages that a client has come back for
-	Purged      atomic.Uint64 // messages that were given up before their time, for want of room
+	Dropped     atomic.Uint64 // messages dropped for a slow or absent receiver, and progress that did not increase
+	Merged      atomic.Uint64 // messages replaced by a newer one with the same meaning
+	Undelivered atomic.Uint64 // terminals for a client that had disconnected
+	Strays      atomic.Uint64 // answers to an unknown ask
+	Replayed    atomic.Uint64 // messages replayed to a client that reconnected
+	Purged      atomic.Uint64 // retained messages dropped early to stay within a limit
 }
 
-// Rules are what the machines of one server have in common. They are not
-// changed while a machine uses them.
+// Rules are the settings shared by the sessions and exchanges of one server. They must not
+// be modified while in use.
 type Rules struct {
 	Limits Limits
 	Counts *Counters
-	Logs   *LogPool // nil is no bound for all sessions together
+	Logs   *LogPool // shared by all sessions; nil means no shared limit
 
-	Pending *Pending // nil is no bound of what clients have not read
+	Pending *Pending // nil means no limit on unread answers
 }

@@ -3,68 +3,66 @@
 
 package session
 
-// Class says what may happen to a message on its way to a slow receiver.
+// Class specifies how a message may be merged or dropped when its receiver is slow.
 type Class uint8
 
 // The classes of a message.
 const (
-	// Plain messages are delivered in order; whoever appends one waits for room.
+	// Plain messages are delivered in order. The sender of one waits for space.
 	Plain Class = iota
 
-	// Progress is worth as much as the latest of its key: where the receiver is
-	// slow, a newer one takes the place of an older one.
+	// Progress replaces an older message of its key if the receiver is slow.
 	Progress
 
-	// Log messages are dropped where the receiver is slow.
+	// Log messages are dropped if the receiver is slow.
 	Log
 
-	// Change is a level, not an edge: while one waits, others of its key say
-	// nothing new, whatever the pace of the receiver.
+	// Change is a level, not an edge: while one is queued, others of its key are merged
+	// into it, however fast the receiver is.
 	Change
 
-	// Opening is the one message that a held stream begins with. It goes before
-	// everything that was appended earlier.
+	// Opening is the one message that a held stream begins with. It precedes everything
+	// that was appended earlier.
 	Opening
 )
 
-// Message is one message on its way out, as the bytes of the wire.
+// Message is an outgoing message in its wire format.
 type Message struct {
 	Class Class
 
-	// Key tells messages of one class apart: the token of a Progress, the list
-	// or the resource of a Change.
+	// Key distinguishes messages of one class: the token of a Progress, the list or the
+	// resource of a Change.
 	Key string
 
-	// Value is how far a Progress is, as its number is spelled. What has none, or
-	// something that is no number, is not compared with others.
+	// Value is the progress value, as spelled in the message. A missing value or one that
+	// is not a number is not compared with others.
 	Value []byte
 
-	// Head, Body and Tail are the message, in this order. A small one is all in
-	// Head; a large result is a Body that nobody copied. They must not be
-	// changed.
+	// Head, Body and Tail are the message, in this order. A small message is all in Head; a
+	// large result is a Body that is never copied. They must not be modified.
 	Head, Body, Tail []byte
 
-	// Status is for the edge that made the message and the one that writes it;
-	// 0 is nothing special.
+	// Status is passed from the code that makes the message to the code that writes it. 0
+	// means none.
 	Status int
 
-	// Rest says that the message is a terminal of which the client has had the beginning:
-	// what is left of a ResultStream.
+	// Rest reports that the message is the rest of a terminal that began as a
+	// ResultStream.
 	Rest bool
 
-	// Pos is the message's position on its stream, counted from 1, once a
-	// carrier has taken it.
+	// Pos is the position of the message on its stream, counted from 1. It is set when a
+	// consumer takes the message.
 	Pos uint64
 
-	stream uint64 // the number of a stream that can be resumed, with Pos
-	ask    *Ask   // whose question this is
+	stream uint64 // the number of a resumable stream; with Pos, the event id
+	ask    *Ask   // nil if the message is not the request of an Ask
 	last   bool   // the terminal
 }
 
-// IsTerminal reports whether nothing follows the message on its stream.
+// IsTerminal reports whether the message is the last one on its stream.
 func (m *Message) IsTerminal() bool { return m.last }
 
-// Len returns how many bytes the message has.
+// Len returns the size of the message in bytes.
 func (m *Message) Len() int { return len(m.Head) + len(m.Body) + len(m.Tail) }
 
 func (m *Message) same(n *Message) bool { return m.Class == n.Class && m.Key == n.Key }

@@ -8,40 +8,40 @@ import (
 	"sync/atomic"
 )
 
-// PendingLimits bound what a [Pending] counts, in bytes.
+// PendingLimits bound the bytes that a [Pending] counts.
 type PendingLimits struct {
 	Total        int64
 	PerPrincipal int64
 
-	// Grain is the unit in which streams count; zero is 16 KiB. The rest, less than that
-	// of each stream, costs about as much as its connection.
+	// Grain is the unit in which streams count; zero means 16 KiB. The remainder of less
+	// than a grain per stream costs about as much as its connection.
 	Grain int
 }
 
-// Pending counts the bytes of answers that clients have not read: of each principal, and
-// of all. An answer counts from when its first part is received from a backend until its
-// last part is written to the client, or dropped. What is kept for a client that is
-// disconnected counts in the [LogPool] instead.
+// Pending counts the bytes of answers that clients have not read, for each principal and in
+// total. An answer counts from when its first part is received from a backend until its
+// last part is written to the client, or dropped. Messages retained for a disconnected
+// client count in the [LogPool] instead.
 //
-// Its methods may be called concurrently. A nil Pending has no limits. Answers smaller
-// than a grain cost it nothing.
+// Its methods may be called concurrently. A nil Pending has no limits. Answers smaller than
+// a grain cost it nothing.
 type Pending struct {
-	limits PendingLimits
-	held   atomic.Int64 // of all accounts, but for reservations
-	wanted atomic.Bool  // room is not nil
+	limits  PendingLimits
+	bytes   atomic.Int64 // of all accounts, without reservations
+	waiting atomic.Bool  // space is not nil
 
-	// mu may be taken while a session's lock is held. It is a leaf.
+	// mu may be acquired with a session's lock held. It is a leaf.
 	mu       sync.Mutex
-	accounts map[string]*account // those that are in use
+	accounts map[string]*account // in use
 	reserved int64               // of all accounts
 	leader   *Reservation        // see Grow; nil for none
-	room     chan struct{}       // closed when there may be room; nil while nobody waits
+	space    chan struct{}       // closed when there may be space; nil while none is waiting
 }
 
-// account is what one principal holds.
+// account counts the bytes of one principal.
 type account struct {
 	principal string
-	held      atomic.Int64
+	bytes     atomic.Int64
 
 	// Below: guarded by Pending.mu.
 	users    int // streams and reservations that count in it
@@ -52,7 +52,7 @@ type account struct {
 // pendingGrain is the default of PendingLimits.Grain.
 const pendingGrain = 16 << 10
 
-// NewPending returns a Pending with these limits.
+// NewPending returns a Pending with the given limits.
 func NewPending(limits PendingLimits) *Pending {
 	if limits.Grain <= 0 {
 		limits.Grain = pendingGrain
@@ -67,10 +67,10 @@ func (p *Pending) Bytes() int64 {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.held.Load() + p.reserved
+	return p.bytes.Load() + p.reserved
 }
 
-// Excess is the limit that is reached.
+// Excess names a limit that is reached.
 type Excess uint8
 
 // The limits of a Pending.
@@ -81,14 +81,14 @@ const (
 	RequestEnded // of a Reservation that was released
 )
 
-// Excess returns the limit that the answers held for a principal reach. It is not
-// NoExcess for a principal whose next request is to be refused. Reservations do not count
-// here: they become answers, or end soon.
+// Excess returns the limit that the unread answers of a principal have reached. Unless it
+// is NoExcess, the principal's next request must be refused. Reservations do not count
+// here: they become answers or end soon.
 func (p *Pending) Excess(principal string) Excess {
 	if p == nil {
 		return NoExcess
 	}
-	all := p.held.Load()
+	all := p.bytes.Load()
 	switch {
 	case all >= p.limits.Total:
 		return TotalExcess
@@ -97,7 +97,7 @@ func (p *Pending) Excess(principal string) Excess {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.accounts[principal]; a != nil && a.held.Load() >= p.limits.PerPrincipal {
+	if a := p.accounts[principal]; a != nil && a.bytes.Load() >= p.limits.PerPrincipal {
 		return PrincipalExcess
 	}
 	return NoExcess
@@ -132,21 +132,21 @@ func (p *Pending) close(a *account) {
 	p.closeLocked(a)
 }
 
-// hold counts n bytes more of an account, or fewer.
-func (p *Pending) hold(a *account, n int64) {
-	a.held.Add(n)
-	p.held.Add(n)
-	if n < 0 && p.wanted.Load() {
+// add counts n bytes more of an account, or fewer.
+func (p *Pending) add(a *account, n int64) {
+	a.bytes.Add(n)
+	p.bytes.Add(n)
+	if n < 0 && p.waiting.Load() {
 		p.signal()
 	}
 }
 
-// isFull reports whether an account, or all together, hold what they may.
+// isFull reports whether an account or the total has reached its limit.
 func (p *Pending) isFull(a *account) bool {
-	return a.held.Load() >= p.limits.PerPrincipal || p.held.Load() >= p.limits.Total
+	return a.bytes.Load() >= p.limits.PerPrincipal || p.bytes.Load() >= p.limits.Total
 }
 
-// signal has reservations look again whether there is room.
+// signal makes waiting reservations retry.
 func (p *Pending) signal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,15 +154,15 @@ func (p *Pending) signal() {
 }
 
 func (p *Pending) signalLocked() {
-	if p.room != nil {
-		close(p.room)
-		p.room = nil
-		p.wanted.Store(false)
+	if p.space != nil {
+		close(p.space)
+		p.space = nil
+		p.waiting.Store(false)
 	}
 }
 
-// Reservation is the room for one answer that is being received from a backend. It must
-// be released, after which it holds nothing. Its methods may be called concurrently.
+// Reservation reserves space for one answer that is being received from a backend. It must
+// be released, after which it reserves nothing. Its methods may be called concurrently.
 type Reservation struct {
 	pending   *Pending
 	principal string
@@ -180,16 +180,16 @@ const (
 	released
 )
 
-// Init makes a Reservation, which is new, one for an answer to the principal.
+// Init initializes a new Reservation for an answer to the principal.
 func (r *Reservation) Init(p *Pending, principal string) { r.pending, r.principal = p, principal }
 
-// Grow makes room for an answer of so many bytes. Where there is none it changes nothing,
-// and returns the limit that is reached and a channel that is closed when it is worth
-// trying again.
+// Grow extends the reservation to an answer of that many bytes. If a limit is reached it
+// changes nothing, and returns the limit and a channel that is closed when the caller
+// should retry.
 //
 // A reservation may grow while less is counted than the limits, so that the last one may
-// exceed them. Where it is reservations that reach a limit, one of each principal, and one
-// of all, may go on: otherwise all could wait for each other with half an answer each.
+// exceed them. If reservations alone reach a limit, one of each principal, and one of all,
+// may continue: otherwise all could wait for each other with half an answer each.
 func (r *Reservation) Grow(bytes int64) (excess Excess, room <-chan struct{}) {
 	p := r.pending
 	if p == nil {
@@ -207,13 +207,13 @@ func (r *Reservation) Grow(bytes int64) (excess Excess, room <-chan struct{}) {
 		return NoExcess, nil
 	}
 	if excess = p.admitLocked(r); excess != NoExcess {
-		if p.room == nil {
-			p.room = make(chan struct{})
-			p.wanted.Store(true)
+		if p.space == nil {
+			p.space = make(chan struct{})
+			p.waiting.Store(true)
 		}
-		// hold signals from here on. What it did before, this sees.
+		// From here on add signals. This retry sees what it did before.
 		if excess = p.admitLocked(r); excess != NoExcess {
-			return excess, p.room
+			return excess, p.space
 		}
 	}
 	p.reserved += bytes - r.bytes
@@ -222,10 +222,10 @@ func (r *Reservation) Grow(bytes int64) (excess Excess, room <-chan struct{}) {
 	return NoExcess, nil
 }
 
-// admitLocked returns the limit that keeps a reservation from growing. It may make it a
-// leader, which stays one until it is released.
+// admitLocked returns the limit that keeps a reservation from growing. It may make the
+// reservation a leader, which it remains until it is released.
 func (p *Pending) admitLocked(r *Reservation) Excess {
-	a, held, all := r.account, r.account.held.Load(), p.held.Load()
+	a, held, all := r.account, r.account.bytes.Load(), p.bytes.Load()
 	ownFull := held+a.reserved >= p.limits.PerPrincipal && a.leader != r
 	allFull := all+p.reserved >= p.limits.Total && p.leader != r
 	switch {
@@ -243,7 +243,7 @@ func (p *Pending) admitLocked(r *Reservation) Excess {
 	return NoExcess
 }
 
-// Release gives the room back, for the answer itself to be counted where it waits.
+// Release ends the reservation. The answer itself counts on its stream.
 func (r *Reservation) Release() {
 	p := r.pending
 	if p == nil || r.state.CompareAndSwap(unused, released) {

@@ -14,7 +14,7 @@ import (
 
 const kib = 1 << 10
 
-// pendingRules are rules with these limits, in KiB.
+// pendingRules returns rules with these limits, in KiB.
 func pendingRules(total, perPrincipal int64) *session.Rules {
 	return &session.Rules{
 		Limits:  session.DefaultLimits(),
@@ -33,7 +33,7 @@ func wantBytes(t *testing.T, r *session.Rules, what string, want int64) {
 	}
 }
 
-// What waits and what is being written counts, once, until it is written.
+// Queued bytes and bytes being written count once, until they are written.
 func TestPendingCountsUntilWritten(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
@@ -68,8 +68,8 @@ func TestPendingCountsUntilWritten(t *testing.T) {
 	}
 }
 
-// A client that leaves gives back what waits for it, and what is kept for one that may come
-// back is the LogPool's.
+// The queue of a disconnected client does not count; what is retained for a client that may
+// reconnect counts in the LogPool.
 func TestPendingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
@@ -99,8 +99,8 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 	wantBytes(t, r, "the session has ended", 0)
 }
 
-// Where a principal has no room left, what waits on each of its streams is bounded more
-// closely.
+// For a principal that has reached its limit, the queue of each of its streams is limited
+// more closely.
 func TestPendingBoundsStreams(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
@@ -133,9 +133,9 @@ func grow(t *testing.T, v *session.Reservation, n int64, want session.Excess) <-
 	return room
 }
 
-// An answer that is received waits for room while others of its principal are held, and
-// gets it when one of these is written. Another principal's does not wait.
-func TestReservationWaitsForRoom(t *testing.T) {
+// An answer being received waits while others of its principal are held, and continues when
+// one of these is written. Another principal's answer does not wait.
+func TestReservationWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
 	x := session.NewStateless(mcp.NumberID(1), r, nil)
@@ -147,7 +147,7 @@ func TestReservationWaitsForRoom(t *testing.T) {
 	grow(t, reservation(r, "q"), 64, session.NoExcess)
 	select {
 	case <-room:
-		t.Fatal("there is room")
+		t.Fatal("the limit is not reached")
 	default:
 	}
 	c.Take(nil)
@@ -160,8 +160,8 @@ func TestReservationWaitsForRoom(t *testing.T) {
 	wantBytes(t, r, "one is left", 64)
 }
 
-// Answers that are all half received do not wait for each other: one of each principal goes
-// on, and after it the next.
+// Answers that are half received do not wait for each other: one of each principal
+// continues, and after it the next.
 func TestReservationsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(256, 128)
@@ -188,7 +188,7 @@ func TestReservationsDoNotDeadlock(t *testing.T) {
 	wantBytes(t, r, "at the end", 0)
 }
 
-// A waiter is never left behind by one that gives back at the same moment.
+// A waiter is not missed by a release at the same moment.
 func TestReservationIsWoken(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 64)

@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// One bound is for all sessions: where it is reached, each may keep an equal part.
+// All sessions share one limit: beyond it, each may retain an equal part.
 func TestPoolIsShared(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Logs = session.NewLogPool(6000)
 	greedy, modest := session.New("greedy", "", &mcp.Peer{}, rules), session.New("modest", "", &mcp.Peer{}, rules)
 	small := newResumable(t, modest, 1).prime()
@@ -55,9 +55,9 @@ func TestPoolIsShared(t *testing.T) {
 	}
 }
 
-// Who opens a great many sessions to keep things in takes nothing from others.
+// An owner that opens many sessions takes nothing from others.
 func TestPoolIsSharedByOwners(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	rules.Logs = session.NewLogPool(8000)
 	keep := func(principal string, i int) *resumable {
 		r := newResumable(t, session.New(fmt.Sprint(principal, i), principal, &mcp.Peer{}, rules), 1).prime()
@@ -73,7 +73,7 @@ func TestPoolIsSharedByOwners(t *testing.T) {
 	if !rules.Logs.IsFull() {
 		t.Fatalf("%d bytes are kept, which is no test", rules.Logs.Used())
 	}
-	// In the worst order: who keeps little is looked through first.
+	// In the worst order: the session that retains little expires first.
 	for _, r := range append([]*resumable{modest}, greedy...) {
 		r.sess.Expire(at(0))
 	}
@@ -82,6 +82,6 @@ func TestPoolIsSharedByOwners(t *testing.T) {
 	}
 	modest.back()
 	modest.see(session.Ended, strings.Repeat("x", 1500))
-	last := greedy[len(greedy)-1] // found that there was no room
+	last := greedy[len(greedy)-1] // found the pool full
 	last.wantErr(last.last, at(0), &session.GoneError{Request: mcp.NumberID(1), Over: true, Shared: true})
 }

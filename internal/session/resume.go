@@ -10,76 +10,74 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// GoneError is for an event id that was given out, and what followed it is kept
-// no more.
+// GoneError is returned for an event id that was issued, if the messages after it are no
+// longer retained.
 type GoneError struct {
-	Request mcp.ID // that the stream answered; zero for the standalone stream
+	Request mcp.ID // that the stream answers; zero for the standalone stream
 	Over    bool   // the request has ended
-	Aged    bool   // it was kept for its time, and not given up for want of room
-	Shared  bool   // the room that it was given up for is that of all sessions
+	Aged    bool   // its retention expired; it was not dropped early
+	Shared  bool   // it was dropped because of the limit for all sessions
 }
 
-// Error says what the client cannot have.
-func (e *GoneError) Error() string { return "what followed the event is no longer kept" }
+// Error describes what is missing.
+func (e *GoneError) Error() string { return "the messages after this event are no longer retained" }
 
-// MakeResumable makes what the carrier takes from now on stay with the stream, so that a
-// client which loses it can come back: each message gets an id, and Detach of an
-// exchange's carrier does not lose the stream. It must be called before the first
-// Take whose messages are to have ids. It does nothing outside a session.
+// MakeResumable makes the stream retain the messages that the consumer takes from now on,
+// so that a client can reconnect: each message gets an id, and Detach of an exchange's
+// consumer does not lose the stream. It must be called before the first Take of messages
+// with ids. It does nothing outside a session.
 func (c *Consumer) MakeResumable() {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.carrier == c {
-		s.keepLocked()
+	if s.consumer == c {
+		s.makeResumableLocked()
 	}
 }
 
-// Prime returns the id of what was taken last, for the client to come back with
-// before it has seen any message. It is zero where the stream cannot be resumed.
+// Prime returns the id of the last message that was taken, so that the client can reconnect
+// before it has received a message. It is zero if the stream cannot be resumed.
 func (c *Consumer) Prime() EventID {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.carrier != c || s.log == nil {
+	if s.consumer != c || s.log == nil {
 		return EventID{}
 	}
-	s.log.since = min(s.log.since, c.at)
-	return EventID{Stream: s.number, Pos: c.at}
+	s.log.since = min(s.log.since, c.pos)
+	return EventID{Stream: s.number, Pos: c.pos}
 }
 
-// IsSpent reports whether there is nothing to take and never will be.
+// IsSpent reports whether the stream has ended and all of it was taken.
 func (c *Consumer) IsSpent() bool {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	return s.carrier == c && s.ended && len(s.queue) == 0 && c.at == s.taken
+	return s.consumer == c && s.ended && len(s.queue) == 0 && c.pos == s.lastPos
 }
 
-// Pause has the stream's carrier end, after which the client comes back for the
-// rest, in so long. It reports false where nobody carries the stream, where it is
-// over, or where it belongs to no session. Whether the client can come back is for
-// the caller to know.
+// Pause makes the stream's consumer end; the client reconnects for the rest after retry. It
+// reports false if the stream has no consumer, has ended, or belongs to no session. The
+// caller must know that the client can reconnect.
 func (s *Stream) Pause(retry time.Duration) bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.carrier == nil || s.ended || s.number == 0 {
+	if s.consumer == nil || s.ended || s.number == 0 {
 		return false
 	}
 	s.pausing, s.retry = true, retry
-	s.carrier.wakeUp() // also where nothing is given out yet
+	s.consumer.wakeUp() // even if the stream is held
 	return true
 }
 
-// Missed reports whether the client that begins the standalone stream anew was
-// refused what had followed an event of it, which was given up: there may have been
-// changes in it that nobody knows of any more. It is so for each that begins anew,
-// until one of them is told of all that may have changed: see ClearMissed.
+// Missed reports whether a client of the standalone stream was refused messages that were
+// dropped: it may have missed changes. It is true for each consumer that begins anew, until
+// one of them calls ClearMissed after everything that may have changed was announced.
 func (c *Consumer) Missed() bool { return c.missed != 0 }
 
-// ClearMissed notes that all which may have changed was appended to the stream, on
-// account of what Missed said. It does not say so of what another client was refused
-// since the carrier was made: that one may not get what this one was told.
+// ClearMissed notes that everything that may have changed was appended to the stream
+// because of Missed. It does not clear a refusal since the consumer was created: that
+// client may not receive what this one was sent.
 func (c *Consumer) ClearMissed() {
 	s := c.stream
 	s.core.mu.Lock()
@@ -89,54 +87,53 @@ func (c *Consumer) ClearMissed() {
 	}
 }
 
-// Retry returns what Pause was given last for the carrier's stream.
+// Retry returns the last argument of Pause for the consumer's stream.
 func (c *Consumer) Retry() time.Duration { return c.stream.Retry() }
 
-// Retry returns what Pause was given last, and zero where it never was.
+// Retry returns the last argument of Pause, or zero.
 func (s *Stream) Retry() time.Duration {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.retry
 }
 
-// IsLost reports whether what is appended to the stream goes nowhere.
+// IsLost reports whether messages appended to the stream are discarded.
 func (s *Stream) IsLost() bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.lost
 }
 
-// IsAway reports whether nobody carries the stream and somebody may come back to
-// it.
+// IsAway reports whether the stream has no consumer and a client may resume it.
 func (s *Stream) IsAway() bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.isAwayLocked()
 }
 
-func (s *Stream) isAwayLocked() bool { return s.log != nil && s.carrier == nil && !s.standing }
+func (s *Stream) isAwayLocked() bool { return s.log != nil && s.consumer == nil && !s.standalone }
 
-// IsStandalone reports whether the id is one of the standalone stream.
+// IsStandalone reports whether the id belongs to the standalone stream.
 func (s *Session) IsStandalone(id EventID) bool { return id.Stream == s.first }
 
-// Resume makes a carrier that takes exactly what follows the event on its stream,
-// in order, and then what comes. An older carrier is revoked.
+// Resume creates a consumer that takes exactly the messages after the event, in order, and
+// then new ones. An older consumer is revoked.
 //
-// The error is ErrUnknownEvent, ErrEnded, ErrTooMany, or a *GoneError. After that
-// one the request has had its last word: where it still runs, what it ends with
-// goes nowhere.
+// The error is ErrUnknownEvent, ErrEnded, ErrTooMany, or a *GoneError. After a GoneError
+// the stream of a request is lost: if the request is still in flight, its terminal is
+// discarded.
 func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consumer, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	h, err := s.lookLocked(id, now)
+	h, err := s.lookupLocked(id, now)
 	switch {
 	case err != nil && h != nil:
-		s.giveUpLocked(h)
+		s.endIncompleteLocked(h)
 		return nil, err
 	case err != nil:
 		return nil, err
 	}
-	h.unwritten = nil // it is asked for, or was seen
+	h.unwritten = nil // resumed from, or seen
 	c := new(Consumer)
 	h.stream.attachAtLocked(c, wake, id.Pos)
 	c.resumed = true
@@ -147,29 +144,29 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consum
 func (s *Session) CanResume(id EventID, now time.Time) error {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	_, err := s.lookLocked(id, now)
+	_, err := s.lookupLocked(id, now)
 	return err
 }
 
-// lookLocked returns the history that follows an event. There is one besides an
-// error where something of it is missing.
-func (s *Session) lookLocked(id EventID, now time.Time) (*history, error) {
+// lookupLocked returns the history of the event's stream. It returns a history and an error
+// if part of the history is missing.
+func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {
 	if s.core.ended {
 		return nil, ErrEnded
 	}
-	if s.core.past == nil {
+	if s.core.histories == nil {
 		return nil, ErrUnknownEvent
 	}
 	s.core.expireLocked(now)
-	h := s.core.past.find(id.Stream)
+	h := s.core.histories.find(id.Stream)
 	switch {
 	case h == nil:
-		return nil, s.core.past.missing(id)
-	case id.Pos < h.since || id.Pos > h.stream.taken:
+		return nil, s.core.histories.goneError(id)
+	case id.Pos < h.since || id.Pos > h.stream.lastPos:
 		return nil, ErrUnknownEvent
 	case id.Pos < h.first():
 		return h, &GoneError{Request: h.request, Over: h.stream.ended, Shared: h.shared}
-	case h.stream.open >= s.core.rules.Limits.Streams:
+	case h.stream.attached >= s.core.rules.Limits.Streams:
 		return nil, ErrTooMany
 	default:
 		return h, nil
@@ -177,9 +174,9 @@ func (s *Session) lookLocked(id EventID, now time.Time) (*history, error) {
 }
 
 // find returns the history of a stream, or nil.
-func (p *past) find(number uint64) *history {
+func (p *histories) find(number uint64) *history {
 	is := func(h *history) bool { return h.stream.number == number }
-	for _, all := range [][]*history{p.open, p.over} {
+	for _, all := range [][]*history{p.active, p.ended} {
 		if i := slices.IndexFunc(all, is); i >= 0 {
 			return all[i]
 		}
@@ -187,23 +184,23 @@ func (p *past) find(number uint64) *history {
 	return nil
 }
 
-// missing says what is known of a stream that is not kept.
-func (p *past) missing(id EventID) error {
-	for _, g := range p.graves {
+// goneError returns the error for a stream that is not retained.
+func (p *histories) goneError(id EventID) error {
+	for _, g := range p.tombstones {
 		if g.stream == id.Stream && id.Pos < g.last {
-			return &GoneError{Request: g.request, Over: g.over, Aged: g.aged, Shared: g.shared}
+			return &GoneError{Request: g.request, Over: g.ended, Aged: g.aged, Shared: g.shared}
 		}
 	}
 	return ErrUnknownEvent
 }
 
-// giveUpLocked ends a stream of which something is missing: a client that went on
-// without it would not know. The standalone stream goes on for those who begin
-// anew, and those have missed something until that is made good.
-func (s *Session) giveUpLocked(h *history) {
-	if h.stream.standing {
-		h.stream.refused++
-		h.stream.missed = h.stream.refused
+// endIncompleteLocked ends a stream with missing messages: a client that continued would
+// not know of the gap. The standalone stream continues for clients that begin anew; for
+// these Missed is true.
+func (s *Session) endIncompleteLocked(h *history) {
+	if h.stream.standalone {
+		h.stream.refusals++
+		h.stream.missed = h.stream.refusals
 		return
 	}
 	if h.stream.ended {
@@ -211,38 +208,37 @@ func (s *Session) giveUpLocked(h *history) {
 	}
 	h.stream.revokeLocked()
 	h.stream.loseLocked()
-	s.core.buryLocked(h, false)
+	s.core.dropHistoryLocked(h, false)
 }
 
-// Retire begins the time for which streams are kept that have ended and that nobody
-// carries, and returns when it is over for those of them whose time had not begun: then
-// it is worth calling Expire. It is zero where there are none. What it costs has nothing
-// to do with how many are kept.
+// Retire begins the retention of streams that have ended and have no consumer. It returns
+// when the retention ends of those for which it began now, and zero if it began for none;
+// Expire must be called then. Its cost does not depend on how many streams are retained.
 func (s *Session) Retire(now time.Time) (until time.Time) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	p := s.core.past
+	p := s.core.histories
 	if p == nil {
 		return time.Time{}
 	}
-	for _, h := range p.resting {
-		if h.stream.carrier == nil {
+	for _, h := range p.detached {
+		if h.stream.consumer == nil {
 			until = now.Add(s.core.rules.Limits.LogKeep)
 			h.due = until
 		}
 	}
-	clear(p.resting)
-	p.resting = p.resting[:0]
+	clear(p.detached)
+	p.detached = p.detached[:0]
 	return until
 }
 
-// Expire gives up what was kept for its time, and what does not fit any more. The
-// time of a stream begins with the first call after its end, unless Retire has begun
-// it. next is when it is worth calling again, and zero where nothing waits for that.
+// Expire drops streams at the end of their retention, and what exceeds the limits. The retention
+// of a stream begins with the first call after its end, unless Retire has begun it. next is
+// when to call Expire again, and zero if nothing expires.
 func (s *Session) Expire(now time.Time) (next time.Time) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.core.past == nil {
+	if s.core.histories == nil {
 		return time.Time{}
 	}
 	s.core.purgeLocked()
@@ -251,14 +247,14 @@ func (s *Session) Expire(now time.Time) (next time.Time) {
 
 func (c *core) expireLocked(now time.Time) (next time.Time) {
 	keep := c.rules.Limits.LogKeep
-	clear(c.past.resting)
-	c.past.resting = c.past.resting[:0]
-	for _, h := range slices.Clone(c.past.over) {
-		if h.due.IsZero() || h.stream.carrier != nil {
+	clear(c.histories.detached)
+	c.histories.detached = c.histories.detached[:0]
+	for _, h := range slices.Clone(c.histories.ended) {
+		if h.due.IsZero() || h.stream.consumer != nil {
 			h.due = now.Add(keep)
 		}
 		if !h.due.After(now) {
-			c.buryLocked(h, true)
+			c.dropHistoryLocked(h, true)
 			continue
 		}
 		if next.IsZero() || h.due.Before(next) {
@@ -268,12 +264,12 @@ func (c *core) expireLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// Kept returns how many bytes the session keeps for clients that come back.
+// Kept returns how many bytes the session retains for clients that reconnect.
 func (s *Session) Kept() int {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.core.past == nil {
+	if s.core.histories == nil {
 		return 0
 	}
-	return s.core.past.bytes
+	return s.core.histories.bytes
 }

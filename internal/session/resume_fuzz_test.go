@@ -15,24 +15,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// FuzzResume breaks and resumes the streams of a session in any order, and holds
-// each client against the simplest model of what it must see: a list.
+// FuzzResume breaks and resumes the streams of a session in any order, and compares what
+// each client receives with the simplest model: a list.
 func FuzzResume(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(script(seed, 200))
 	}
-	f.Fuzz(func(t *testing.T, script []byte) { playResume(t, script) })
+	f.Fuzz(func(t *testing.T, script []byte) { runResume(t, script) })
 }
 
 // Some hundred scripts in each run of the tests.
 func TestResumeAgainstTheModel(t *testing.T) {
 	gone, resumed := 0, 0
 	for seed := range uint64(800) {
-		p := playResume(t, script(seed, 120))
+		p := runResume(t, script(seed, 120))
 		gone, resumed = gone+p.gone, resumed+p.resumed
 	}
 	if gone < 50 || resumed < 500 {
-		t.Errorf("%d resumed, %d told that it is gone: the scripts show too little", resumed, gone)
+		t.Errorf("%d resumed, %d gone: the scripts test too little", resumed, gone)
 	}
 }
 
@@ -46,38 +46,39 @@ func script(seed uint64, n int) []byte {
 }
 
 // resumePlay is a session and the clients of its streams.
-type resumePlay struct {
+type resumeModel struct {
 	t       *testing.T
 	rules   *session.Rules
 	sess    *session.Session
-	streams []*listened
+	streams []*clientStream
 	now     time.Time
 	serial  int
 
 	gone, resumed int
 }
 
-// listened is one stream, what was said on it, and what its client has seen.
-type listened struct {
-	x     *session.Exchange // nil for the standalone stream
-	said  []string          // all of it, in order
-	seen  []string
-	first session.EventID // where the client began
-	last  session.EventID
-	c     *session.Consumer // nil while the client is away
-	over  bool              // it had its end, or its last word
-	lost  bool              // told that something is gone
+// listened is one stream, the messages that were appended, and those that its client
+// received.
+type clientStream struct {
+	x        *session.Exchange // nil for the standalone stream
+	appended []string          // appended, in order
+	received []string
+	first    session.EventID // where the client began
+	last     session.EventID
+	c        *session.Consumer // nil while the client is away
+	ended    bool              // it has ended for the client
+	lost     bool              // a GoneError was returned
 }
 
-func playResume(t *testing.T, script []byte) *resumePlay {
+func runResume(t *testing.T, script []byte) *resumeModel {
 	t.Helper()
-	rules := keeping()
+	rules := retaining()
 	rules.Limits.Messages, rules.Limits.Bytes = 1000, 1<<20
 	rules.Logs = session.NewLogPool(8000)
 	if len(script) > 0 && script[0]%2 == 0 {
 		rules.Limits.LogBytes, rules.Logs = 1<<20, nil // so that nothing may be missing
 	}
-	p := &resumePlay{t: t, rules: rules, sess: newSession(rules), now: at(0)}
+	p := &resumeModel{t: t, rules: rules, sess: newSession(rules), now: at(0)}
 	p.sess.Initialized()
 	for len(script) >= 2 {
 		p.step(script[0], int(script[1]))
@@ -88,7 +89,7 @@ func playResume(t *testing.T, script []byte) *resumePlay {
 	return p
 }
 
-func (p *resumePlay) step(op byte, arg int) {
+func (p *resumeModel) step(op byte, arg int) {
 	if len(p.streams) == 0 || op%16 == 0 && len(p.streams) < 8 {
 		p.open(arg)
 		return
@@ -96,7 +97,7 @@ func (p *resumePlay) step(op byte, arg int) {
 	s := p.streams[arg%len(p.streams)]
 	switch op % 16 {
 	case 1, 2, 3:
-		p.say(s, arg)
+		p.append(s, arg)
 	case 4, 5, 6:
 		p.take(s)
 	case 7, 8:
@@ -118,9 +119,9 @@ func (p *resumePlay) step(op byte, arg int) {
 }
 
 // open begins a request, or the standalone stream.
-func (p *resumePlay) open(arg int) {
-	s := &listened{}
-	if arg%4 == 0 && !slices.ContainsFunc(p.streams, func(o *listened) bool { return o.x == nil }) {
+func (p *resumeModel) open(arg int) {
+	s := &clientStream{}
+	if arg%4 == 0 && !slices.ContainsFunc(p.streams, func(o *clientStream) bool { return o.x == nil }) {
 		s.c = attach(p.sess.Standalone())
 	} else {
 		p.serial++
@@ -136,56 +137,56 @@ func (p *resumePlay) open(arg int) {
 	p.streams = append(p.streams, s)
 }
 
-func (s *listened) stream(p *resumePlay) *session.Stream {
+func (s *clientStream) stream(p *resumeModel) *session.Stream {
 	if s.x == nil {
 		return p.sess.Standalone()
 	}
 	return s.x.Stream()
 }
 
-func (p *resumePlay) say(s *listened, arg int) {
+func (p *resumeModel) append(s *clientStream, arg int) {
 	p.serial++
 	text := fmt.Sprintf("%d %0*d", p.serial, arg*4, 0)
 	full, err := s.stream(p).Append(plain(text))
 	switch {
 	case full != nil:
-		p.t.Fatal("there is no room")
+		p.t.Fatal("the stream is full")
 	case err == nil:
-		s.said = append(s.said, text)
-	case s.x == nil || !s.over && !errors.Is(err, mcp.ErrRequestEnded):
+		s.appended = append(s.appended, text)
+	case s.x == nil || !s.ended && !errors.Is(err, mcp.ErrRequestEnded):
 		p.t.Fatalf("Append = %v", err)
 	}
 }
 
-func (p *resumePlay) finish(s *listened) {
+func (p *resumeModel) finish(s *clientStream) {
 	if s.x != nil && s.x.Finish(plain("end")) {
-		s.said = append(s.said, "end")
+		s.appended = append(s.appended, "end")
 	}
 }
 
-// take has the client see what there is.
-func (p *resumePlay) take(s *listened) {
+// take makes the client receive what there is.
+func (p *resumeModel) take(s *clientStream) {
 	if s.c == nil {
 		return
 	}
 	ms, state := s.c.Take(nil)
 	for i := range ms {
-		s.seen = append(s.seen, string(ms[i].Head))
+		s.received = append(s.received, string(ms[i].Head))
 		s.last = ms[i].Event()
 	}
 	if state == session.Open {
 		return
 	}
-	if state == session.Ended && (len(s.said) == 0 || s.seen[len(s.seen)-1] != "end") {
-		p.t.Fatalf("the stream ended after %q of %q", s.seen, s.said)
+	if state == session.Ended && (len(s.appended) == 0 || s.received[len(s.received)-1] != "end") {
+		p.t.Fatalf("the stream ended after %q of %q", s.received, s.appended)
 	}
-	s.over = s.over || state == session.Ended
+	s.ended = s.ended || state == session.Ended
 	s.c.Detach()
 	s.c = nil
 }
 
-// leave breaks the connection, now and then with something on its way.
-func (p *resumePlay) leave(s *listened, arg int) {
+// leave breaks the connection, sometimes with messages in transit.
+func (p *resumeModel) leave(s *clientStream, arg int) {
 	if s.c == nil {
 		return
 	}
@@ -197,10 +198,9 @@ func (p *resumePlay) leave(s *listened, arg int) {
 	s.c = nil
 }
 
-// resume has the client come back, perhaps while it still has a connection that it
-// has given up.
-func (p *resumePlay) resume(s *listened) {
-	if s.over || s.lost {
+// resume makes the client resume, sometimes before the old consumer detaches.
+func (p *resumeModel) resume(s *clientStream) {
+	if s.ended || s.lost {
 		return
 	}
 	older := s.c
@@ -218,24 +218,24 @@ func (p *resumePlay) resume(s *listened) {
 		s.lost = true
 		p.mayBeGone(gone)
 	case errors.Is(err, session.ErrUnknownEvent) && p.isLast(s):
-		s.over = true // nothing follows, and nobody knows of it any more
+		s.ended = true // nothing follows, and the stream is forgotten
 	default:
 		p.t.Fatalf("Resume(%v) = %v", s.last, err)
 	}
 }
 
-// isLast reports whether the client has seen all there is.
-func (p *resumePlay) isLast(s *listened) bool { return slices.Equal(s.seen, s.said) }
+// isLast reports whether the client has received everything.
+func (p *resumeModel) isLast(s *clientStream) bool { return slices.Equal(s.received, s.appended) }
 
-func (p *resumePlay) mayBeGone(gone *session.GoneError) {
+func (p *resumeModel) mayBeGone(gone *session.GoneError) {
 	if p.rules.Logs == nil && !gone.Aged {
-		p.t.Fatalf("%+v, and there is room for everything", gone)
+		p.t.Fatalf("%+v, and the limits are not reached", gone)
 	}
 }
 
-// stale presents an older cursor: what follows is what followed.
-func (p *resumePlay) stale(s *listened, arg int) {
-	if s.c != nil || s.over || s.lost || s.last == s.first {
+// stale resumes from an older id: the same messages follow.
+func (p *resumeModel) stale(s *clientStream, arg int) {
+	if s.c != nil || s.ended || s.lost || s.last == s.first {
 		return
 	}
 	cursor := s.first
@@ -248,19 +248,19 @@ func (p *resumePlay) stale(s *listened, arg int) {
 		return
 	}
 	s.c = c
-	s.seen = s.seen[:cursor.Pos-s.first.Pos]
+	s.received = s.received[:cursor.Pos-s.first.Pos]
 	s.last = cursor
 }
 
-// check holds what is true at any time: no client has seen anything but the
-// beginning of what was said, and no more is kept than may be.
-func (p *resumePlay) check() {
+// check checks what is true at any time: each client has received a prefix of what was
+// appended, and no more is retained than allowed.
+func (p *resumeModel) check() {
 	p.t.Helper()
 	for _, s := range p.streams {
-		if len(s.seen) > len(s.said) || !slices.Equal(s.seen, s.said[:len(s.seen)]) {
-			p.t.Fatalf("the client sees %q of %q", s.seen, s.said)
+		if len(s.received) > len(s.appended) || !slices.Equal(s.received, s.appended[:len(s.received)]) {
+			p.t.Fatalf("the client received %q of %q", s.received, s.appended)
 		}
-		if want := s.first.Pos + uint64(len(s.seen)); s.last.Pos != want {
+		if want := s.first.Pos + uint64(len(s.received)); s.last.Pos != want {
 			p.t.Fatalf("the client is at %d, want %d", s.last.Pos, want)
 		}
 	}
@@ -270,19 +270,19 @@ func (p *resumePlay) check() {
 			carried++
 		}
 	}
-	// Besides the bound: the last answer, the frames of streams, and what carriers
-	// have yet to take of a replay, which was within the bound once.
+	// In addition to the limit: the last answer, the overhead of streams, and the rest of
+	// replays, which was within the limit once.
 	if most := 2*p.rules.Limits.LogBytes + 2000 + 512*len(p.streams); p.sess.Kept() > most {
-		p.t.Fatalf("%d bytes are kept, want at most %d", p.sess.Kept(), most)
+		p.t.Fatalf("%d bytes are retained, want at most %d", p.sess.Kept(), most)
 	}
 	if p.sess.Idle() && carried > 0 {
-		p.t.Fatal("idle while a stream is carried")
+		p.t.Fatal("idle while a stream has a consumer")
 	}
 }
 
-// end has everybody come back and everything end: then all have seen everything,
-// or were told.
-func (p *resumePlay) end() {
+// end makes all clients resume and everything end: then all have received everything, or a
+// GoneError.
+func (p *resumeModel) end() {
 	for _, s := range p.streams {
 		p.finish(s)
 		if s.c == nil {
@@ -290,12 +290,12 @@ func (p *resumePlay) end() {
 		}
 		for s.c != nil && (s.x != nil || !p.isLast(s)) {
 			p.take(s)
-			if s.c == nil && !s.over {
+			if s.c == nil && !s.ended {
 				p.resume(s) // it was paused
 			}
 		}
 		if !s.lost && !p.isLast(s) {
-			p.t.Fatalf("in the end the client has seen %q of %q", s.seen, s.said)
+			p.t.Fatalf("in the end the client has received %q of %q", s.received, s.appended)
 		}
 	}
 	p.sess.End(mcp.Errorf(1, "over"))

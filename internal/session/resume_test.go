@@ -16,19 +16,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// keeping returns rules under which little is kept, and not for long.
-func keeping() *session.Rules {
+// keeping returns rules under which little is retained, for a short time.
+func retaining() *session.Rules {
 	r := rules()
 	r.Limits.LogBytes, r.Limits.LogKeep = 4000, time.Minute
 	r.Limits.Messages, r.Limits.Bytes, r.Limits.Exchanges = 100, 4000, 16
 	return r
 }
 
-// at is the time of these tests, in seconds after some moment.
+// at returns a time, in seconds after a fixed moment.
 func at(seconds int) time.Time { return time.Unix(int64(1_000_000+seconds), 0) }
 
-// resumable is a request of a session that is answered by a stream which can be
-// resumed, and the ids that its client has seen.
+// resumable is a request of a session that is answered by a resumable stream, and the ids
+// that its client has received.
 type resumable struct {
 	t    *testing.T
 	sess *session.Session
@@ -48,20 +48,20 @@ func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	return r
 }
 
-// prime has the client know where the stream begins.
+// prime gives the client the id of the beginning of the stream.
 func (r *resumable) prime() *resumable {
 	r.last = r.c.Prime()
 	return r
 }
 
-func (r *resumable) say(texts ...string) {
+func (r *resumable) append(texts ...string) {
 	r.t.Helper()
 	for _, text := range texts {
 		mustAppend(r.t, r.x.Stream(), plain(text))
 	}
 }
 
-// see has the client get what there is.
+// see makes the client receive what there is.
 func (r *resumable) see(state session.State, want ...string) {
 	r.t.Helper()
 	var got []string
@@ -75,7 +75,7 @@ func (r *resumable) see(state session.State, want ...string) {
 	}
 }
 
-// back has the client come back.
+// back makes the client resume.
 func (r *resumable) back() {
 	r.t.Helper()
 	c, err := r.sess.Resume(r.last, make(chan struct{}, 1), at(0))
@@ -103,16 +103,16 @@ func (r *resumable) wantErr(id session.EventID, now time.Time, want error) {
 
 func finish(text string) session.Message { return plain(text) }
 
-// M065, I13: strictly after the id, in order, each once, whenever it was said, and
-// then what comes.
+// M065, I13: exactly the messages after the id, in order, each once, whenever they were
+// appended, and then new ones.
 func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 	for seen := 0; seen <= 4; seen++ {
-		for when := range 3 { // the end comes before the break, while away, or after
+		for when := range 3 { // the end is before the break, while away, or after
 			t.Run(fmt.Sprintf("%d seen, end %d", seen, when), func(t *testing.T) {
-				r := newResumable(t, newSession(keeping()), 1).prime()
+				r := newResumable(t, newSession(retaining()), 1).prime()
 				all := []string{"e1", "e2", "e3", "e4"}
 				for i, text := range all {
-					r.say(text)
+					r.append(text)
 					if i < seen {
 						r.see(session.Open, text)
 					}
@@ -123,7 +123,7 @@ func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 					}
 				}
 				end(0)
-				lost, _ := r.c.Take(nil) // on its way when the connection breaks
+				lost, _ := r.c.Take(nil) // in transit when the connection breaks
 				r.c.Requeue(lost)
 				r.c.Detach()
 				end(1)
@@ -142,9 +142,9 @@ func TestM065ResumeGivesExactlyTheRest(t *testing.T) {
 	}
 }
 
-// A client that was given no id cannot come back, and nothing is kept for it.
+// A client without an id cannot resume, and nothing is retained for it.
 func TestStreamWithoutAnIDIsLost(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	r := newResumable(t, newSession(rules), 1)
 	r.c.Detach()
 	if s := r.x.Stream(); !s.IsLost() || s.IsAway() {
@@ -162,10 +162,9 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 	}
 }
 
-// A stream that nobody asked to keep is as it always was: no ids, and nothing of it
-// stays.
-func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
-	sess := newSession(keeping())
+// Without MakeResumable a stream has no ids, and nothing of it is retained.
+func TestNoIDsWithoutMakeResumable(t *testing.T) {
+	sess := newSession(retaining())
 	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +175,7 @@ func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
 	if !ms[0].Event().IsZero() || !c.Prime().IsZero() || sess.Kept() != 0 {
 		t.Errorf("event %v, primed %v, %d bytes kept; want nothing", ms[0].Event(), c.Prime(), sess.Kept())
 	}
-	alone := alone(t, keeping())
+	alone := stateless(t, retaining())
 	c = attach(alone.Stream())
 	c.MakeResumable()
 	mustAppend(t, alone.Stream(), plain("a"))
@@ -185,21 +184,21 @@ func TestWhatIsNotKeptHasNoIDs(t *testing.T) {
 	}
 }
 
-// M059, M068, I14: what was never given out, to whomever, is unknown.
+// M059, M068, I14: an id that was never issued in this session is unknown.
 func TestM068EventsOfOthersAreUnknown(t *testing.T) {
-	rules := keeping()
+	rules := retaining()
 	mine, theirs := session.New("mine", "", &mcp.Peer{}, rules), session.New("theirs", "", &mcp.Peer{}, rules)
 	r, v := newResumable(t, mine, 1).prime(), newResumable(t, theirs, 1).prime()
 	primed := r.last
 	for _, one := range []*resumable{r, v} {
-		one.say("a")
+		one.append("a")
 		one.see(session.Open, "a")
 	}
 	if r.last == v.last {
 		t.Fatal("two sessions give out the same id")
 	}
 	unprimed := newResumable(t, mine, 2)
-	unprimed.say("first")
+	unprimed.append("first")
 	unprimed.see(session.Open, "first")
 	for name, id := range map[string]session.EventID{
 		"another session's": v.last,
@@ -217,27 +216,26 @@ func TestM068EventsOfOthersAreUnknown(t *testing.T) {
 	r.t = t
 	r.last = primed
 	r.back()
-	r.see(session.Open, "a") // nothing of this has moved the stream
+	r.see(session.Open, "a") // none of this has changed the stream
 }
 
 // M066: nothing follows the last event of a stream that has ended.
 func TestM066NothingFollowsTheEnd(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.x.Finish(finish("end"))
 	r.see(session.Ended, "end")
 	r.c.Detach()
 	r.back()
 	if !r.c.IsSpent() {
-		t.Error("the carrier has something to wait for")
+		t.Error("the consumer would wait")
 	}
 	r.see(session.Ended)
 }
 
-// M075, I12: the newcomer has the stream; what becomes of the older carrier does
-// not touch it.
+// M075, I12: the new consumer has the stream; the end of the older one does not affect it.
 func TestM075ResumeSupersedes(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	older := r.c
 	stuck, _ := older.Take(nil)
 	r.back()
@@ -246,13 +244,13 @@ func TestM075ResumeSupersedes(t *testing.T) {
 	older.Detach()
 	older.Detach()
 	r.see(session.Open, "a")
-	r.say("b")
+	r.append("b")
 	r.see(session.Open, "b")
 }
 
-// The carriers of one stream are bounded, those that are stuck included.
+// The consumers of one stream are limited, blocked ones included.
 func TestResumeIsBounded(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	first := r.c
 	r.back()
 	r.wantErr(r.last, at(0), session.ErrTooMany)
@@ -260,10 +258,10 @@ func TestResumeIsBounded(t *testing.T) {
 	r.back()
 }
 
-// Questions: one that the client has seen stays open while it is away, and one that
-// it has not is put when it comes back.
-func TestAsksOutliveTheCarrier(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+// An ask that the client has received stays open while it is away, and one that it has not
+// is sent when it resumes.
+func TestAsksOutliveTheConsumer(t *testing.T) {
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	seen, err := r.x.Stream().Ask("seen", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +278,7 @@ func TestAsksOutliveTheCarrier(t *testing.T) {
 		t.Fatal("a question ended with the connection")
 	}
 	if r.sess.Answer(waiting.ID(), session.Terminal{Result: &mcp.Result{}}) {
-		t.Error("a question was answered that nobody has seen")
+		t.Error("an ask that was not delivered was answered")
 	}
 	if !r.sess.Answer(seen.ID(), session.Terminal{Result: &mcp.Result{}}) {
 		t.Error("the answer to a question of before the break was not taken")
@@ -292,14 +290,14 @@ func TestAsksOutliveTheCarrier(t *testing.T) {
 	}
 }
 
-// Nobody who serves waits for a client that is away: progress is merged, log
-// messages are dropped, and everything else is kept as far as it fits.
-func TestNobodyWaitsForAClientThatIsAway(t *testing.T) {
-	rules := keeping()
+// No Handler waits for a client that is away: progress is merged, log messages are dropped,
+// and everything else is retained as far as it fits.
+func TestNoSenderWaitsForAnAwayClient(t *testing.T) {
+	rules := retaining()
 	rules.Limits.LogBytes = 1 << 20
 	r := newResumable(t, newSession(rules), 1).prime()
 	for range 100 {
-		r.say("x")
+		r.append("x")
 	}
 	full, _ := r.x.Stream().Append(plain("waits"))
 	if full == nil {
@@ -308,7 +306,7 @@ func TestNobodyWaitsForAClientThatIsAway(t *testing.T) {
 	r.c.Detach()
 	<-full
 	for i := range 300 {
-		r.say("y")
+		r.append("y")
 		mustAppend(t, r.x.Stream(), msg(session.Progress, "t", fmt.Sprint("p", i)), msg(session.Log, "", "log"))
 	}
 	r.x.Finish(finish("end"))
@@ -322,12 +320,12 @@ func TestNobodyWaitsForAClientThatIsAway(t *testing.T) {
 	}
 }
 
-// The time of what is kept begins with the end of its request, and then it is
-// gone, and known to be: never a silent skip.
-func TestRetentionHasItsTime(t *testing.T) {
-	sess := newSession(keeping())
+// The retention of a stream begins with the end of its request. After it the stream is
+// gone, and reported as gone: never a silent gap.
+func TestRetentionExpires(t *testing.T) {
+	sess := newSession(retaining())
 	r := newResumable(t, sess, 1).prime()
-	r.say("a")
+	r.append("a")
 	r.see(session.Open, "a")
 	r.c.Detach()
 	if next := sess.Expire(at(1000)); !next.IsZero() {
@@ -348,10 +346,10 @@ func TestRetentionHasItsTime(t *testing.T) {
 	r.wantErr(last, at(2060), session.ErrUnknownEvent) // nothing followed it
 }
 
-// Without a call of Expire, Resume decides by the time that it is given; who comes
-// in time has it anew.
-func TestResumeKnowsTheTime(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+// Without a call of Expire, Resume expires streams itself; a client that resumes in time
+// restarts the retention.
+func TestResumeExpiresStreams(t *testing.T) {
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.c.Detach()
 	r.x.Finish(finish("end"))
 	r.sess.Expire(at(0))
@@ -360,7 +358,7 @@ func TestResumeKnowsTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if next := r.sess.Expire(at(3000)); next != at(3060) {
-		t.Errorf("next = %v while the stream is carried, want it put off", next)
+		t.Errorf("next = %v while the stream has a consumer, want it postponed", next)
 	}
 	c.Detach()
 	if next := r.sess.Expire(at(3059)); next != at(3119) {
@@ -369,10 +367,10 @@ func TestResumeKnowsTheTime(t *testing.T) {
 	r.wantErr(r.last, at(3119), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
 }
 
-// What is more than fits is given up: streams that have ended first, the oldest
-// of them, and the last result stays whatever it weighs.
-func TestTheOldestAnswersGiveWay(t *testing.T) {
-	rules := keeping()
+// What exceeds the limit is dropped: streams that have ended first, the oldest first; the
+// last result is retained whatever its size.
+func TestOldestAnswersAreDroppedFirst(t *testing.T) {
+	rules := retaining()
 	sess := newSession(rules)
 	var done []*resumable
 	for i := range 4 {
@@ -387,7 +385,7 @@ func TestTheOldestAnswersGiveWay(t *testing.T) {
 		r.c.Detach()
 	}
 	if rules.Counts.Undelivered.Load() == 0 {
-		t.Error("an answer that nobody took was given up and not counted")
+		t.Error("an answer that was not taken was dropped and not counted")
 	}
 	giant := newResumable(t, sess, 9).prime()
 	giant.c.Detach()
@@ -406,23 +404,23 @@ func TestTheOldestAnswersGiveWay(t *testing.T) {
 	}
 }
 
-// Of a running request the oldest messages are given up, and who comes back for
-// them is told; then it has had its last word.
-func TestAGapIsSaid(t *testing.T) {
-	rules := keeping()
+// Of a request in flight the oldest messages are dropped, and a client that resumes from
+// them gets a GoneError, which ends the stream.
+func TestGapIsReported(t *testing.T) {
+	rules := retaining()
 	sess := newSession(rules)
 	quiet := newResumable(t, sess, 1).prime()
-	quiet.say("a")
+	quiet.append("a")
 	r := newResumable(t, sess, 2).prime()
 	for range 5 {
-		r.say(strings.Repeat("x", 1000))
+		r.append(strings.Repeat("x", 1000))
 		r.see(session.Open, strings.Repeat("x", 1000))
 	}
 	late := r.last
 	if rules.Counts.Purged.Load() == 0 || sess.Kept() > 4000 {
 		t.Fatalf("%d bytes kept, %d messages given up", sess.Kept(), rules.Counts.Purged.Load())
 	}
-	r.say("tail")
+	r.append("tail")
 	r.c.Detach()
 	r.back() // the newest are there
 	r.see(session.Open, "tail")
@@ -435,13 +433,13 @@ func TestAGapIsSaid(t *testing.T) {
 		t.Errorf("undelivered = %d, want the terminal after the last word", got)
 	}
 	r.wantErr(early, at(0), &session.GoneError{Request: mcp.NumberID(2)})
-	quiet.see(session.Open, "a") // one that says little loses nothing
+	quiet.see(session.Open, "a") // a stream with few messages loses nothing
 }
 
-// What a client that is away has not seen is bounded as well, and its question
-// fails rather than to wait for ever.
-func TestAwayIsBounded(t *testing.T) {
-	rules := keeping()
+// The queue of a client that is away is limited too, and its ask fails instead of waiting
+// forever.
+func TestQueueOfAwayClientIsLimited(t *testing.T) {
+	rules := retaining()
 	r := newResumable(t, newSession(rules), 1).prime()
 	r.c.Detach()
 	a, err := r.x.Stream().Ask("q", nil, nil)
@@ -449,7 +447,7 @@ func TestAwayIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		r.say(strings.Repeat("x", 1000))
+		r.append(strings.Repeat("x", 1000))
 	}
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("a question that was given up is open")
@@ -460,29 +458,29 @@ func TestAwayIsBounded(t *testing.T) {
 	r.wantErr(r.last, at(0), &session.GoneError{Request: mcp.NumberID(1)})
 }
 
-// What somebody carries and has yet to take is not given up under their hands.
-func TestAReplayIsNotCut(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+// Messages that a consumer has yet to take are not dropped.
+func TestReplayIsProtected(t *testing.T) {
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	start := r.last
 	want := make([]string, 0, 20)
 	for i := range 15 {
 		want = append(want, fmt.Sprint("m", i))
-		r.say(want[i])
+		r.append(want[i])
 		r.see(session.Open, want[i])
 	}
 	r.last = start
 	r.back()
 	other := newResumable(t, r.sess, 2).prime()
 	for range 10 {
-		other.say(strings.Repeat("x", 900))
+		other.append(strings.Repeat("x", 900))
 		other.see(session.Open, strings.Repeat("x", 900))
 	}
 	r.see(session.Open, want...)
 }
 
-// What is known of what was given up is bounded too.
-func TestGravesAreBounded(t *testing.T) {
-	sess := newSession(keeping())
+// The number of tombstones is limited too.
+func TestTombstonesAreLimited(t *testing.T) {
+	sess := newSession(retaining())
 	var all []*resumable
 	for i := range 200 {
 		r := newResumable(t, sess, uint64(i)).prime()
@@ -495,12 +493,12 @@ func TestGravesAreBounded(t *testing.T) {
 	all[0].wantErr(all[0].last, at(20_000), session.ErrUnknownEvent)
 }
 
-// A request that the client has cancelled has no last word.
+// A cancelled request has no tombstone.
 func TestCancelledStreamIsForgotten(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	r.see(session.Open, "a")
-	r.say("b")
+	r.append("b")
 	r.x.Cancel(errors.New("why"))
 	r.c.Detach()
 	r.back()
@@ -510,11 +508,11 @@ func TestCancelledStreamIsForgotten(t *testing.T) {
 	r.wantErr(r.last, at(61), session.ErrUnknownEvent)
 }
 
-// Who is getting a replay when its session ends gets the rest of it, and the end.
+// A consumer that replays when its session ends gets the rest and the end.
 func TestSessionEndsDuringAReplay(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	start := r.last
-	r.say("a", "b")
+	r.append("a", "b")
 	r.see(session.Open, "a", "b")
 	r.last = start
 	r.back()
@@ -527,12 +525,12 @@ func TestSessionEndsDuringAReplay(t *testing.T) {
 	}
 }
 
-// Retained streams are no activity, and running calls are.
-func TestKeptIsNotBusy(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
+// Retained streams do not keep a session busy, requests in flight do.
+func TestRetainedStreamsAreIdle(t *testing.T) {
+	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.c.Detach()
 	if r.sess.Idle() {
-		t.Error("idle while a call runs whose client is away")
+		t.Error("idle while a request is in flight whose client is away")
 	}
 	r.x.Finish(finish("end"))
 	if !r.sess.Idle() {
@@ -540,10 +538,10 @@ func TestKeptIsNotBusy(t *testing.T) {
 	}
 }
 
-// Pause ends a connection and not the stream; what was said before goes with it.
+// Pause ends a connection and not the stream; messages appended before are delivered on it.
 func TestPause(t *testing.T) {
-	r := newResumable(t, newSession(keeping()), 1).prime()
-	r.say("a")
+	r := newResumable(t, newSession(retaining()), 1).prime()
+	r.append("a")
 	if !r.x.Stream().Pause(3 * time.Second) {
 		t.Fatal("Pause = false")
 	}
@@ -553,22 +551,22 @@ func TestPause(t *testing.T) {
 	}
 	r.c.Detach()
 	if r.x.Stream().Pause(0) {
-		t.Error("a stream that nobody carries was paused")
+		t.Error("a stream without a consumer was paused")
 	}
-	r.say("b")
+	r.append("b")
 	r.back()
 	r.see(session.Open, "b")
 	r.x.Stream().Pause(0)
 	r.x.Finish(finish("end"))
-	r.see(session.Ended, "end") // the end comes first
+	r.see(session.Ended, "end") // the end takes precedence
 	if r.x.Stream().Pause(0) {
 		t.Error("a stream that has ended was paused")
 	}
 }
 
-// Who pauses before the form is decided decides it: there is no coming back to JSON.
+// A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -580,11 +578,12 @@ func TestPauseDecidesTheForm(t *testing.T) {
 	}
 }
 
-// The standalone stream: what a connection took and could not write comes to who
-// resumes it as it was, and to who begins anew as what is true still.
+// On the standalone stream, messages that a connection took and could not write go
+// unmodified to a client that resumes, and as far as they are still true to one that begins
+// anew.
 func TestStandaloneIsResumed(t *testing.T) {
 	open := func(t *testing.T) (*session.Session, *session.Consumer, session.EventID) {
-		s := newSession(keeping())
+		s := newSession(retaining())
 		s.Initialized()
 		c := attach(s.Standalone())
 		c.MakeResumable()
@@ -637,17 +636,17 @@ func TestStandaloneIsResumed(t *testing.T) {
 			t.Errorf("Resume = %v, want that it is gone, of no request", err)
 		}
 		mustAppend(t, s.Standalone(), plain("on"))
-		wantTake(t, c, session.Open, "on") // whoever carries it has lost nothing
+		wantTake(t, c, session.Open, "on") // this client has lost nothing
 		if began := attach(s.Standalone()); !began.Missed() || c.Missed() {
-			t.Errorf("who began anew has missed something: %v, who was there: %v", began.Missed(), c.Missed())
+			t.Errorf("missed for the client that began anew: %v, for the one that was there: %v", began.Missed(), c.Missed())
 		}
 	})
 }
 
-// What was missed is owed until it was told: whoever begins anew and leaves before
-// that leaves it to the next.
-func TestMissedIsOwedUntilItIsTold(t *testing.T) {
-	s := newSession(keeping())
+// Missed is true until ClearMissed: a client that begins anew and leaves before that leaves
+// it to the next.
+func TestMissedUntilCleared(t *testing.T) {
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -666,19 +665,19 @@ func TestMissedIsOwedUntilItIsTold(t *testing.T) {
 		t.Helper()
 		c := attach(s.Standalone())
 		if c.Missed() != want {
-			t.Errorf("who begins anew has missed something: %v, want %v", c.Missed(), want)
+			t.Errorf("missed for a client that begins anew: %v, want %v", c.Missed(), want)
 		}
 		return c
 	}
 	refused()
 	begin(true).Detach()
 	first := begin(true)
-	refused() // another, which has not seen what first is told
+	refused() // another client, which does not receive what first is sent
 	first.ClearMissed()
 	second := begin(true)
 	first.ClearMissed()
 	begin(true)
-	second.ClearMissed() // whoever carries the stream now gets it
+	second.ClearMissed() // delivered by the current consumer
 	begin(false)
 	refused()
 	second.ClearMissed()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The time of a stream begins when it has ended and nobody carries it, and it begins once.
-// What that costs has nothing to do with how many are kept: a session that streams its
-// answers keeps some for every one of them.
+// The retention of a stream begins once, when it has ended and has no consumer. The cost of
+// Retire does not depend on how many streams are retained: a session that streams its
+// answers retains some for each of them.
 func TestRetire(t *testing.T) {
-	r := keeping()
+	r := retaining()
 	r.Limits.LogBytes = 1 << 20
 	sess := newSession(r)
 	retire := func(what string, now int, want time.Time) {
@@ -27,9 +27,9 @@ func TestRetire(t *testing.T) {
 		one := newResumable(t, sess, uint64(i+1)).prime()
 		retire("it runs", i, none)
 		one.x.Finish(finish("end"))
-		retire("it is carried", i, none)
+		retire("it has a consumer", i, none)
 		one.c.Detach()
-		retire("nobody carries it", i, at(i+60))
+		retire("it has no consumer", i, at(i+60))
 		retire("again", i+10, none)
 	}
 	away := newResumable(t, sess, 200).prime()
@@ -49,9 +49,9 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// Two that end on one response, as those of a batch do, have their time at once.
+// The retention of two streams that end on one response, as in a batch, begins at once.
 func TestRetireOfTwo(t *testing.T) {
-	sess := newSession(keeping())
+	sess := newSession(retaining())
 	for i := range uint64(2) {
 		r := newResumable(t, sess, i+1).prime()
 		r.x.Finish(finish("end"))

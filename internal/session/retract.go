@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// Retract takes back the changes whose keys begin with the prefix and which no
-// carrier has, because their receiver no longer wants to hear of them. It reports
-// whether there were any. What a carrier has taken is on its way, and a receiver has
-// to bear it; what it has given back is taken back from who begins anew, and who
-// comes back for it gets what stood there.
+// Retract removes the queued changes with keys that begin with the prefix, because their
+// receiver no longer wants them. It reports whether there were any. Changes that a consumer
+// has taken are delivered. Of changes that were requeued, only a client that begins anew no
+// longer gets them: a client that resumes gets the messages that were there.
 func (s *Stream) Retract(prefix string) (found bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	unwanted := func(m *Message) bool { return m.Class == Change && strings.HasPrefix(m.Key, prefix) }
 	for s.dropLocked(unwanted) {
-		found = true // and there may be another
+		found = true // and there may be more
 	}
 	if s.log == nil {
 		return found

@@ -10,10 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Only a change of that key is taken back, only what waits, and there is room where
-// it stood.
+// Only a queued change of that key is removed, and its space is free again.
 func TestRetract(t *testing.T) {
-	s := alone(t, rules()).Stream()
+	s := stateless(t, rules()).Stream()
 	mustAppend(t, s, msg(session.Change, "a", "1"), msg(session.Change, "b", "2"), msg(session.Progress, "a", "3"))
 	if !s.Retract("a") || s.Retract("a") || s.Retract("none") {
 		t.Error("want the one change of the key to be found, once")
@@ -25,16 +24,16 @@ func TestRetract(t *testing.T) {
 	}
 }
 
-// Who waits for room has it where something was taken back.
-func TestRetractMakesRoom(t *testing.T) {
-	s := alone(t, rules()).Stream()
+// Retract wakes a sender that waits for space.
+func TestRetractFreesSpace(t *testing.T) {
+	s := stateless(t, rules()).Stream()
 	for range 7 {
 		mustAppend(t, s, plain("x"))
 	}
 	mustAppend(t, s, msg(session.Change, "a", "1"))
 	full, err := s.Append(plain("late"))
 	if full == nil || err != nil {
-		t.Fatalf("Append = %v, %v; want no room", full != nil, err)
+		t.Fatalf("Append = %v, %v; want full", full != nil, err)
 	}
 	if !s.Retract("a") {
 		t.Fatal("the change was not found")
@@ -42,14 +41,14 @@ func TestRetractMakesRoom(t *testing.T) {
 	select {
 	case <-full:
 	default:
-		t.Error("nobody is told of the room")
+		t.Error("the waiting sender is not woken")
 	}
 }
 
-// When a session ends, who is about to be told again what another could not write
-// may have the same change before it twice.
+// When a session ends, the queue of a consumer may have the same change twice: requeued
+// from another, and new.
 func TestRetractAfterTheEnd(t *testing.T) {
-	s := newSession(keeping())
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -70,10 +69,10 @@ func TestRetractAfterTheEnd(t *testing.T) {
 	wantTake(t, c, session.Ended)
 }
 
-// What was given back, and waits for who begins anew, is taken back with the rest;
-// who comes back for it gets what stood there.
-func TestRetractWhatWasGivenBack(t *testing.T) {
-	s := newSession(keeping())
+// Requeued changes are removed for a client that begins anew; a client that resumes gets
+// the original messages.
+func TestRetractRequeuedChanges(t *testing.T) {
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -91,12 +90,12 @@ func TestRetractWhatWasGivenBack(t *testing.T) {
 	}
 	taken, _ = c.Take(nil)
 	if len(taken) != 3 {
-		t.Errorf("who comes back gets %d messages, want all 3", len(taken))
+		t.Errorf("a client that resumes gets %d messages, want all 3", len(taken))
 	}
 }
 
-func TestRetractBeforeWhoBeginsAnew(t *testing.T) {
-	s := newSession(keeping())
+func TestRetractBeforeAttach(t *testing.T) {
+	s := newSession(retaining())
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
@@ -108,9 +107,9 @@ func TestRetractBeforeWhoBeginsAnew(t *testing.T) {
 	wantTake(t, attach(s.Standalone()), session.Open, "2")
 }
 
-// One word takes back all changes whose keys begin with it.
+// All changes with the prefix are removed.
 func TestRetractByPrefix(t *testing.T) {
-	s := alone(t, rules()).Stream()
+	s := stateless(t, rules()).Stream()
 	mustAppend(t, s, msg(session.Change, "s1 x", "1"), msg(session.Change, "s10 x", "2"), msg(session.Change, "s1 y", "3"), msg(session.Change, "", "4"))
 	if !s.Retract("s1 ") {
 		t.Error("nothing was found")

@@ -7,41 +7,41 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Session is a legacy session of a client with us. What its fields say is set
-// before anybody else can see it, and never changes.
+// Session is a legacy session with a client. The exported fields are set before the session
+// is published, and never change.
 type Session struct {
 	ID        string
 	Principal string
-	Address   string // where the anonymous principal connects from; what it says is the edge's affair
+	Address   string // of an anonymous client; the caller defines its meaning
 	Client    *mcp.Peer
-	Scope     *mcp.Scope // ended by whoever ends the session
+	Scope     *mcp.Scope // ended by the caller that ends the session
 
 	core  core
 	first uint64 // the number of the standalone stream; those of exchanges follow
 
 	// Below: guarded by core.mu.
 	standalone  Stream
-	exchanges   flying
+	exchanges   inflight
 	begun       uint64
 	initialized bool
 	level       mcp.LogLevel
 }
 
-// New returns a session that nobody knows of yet. Its standalone stream exists;
-// it gives nothing out before the client has said that it is initialized
-// (2025-11-25, basic/lifecycle, "Initialization").
+// New returns a session that is not published. Its standalone stream is held until the
+// client has sent the initialized notification (2025-11-25, basic/lifecycle,
+// "Initialization").
 func New(id, principal string, client *mcp.Peer, rules *Rules) *Session {
 	s := &Session{ID: id, Principal: principal, Client: client, level: mcp.LogUnset}
 	s.core.rules, s.core.owner, s.core.principal = rules, func() owner { return ownerOf(s) }, principal
 	s.first = firstStream(id)
-	s.standalone = Stream{core: &s.core, number: s.first, standing: true, held: true}
+	s.standalone = Stream{core: &s.core, number: s.first, standalone: true, held: true}
 	return s
 }
 
-// Standalone returns the stream of what belongs to no exchange.
+// Standalone returns the stream of messages that belong to no exchange.
 func (s *Session) Standalone() *Stream { return &s.standalone }
 
-// Initialized notes that the client is ready, and reports whether that is news.
+// Initialized notes that the client is ready, and reports whether it was not ready before.
 func (s *Session) Initialized() bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -54,25 +54,25 @@ func (s *Session) Initialized() bool {
 	return true
 }
 
-// SetLevel sets the least severe log message that the client wants.
+// SetLevel sets the minimum level of log messages for the client.
 func (s *Session) SetLevel(l mcp.LogLevel) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	s.level = l
 }
 
-// Level returns what SetLevel was given last, at first [mcp.LogUnset].
+// Level returns the last argument of SetLevel, initially [mcp.LogUnset].
 func (s *Session) Level() mcp.LogLevel {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.level
 }
 
-// Begin opens the exchange of a request. stop is called at most once, when the
-// exchange is cancelled. The error is ErrEnded, ErrDuplicate or ErrTooMany.
+// Begin opens the exchange of a request. stop is called at most once, when the exchange is
+// cancelled. The error is ErrEnded, ErrDuplicate or ErrTooMany.
 //
-// The zero id is a notification that is served like a request: it is in flight
-// like one, is never a duplicate, and what it appends goes nowhere.
+// The zero id is for a notification that is served like a request: it counts as in flight,
+// is never a duplicate, and messages appended to it are discarded.
 func (s *Session) Begin(id mcp.ID, stop Stopper) (*Exchange, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -87,50 +87,49 @@ func (s *Session) Begin(id mcp.ID, stop Stopper) (*Exchange, error) {
 	s.begun++
 	x := new(Exchange)
 	x.begin(id, &s.core, stop)
-	x.owner = s
+	x.session = s
 	x.stream.number, x.stream.request = s.first+s.begun, id
 	x.stream.lost = id.IsZero()
 	s.exchanges.add(x)
 	return x, nil
 }
 
-// Cancel ends the exchange of that id without a terminal, and reports whether
-// there is one.
+// Cancel ends the exchange of that id without a terminal, and reports whether there is one.
 func (s *Session) Cancel(id mcp.ID, why error) bool {
 	x := s.find(id)
 	return x != nil && x.Cancel(why)
 }
 
-// InFlight reports whether a request of that id is being served.
+// InFlight reports whether a request of that id is in flight.
 func (s *Session) InFlight(id mcp.ID) bool { return s.find(id) != nil }
 
-// find returns the exchange of a request that is in flight, or nil.
+// find returns the exchange of a request in flight, or nil.
 func (s *Session) find(id mcp.ID) *Exchange {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.exchanges.find(id)
 }
 
-// Answer completes the ask of that id, if it was asked in this session and the
-// client has it. It reports whether that is so; if not, the answer is counted.
+// Answer completes the ask of that id if the session has one and the client has received
+// it, and reports whether that is so. Other answers are counted as strays.
 func (s *Session) Answer(id mcp.ID, end Terminal) bool {
 	return s.core.answer(id, end)
 }
 
-// End ends the session: requests in flight end with the error, asks fail, all
-// streams end, but who carries one still gets what waits on it. Without an error the
-// client has ended it, and requests in flight end as cancelled ones do. Only the first
-// call does anything, and reports true. The scope is the caller's to end.
+// End ends the session: requests in flight end with the error, asks fail, and all streams
+// end; consumers still get what is queued. A nil terminal means that the client has ended
+// the session; requests in flight then end as if cancelled. Only the first call has an
+// effect and reports true. The caller must end the scope.
 func (s *Session) End(terminal *mcp.Error) bool {
 	return s.endIf(terminal, func() bool { return true })
 }
 
-// EndIdle ends the session unless a request is in flight or a stream is carried.
+// EndIdle ends the session unless a request is in flight or a stream has a consumer.
 func (s *Session) EndIdle() bool {
 	return s.endIf(nil, s.idleLocked)
 }
 
-// Idle reports whether no request is in flight and no stream carried.
+// Idle reports whether no request is in flight and no stream has a consumer.
 func (s *Session) Idle() bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -138,7 +137,7 @@ func (s *Session) Idle() bool {
 }
 
 func (s *Session) idleLocked() bool {
-	return s.exchanges.count == 0 && s.core.carriers == 0
+	return s.exchanges.count == 0 && s.core.consumers == 0
 }
 
 func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
@@ -149,7 +148,7 @@ func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
 	return ended
 }
 
-// end returns how to stop what was cut, in the order in which it began.
+// end returns the Stoppers of the requests in flight, oldest first.
 func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 	s.core.ended = true
 	var stops []Stopper
 	for x := s.exchanges.first; x != nil; {
-		next := x.next // before its end takes it out
+		next := x.next // before endLocked unlinks x
 		stops = append(stops, x.stop)
 		if terminal == nil {
 			x.stream.clearLocked()
@@ -170,8 +169,8 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 		x = next
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
-	s.standalone.abandonLocked()
+	s.standalone.discardUnreadLocked()
 	s.standalone.endLocked()
-	s.core.forgetPastLocked()
+	s.core.dropHistoriesLocked()
 	return stops, true
 }

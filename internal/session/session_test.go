@@ -28,7 +28,7 @@ func begin(t *testing.T, s *session.Session, id uint64) *session.Exchange {
 	return x
 }
 
-// M011: a duplicate in-flight id is refused; the first one keeps its stream.
+// M011: a duplicate in-flight id is refused; the first request keeps its stream.
 func TestDuplicateIDIsRefused(t *testing.T) {
 	s := newSession(rules())
 	first := begin(t, s, 1)
@@ -38,14 +38,14 @@ func TestDuplicateIDIsRefused(t *testing.T) {
 	}
 	begin(t, s, 2)
 	if _, err := s.Begin(mcp.StringID("1"), session.StopFunc(func(error) {})); err != nil {
-		t.Errorf("Begin(\"1\") beside 1: %v, want nil", err) // I4: another token
+		t.Errorf("Begin(\"1\") beside 1: %v, want nil", err) // I4: a different id
 	}
 	first.Finish(plain("end"))
 	wantTake(t, c, session.Ended, "end")
 }
 
-// An id leaves its table before its answer leaves the process: a client that
-// has the answer may use the id again.
+// An id is free before its answer leaves the process: a client that has the answer may
+// reuse the id.
 func TestIDIsFreeBeforeItsAnswerIsTaken(t *testing.T) {
 	s := newSession(rules())
 	x := begin(t, s, 1)
@@ -106,8 +106,8 @@ func TestCancelNamesOneRequest(t *testing.T) {
 	}
 }
 
-// M177: before the client has said that it is initialized, it gets nothing.
-func TestNothingIsGivenOutBeforeInitialized(t *testing.T) {
+// M177: before the initialized notification the client receives nothing.
+func TestNothingIsDeliveredBeforeInitialized(t *testing.T) {
 	s := newSession(rules())
 	c := attach(s.Standalone())
 	mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
@@ -116,12 +116,12 @@ func TestNothingIsGivenOutBeforeInitialized(t *testing.T) {
 		t.Error("Initialized must be news once")
 	}
 	if !isWoken(c) {
-		t.Error("the carrier was not woken")
+		t.Error("the consumer was not woken")
 	}
 	wantTake(t, c, session.Open, "changed")
 }
 
-func TestEndCutsEverything(t *testing.T) {
+func TestEndEndsEverything(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	var stopped []string
@@ -159,7 +159,7 @@ func TestEndCutsEverything(t *testing.T) {
 	}
 }
 
-// I20: open streams and running calls are activity.
+// I20: open streams and requests in flight keep a session busy.
 func TestIdle(t *testing.T) {
 	s := newSession(rules())
 	if !s.Idle() {
@@ -177,7 +177,7 @@ func TestIdle(t *testing.T) {
 	second := attach(s.Standalone())
 	c.Detach()
 	if s.Idle() {
-		t.Error("a session whose stream changed carriers is idle")
+		t.Error("a session whose stream changed consumers is idle")
 	}
 	second.Detach()
 	if !s.EndIdle() {
@@ -196,12 +196,12 @@ func TestLevelIsKept(t *testing.T) {
 	}
 }
 
-// An idle session costs at most 2 KiB, what it says of itself included.
+// An idle session costs at most 2 KiB, including its peer information.
 func TestIdleSessionIsSmall(t *testing.T) {
 	const n = 4000
 	r := &session.Rules{Limits: session.DefaultLimits(), Counts: &session.Counters{}}
 	table := session.NewTable(session.TableLimits{Total: n, PerPrincipal: n, Idle: hour, Fresh: hour})
-	before := heap()
+	before := heapBytes()
 	for i := range n {
 		peer := &mcp.Peer{Version: mcp.V20251125, Info: make([]byte, 60), Capabilities: make([]byte, 60)}
 		s := session.New(fmt.Sprintf("%026d", i), "", peer, r)
@@ -216,7 +216,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	each := (heap() - before) / n
+	each := (heapBytes() - before) / n
 	t.Logf("%d bytes per idle session", each)
 	if each > 2048 {
 		t.Errorf("an idle session costs %d bytes, want at most 2048", each)
@@ -224,16 +224,16 @@ func TestIdleSessionIsSmall(t *testing.T) {
 	runtime.KeepAlive(table)
 }
 
-func heap() int64 {
+func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// Who carries the standalone stream gets what was said before the end; asks,
-// which nobody waits for any more, are not put.
-func TestEndLeavesWhatWasSaid(t *testing.T) {
+// The consumer of the standalone stream gets what was queued before the end; asks are not
+// sent, because no caller waits.
+func TestEndDeliversQueuedMessages(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	c := attach(s.Standalone())

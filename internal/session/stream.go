@@ -10,65 +10,63 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Stream is one logical sequence of messages to one client: the answer of an
-// exchange, or what a session sends unasked. It exists whether or not something
-// carries it.
+// Stream is a logical sequence of messages to one client: the answer of an exchange, or the
+// messages of a session that belong to no request. It exists with or without a consumer.
 //
-// The machine that it belongs to guards it: methods with the suffix Locked need
-// its lock.
+// It is guarded by the lock of its session, or of its exchange if there is no session.
+// Methods with the suffix Locked require that lock.
 type Stream struct {
-	core     *core
-	number   uint64 // in its session; 0 where there is none, and nothing to come back to
-	request  mcp.ID // that it answers; zero for the standalone stream
-	standing bool   // outlives its carriers
-	held     bool   // nothing is given out yet
-	ended    bool   // nothing is appended any more
-	answered bool   // it ended with a terminal
-	lost     bool   // its carrier is gone and none will follow
-	pausing  bool   // its carrier is to end
-	refused  uint64 // how often a client was refused what it had missed
-	missed   uint64 // the refusal that nobody has made good yet; 0 where there is none
-	retry    time.Duration
+	core       *core
+	number     uint64 // in its session; 0 if the stream cannot be resumed
+	request    mcp.ID // that the stream answers; zero for the standalone stream
+	standalone bool   // outlives its consumers
+	held       bool   // no message is delivered yet
+	ended      bool   // no message is appended any more
+	answered   bool   // it ended with a terminal
+	lost       bool   // its consumer is gone and none will follow
+	pausing    bool   // its consumer must end
+	refusals   uint64 // how often Resume refused a client messages that are no longer retained
+	missed     uint64 // the number of the last refusal not yet made up for; 0 if none
+	retry      time.Duration
 
-	queue   []Message
-	bytes   int
-	writing int      // bytes that carriers have taken and not written
-	beside  int      // bytes that its memory keeps besides, once it has ended
-	counted int      // bytes that are counted in the account
-	account *account // of the principal; nil while nothing is counted
-	taken   uint64   // how many messages carriers have taken: the last position
-	log     *history // of what they took; nil where nobody can come back
-	carrier *Consumer
-	flow    *ResultStream // that the receiver gets instead of messages, or nil
-	open    int           // carriers that have not detached, superseded ones included
-	room    chan struct{} // closed when there is room again; nil while nobody waits
+	queue        []Message
+	bytes        int
+	writing      int      // bytes that consumers have taken and not yet written
+	overhead     int      // bytes that are charged in addition once the stream has ended
+	charged      int      // bytes charged to the account
+	account      *account // of the principal; nil while nothing is charged
+	lastPos      uint64   // position of the last message that a consumer took
+	log          *history // of the messages that consumers took; nil if the stream is not resumable
+	consumer     *Consumer
+	resultStream *ResultStream // that the receiver gets instead of messages, or nil
+	attached     int           // consumers that have not detached, superseded ones included
+	space        chan struct{} // closed when there is space again; nil while none is waiting
 }
 
-// Attach makes the stream's carrier, which is woken by the channel: it must have
-// capacity 1, and may be shared by the carriers of one goroutine. An older carrier
-// is revoked by this and is woken to see it.
+// Attach creates the consumer of the stream. A send on wake notifies it; wake must have
+// capacity 1 and may be shared by the consumers of one goroutine. An older consumer is
+// revoked, and notified of that.
 func (s *Stream) Attach(wake chan struct{}) *Consumer {
 	c := new(Consumer)
 	s.AttachConsumer(c, wake)
 	return c
 }
 
-// AttachConsumer is Attach with a Consumer of the caller's, which is a new one or one that has
-// detached. It may be used again when it has detached from this stream: nobody
-// knows of it then.
+// AttachConsumer is Attach with a Consumer provided by the caller. It must be new, or
+// detached from its stream; the package keeps no reference to a detached Consumer.
 func (s *Stream) AttachConsumer(c *Consumer, wake chan struct{}) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	s.attachLocked(c, wake)
 }
 
-// TryAttach is Attach for carriers that others may make as they like. One that
-// was superseded counts until it detaches, because it may be stuck in a write.
-// The error is ErrTooMany, and then the older carrier goes on.
+// TryAttach is Attach for consumers that a client can open. It returns ErrTooMany at the
+// limit, and the older consumer continues. A superseded consumer counts until it detaches,
+// because it may be blocked in a write.
 func (s *Stream) TryAttach(wake chan struct{}) (*Consumer, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if s.open >= s.core.rules.Limits.Streams {
+	if s.attached >= s.core.rules.Limits.Streams {
 		return nil, ErrTooMany
 	}
 	c := new(Consumer)
@@ -76,39 +74,38 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Consumer, error) {
 	return c, nil
 }
 
-// attachLocked makes a carrier that begins anew: nothing that was delivered comes
-// again.
+// attachLocked attaches a consumer that begins after everything that was taken before:
+// nothing is replayed.
 func (s *Stream) attachLocked(c *Consumer, wake chan struct{}) {
-	s.settleLocked()
-	s.attachAtLocked(c, wake, s.taken)
+	s.requeueUnwrittenLocked()
+	s.attachAtLocked(c, wake, s.lastPos)
 	c.missed = s.missed
 }
 
-// attachAtLocked makes a carrier that takes what follows a position.
+// attachAtLocked attaches a consumer that takes the messages after a position.
 func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
-	*c = Consumer{stream: s, wake: wake, at: pos}
+	*c = Consumer{stream: s, wake: wake, pos: pos}
 	s.revokeLocked()
-	s.carrier = c
-	s.open++
-	s.core.carriers++
+	s.consumer = c
+	s.attached++
+	s.core.consumers++
 	s.pausing = false
-	s.weighLocked()
-	s.countLocked()
+	s.chargeHistoryLocked()
+	s.chargePendingLocked()
 	s.wakeLocked()
 }
 
 func (s *Stream) revokeLocked() {
-	if s.carrier != nil {
-		s.carrier.wakeUp()
-		s.carrier = nil
-		s.core.carriers--
-		s.dropFlowLocked()
+	if s.consumer != nil {
+		s.consumer.wakeUp()
+		s.consumer = nil
+		s.core.consumers--
+		s.dropResultStreamLocked()
 	}
 }
 
-// Append adds a message. Where the stream is full it adds nothing and returns a
-// channel that is closed when it is worth trying again. The error is
-// [mcp.ErrRequestEnded] or [ErrEnded].
+// Append queues m. If the stream is full it queues nothing and returns a channel that is
+// closed when the caller should retry. The error is [mcp.ErrRequestEnded] or [ErrEnded].
 func (s *Stream) Append(m Message) (full <-chan struct{}, err error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -119,13 +116,13 @@ func (s *Stream) appendLocked(m Message) (<-chan struct{}, error) {
 	if s.ended {
 		return nil, s.endedErrLocked()
 	}
-	if s.isDeafLocked() {
+	if s.isDiscardingLocked() {
 		s.core.rules.Counts.Dropped.Add(1)
 		return nil, nil
 	}
 	switch m.Class {
 	case Opening:
-		s.openLocked(m)
+		s.prependOpeningLocked(m)
 		return nil, nil
 	case Change:
 		if s.hasLocked(&m) {
@@ -144,7 +141,7 @@ func (s *Stream) appendLocked(m Message) (<-chan struct{}, error) {
 	case Plain:
 	}
 	if s.fullLocked(&m) {
-		return s.waitLocked(), nil
+		return s.spaceLocked(), nil
 	}
 	s.pushLocked(m)
 	return nil, nil
@@ -157,18 +154,18 @@ func (s *Stream) endedErrLocked() error {
 	return mcp.ErrRequestEnded
 }
 
-// pushLocked adds a message, whatever the limits are.
+// pushLocked queues a message regardless of the limits.
 func (s *Stream) pushLocked(m Message) {
 	s.growLocked()
 	s.queue = append(s.queue, m)
 	s.bytes += m.Len()
-	s.weighLocked()
-	s.countLocked()
+	s.chargeHistoryLocked()
+	s.chargePendingLocked()
 	s.wakeLocked()
 }
 
-// growLocked makes room for one message more. What moves leaves nothing behind: the
-// first array is a part of the exchange, which may be kept for longer.
+// growLocked makes space for one more message. It clears the old array: the first one is
+// part of the exchange, which may be retained for longer.
 func (s *Stream) growLocked() {
 	if old := s.queue; len(old) == cap(old) {
 		s.queue = append(make([]Message, 0, max(1, 2*len(old))), old...)
@@ -176,18 +173,18 @@ func (s *Stream) growLocked() {
 	}
 }
 
-// openLocked puts the message before all others and gives out what was held.
-func (s *Stream) openLocked(m Message) {
+// prependOpeningLocked queues the message before all others and releases the held stream.
+func (s *Stream) prependOpeningLocked(m Message) {
 	s.held = false
 	s.growLocked()
 	s.queue = slices.Insert(s.queue, 0, m)
 	s.bytes += m.Len()
-	s.countLocked()
+	s.chargePendingLocked()
 	s.wakeLocked()
 }
 
-// endLocked is the end: the last message, if any, and nothing after it. What
-// was held for an opening that never came is dropped.
+// endLocked ends the stream with the last message, if any. On a stream that is still held,
+// the other messages are dropped.
 func (s *Stream) endLocked(last ...Message) {
 	if s.ended {
 		return
@@ -203,18 +200,18 @@ func (s *Stream) endLocked(last ...Message) {
 		m.last = true
 		s.pushLocked(m)
 	}
-	s.weighLocked()
-	s.countLocked()
+	s.chargeHistoryLocked()
+	s.chargePendingLocked()
 	if s.lost {
 		s.clearLocked()
 		s.core.rules.Counts.Undelivered.Add(uint64(len(last)))
 	}
-	s.roomLocked()
+	s.signalSpaceLocked()
 	s.wakeLocked()
 }
 
-// loseLocked is the end of the receiver: what waits is dropped, asks that were
-// not delivered fail, and what is appended later goes nowhere.
+// loseLocked marks the receiver as gone: queued messages are dropped, asks that were not
+// delivered fail, and messages appended later are discarded.
 func (s *Stream) loseLocked() {
 	s.lost = true
 	for i := range s.queue {
@@ -228,25 +225,25 @@ func (s *Stream) loseLocked() {
 		s.core.rules.Counts.Dropped.Add(uint64(len(s.queue)))
 	}
 	s.clearLocked()
-	s.dropFlowLocked()
-	s.roomLocked()
+	s.dropResultStreamLocked()
+	s.signalSpaceLocked()
 }
 
 func (s *Stream) clearLocked() {
 	clear(s.queue)
 	s.queue, s.bytes = nil, 0
-	s.countLocked()
+	s.chargePendingLocked()
 }
 
-// abandonLocked drops what nobody will take, and what nobody waits for.
-func (s *Stream) abandonLocked() {
-	if s.carrier == nil {
+// discardUnreadLocked drops the queue if there is no consumer, and all queued asks.
+func (s *Stream) discardUnreadLocked() {
+	if s.consumer == nil {
 		s.clearLocked()
 	}
 	s.dropAsksLocked()
 }
 
-// dropAsksLocked drops asks that nobody waits for any more.
+// dropAsksLocked drops the queued asks, which have ended.
 func (s *Stream) dropAsksLocked() {
 	for s.dropLocked(func(m *Message) bool { return m.ask != nil }) {
 		// There may be another.
@@ -254,8 +251,8 @@ func (s *Stream) dropAsksLocked() {
 }
 
 func (s *Stream) wakeLocked() {
-	if s.carrier != nil && !s.held {
-		s.carrier.wakeUp()
+	if s.consumer != nil && !s.held {
+		s.consumer.wakeUp()
 	}
 }
 
@@ -263,56 +260,54 @@ func (s *Stream) hasLocked(m *Message) bool {
 	return slices.ContainsFunc(s.queue, func(q Message) bool { return q.same(m) })
 }
 
-// dropLocked removes the first message that f chooses.
+// dropLocked removes the first message for which f returns true.
 func (s *Stream) dropLocked(f func(*Message) bool) bool {
 	for i := range s.queue {
 		if f(&s.queue[i]) {
 			s.bytes -= s.queue[i].Len()
 			s.queue = slices.Delete(s.queue, i, i+1)
-			s.weighLocked()
-			s.countLocked()
-			s.roomLocked() // no Take may come that would say so
+			s.chargeHistoryLocked()
+			s.chargePendingLocked()
+			s.signalSpaceLocked() // perhaps no Take follows that would signal it
 			return true
 		}
 	}
 	return false
 }
 
-// slowLocked reports whether so much waits that the receiver cannot be keeping
-// up: half of what fits.
+// slowLocked reports whether the receiver is slow: half of the limits is queued.
 func (s *Stream) slowLocked() bool {
 	l := &s.core.rules.Limits
-	return len(s.queue) >= l.Messages/2 || s.bytes >= s.mostLocked()/2
+	return len(s.queue) >= l.Messages/2 || s.bytes >= s.maxBytesLocked()/2
 }
 
-// fullLocked reports whether m must wait. A message that is larger than the
-// limit fits where nothing else is. Nobody waits for a client that is away: what
-// is too much then is given up from the other end.
+// fullLocked reports whether m must wait. A message larger than the limit fits if nothing
+// else is queued. Senders do not wait for a disconnected client: retained messages are
+// trimmed from the other end.
 func (s *Stream) fullLocked(m *Message) bool {
 	if s.isAwayLocked() {
 		return false
 	}
 	l := &s.core.rules.Limits
-	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > s.mostLocked())
+	return len(s.queue) > 0 && (len(s.queue) >= l.Messages || s.bytes+m.Len() > s.maxBytesLocked())
 }
 
-// scarceBytes is what may wait on a stream whose principal has reached a limit of
-// Pending.
-const scarceBytes = 4 * pendingGrain
+// reducedBytes is the limit of a stream if its principal has reached a limit of Pending.
+const reducedBytes = 4 * pendingGrain
 
-// mostLocked returns how many bytes may wait on the stream.
-func (s *Stream) mostLocked() int {
+// maxBytesLocked returns how many bytes may be queued.
+func (s *Stream) maxBytesLocked() int {
 	r := s.core.rules
 	if s.account != nil && r.Pending.isFull(s.account) {
-		return min(r.Limits.Bytes, scarceBytes)
+		return min(r.Limits.Bytes, reducedBytes)
 	}
 	return r.Limits.Bytes
 }
 
-// countLocked brings what Pending counts of the stream up to date. It comes after every
-// change of what waits on it or is being written. What waits for a client that is away is
-// in the LogPool.
-func (s *Stream) countLocked() {
+// chargePendingLocked updates the bytes that Pending counts for the stream. It must be
+// called after every change of the queue or of the bytes being written. The queue of a
+// disconnected client counts in the LogPool instead.
+func (s *Stream) chargePendingLocked() {
 	p := s.core.rules.Pending
 	if p == nil {
 		return
@@ -322,32 +317,32 @@ func (s *Stream) countLocked() {
 		n += s.bytes
 	}
 	if n > 0 && s.ended {
-		n += s.beside
+		n += s.overhead
 	}
 	n -= n % p.limits.Grain
-	if n == s.counted {
+	if n == s.charged {
 		return
 	}
 	if s.account == nil {
 		s.account = p.open(s.core.principal)
 	}
-	p.hold(s.account, int64(n-s.counted))
-	if s.counted = n; n == 0 {
+	p.add(s.account, int64(n-s.charged))
+	if s.charged = n; n == 0 {
 		p.close(s.account)
 		s.account = nil
 	}
 }
 
-func (s *Stream) waitLocked() <-chan struct{} {
-	if s.room == nil {
-		s.room = make(chan struct{})
+func (s *Stream) spaceLocked() <-chan struct{} {
+	if s.space == nil {
+		s.space = make(chan struct{})
 	}
-	return s.room
+	return s.space
 }
 
-func (s *Stream) roomLocked() {
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
+func (s *Stream) signalSpaceLocked() {
+	if s.space != nil {
+		close(s.space)
+		s.space = nil
 	}
 }

@@ -24,8 +24,8 @@ func rules() *session.Rules {
 	}
 }
 
-// alone returns an exchange without a session that nobody needs to stop.
-func alone(t *testing.T, r *session.Rules) *session.Exchange {
+// alone returns an exchange without a session and without a handler.
+func stateless(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
 	return session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
 }
@@ -38,17 +38,17 @@ func msg(class session.Class, key, text string) session.Message {
 
 func plain(text string) session.Message { return msg(session.Plain, "", text) }
 
-// mustAppend appends what has room.
+// mustAppend appends messages, which must fit.
 func mustAppend(t *testing.T, s *session.Stream, ms ...session.Message) {
 	t.Helper()
 	for _, m := range ms {
 		if full, err := s.Append(m); full != nil || err != nil {
-			t.Fatalf("Append(%s): full %v, %v; want room", m.Head, full != nil, err)
+			t.Fatalf("Append(%s): full %v, %v; want space", m.Head, full != nil, err)
 		}
 	}
 }
 
-// take takes until nothing more comes.
+// take takes until nothing more is returned.
 func take(c *session.Consumer) ([]string, session.State) {
 	var texts []string
 	for {
@@ -80,7 +80,7 @@ func isWoken(c *session.Consumer) bool {
 }
 
 func TestStreamKeepsOrderAndPositions(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	mustAppend(t, x.Stream(), plain("a"), plain("b"))
 	c := attach(x.Stream())
 	first, _ := c.Take(nil)
@@ -99,9 +99,8 @@ func TestStreamKeepsOrderAndPositions(t *testing.T) {
 	}
 }
 
-// The wake-up is what the carrier waits for: it must come for everything that
-// the carrier could act upon.
-func TestCarrierIsWoken(t *testing.T) {
+// The consumer is woken for everything that it must act on.
+func TestConsumerIsWoken(t *testing.T) {
 	steps := []struct {
 		name string
 		do   func(x *session.Exchange)
@@ -116,35 +115,34 @@ func TestCarrierIsWoken(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			c := attach(x.Stream())
-			isWoken(c) // what was there before
+			isWoken(c) // by earlier steps
 			step.do(x)
 			if !isWoken(c) {
-				t.Error("the carrier was not woken")
+				t.Error("the consumer was not woken")
 			}
 		})
 	}
 }
 
-func TestAttachWakesForWhatWaits(t *testing.T) {
-	x := alone(t, rules())
+func TestAttachWakesForQueuedMessages(t *testing.T) {
+	x := stateless(t, rules())
 	mustAppend(t, x.Stream(), plain("early"))
 	if c := attach(x.Stream()); !isWoken(c) {
-		t.Error("a message waits, and the new carrier was not woken")
+		t.Error("a message is queued, and the new consumer was not woken")
 	}
 }
 
-// M037, M038, M045: after a carrier has detached nothing can reach the response
-// that it wrote to.
-func TestDetachedCarrierGetsNothing(t *testing.T) {
-	x := alone(t, rules())
+// M037, M038, M045: after a consumer has detached nothing can reach its response.
+func TestDetachedConsumerGetsNothing(t *testing.T) {
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	c.Detach()
 	mustAppend(t, x.Stream(), plain("late"))
 	wantTake(t, c, session.Revoked)
 }
 
-// M075: the teardown of a superseded carrier does not touch its successor.
-func TestSupersededCarrierCannotDetachItsSuccessor(t *testing.T) {
+// M075: Detach of a superseded consumer does not affect its successor.
+func TestSupersededConsumerCannotDetachItsSuccessor(t *testing.T) {
 	s := session.New("id", "", &mcp.Peer{}, rules())
 	s.Initialized()
 	first := attach(s.Standalone())
@@ -157,9 +155,9 @@ func TestSupersededCarrierCannotDetachItsSuccessor(t *testing.T) {
 	wantTake(t, second, session.Open, "b")
 }
 
-// The standalone stream exists between its carriers; M042: what is appended
-// while there is none waits.
-func TestStandingStreamOutlivesItsCarriers(t *testing.T) {
+// The standalone stream exists without a consumer; M042: messages appended meanwhile are
+// queued.
+func TestStandaloneStreamOutlivesItsConsumers(t *testing.T) {
 	s := session.New("id", "", &mcp.Peer{}, rules())
 	s.Initialized()
 	c := attach(s.Standalone())
@@ -168,8 +166,8 @@ func TestStandingStreamOutlivesItsCarriers(t *testing.T) {
 	wantTake(t, attach(s.Standalone()), session.Open, "between")
 }
 
-func TestFullStreamAnnouncesRoom(t *testing.T) {
-	x := alone(t, rules())
+func TestFullStreamSignalsSpace(t *testing.T) {
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	for i := range 8 {
 		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
@@ -180,7 +178,7 @@ func TestFullStreamAnnouncesRoom(t *testing.T) {
 	}
 	select {
 	case <-full:
-		t.Fatal("room was announced before there was any")
+		t.Fatal("the channel was closed before there was space")
 	default:
 	}
 	take(c)
@@ -188,9 +186,9 @@ func TestFullStreamAnnouncesRoom(t *testing.T) {
 	mustAppend(t, x.Stream(), plain("ninth"))
 }
 
-// What is taken back makes room, too: there may never be a Take that does.
-func TestWithdrawMakesRoom(t *testing.T) {
-	x := alone(t, rules())
+// A withdrawn ask frees space, too: perhaps no Take follows.
+func TestWithdrawFreesSpace(t *testing.T) {
+	x := stateless(t, rules())
 	a, err := x.Stream().Ask("q", []byte(`{"x":"`+strings.Repeat("x", 80)+`"}`), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +201,7 @@ func TestWithdrawMakesRoom(t *testing.T) {
 	<-full
 }
 
-// Whoever waits for room must not wait for ever when there will be none.
+// A sender must not wait forever for a stream that has ended.
 func TestWaitersLearnOfTheEnd(t *testing.T) {
 	ends := map[string]func(*session.Exchange, *session.Consumer){
 		"finish": func(x *session.Exchange, _ *session.Consumer) { x.Finish(plain("end")) },
@@ -226,7 +224,7 @@ func TestWaitersLearnOfTheEnd(t *testing.T) {
 }
 
 func TestBytesBoundAStream(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain(strings.Repeat("x", 200))) // alone, it fits
 	if full, _ := x.Stream().Append(plain("y")); full == nil {
@@ -236,9 +234,9 @@ func TestBytesBoundAStream(t *testing.T) {
 	mustAppend(t, x.Stream(), plain("y"))
 }
 
-// M036: a receiver that keeps up gets every message.
+// M036: a fast receiver gets every message.
 func TestProgressIsNotMergedForAQuickReceiver(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	var got, want []string
 	for i := range 80 {
@@ -254,7 +252,7 @@ func TestProgressIsNotMergedForAQuickReceiver(t *testing.T) {
 
 func TestSlowReceiverGetsTheLatestProgress(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"), plain("b"), msg(session.Progress, "t", "1"), plain("c"))
 	for i := 2; i <= 100; i++ {
@@ -270,7 +268,7 @@ func TestSlowReceiverGetsTheLatestProgress(t *testing.T) {
 
 func TestSlowReceiverLosesLogMessages(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	for i := range 10 {
 		mustAppend(t, x.Stream(), msg(session.Log, "", fmt.Sprint(i)))
@@ -281,10 +279,10 @@ func TestSlowReceiverLosesLogMessages(t *testing.T) {
 	}
 }
 
-// I33: changes are a level. While one waits, others say nothing new; after it
-// was taken, the next one is news.
+// I33: changes are a level. While one is queued, others are merged into it; after it was
+// taken, the next one is queued.
 func TestChangesAreALevel(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	change := msg(session.Change, "tools", "tools changed")
 	for range 100 {
@@ -297,7 +295,7 @@ func TestChangesAreALevel(t *testing.T) {
 
 // Responses are never dropped, however full the stream is.
 func TestTerminalAlwaysFits(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	c := attach(x.Stream())
 	for i := range 8 {
 		mustAppend(t, x.Stream(), plain(fmt.Sprint(i)))
@@ -308,9 +306,9 @@ func TestTerminalAlwaysFits(t *testing.T) {
 	wantTake(t, c, session.Ended, "0", "1", "2", "3", "4", "5", "6", "7", "end")
 }
 
-// M171: whatever is appended before the acknowledgement follows it.
+// M171: everything appended before the acknowledgement follows it.
 func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
@@ -325,7 +323,7 @@ func TestHeldStreamBeginsWithItsOpening(t *testing.T) {
 // U3- 2026-07-28 basic/patterns/subscriptions: "MUST NOT send any notification on the
 // subscription before it."
 func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
-	x := alone(t, rules())
+	x := stateless(t, rules())
 	x.HoldUntilOpening()
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), msg(session.Change, "tools", "changed"))
@@ -336,11 +334,11 @@ func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
 	wantTake(t, c, session.Ended, "error")
 }
 
-// A carrier takes a bounded piece, so that the rest can still be merged.
+// Take is limited, so that the rest can still be merged.
 func TestTakeIsBounded(t *testing.T) {
 	r := rules()
 	r.Limits.Bytes = 1 << 20
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	for range 4 {
 		mustAppend(t, x.Stream(), plain(strings.Repeat("x", 40<<10)))
@@ -355,16 +353,16 @@ func TestTakeIsBounded(t *testing.T) {
 	}
 }
 
-// The piece that a carrier takes is bounded also where it begins with what was kept.
-func TestTakeIsBoundedBehindWhatWasKept(t *testing.T) {
-	rules := keeping()
+// Take is limited also if it begins with retained messages.
+func TestTakeOfRetainedMessagesIsLimited(t *testing.T) {
+	rules := retaining()
 	rules.Limits.LogBytes, rules.Limits.Bytes = 1<<20, 1<<20
 	for _, kept := range []int{1, 2} {
 		r := newResumable(t, newSession(rules), 1).prime()
 		large := slices.Repeat([]string{strings.Repeat("x", 40<<10)}, 3)
-		r.say(large[:kept]...)
-		r.c.Take(nil) // and it is lost on its way
-		r.say(large[kept:]...)
+		r.append(large[:kept]...)
+		r.c.Take(nil) // lost in transit
+		r.append(large[kept:]...)
 		r.back()
 		for _, want := range []int{2, 1} {
 			if ms, _ := r.c.Take(nil); len(ms) != want {

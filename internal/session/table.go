@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// TableLimits bound the sessions of one server. All must be set.
+// TableLimits bound the sessions of one server. All fields must be set.
 type TableLimits struct {
 	Total        int           // sessions
-	PerPrincipal int           // sessions of one named principal
-	Idle         time.Duration // after which a session without activity ends
+	PerPrincipal int           // of one named principal
+	Idle         time.Duration // after which an idle session ends
 	Fresh        time.Duration // after which a session ends that was never used
-	Rest         time.Duration // without activity, after which a session may give way to a new one
+	Rest         time.Duration // without activity, after which a session may be evicted for a new one
 	FreshRest    time.Duration // the same for one that was never used
 }
 
-// DefaultTableLimits returns the bounds that a server has where nothing is
-// configured.
+// DefaultTableLimits returns the default limits.
 //
-// Rest is longer than a client that is at work leaves its session alone, and
-// shorter than it takes a person at a keyboard to leave a hundred sessions
-// behind. FreshRest is longer than a client takes to say that it is initialized.
+// Rest is longer than the pauses of a client at work, and shorter than the time in which a
+// person at a keyboard leaves a hundred sessions behind. FreshRest is longer than a client
+// takes to send its initialized notification.
 func DefaultTableLimits() TableLimits {
 	return TableLimits{
 		Total: 20_000, PerPrincipal: 100,
@@ -32,45 +31,40 @@ func DefaultTableLimits() TableLimits {
 	}
 }
 
-// Table knows the sessions of one server by their ids. Its methods may be called
+// Table holds the sessions of one server by their ids. Its methods may be called
 // concurrently.
 //
-// Most clients never end their sessions: a command line tool leaves one behind
-// each time it runs. A bound that refused when it is reached would lock such a
-// user out, and one that evicted whatever is idle would let a flood of initialize
-// end everybody's sessions. So a new session is paid for with one that nobody
-// will miss, and where there is none it is refused, with the time after which
-// there will be:
+// Most clients never end their sessions: a command line tool leaves one behind on each run.
+// A table that refused new sessions at its limit would lock such a user out, and one that
+// evicted any idle session would let a flood of initialize requests end the sessions of all
+// clients. So at the limit a new session evicts one that has been idle long enough, or is
+// refused with the time after which there will be one:
 //
-//   - A session gives way only when it is idle and has been so for a while
-//     (Rest), one that was never used sooner (FreshRest), and the longest idle
-//     goes first. Who opens sessions slower than they come to rest is never
-//     refused.
-//   - A named principal has a bound of its own, and where that is reached only its
-//     own sessions give way.
-//   - The anonymous principal is not one party but all of them. What tells these
-//     apart is where they connect from, which may be a proxy that everybody comes
-//     through: so that an address has no bound of its own, but may fill the table
-//     where nobody else is there.
-//   - Where the table is full, the owner that has most makes room for those that
-//     have less, with what it will miss least, come to rest or not, unless it has
-//     a small share of the table only. For itself it makes room with those of its
-//     own that have, or not at all. So a flood from one place keeps nobody out and
-//     ends nothing of theirs, and one from many places ends no more than what has
-//     come to rest. Two owners that have the same, or nearly, take nothing from
-//     each other: they would take it in turns.
+//   - A session is evicted only if it has been idle for a while (Rest), or for FreshRest if
+//     it was never used. The longest idle session is evicted first. An owner that opens
+//     sessions more slowly than they become evictable is never refused.
+//   - A named principal has its own limit. At that limit only its own sessions are evicted.
+//   - The anonymous principal is shared by many clients. They are distinguished by their
+//     addresses, which may be that of a proxy shared by all of them: so an address has no
+//     limit of its own, and may fill a table without other owners.
+//   - If the table is full, the owner with the most sessions makes space for those that
+//     have fewer. Its least valuable sessions are evicted, even if they have not been idle
+//     long enough, unless it has only a small share of the table. For its own sessions an
+//     owner makes space only with sessions of its own that are evictable. So a flood from
+//     one address refuses no other client and ends none of their sessions, and a flood from
+//     many addresses ends only sessions that are evictable. Owners with about the same
+//     number of sessions evict none of each other's: they would do so in turns.
 //
-// Whether a session is idle, its own lock decides; the table's lock guards the
-// order of their last use. The two are never held together. A session whose
-// end was decided is refused by its own methods from that moment on, be it in
-// the table still.
+// The session's own lock decides whether it is idle; the table's lock guards the order of
+// last use. The two are never held together. From the moment its end is decided, a
+// session's methods refuse requests, even if it is still in the table.
 type Table struct {
 	limits TableLimits
 
 	mu     sync.Mutex
 	byID   map[string]*entry
 	owners owners
-	all    lane
+	all    lru
 }
 
 // NewTable returns an empty table.
@@ -80,33 +74,32 @@ func NewTable(limits TableLimits) *Table {
 	return t
 }
 
-// resetLocked makes the table empty. A new table needs no lock.
+// resetLocked empties the table. A new table needs no lock.
 func (t *Table) resetLocked() {
 	t.byID = make(map[string]*entry)
-	t.owners = owners{by: make(map[owner]*holding)}
-	t.all = newLane(ofAll)
+	t.owners = owners{by: make(map[owner]*ownerUsage)}
+	t.all = newLRU(listAll)
 }
 
 func (t *Table) addLocked(e *entry) {
 	t.byID[e.session.ID] = e
-	t.owners.add(e.owner)
-	t.standLocked(e)
+	t.owners.add(e.usage)
+	t.pushLocked(e)
 }
 
-// standLocked puts the entry behind all others of its kind, in both lanes.
-func (t *Table) standLocked(e *entry) {
-	t.all.of(e).push(e)
-	e.owner.lane.of(e).push(e)
+// pushLocked adds the entry to the end of both lists.
+func (t *Table) pushLocked(e *entry) {
+	t.all.list(e).push(e)
+	e.usage.lru.list(e).push(e)
 }
 
-func (t *Table) stepOutLocked(e *entry) {
-	t.all.of(e).remove(e)
-	e.owner.lane.of(e).remove(e)
+func (t *Table) unlinkLocked(e *entry) {
+	t.all.list(e).remove(e)
+	e.usage.lru.list(e).remove(e)
 }
 
-// Get returns the session of that id and notes its use. A session of another
-// principal is as unknown as one that never was: the error is ErrForeign, which
-// is an ErrUnknown, and nothing is noted.
+// Get returns the session of that id and notes its use. For a session of another principal
+// the error is ErrForeign, which wraps ErrUnknown, and no use is noted.
 func (t *Table) Get(id, principal string, now time.Time) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,13 +115,13 @@ func (t *Table) Get(id, principal string, now time.Time) (*Session, error) {
 }
 
 func (t *Table) touchLocked(e *entry, now time.Time) {
-	t.stepOutLocked(e)
-	e.isUsed = true
-	e.at = now
-	t.standLocked(e)
+	t.unlinkLocked(e)
+	e.used = true
+	e.lastUse = now
+	t.pushLocked(e)
 }
 
-// Remove takes a session out, however it ended.
+// Remove removes a session that has ended.
 func (t *Table) Remove(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,14 +130,14 @@ func (t *Table) Remove(s *Session) {
 		return
 	}
 	delete(t.byID, s.ID)
-	t.stepOutLocked(e)
-	t.owners.remove(e.owner)
+	t.unlinkLocked(e)
+	t.owners.remove(e.usage)
 }
 
-// Sweep ends the sessions whose time is over and returns them for their scopes
-// to be ended: first those that were never used, then the others, and in each
-// kind the longest unused first. A session that is busy counts as used now. next
-// is when it is worth sweeping again, and zero when no session is left.
+// Sweep ends expired sessions and returns them: first those that were never
+// used, then the others, and the longest idle first in each. The caller must end their
+// scopes. A busy session counts as used now. next is when to call Sweep again, and zero if
+// no session is left.
 func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 	for _, s := range t.due(now) {
 		if s.EndIdle() {
@@ -157,14 +150,14 @@ func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 	return ended, t.nextDue()
 }
 
-// due lists the sessions whose time is over unless they are busy.
+// due returns the sessions that expire unless they are busy.
 func (t *Table) due(now time.Time) []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	over := func(most time.Duration) func(*entry) bool {
-		return func(e *entry) bool { return now.Sub(e.at) >= most }
+	idle := func(d time.Duration) func(*entry) bool {
+		return func(e *entry) bool { return now.Sub(e.lastUse) >= d }
 	}
-	return append(t.all.fresh.while(t.limits.Total, over(t.limits.Fresh)), t.all.used.while(t.limits.Total, over(t.limits.Idle))...)
+	return append(t.all.fresh.takeWhile(t.limits.Total, idle(t.limits.Fresh)), t.all.used.takeWhile(t.limits.Total, idle(t.limits.Idle))...)
 }
 
 func (t *Table) touch(s *Session, now time.Time) {
@@ -180,28 +173,28 @@ func (t *Table) nextDue() time.Time {
 	defer t.mu.Unlock()
 	var next time.Time
 	if e := t.all.used.head; e != nil {
-		next = e.at.Add(t.limits.Idle)
+		next = e.lastUse.Add(t.limits.Idle)
 	}
 	if e := t.all.fresh.head; e != nil {
-		if at := e.at.Add(t.limits.Fresh); next.IsZero() || at.Before(next) {
+		if at := e.lastUse.Add(t.limits.Fresh); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}
 	return next
 }
 
-// Drain takes all sessions out and returns them in the order of Sweep. They are
-// the caller's to end.
+// Drain removes all sessions and returns them in the order of Sweep. The caller must end
+// them.
 func (t *Table) Drain() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	each := func(*entry) bool { return true }
-	all := append(t.all.fresh.while(t.limits.Total, each), t.all.used.while(t.limits.Total, each)...)
+	all := append(t.all.fresh.takeWhile(t.limits.Total, each), t.all.used.takeWhile(t.limits.Total, each)...)
 	t.resetLocked()
 	return all
 }
 
-// Len returns how many sessions there are.
+// Len returns the number of sessions.
 func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// FuzzTable drives a table with any order of events, two bytes for each, beside
-// a naive list of what must be in it.
+// FuzzTable performs any order of events on a table, two bytes for each, and compares it
+// with a naive list.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x01\x01\x00\x00\x02\x05\x07\x00\x03"))
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x02\x00\x04\x05\x20\x00\x04"))
@@ -30,8 +30,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// The same with long scripts from a fixed seed, so that each run of the tests
-// sees full tables.
+// Long scripts from a fixed seed, so that each run of the tests has full tables.
 func TestTableInAnyOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 30 {
@@ -48,7 +47,7 @@ const (
 	driverEach  = 4
 )
 
-// tableDriver drives a table and remembers what ought to be in it.
+// tableDriver drives a table and records what must be in it.
 type tableDriver struct {
 	*registry
 	now    time.Time
@@ -61,7 +60,7 @@ type tracked struct {
 	*session.Session
 	who    string
 	at     time.Time // of the last use
-	tried  time.Time // when it may have been found in use
+	tried  time.Time // when it may have been found busy
 	isUsed bool
 	busy   *session.Exchange
 }
@@ -86,7 +85,7 @@ func (d *tableDriver) step(op byte, n int) {
 	case 7:
 		d.with(n, d.finish)
 	case 8:
-		d.with(n, func(s *tracked) { d.table.Remove(s.Session); s.End(mcp.Errorf(1, "end")); d.forget(s.ID) })
+		d.with(n, func(s *tracked) { d.table.Remove(s.Session); s.End(mcp.Errorf(1, "end")); d.remove(s.ID) })
 	}
 }
 
@@ -111,7 +110,7 @@ func (d *tableDriver) finish(s *tracked) {
 	}
 }
 
-func (d *tableDriver) forget(id string) *tracked {
+func (d *tableDriver) remove(id string) *tracked {
 	i := slices.IndexFunc(d.open, func(s *tracked) bool { return s.ID == id })
 	if i < 0 {
 		d.t.Fatalf("%s went, and was not there", id)
@@ -131,14 +130,14 @@ func (d *tableDriver) count(who string) int {
 	return n
 }
 
-// rests reports whether a session may give way to anybody that was used then.
-func (d *tableDriver) rests(s *tracked, at time.Time) bool {
+// rests reports whether a session that was last used at a time may be evicted.
+func (d *tableDriver) isEvictable(s *tracked, at time.Time) bool {
 	idle := d.now.Sub(at)
 	return s.busy == nil && (idle >= rest || !s.isUsed && idle >= freshRest)
 }
 
-// try notes that those in use may have been found to be so.
-func (d *tableDriver) try() {
+// try records that busy sessions may have been tried.
+func (d *tableDriver) markTried() {
 	for _, s := range d.open {
 		if s.busy != nil {
 			s.tried = d.now
@@ -159,30 +158,30 @@ func (d *tableDriver) addOne(who string) {
 	before, own := len(d.open), d.count(who)
 	evicted, err := d.add(id, who, d.now)
 	if evicted != "" {
-		d.judge(d.forget(evicted), who, own)
+		d.checkEvicted(d.remove(evicted), who, own)
 	}
 	mayAsk := func(s *tracked) bool { return s.who == who || own == 0 }
 	switch bounded := who[0] != '@' && own >= driverEach; {
 	case err == nil:
 		d.open = append(d.open, &tracked{Session: d.made[id], who: who, at: d.now})
 	case !bounded && before < driverTotal:
-		d.t.Fatalf("%s was refused, and there was room", id)
+		d.t.Fatalf("%s was refused, and the table is not full", id)
 	case bounded:
 		mayAsk = func(s *tracked) bool { return s.who == who }
 		fallthrough
 	default:
 		for _, s := range d.open {
-			if d.rests(s, later(s.at, s.tried)) && mayAsk(s) {
+			if d.isEvictable(s, later(s.at, s.tried)) && mayAsk(s) {
 				d.t.Fatalf("%s was refused, and %s rests", id, s.ID)
 			}
 		}
 	}
-	d.try()
+	d.markTried()
 }
 
-// judge checks that whoever had to go was the right one.
-func (d *tableDriver) judge(gone *tracked, forWhom string, own int) {
-	isResting := d.rests(gone, gone.at)
+// judge checks that the right session was evicted.
+func (d *tableDriver) checkEvicted(gone *tracked, forWhom string, own int) {
+	isResting := d.isEvictable(gone, gone.at)
 	hadMore := d.count(gone.who)+1 >= own+2
 	switch {
 	case gone.busy != nil:
@@ -190,17 +189,17 @@ func (d *tableDriver) judge(gone *tracked, forWhom string, own int) {
 	case gone.who == forWhom && !isResting:
 		d.t.Fatalf("%s had to go for one of its own owner and does not rest", gone.ID)
 	case gone.who != forWhom && !isResting && !hadMore:
-		d.t.Fatalf("%s had to go for %s, who has as many (%d)", gone.ID, forWhom, own)
+		d.t.Fatalf("%s was evicted for %s, which has as many (%d)", gone.ID, forWhom, own)
 	case gone.who != forWhom && own > 0 && !hadMore:
-		d.t.Fatalf("%s had to go for %s, who has sessions of their own", gone.ID, forWhom)
+		d.t.Fatalf("%s was evicted for %s, which has sessions of its own", gone.ID, forWhom)
 	}
 }
 
 func (d *tableDriver) sweep() {
 	ended, next := d.table.Sweep(d.now)
-	d.try()
+	d.markTried()
 	for _, s := range ended {
-		gone := d.forget(s.ID)
+		gone := d.remove(s.ID)
 		if gone.busy != nil || d.now.Sub(gone.at) < time.Minute {
 			d.t.Fatalf("%s was swept after %v, busy: %t", s.ID, d.now.Sub(gone.at), gone.busy != nil)
 		}
@@ -210,7 +209,7 @@ func (d *tableDriver) sweep() {
 	}
 }
 
-// check holds after each step.
+// check runs after each step.
 func (d *tableDriver) check() {
 	if got := d.table.Len(); got != len(d.open) || got > driverTotal {
 		d.t.Fatalf("%d sessions, want %d and at most %d", got, len(d.open), driverTotal)
@@ -227,8 +226,7 @@ func (d *tableDriver) check() {
 	}
 }
 
-// What was taken out of a full table, and of one that was drained, is gone, and
-// the order is that of its use.
+// Sessions taken out of a full table are gone, and returned in the order of last use.
 func TestDrainOfAFullTable(t *testing.T) {
 	r := newRegistry(t, 3, 3)
 	r.mustAdd("b", "", epoch)
@@ -240,7 +238,7 @@ func TestDrainOfAFullTable(t *testing.T) {
 	for i := range 3 {
 		s := session.New(fmt.Sprint(i), "p", &mcp.Peer{}, rules())
 		if _, err := r.table.Add(s, epoch); err != nil {
-			t.Errorf("Add = %v; want room", err)
+			t.Errorf("Add = %v; want it accepted", err)
 		}
 	}
 	if got := len(r.table.Drain()); got != 3 {

@@ -38,8 +38,8 @@ func newRegistry(t *testing.T, total, each int) *registry {
 	}
 }
 
-// add adds a session and returns the ids of the evicted. Who begins with @ is
-// anonymous, and comes from there.
+// add adds a session and returns the ids of the evicted ones. An owner that begins with @
+// is the address of an anonymous client.
 func (r *registry) add(id, who string, now time.Time) (string, error) {
 	s := session.New(id, who, &mcp.Peer{}, rules())
 	if strings.HasPrefix(who, "@") {
@@ -53,7 +53,7 @@ func (r *registry) add(id, who string, now time.Time) (string, error) {
 func (r *registry) mustAdd(id, principal string, now time.Time) {
 	r.t.Helper()
 	if evicted, err := r.add(id, principal, now); evicted != "" || err != nil {
-		r.t.Fatalf("Add(%s) = %q, %v; want room", id, evicted, err)
+		r.t.Fatalf("Add(%s) = %q, %v; want it accepted", id, evicted, err)
 	}
 }
 
@@ -72,7 +72,7 @@ func ids(ss []*session.Session) string {
 	return strings.Join(all, " ")
 }
 
-// I18, S4: a session of another principal is as unknown as one that never was.
+// I18, S4: a session of another principal is as unknown as one that never existed.
 func TestGetIsBoundToThePrincipal(t *testing.T) {
 	r := newRegistry(t, 10, 10)
 	r.mustAdd("a", "alice", epoch)
@@ -102,7 +102,7 @@ func TestSweep(t *testing.T) {
 		{time.Minute - 1, "", time.Minute},
 		{time.Minute, "fresh", hour + 30*time.Second},
 		{hour + 30*time.Second - 1, "", hour + 30*time.Second},
-		{hour + 30*time.Second, "used", 2*hour + 30*time.Second}, // busy counts as used now
+		{hour + 30*time.Second, "used", 2*hour + 30*time.Second}, // a busy session counts as used now
 	}
 	for _, step := range steps {
 		ended, next := r.table.Sweep(epoch.Add(step.after))
@@ -116,8 +116,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Who was never used is missed least, and comes first however much longer others
-// have not been used.
+// Sessions that were never used come first, however much longer others have been idle.
 func TestSweepOrder(t *testing.T) {
 	r := newRegistry(t, 10, 10)
 	for i, id := range []string{"used 1", "used 2", "fresh 1", "fresh 2"} {
@@ -131,12 +130,11 @@ func TestSweepOrder(t *testing.T) {
 	}
 }
 
-// M101: whether an arrival or the expiry comes first, the session's own lock
-// decides, and there is nothing between.
+// M101: the session's own lock decides whether an arrival or the expiry is first.
 func TestArrivalAfterExpiryIsRefused(t *testing.T) {
 	r := newRegistry(t, 10, 10)
 	r.mustAdd("a", "", epoch)
-	s, err := r.table.Get("a", "", epoch) // the arrival has found it
+	s, err := r.table.Get("a", "", epoch) // the lookup of the arrival
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +149,8 @@ func TestArrivalAfterExpiryIsRefused(t *testing.T) {
 	}
 }
 
-// M103: what was removed stays removed, and removing it again does not remove
-// what came after it.
+// M103: a removed session stays removed, and removing it again does not remove its
+// successor.
 func TestRemove(t *testing.T) {
 	r := newRegistry(t, 10, 10)
 	r.mustAdd("a", "p", epoch)

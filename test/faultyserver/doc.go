@@ -1,10 +1,9 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faultyserver keeps MCP servers that misbehave, each in the way that a test
-// asks for. They speak the wire and nothing else: what stands on it is in the
-// test's hands, byte for byte and moment for moment.
+// Package faultyserver provides MCP servers that misbehave as a test requires. The test
+// controls their messages byte for byte and their timing.
 //
-// An [HTTP] serves Streamable HTTP and a [Lines] a stream of lines, both with
-// the manners of a plain server of either era where the test says nothing.
+// An [HTTP] serves Streamable HTTP and a [Lines] a stream of lines. Unless the test
+// specifies otherwise, both behave like a correct server of either era.
 package faultyserver

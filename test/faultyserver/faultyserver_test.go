@@ -46,9 +46,9 @@ const (
 	isLegacy = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"zoo","version":"1"}}}`
 )
 
-// Where the test says nothing a server has the manners of its era: a test that
-// looks at one fault meets no other.
-func TestMannersOverHTTP(t *testing.T) {
+// Without a handler of the test a server behaves correctly for its era: a test of one fault
+// meets no other.
+func TestDefaultsOverHTTP(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		modern     bool
@@ -76,7 +76,7 @@ func TestMannersOverHTTP(t *testing.T) {
 	}
 }
 
-// Each handshake has a session of its own where the server keeps sessions.
+// Each handshake has its own session if the server keeps sessions.
 func TestSessionsOverHTTP(t *testing.T) {
 	s := &faultyserver.HTTP{Sessions: true, Capabilities: `{"logging":{}}`}
 	for _, want := range []string{faultyserver.SessionID, "faulty-session-2"} {
@@ -93,12 +93,12 @@ func TestSessionsOverHTTP(t *testing.T) {
 	}
 }
 
-// A test answers what it names, and can look at all that came.
+// A test answers the messages it names, and can inspect all that were received.
 func TestExchange(t *testing.T) {
 	s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){
 		"tools/call": func(x *faultyserver.Exchange) {
 			x.Begin()
-			x.Begin() // once is enough
+			x.Begin() // a repeated call has no effect
 			x.Event("7", "")
 			x.Response(`{"n":1}`)
 			x.Raw(": the end\n\n")
@@ -132,8 +132,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Over a real connection an answer can be held until the client has gone, and be
-// broken off.
+// Over a real connection an answer can be held until the client has disconnected, and be
+// aborted.
 func TestHoldAndAbort(t *testing.T) {
 	held := make(chan struct{})
 	s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){
@@ -170,7 +170,7 @@ func TestHoldAndAbort(t *testing.T) {
 	}
 }
 
-// talk is a conversation with a server of lines. It ends with the test.
+// talk is a connection to a server of lines. It ends with the test.
 type talk struct {
 	t     *testing.T
 	conn  net.Conn
@@ -207,8 +207,8 @@ func (c *talk) want(line string) {
 	}
 }
 
-// A server of lines has the manners of its era too.
-func TestMannersOverLines(t *testing.T) {
+// A server of lines behaves correctly for its era too.
+func TestDefaultsOverLines(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		s := &faultyserver.Lines{Modern: modern}
 		c := converse(t, s)
@@ -229,8 +229,8 @@ func TestMannersOverLines(t *testing.T) {
 	}
 }
 
-// A test answers what it names, answers to its own questions included, and ends
-// the conversation when it likes.
+// A test answers the messages it names, including responses to its own requests, and closes
+// the connection.
 func TestLine(t *testing.T) {
 	s := &faultyserver.Lines{Capabilities: `{"logging":{}}`, On: map[string]func(*faultyserver.Line){
 		"tools/call": func(x *faultyserver.Line) { x.Send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`) },
@@ -262,9 +262,8 @@ func TestLine(t *testing.T) {
 	<-c.ended
 }
 
-// A line that is no message ends the conversation: what a client sends is checked
-// by the server being there.
-func TestLinesEndAtNonsense(t *testing.T) {
+// An invalid line ends the connection: the server checks the messages of clients.
+func TestInvalidLineEndsConnection(t *testing.T) {
 	c := converse(t, new(faultyserver.Lines))
 	c.say("no message")
 	<-c.ended
@@ -273,8 +272,8 @@ func TestLinesEndAtNonsense(t *testing.T) {
 	}
 }
 
-// A client that leaves in the middle of an answer is no failure of the server.
-func TestClientLeaves(t *testing.T) {
+// A client that disconnects during an answer is not an error of the server.
+func TestClientDisconnects(t *testing.T) {
 	writing := make(chan struct{})
 	s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
 		close(writing)

@@ -13,24 +13,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// SessionID is the id that a legacy [HTTP] gives to its first session.
+// SessionID is the id that a legacy [HTTP] assigns to its first session.
 const SessionID = "faulty-session-1"
 
-// HTTP is a server over Streamable HTTP. The zero value is a polite legacy
-// server without tools, sessions or a listening stream. On and the other fields
-// are set before the first request.
+// HTTP is a server over Streamable HTTP. The zero value is a correct legacy server without
+// sessions or a listening stream. On and the other fields must be set before the first
+// request.
 type HTTP struct {
-	// Modern has server/discover answered as a modern server does.
+	// Modern makes the server answer server/discover as a modern server does.
 	Modern bool
 
-	// Sessions has initialize answered with a session id.
+	// Sessions makes the server assign a session id in the answer to initialize.
 	Sessions bool
 
-	// Capabilities is what the server declares; "" is {"tools":{}}.
+	// Capabilities is what the server declares; "" means {"tools":{}}.
 	Capabilities string
 
-	// On has requests answered by the test, by the method of the message, or by
-	// "GET" and "DELETE" for the requests without one.
+	// On has the test's handlers, by the method of the message, or by "GET" and "DELETE"
+	// for requests without a message.
 	On map[string]func(x *Exchange)
 
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ type HTTP struct {
 // Seen is one request that the server has received.
 type Seen struct {
 	Verb   string // the HTTP method
-	Method string // of the message; "" for GET and DELETE, and for answers
+	Method string // of the message; "" for GET, DELETE and responses
 	ID     string
 	Body   string
 	Header http.Header
@@ -54,8 +54,8 @@ func (s *HTTP) Seen() []Seen {
 	return append([]Seen(nil), s.seen...)
 }
 
-// Count returns how many messages of the method, or requests of the verb, have
-// been received.
+// Count returns how many messages of the method, or requests of the HTTP method, were
+// received.
 func (s *HTTP) Count(method string) int {
 	n := 0
 	for _, r := range s.Seen() {
@@ -66,11 +66,11 @@ func (s *HTTP) Count(method string) int {
 	return n
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements [http.Handler].
 func (s *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	x := &Exchange{W: w, R: r, server: s}
 	key := r.Method
@@ -95,7 +95,7 @@ func (s *HTTP) note(r Seen) {
 	s.seen = append(s.seen, r)
 }
 
-// polite answers as a plain server does.
+// polite answers as a correct server does.
 func (s *HTTP) polite(x *Exchange) {
 	switch {
 	case x.R.Method == http.MethodGet:
@@ -113,7 +113,7 @@ func (s *HTTP) polite(x *Exchange) {
 	}
 }
 
-// capabilities is what most tests need: a server that has something to be called.
+// capabilities returns the declared capabilities. By default the server has tools.
 func (s *HTTP) capabilities() string {
 	if s.Capabilities == "" {
 		return `{"tools":{}}`
@@ -128,7 +128,7 @@ func (s *HTTP) nextSession() string {
 	return fmt.Sprintf("faulty-session-%d", s.sessions)
 }
 
-// Exchange is one request while it is answered.
+// Exchange is one request and its response.
 type Exchange struct {
 	W   http.ResponseWriter
 	R   *http.Request
@@ -138,10 +138,10 @@ type Exchange struct {
 	streaming bool
 }
 
-// Polite answers as the server would have without the test.
+// Polite answers as the server would without the test's handler.
 func (x *Exchange) Polite() { x.server.polite(x) }
 
-// Initialize answers a handshake.
+// Initialize answers an initialize request.
 func (x *Exchange) Initialize() {
 	if x.server.Sessions {
 		x.W.Header().Set("Mcp-Session-Id", x.server.nextSession())
@@ -160,7 +160,7 @@ func (x *Exchange) Error(code int64, message string) {
 	x.Status(http.StatusOK, "application/json", string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(code, "%s", message))))
 }
 
-// Status answers with whatever it is given.
+// Status answers with the given status, content type and body.
 func (x *Exchange) Status(status int, contentType, body string) {
 	if contentType != "" {
 		x.W.Header().Set("Content-Type", contentType)
@@ -169,8 +169,8 @@ func (x *Exchange) Status(status int, contentType, body string) {
 	x.Raw(body)
 }
 
-// Event sends one event of a stream, which the first one begins. An empty id is
-// none.
+// Event sends one event of a stream, and begins the stream if necessary. An empty id is
+// omitted.
 func (x *Exchange) Event(id, data string) {
 	x.Begin()
 	x.Raw(string(frame.AppendEvent(nil, id, []byte(data))))
@@ -192,22 +192,22 @@ func (x *Exchange) Begin() {
 	x.flush()
 }
 
-// Raw sends bytes as they are.
+// Raw writes text unmodified.
 func (x *Exchange) Raw(text string) {
 	if _, err := io.WriteString(x.W, text); err != nil {
-		return // the client is gone, which the test finds out
+		return // the client has disconnected, which the test notices
 	}
 	x.flush()
 }
 
-// flush has what was written seen at once: a test waits for it at the other end.
+// flush sends what was written: a test waits for it at the other end.
 func (x *Exchange) flush() {
 	if f, ok := x.W.(http.Flusher); ok {
 		f.Flush()
 	}
 }
 
-// Hold waits until the client has gone.
+// Hold waits until the client has disconnected.
 func (x *Exchange) Hold() { <-x.R.Context().Done() }
 
 // Abort breaks the connection.

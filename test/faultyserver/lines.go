@@ -12,17 +12,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Lines is a server over a stream of lines. The zero value is a polite legacy
-// server. Its fields are set before Serve.
+// Lines is a server over a stream of lines. The zero value is a correct legacy server. Its
+// fields must be set before Serve.
 type Lines struct {
-	// Modern has server/discover answered as a modern server does, and
-	// initialize refused.
+	// Modern makes the server answer server/discover as a modern server does, and refuse
+	// initialize.
 	Modern bool
 
-	// Capabilities is what the server declares; "" is {"tools":{}}.
+	// Capabilities is what the server declares; "" means {"tools":{}}.
 	Capabilities string
 
-	// On has messages answered by the test, by method. An answer to one of our
+	// On has the test's handlers, by method. The key of a response to one of the server's
 	// own requests is "response".
 	On map[string]func(x *Line)
 
@@ -30,10 +30,9 @@ type Lines struct {
 	seen []Seen
 }
 
-// Line is one message while it is answered. It is answered on the goroutine that
-// reads: a test that waits in an answer stops the server from reading, which is
-// what some tests are about. Its methods may also be called later, and from
-// elsewhere.
+// Line is one message and its answer. Its handler runs on the goroutine that reads: a
+// handler that blocks stops the server from reading, which some tests need. Its methods may
+// also be called later and from other goroutines.
 type Line struct {
 	Msg mcp.Message
 
@@ -42,7 +41,7 @@ type Line struct {
 	write  *sync.Mutex
 }
 
-// Serve answers what it reads until the stream ends.
+// Serve answers messages until the stream ends.
 func (s *Lines) Serve(rwc io.ReadWriteCloser) {
 	defer rwc.Close()
 	lines := frame.NewLineReader(rwc, 64<<20)
@@ -94,7 +93,7 @@ func (s *Lines) Count(method string) int {
 	return n
 }
 
-// Polite answers as a plain server does.
+// Polite answers as a correct server does.
 func (x *Line) Polite() {
 	caps := x.server.Capabilities
 	if caps == "" {
@@ -125,17 +124,16 @@ func (x *Line) Error(code int64, message string) {
 // Send writes a line.
 func (x *Line) Send(line string) { x.Raw(line + "\n") }
 
-// Raw writes bytes as they are, and not between those of another Raw: what a test
-// breaks is broken on purpose.
+// Raw writes text unmodified. Concurrent calls are serialized.
 func (x *Line) Raw(text string) {
 	x.write.Lock()
 	defer x.write.Unlock()
 	if _, err := io.WriteString(x.rwc, text); err != nil {
-		return // the client is gone, which the test finds out
+		return // the client has disconnected, which the test notices
 	}
 }
 
-// Stream tells the messages of one stream from those of another.
+// Stream returns an identity of the stream that the message arrived on.
 func (x *Line) Stream() any { return x.rwc }
 
 // Close ends the stream.

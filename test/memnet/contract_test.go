@@ -19,15 +19,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// parked is a read or a write that waits.
+// parked is a blocked read or write.
 type parked struct {
 	done chan struct{}
 	n    int
 	err  error
 }
 
-// park starts f, which must still wait once nothing else can happen. It has to be
-// called in a bubble.
+// park starts f, which must still be blocked when all goroutines are. It must be called in
+// a bubble.
 func park(t *testing.T, f func() (int, error)) *parked {
 	t.Helper()
 	p := &parked{done: make(chan struct{})}
@@ -52,8 +52,8 @@ func (p *parked) want(t *testing.T, n int, err error) {
 	}
 }
 
-// Whatever ends a connection wakes everybody who waits for it, at both ends.
-func TestEndsWakeThoseWhoWait(t *testing.T) {
+// The end of a connection wakes all blocked calls at both ends.
+func TestCloseWakesBlockedCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name                                       string
 		end                                        func(a *memnet.Conn)
@@ -90,7 +90,7 @@ func TestEndsWakeThoseWhoWait(t *testing.T) {
 	}
 }
 
-func TestResetWakesThoseWhoWait(t *testing.T) {
+func TestResetWakesBlockedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memnet.Pipe(4)
 		reader := park(t, func() (int, error) { return b.Read(make([]byte, 8)) })
@@ -107,7 +107,7 @@ func TestResetWakesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// A deadline can be moved away, or taken back, while somebody waits.
+// A deadline can be moved or removed while a call is blocked.
 func TestDeadlineIsMovedAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memnet.Pipe(4)
@@ -135,8 +135,8 @@ func TestDeadlineIsMovedAway(t *testing.T) {
 	})
 }
 
-// The error of a deadline is one that net/http knows for a timeout, and the two
-// directions have a deadline each.
+// net/http recognizes the error of a deadline as a timeout, and the two directions have
+// separate deadlines.
 func TestWriteDeadlineLeavesReadsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memnet.Pipe(4)
@@ -167,8 +167,8 @@ func TestWriteDeadlineLeavesReadsAlone(t *testing.T) {
 	})
 }
 
-// Bytes arrive as they were written, however they are cut, with many at once on
-// both ends.
+// Bytes arrive in the order in which they were written, in pieces of any size and with
+// concurrent use of both ends.
 func TestBytesKeepTheirOrder(t *testing.T) {
 	for _, size := range []int{1, 7, 64, memnet.DefaultBuffer} {
 		a, b := memnet.Pipe(size)
@@ -208,8 +208,8 @@ func TestNothingIsReadAndWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// The listener's address is one that a URL can have and that counts as loopback,
-// at both ends of each connection.
+// The listener's address is valid in a URL and counts as loopback, at both ends of each
+// connection.
 func TestAddresses(t *testing.T) {
 	l := memnet.Listen()
 	a, b := memnet.Pipe(1)
@@ -247,8 +247,7 @@ func TestCloseWakesAcceptAndDial(t *testing.T) {
 	})
 }
 
-// A small buffer is felt by the server that writes: it is how a slow client is
-// made.
+// A small buffer blocks the server that writes: this is how tests make a slow client.
 func TestListenerBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
@@ -274,9 +273,9 @@ func TestListenerBuffer(t *testing.T) {
 	})
 }
 
-// Whatever host a URL names, the transport leads to the listener: nothing of a
-// test ever leaves the process.
-func TestTransportGoesNowhereElse(t *testing.T) {
+// The transport connects to the listener for every host of a URL: a test never leaves the
+// process.
+func TestTransportIgnoresHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })}

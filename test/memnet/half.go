@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// half is one direction of a connection: a bounded buffer. Whoever cannot go on
-// waits for changed, which is closed and made anew at each change: unlike a
-// condition variable, a channel can be waited for together with a deadline, and
-// a bubble of testing/synctest knows who waits for it.
+// half is one direction of a connection: a bounded buffer. A blocked call waits on changed,
+// which is closed and replaced at each change. Unlike a condition variable, a channel can
+// be waited on together with a deadline, and testing/synctest knows its waiters.
 type half struct {
 	size            int
 	readBy, writeBy deadline
@@ -42,8 +41,9 @@ func (h *half) read(p []byte) (int, error) {
 	}
 }
 
-// tryRead returns what there is, or what to wait for. A deadline that has passed
-// wins over bytes that are there, as on a socket: net/http ends a read that way.
+// tryRead returns the bytes in the buffer, or the channel to wait on. A deadline that has
+// passed takes precedence over bytes in the buffer, as on a socket: net/http ends a read
+// that way.
 func (h *half) tryRead(p []byte) (n int, changed <-chan struct{}, err error) {
 	if h.readBy.passed() {
 		return 0, nil, os.ErrDeadlineExceeded
@@ -79,9 +79,8 @@ func (h *half) write(p []byte) (int, error) {
 	}
 }
 
-// tryWrite puts as much into the buffer as fits, and returns what to wait for
-// where not all of it does. That the direction is closed wins over a deadline: it
-// is what does not change any more.
+// tryWrite writes as much as fits, and returns the channel to wait on for the rest. A
+// closed direction takes precedence over a deadline, because it is final.
 func (h *half) tryWrite(p []byte) (n int, changed <-chan struct{}, err error) {
 	late := h.writeBy.passed()
 	h.mu.Lock()
@@ -100,8 +99,8 @@ func (h *half) tryWrite(p []byte) (n int, changed <-chan struct{}, err error) {
 	return n, h.changed, nil
 }
 
-// shut closes the direction; what is in the buffer can still be read unless it
-// is the reader that closes. The first reason for each side stays.
+// shut closes the direction. The contents of the buffer can still be read, unless the
+// reader closes. The first error of each side is kept.
 func (h *half) shut(readErr, writeErr error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,8 +113,8 @@ func (h *half) shut(readErr, writeErr error) {
 	h.announceLocked()
 }
 
-// leave closes the direction for who reads. Whatever else has ended it is nothing to that
-// end any more, and what is in the buffer is lost.
+// leave closes the direction for the reader. Read returns net.ErrClosed from now on, and
+// the contents of the buffer are lost.
 func (h *half) leave() {
 	h.shut(net.ErrClosed, io.ErrClosedPipe)
 	h.empty()
@@ -124,28 +123,26 @@ func (h *half) leave() {
 	h.readErr = net.ErrClosed
 }
 
-// drop closes the direction and empties it. What was closed before keeps its
-// reason.
+// drop closes the direction and empties it. A side that was closed before keeps its error.
 func (h *half) drop(err error) {
 	h.shut(err, err)
 	h.empty()
 }
 
-// empty loses what is in the buffer.
+// empty discards the contents of the buffer.
 func (h *half) empty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.buf = nil
 }
 
-// announceLocked wakes everybody who waits. They look again, and those for whom
-// nothing has changed wait for the next time.
+// announceLocked wakes all waiters, which check again.
 func (h *half) announceLocked() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-// deadline is a point in time that can be moved while somebody waits for it.
+// deadline is a point in time that can be moved while a goroutine waits for it.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -162,8 +159,8 @@ func (d *deadline) set(t time.Time) {
 	}
 }
 
-// passed is asked before anything is tried, because a deadline in the past ends
-// even what could be done at once.
+// passed is called before each attempt, because a deadline in the past ends even calls that
+// need not block.
 func (d *deadline) passed() bool {
 	at, _ := d.get()
 	return !at.IsZero() && !time.Now().Before(at)

@@ -1,14 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memnet is a network of one process for tests: a [net.Listener] and
-// the connections to it, made of nothing but memory, so that a real
-// [net/http.Server] and a real [net/http.Client] meet inside a bubble of
-// testing/synctest, where sockets cannot go.
+// Package memnet is an in-memory network for tests: a [net.Listener] and connections to it.
+// It lets a real [net/http.Server] and a real [net/http.Client] run in a bubble of
+// testing/synctest, which does not support sockets.
 //
-// Unlike [net.Pipe], a connection has a buffer in each direction: where both
-// sides write first, nobody waits. The buffer is bounded, so that a peer which
-// does not read is felt by the one who writes, as on a real network.
+// Unlike [net.Pipe], a connection has a buffer in each direction, so that both sides can
+// write first. The buffer is bounded: as on a real network, a writer blocks if its peer
+// does not read.
 package memnet
 
 import (
@@ -21,14 +20,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// DefaultBuffer is how many bytes one direction of a connection holds.
+// DefaultBuffer is the default buffer size of one direction of a connection.
 const DefaultBuffer = 64 << 10
 
-// Listener accepts the connections that its own Dial makes. Its methods may be
-// called concurrently.
+// Listener accepts the connections of its Dial method. Its methods may be called
+// concurrently.
 type Listener struct {
-	// Buffer is how many bytes one direction of a connection holds; zero is
-	// DefaultBuffer. It is read by each Dial.
+	// Buffer is the buffer size of one direction of a connection; zero means DefaultBuffer.
+	// Each Dial reads it.
 	Buffer int
 
 	incoming chan net.Conn
@@ -51,13 +50,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and Dial. Connections that are open stay open.
+// Close ends Accept and Dial. Open connections remain open.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr returns the address that clients put into a URL.
+// Addr returns the address for use in a URL.
 func (l *Listener) Addr() net.Addr { return addr{} }
 
 // Dial returns the client's end of a new connection, once it is accepted.
@@ -77,17 +76,17 @@ func (l *Listener) Dial(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Transport returns a transport whose connections all lead to the listener,
-// whatever host a URL names. The caller ends it with CloseIdleConnections.
+// Transport returns a transport that connects to the listener for every host. The caller
+// must call CloseIdleConnections.
 func (l *Listener) Transport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) },
 	}
 }
 
-// HTTP2 returns a transport like that one, which speaks HTTP/2 alone, to a server that
-// was given [AnyHTTP]. Of a response that nobody reads it takes as much as a connection
-// holds by default.
+// HTTP2 returns a transport like Transport that speaks only HTTP/2, to a server with
+// [AnyHTTP]. Of a response that is not read it receives as much as a connection buffers by
+// default.
 func (l *Listener) HTTP2() *http.Transport {
 	tr := l.Transport()
 	tr.Protocols = new(http.Protocols)
@@ -96,7 +95,7 @@ func (l *Listener) HTTP2() *http.Transport {
 	return tr
 }
 
-// AnyHTTP is for a server whose clients choose between HTTP/1.1 and HTTP/2.
+// AnyHTTP returns the protocols of a server that accepts HTTP/1.1 and HTTP/2.
 func AnyHTTP() *http.Protocols {
 	var p http.Protocols
 	p.SetHTTP1(true)
@@ -104,12 +103,12 @@ func AnyHTTP() *http.Protocols {
 	return &p
 }
 
-// Hop returns a transport like the first, of the kind that clients have of their own.
+// Hop returns a transport like Transport, of the type that package client uses.
 func (l *Listener) Hop() *hop.Transport {
 	return Hop(func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) })
 }
 
-// Hop returns a transport of that kind for connections that are made otherwise.
+// Hop returns a transport of that type with another dial function.
 func Hop(dial func(ctx context.Context, network, address string) (net.Conn, error)) *hop.Transport {
 	return &hop.Transport{
 		Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 64, IdleTimeout: 90 * time.Second,
@@ -118,8 +117,8 @@ func Hop(dial func(ctx context.Context, network, address string) (net.Conn, erro
 
 const network = "memory"
 
-// addr is the address of both ends: one of loopback, because that is what no
-// other machine can reach either.
+// addr is the address of both ends: a loopback address, because no other machine can reach
+// it.
 type addr struct{}
 
 func (addr) Network() string { return network }

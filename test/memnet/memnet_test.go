@@ -38,7 +38,7 @@ func TestWriteDoesNotWaitForAReader(t *testing.T) {
 	})
 }
 
-func TestWriteWaitsWhereTheBufferIsFull(t *testing.T) {
+func TestWriteBlocksWhenBufferIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memnet.Pipe(4)
 		done := make(chan int, 1)
@@ -62,7 +62,7 @@ func TestWriteWaitsWhereTheBufferIsFull(t *testing.T) {
 	})
 }
 
-func TestCloseLetsTheOtherEndReadWhatWasWritten(t *testing.T) {
+func TestCloseKeepsWrittenBytes(t *testing.T) {
 	a, b := memnet.Pipe(16)
 	if _, err := a.Write([]byte("last")); err != nil {
 		t.Fatal(err)
@@ -81,9 +81,9 @@ func TestCloseLetsTheOtherEndReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// As on a socket, who has closed reads nothing any more, not even what had arrived, nor
-// that the other end has closed before.
-func TestCloseLosesWhatWasNotRead(t *testing.T) {
+// As on a socket, a closed end reads nothing, neither what had arrived nor that the other
+// end has closed before.
+func TestCloseDiscardsUnreadBytes(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		a, b := memnet.Pipe(16)
 		if _, err := b.Write([]byte("late")); err != nil {
@@ -101,7 +101,7 @@ func TestCloseLosesWhatWasNotRead(t *testing.T) {
 	}
 }
 
-// What can be done at once is done, and nobody waits for the rest.
+// TryWrite writes what fits and does not block.
 func TestTryWrite(t *testing.T) {
 	a, b := memnet.Pipe(4)
 	for _, want := range []int{4, 0} {
@@ -151,7 +151,7 @@ func TestCloseWriteLeavesTheOtherDirectionOpen(t *testing.T) {
 	}
 }
 
-func TestResetLosesWhatWasWritten(t *testing.T) {
+func TestResetDiscardsWrittenBytes(t *testing.T) {
 	a, b := memnet.Pipe(16)
 	if _, err := a.Write([]byte("lost")); err != nil {
 		t.Fatal(err)
@@ -184,8 +184,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// net/http ends a read that is parked by moving its deadline into the past.
-func TestDeadlineMovesWhileSomebodyWaits(t *testing.T) {
+// net/http ends a blocked read by moving its deadline into the past.
+func TestDeadlineMovesWhileReadBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := memnet.Pipe(4)
 		got := make(chan error, 1)
@@ -203,8 +203,8 @@ func TestDeadlineMovesWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// A real server and a real client meet in a bubble, with a stream that lasts
-// a minute and a graceful shutdown.
+// A real server and a real client communicate in a bubble, with a stream that lasts a
+// minute and a graceful shutdown.
 func TestHTTPInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen()

@@ -10,33 +10,32 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// client is one client of the gateway, and what it has seen.
+// client is one client of the gateway, and what it has received.
 //
-// It knows what a client can know, from what it has read: questions that reached
-// it, ids of events, states to come back with. That it answers and resumes by these
-// alone is what makes a message that went astray visible: nobody would act on it.
+// It knows only what a client can know from its messages: questions, event ids, states for
+// a retry. It answers and resumes by these alone, so that a misdirected message shows.
 type client struct {
 	no        int
 	modern    bool
 	principal string
 	address   string
 	place     uint64 // of a modern client on a pipe
-	sess      *sess  // that it uses; nil where it has none
-	mine      []*request
-	pipes     []*pipe
-	questions []int // that it has not answered, of its session
-	resumes   bool  // it knows how to come back
+	sess      *sess  // its current session, or nil
+	requests  []*request
+	responses []*response
+	questions []int // of its session, unanswered
+	resumes   bool  // it supports resumption
 	primed    bool  // its streams begin with an event id
-	opening   bool  // it has asked for a session
+	opening   bool  // it has sent initialize
 	cursors   []cursor
-	states    []*state // of requests that were parked
+	states    []*state // of parked requests
 }
 
-// newClient makes a client: an anonymous one, a modern one, or one of a principal.
+// newClient returns a client: an anonymous one, a modern one, or one of a principal.
 //
-// Few principals, addresses and places, each shared by several clients: what is to
-// be kept apart has to meet first. The modern client without a principal has the
-// place of its connection as its only name.
+// Several clients share each of a few principals, addresses and places, so that a failure
+// to isolate them shows. A modern client without a principal is identified only by the
+// place of its connection.
 func newClient(no, kind, resumes int) *client {
 	c := &client{no: no, resumes: resumes < 3, primed: resumes == 1 || resumes == 2}
 	switch kind {
@@ -56,7 +55,7 @@ func newClient(no, kind, resumes int) *client {
 
 func (c *client) String() string { return fmt.Sprintf("c%d", c.no) }
 
-// owner is who pays for the client's sessions.
+// owner returns the account of the client's sessions.
 func (c *client) owner() string {
 	if c.principal != "" {
 		return c.principal
@@ -66,57 +65,54 @@ func (c *client) owner() string {
 
 func peer() *mcp.Peer { return &mcp.Peer{} }
 
-// opens asks for a session.
-func (c *client) opens(w *world) {
+// openSession requests a session.
+func (c *client) openSession(w *world) {
 	c.opening = true
-	w.send(travel{what: initialize, from: c, principal: c.principal})
+	w.send(clientMessage{what: initialize, from: c, principal: c.principal})
 }
 
-// learns is the answer to initialize. The session that the client had before is
-// left to itself.
+// sessionOpened handles the answer to initialize. The client abandons its previous session.
 //
-// Most real clients do just that: they open a session, forget it without a word,
-// and open the next (M095, M102). The sessions of which nobody thinks any more are
-// what eviction and sweeping are for.
-func (c *client) learns(w *world, s *sess) {
+// Most real clients do that: they open a session, leave it without a DELETE, and open the
+// next (M095, M102). Eviction and expiry exist for the abandoned sessions.
+func (c *client) sessionOpened(w *world, s *sess) {
 	c.sess, c.opening = s, false
 	c.questions = nil
-	w.send(travel{what: initialized, from: c, principal: c.principal, sessID: s.real.ID})
+	w.send(clientMessage{what: initialized, from: c, principal: c.principal, sessID: s.real.ID})
 }
 
-// unlearns is the answer that a session is not known: the client opens another.
-func (c *client) unlearns(id string) {
+// sessionUnknown handles the answer that a session is unknown: the client opens another.
+func (c *client) sessionUnknown(id string) {
 	if c.sess != nil && c.sess.real.ID == id {
 		c.sess, c.questions = nil, nil
 	}
 }
 
-// clientActs has one of the clients do something.
-func (w *world) clientActs() {
+// clientAct lets one of the clients act.
+func (w *world) clientAct() {
 	c := w.clients[w.src.Intn(len(w.clients))]
 	n := w.src.Intn(20)
 	switch {
 	case n < 6:
-		c.readsSome(w)
+		c.readSome(w)
 	case c.modern:
-		c.actsModern(w, n)
+		c.actModern(w, n)
 	case w.set.churn && n < 18:
-		c.churns(w)
+		c.churn(w)
 	case c.sess == nil && c.opening && n < 18:
-		c.readsSome(w)
+		c.readSome(w)
 	case c.sess == nil, w.set.crowded && n == 19 && w.src.Intn(3) < 2:
-		c.opens(w)
+		c.openSession(w)
 	default:
-		c.actsLegacy(w, n)
+		c.actLegacy(w, n)
 	}
 }
 
-// churns opens a session, or ends one of those that the client has ever had.
+// churn opens a session, or ends one of all those that the client has had.
 //
-// Sessions come and go as fast as they can, from several addresses, in a table for
-// a few: counts by owner go wrong here, where an owner disappears and comes back,
-// and not where clients work.
-func (c *client) churns(w *world) {
+// Sessions begin and end as fast as possible, from several addresses, in a small table:
+// this finds wrong counts per owner, which need an owner that disappears and returns.
+func (c *client) churn(w *world) {
 	own := make([]*sess, 0, len(w.sessions))
 	for _, s := range w.sessions {
 		if s.client == c && s.listed {
@@ -124,15 +120,15 @@ func (c *client) churns(w *world) {
 		}
 	}
 	if len(own) == 0 || w.src.Intn(2) == 0 {
-		c.opens(w)
+		c.openSession(w)
 		return
 	}
-	w.send(travel{what: remove, from: c, principal: c.principal, sessID: own[w.src.Intn(len(own))].real.ID})
+	w.send(clientMessage{what: remove, from: c, principal: c.principal, sessID: own[w.src.Intn(len(own))].real.ID})
 }
 
-// To come back goes before all else: a parked request has a time, and the states
-// that pile up are worth nothing behind it.
-func (c *client) actsModern(w *world, n int) {
+// actModern lets a modern client act. Retries come first: a parked request expires, and
+// states that pile up are useless after that.
+func (c *client) actModern(w *world, n int) {
 	what := modernCall
 	if n > 16 {
 		what = modernListen
@@ -142,39 +138,37 @@ func (c *client) actsModern(w *world, n int) {
 		return
 	}
 	if n == 12 {
-		c.drops(w)
+		c.closeOne(w)
 		return
 	}
-	if n > 13 || len(c.pipes) == 0 {
-		w.send(travel{what: what, from: c, principal: c.principal, id: w.src.Intn(6), pipe: c.newPipe(w), script: w.src.Intn(8)})
+	if n > 13 || len(c.responses) == 0 {
+		w.send(clientMessage{what: what, from: c, principal: c.principal, id: w.src.Intn(6), response: c.newResponse(w), script: w.src.Intn(8)})
 		return
 	}
-	c.readsSome(w)
+	c.readSome(w)
 }
 
-// retry comes back with what a request was parked as: sometimes again, or with what
-// is not the client's own.
+// retry retries a parked request, sometimes a second time or with wrong data.
 //
-// A state that is kept is brought a second time, as by a client that has timed out
-// and tries again, or by somebody who has read it on the way. Each part of what it
-// is bound to is then changed by itself, so that no other check can be what refuses
-// it (I22).
-func (c *client) retry(w *world) travel {
+// A state may be used twice, as by a client that has timed out and tries again, or by an
+// attacker. Each part that the state is bound to is then changed separately, so that no
+// other check can be the one that refuses it (I22).
+func (c *client) retry(w *world) clientMessage {
 	at := w.src.Intn(len(c.states))
 	s := c.states[at]
-	if w.calm || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
+	if w.quiescing || !w.set.allows(Duplicate) || !w.src.OneIn(3) {
 		c.states = append(c.states[:at], c.states[at+1:]...)
 	}
-	t := travel{what: modernRetry, from: c, principal: c.principal, state: s, method: askedIn, event: s.digest, id: w.src.Intn(6), pipe: c.newPipe(w), place: c.place}
+	t := clientMessage{what: modernRetry, from: c, principal: c.principal, state: s, method: askedIn, event: s.digest, id: w.src.Intn(6), response: c.newResponse(w), place: c.place}
 	if s.of == nil && w.src.OneIn(3) {
-		t.script = handsOn // it is asked once more
+		t.script = firstStateScript // it is asked for input once more
 	}
 	switch {
-	case w.calm || !w.set.allows(Foreign):
+	case w.quiescing || !w.set.allows(Foreign):
 	case w.src.OneIn(6):
 		t.event = "another digest"
 	case w.src.OneIn(6):
-		t.principal = "somebody else"
+		t.principal = "another principal"
 	case w.src.OneIn(6):
 		t.place += 3
 	case w.src.OneIn(6):
@@ -183,37 +177,37 @@ func (c *client) retry(w *world) travel {
 	return t
 }
 
-// Ids are drawn from six, and cancellations and answers name them at random: that
-// what they name has ended, was never begun, or is another request of the same id
-// by now is common (M011, M017).
-func (c *client) actsLegacy(w *world, n int) {
-	t := travel{from: c, principal: c.principal, sessID: c.sess.real.ID}
+// actLegacy lets a legacy client act. Ids are drawn from six, and cancellations and answers
+// use random ones: often the request has ended, was never begun, or is another one with the
+// same id (M011, M017).
+func (c *client) actLegacy(w *world, n int) {
+	t := clientMessage{from: c, principal: c.principal, sessID: c.sess.real.ID}
 	if len(c.cursors) > 0 && n < 12 {
 		n = 14
 	}
 	switch {
 	case n < 11:
-		t.what, t.id, t.pipe, t.script = call, w.src.Intn(6), c.newPipe(w), w.src.Intn(8)
+		t.what, t.id, t.response, t.script = call, w.src.Intn(6), c.newResponse(w), w.src.Intn(8)
 	case n < 13:
 		t.what, t.id = answer, c.pickQuestion(w)
 	case n < 15:
 		t.what = get
-		t.event, t.pipe = c.pickCursor(w)
-		if at := t.pipe.at; at != nil && at.of == nil && w.set.allows(Takeover) && w.src.OneIn(3) {
-			// It does not wait for what becomes of that, and begins anew too: what the
-			// first fetches is still on its way when the second takes the stream over.
+		t.event, t.response = c.pickCursor(w)
+		if at := t.response.at; at != nil && at.of == nil && w.set.allows(Takeover) && w.src.OneIn(3) {
+			// It begins anew at the same time: the replay of the first connection is still
+			// in transit when the second takes the stream over.
 			w.send(t)
-			t.event, t.pipe = "", c.newPipe(w)
+			t.event, t.response = "", c.newResponse(w)
 		}
 	case n < 16 && !w.src.OneIn(2):
 		t.what, t.id = cancelled, w.src.Intn(noID+1)
 	case n < 17:
-		t.what, t.script = note, w.src.Intn(8)
+		t.what, t.script = notification, w.src.Intn(8)
 		if w.src.OneIn(2) {
 			t.what = initialized
 		}
 	case n < 19:
-		c.drops(w)
+		c.closeOne(w)
 		return
 	default:
 		switch k := w.src.Intn(8); {
@@ -222,28 +216,28 @@ func (c *client) actsLegacy(w *world, n int) {
 		case k > 4:
 			t.what = initialize
 		default:
-			c.readsSome(w)
+			c.readSome(w)
 			return
 		}
 	}
 	w.send(t)
 }
 
-// drops has the client close one of its connections, which is no cancellation.
+// closeOne makes the client close one of its connections, which is not a cancellation.
 //
-// In the older era a connection that breaks says nothing about the request: it goes
-// on, and its answer is kept. In the newer one it is the cancellation (I25). The
-// client does the same in both.
-func (c *client) drops(w *world) {
+// In the legacy era a broken connection has no effect on the request: it continues, and its
+// answer is retained. In the modern era it is the cancellation (I25). The client does the
+// same in both.
+func (c *client) closeOne(w *world) {
 	if w.set.allows(Reset) {
 		w.resetOne(c, Reset)
 	}
 }
 
-// pickQuestion returns a question to answer: mostly one that is open.
+// pickQuestion returns a question to answer, mostly an open one.
 //
-// A small number that was not asked may be the question of another session, which
-// counts its own from the same beginning (M015, M018).
+// A small number that was not asked may be the question of another session, which counts
+// from the same number (M015, M018).
 func (c *client) pickQuestion(w *world) int {
 	if n := len(c.questions); n > 0 && (!w.set.allows(DeadAnswer) || !w.src.OneIn(4)) {
 		at := w.src.Intn(n)
@@ -256,13 +250,13 @@ func (c *client) pickQuestion(w *world) int {
 	return w.src.Intn(8)
 }
 
-// follows reports whether the client has another connection to the same stream, or
-// means to have one.
+// isReading reports whether the client reads the same stream on another connection, or is
+// about to.
 //
-// A client has one place on a stream. Had it two, a rest would be fetched twice,
-// and the model could not say which of the two was owed.
-func (c *client) follows(p *pipe) bool {
-	for _, o := range c.pipes {
+// A client has one position on a stream. With two, messages would be replayed twice, and
+// the model could not decide which replay was owed.
+func (c *client) isReading(p *response) bool {
+	for _, o := range c.responses {
 		if o != p && o.at == p.at && !o.stray {
 			return true
 		}
@@ -275,18 +269,18 @@ func (c *client) follows(p *pipe) bool {
 	return false
 }
 
-// cursor is where a client was on a stream when it lost it.
+// cursor is the position of a client on a stream that it has lost.
 type cursor struct {
 	at    *stream
 	event string
 }
 
-// pickCursor returns an event id to come back with, or "", and the connection for it.
+// pickCursor returns an event id to resume from, or "", and the connection for it.
 //
-// A client that names no event begins anew though it could have come back: what was
-// given back for it is then settled for good, which happens nowhere else.
-func (c *client) pickCursor(w *world) (string, *pipe) {
-	p := c.newPipe(w)
+// A client that sends no event id begins anew even if it could resume: only then are the
+// messages that were requeued for it dropped.
+func (c *client) pickCursor(w *world) (string, *response) {
+	p := c.newResponse(w)
 	n := len(c.cursors)
 	switch k := w.src.Intn(8); {
 	case k == 7 && w.set.allows(HostileCursor):
@@ -299,108 +293,102 @@ func (c *client) pickCursor(w *world) (string, *pipe) {
 	i := w.src.Intn(n)
 	at := c.cursors[i]
 	c.cursors = append(c.cursors[:i], c.cursors[i+1:]...)
-	p.at, p.event = at.at, at.event // it has nothing newer until something comes
+	p.at, p.event = at.at, at.event // the newest event that it has so far
 	if w.set.allows(OldCursor) && w.src.OneIn(4) {
 		return w.older(at), p
 	}
 	return at.event, p
 }
 
-func (c *client) newPipe(w *world) *pipe {
-	p := &pipe{client: c, room: 1 + w.src.Intn(6)}
-	c.pipes = append(c.pipes, p)
+func (c *client) newResponse(w *world) *response {
+	p := &response{client: c, capacity: 1 + w.src.Intn(6)}
+	c.responses = append(c.responses, p)
 	return p
 }
 
-// readsSome reads from one of the client's connections.
-func (c *client) readsSome(w *world) {
-	n := len(c.pipes)
+// readSome reads from one of the client's connections.
+func (c *client) readSome(w *world) {
+	n := len(c.responses)
 	if n == 0 {
 		return
 	}
-	at := c.pickPipe(w, func(p *pipe) bool { return len(p.flow) > 0 && p.at != nil })
-	p := c.pipes[at]
-	for range min(len(p.flow), 1+w.src.Intn(4)) {
+	at := c.pickResponse(w, func(p *response) bool { return len(p.unread) > 0 && p.at != nil })
+	p := c.responses[at]
+	for range min(len(p.unread), 1+w.src.Intn(4)) {
 		w.clientReads(p)
 	}
-	if p.at != nil && p.at.of != nil && p.at.of.state != nil && p.at.of.got > 0 {
-		c.hangsUp(w, p)
+	if p.at != nil && p.at.of != nil && p.at.of.state != nil && p.at.of.terminals > 0 {
+		c.hangUp(w, p)
 	}
-	c.letGo(at)
+	c.forgetResponse(at)
 }
 
-// pickPipe chooses one of the client's connections: one that is as wanted, if there
-// is any.
-func (c *client) pickPipe(w *world, wanted func(*pipe) bool) int {
-	from := w.src.Intn(len(c.pipes))
-	for i := range c.pipes {
-		if at := (from + i) % len(c.pipes); wanted(c.pipes[at]) {
+// pickResponse chooses one of the client's connections, a wanted one if there is any.
+func (c *client) pickResponse(w *world, wanted func(*response) bool) int {
+	from := w.src.Intn(len(c.responses))
+	for i := range c.responses {
+		if at := (from + i) % len(c.responses); wanted(c.responses[at]) {
 			return at
 		}
 	}
 	return from
 }
 
-// letGo forgets a connection that has nothing more to say. If there may be more
-// elsewhere, the client remembers where it was.
+// forgetResponse removes a connection that has nothing more to read. If the stream may
+// continue elsewhere, the client records its position.
 //
-// A position is worth keeping only while something may be owed on it. Cursors of
-// answered requests would crowd out those that lead somewhere; that coming back to
-// an answered one is harmless is what older cursors and made-up ones try (M007,
-// M065).
-func (c *client) letGo(at int) {
-	if p := c.pipes[at]; p.left || p.ended && len(p.flow) == 0 {
-		if p.event != "" && p.at != nil && !p.stray && !c.follows(p) && (p.at.of == nil || p.at.of.got == 0 && !p.at.of.cancelled) {
+// A position is kept only while something may be owed on it. Cursors of answered requests
+// would crowd out the useful ones; older and made-up cursors test that resuming an answered
+// request is harmless (M007, M065).
+func (c *client) forgetResponse(at int) {
+	if p := c.responses[at]; p.left || p.ended && len(p.unread) == 0 {
+		if p.event != "" && p.at != nil && !p.stray && !c.isReading(p) && (p.at.of == nil || p.at.of.terminals == 0 && !p.at.of.cancelled) {
 			c.cursors = append(c.cursors, cursor{at: p.at, event: p.event})
 		}
-		c.pipes = append(c.pipes[:at], c.pipes[at+1:]...)
+		c.responses = append(c.responses[:at], c.responses[at+1:]...)
 	}
 }
 
-// hangsUp: a client that knows with what to come back has no use for the connection on
-// which it learned that. It is mostly back with its answers before the gateway notices:
-// the request, which may be parked again by then, must be no worse off for the end of an
-// exchange that it has left.
-func (c *client) hangsUp(w *world, p *pipe) {
-	if w.calm || p.ended || p.left || !w.set.allows(HalfOpen) || w.src.OneIn(4) {
+// hangUp closes the connection on which the client received a state. The client has mostly
+// retried before the gateway notices: the request, which may be parked again by then, must
+// not be affected by the end of an exchange that it has left.
+func (c *client) hangUp(w *world, p *response) {
+	if w.quiescing || p.ended || p.left || !w.set.allows(HalfOpen) || w.src.OneIn(4) {
 		return
 	}
 	w.fault(HalfOpen)
 	p.left = true
 	after := [...]time.Duration{2 * askWindow, time.Second, 5 * time.Second}[w.src.Intn(3)]
-	w.spawn(&notice{p: p, at: w.now.Add(after)})
+	w.spawn(&disconnectNotice{p: p, at: w.now.Add(after)})
 	if len(c.states) > 0 && w.src.OneIn(2) {
 		w.send(c.retry(w))
 	}
 }
 
-// clientReads has the client read one packet, and holds it against what it may see
-// there.
-func (w *world) clientReads(p *pipe) {
-	pk := p.flow[0]
-	p.flow = p.flow[1:]
+// clientReads reads one packet, and checks that the client may receive it.
+func (w *world) clientReads(p *response) {
+	pk := p.unread[0]
+	p.unread = p.unread[1:]
 	c, s := p.client, p.at
 	if pk.mark == 0 { // the first event, which has no message
 		p.event = pk.event
 		return
 	}
-	// This is the rule that the project is there for, held at the only place that
-	// counts: what a client reads on a connection was put on that stream, and on no
-	// other (M033, M034, M036).
+	// This is the most important rule of the project: a message that a client reads on a
+	// connection was appended to that stream, and to no other (M033, M034, M036).
 	if o := w.marks[pk.mark]; o.at != s {
-		w.fail("I8", "%s reads m%d on %s, where it does not belong", c, pk.mark, s.name)
+		w.fail("I8", "%s reads m%d on %s, where it was not appended", c, pk.mark, s.name)
 		return
 	}
-	if w.tell() {
-		w.say("%s reads m%d at %d of %s", c, pk.mark, pk.pos, s.name)
+	if w.tracing() {
+		w.logf("%s reads m%d at %d of %s", c, pk.mark, pk.pos, s.name)
 	}
-	// Where there are no ids a gap is no loss: what was not written there has gone
-	// back, and is counted.
+	// Without ids a gap is no loss: what was not written was requeued, and is counted.
 	if pk.pos != p.pos+1 && (pk.event != "" || pk.pos <= p.pos) {
-		w.fail("I13", "%s gets position %d of %s behind %d", c, pk.pos, s.name, p.pos)
+		w.fail("I13", "%s gets position %d of %s after %d", c, pk.pos, s.name, p.pos)
 	}
 	p.pos, p.event = pk.pos, pk.event
-	switch pk.sort {
+	switch pk.kind {
 	case question:
 		if c.sess == s.sess {
 			c.questions = append(c.questions, pk.no)
@@ -409,9 +397,9 @@ func (w *world) clientReads(p *pipe) {
 		if s.of.state != nil {
 			c.states = append(c.states, s.of.state)
 		}
-		s.of.got++
-		if s.of.got > 1 && !s.of.again {
-			w.fail("I36", "%s gets %d terminals", s.of, s.of.got)
+		s.of.terminals++
+		if s.of.terminals > 1 && !s.of.resumed {
+			w.fail("I36", "%s gets %d terminals", s.of, s.of.terminals)
 		}
 	default:
 	}

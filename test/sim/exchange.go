@@ -14,62 +14,59 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// request is one request of a client, from the side of the gateway, with what is
-// known of it.
+// request is one request of a client as the gateway sees it, with the model's state.
 //
-// What a client has of it (got) and what the gateway has done (over, cancelled) are
-// kept apart: between the two lies the way, on which a terminal can be lost, be
-// fetched again, or arrive after a cancellation that was too late.
+// The terminals that the client has received (terminals) and what the gateway has done
+// (ended, cancelled) are separate: in transit between the two a terminal can be lost, be
+// resumed, or arrive after a cancellation that was too late.
 type request struct {
-	no     int
-	client *client
-	sess   *sess // nil in the modern era
-	id     mcp.ID
-	x      *session.Exchange
-	st     *stream
-	pipe   *pipe
+	no       int
+	client   *client
+	sess     *sess // nil in the modern era
+	id       mcp.ID
+	x        *session.Exchange
+	stream   *stream
+	response *response
 
-	on        *journey // that is served in it, if it can be parked
-	state     *state   // that it ends with: the client is to come back
-	isNote    bool     // it has no answer
-	over      bool
-	cancelled bool // it will have no terminal
-	stopped   bool // its context has ended
-	stops     int
-	got       int  // terminals that the client has
-	polled    bool // its response was ended for the client to come back
-	again     bool // the client came back, and may have some of it twice
+	parkable       *parkable // served in it, if it can be parked
+	state          *state    // that the request ends with: the client must retry
+	isNotification bool      // it has no answer
+	ended          bool
+	cancelled      bool // it will have no terminal
+	stopped        bool // its context has ended
+	stops          int
+	terminals      int  // received by the client
+	paused         bool // its response was ended for the client to reconnect
+	resumed        bool // the client resumed, and may receive a part twice
 
-	progress, logs spent
-	late           int       // index of the progress that is kept back, or -1
-	lateAt         time.Time // when the timer for it goes off; zero: none is set
+	progress, logs usage
+	deferred       int       // index of the deferred progress, or -1
+	deferredAt     time.Time // when its timer fires; zero: none is set
 }
 
 // ask is a question to a client.
 type ask struct {
-	real *session.Ask
-	no   int
-	at   *stream
-	mark mark
-	over bool
-	want session.Terminal // what ended it
+	real  *session.Ask
+	no    int
+	at    *stream
+	mark  mark
+	ended bool
+	want  session.Terminal // the expected end
 }
 
-// spent is what was used of a pace: how much time must pass before all of it can
-// be had again.
+// usage is the used part of a rate limit: the time until a whole burst is available again.
 //
-// The machine counts what may still be had, and refills it. Here it is counted the
-// other way round, as a debt that time pays, so that a mistake in the rounding of
-// the one is not made in the other.
-type spent struct {
-	debt time.Duration
-	at   time.Time
+// Package session stores the time of a full refill. The model stores a debt that decreases
+// with time instead, so that a rounding mistake in the one is not repeated in the other.
+type usage struct {
+	debt      time.Duration
+	updatedAt time.Time
 }
 
-// wait returns how long it is until one more may be had.
-func (p *spent) wait(pace session.RateLimit, now time.Time) time.Duration {
-	p.debt = max(0, p.debt-now.Sub(p.at))
-	p.at = now
+// wait returns the time until one more event is allowed.
+func (p *usage) wait(pace session.RateLimit, now time.Time) time.Duration {
+	p.debt = max(0, p.debt-now.Sub(p.updatedAt))
+	p.updatedAt = now
 	return p.debt - time.Duration(pace.Burst-1)*pace.Every
 }
 
@@ -80,17 +77,17 @@ func (r *request) String() string {
 	return fmt.Sprintf("%s/r%d", r.sess, r.no)
 }
 
-// stop is what ends the context of whoever serves the request.
+// stop returns the Stopper of the Handler of the request.
 //
-// It is called by the machine, under whatever lock: all that it does here is to
-// take a note. That it comes once, and to those who run only, is I26.
+// It may be called with a lock held, so it only takes a note. That it is called once, and
+// only for requests in flight, is I26.
 func (w *world) stop(r *request) func(error) {
 	return func(error) {
 		r.stops++
 		r.stopped = true
 		w.stopped = append(w.stopped, r)
-		if r.on != nil {
-			r.on.stopped = true
+		if r.parkable != nil {
+			r.parkable.stopped = true
 		}
 		if r.stops > 1 {
 			w.fail("I26", "%s is stopped twice", r)
@@ -98,16 +95,16 @@ func (w *world) stop(r *request) func(error) {
 	}
 }
 
-// message makes a message of a mark, padded to a size.
+// message returns the message of a mark, padded to a size.
 func (w *world) message(m mark, size int) session.Message {
 	out := session.Message{Head: m.text()}
 	if rest := size - len(out.Head); rest > 0 {
-		out.Body = w.props.padding[:rest]
+		out.Body = w.fixtures.padding[:rest]
 	}
 	return out
 }
 
-// drawSize chooses how large a message is.
+// drawSize chooses the size of a message.
 func (w *world) drawSize() int {
 	if w.set.large {
 		return 1 + w.src.Intn(60<<10)
@@ -115,18 +112,17 @@ func (w *world) drawSize() int {
 	return 1 + w.src.Intn(60)
 }
 
-// give appends a message to a stream, as the goroutine of a Handler does, and holds
-// the answer against what the stream has room for.
+// appendEntry appends a message to a stream, as the goroutine of a Handler does, and
+// compares the outcome with the space of the stream.
 //
-// Each message has a mark of its own in its text. What comes out anywhere can be
-// told from all else for that, and a message that comes out twice from two that say
-// the same.
-func (w *world) give(s *stream, e entry) (full <-chan struct{}) {
+// Each message has a unique mark in its text. So every message can be identified wherever
+// it is received, and a message received twice is distinguished from two equal ones.
+func (w *world) appendEntry(s *stream, e entry) (full <-chan struct{}) {
 	e.mark = w.mint()
 	m := w.message(e.mark, e.size)
 	e.size = m.Len()
 	m.Key = keys[e.key]
-	switch e.sort {
+	switch e.kind {
 	case progress:
 		m.Class = session.Progress
 	case log:
@@ -138,190 +134,191 @@ func (w *world) give(s *stream, e entry) (full <-chan struct{}) {
 	default:
 		m.Class = session.Plain
 	}
-	if s.of != nil && (e.sort == progress || e.sort == log) {
+	if s.of != nil && (e.kind == progress || e.kind == log) {
 		return w.report(s, e, m)
 	}
 	full, err := s.real.Append(m)
-	w.given(s, e, full, err)
+	w.appended(s, e, full, err)
 	return full
 }
 
-// keys are those of progress and changes.
+// keys are the keys of progress and changes.
 var keys = [...]string{"a", "b", "c"} //nolint:gochecknoglobals // it is never changed
 
-// report is give for what has a pace.
+// report is appendEntry for messages with a rate limit.
 func (w *world) report(s *stream, e entry, m session.Message) <-chan struct{} {
 	r := s.of
 	used, pace := &r.progress, w.set.limits.Progress
-	if e.sort == log {
+	if e.kind == log {
 		used, pace = &r.logs, w.set.limits.Logs
 	}
 	wait := used.wait(pace, w.now)
 	due, full, err := r.x.Report(m, w.now)
 	if wait > 0 && !s.ended && !s.lost {
-		w.beyondPace(r, e, wait, due, full, err)
+		w.overRate(r, e, wait, due, full, err)
 		return nil
 	}
 	if !due.IsZero() {
-		w.fail("I21", "%s: m%d is kept back, within its pace", s.name, e.mark)
+		w.fail("I21", "%s: m%d is deferred within its rate limit", s.name, e.mark)
 	}
-	w.given(s, e, full, err)
+	w.appended(s, e, full, err)
 	if full == nil && err == nil {
 		used.debt += pace.Every
-		if e.sort == progress {
-			w.supersedeLate(r)
+		if e.kind == progress {
+			w.dropDeferred(r)
 		}
 	}
 	return full
 }
 
-// beyondPace: log messages go, and of the progress the latest is kept.
+// overRate handles a message beyond the rate limit: log messages are dropped, and the
+// latest progress is deferred.
 //
-// The latest progress must come in the end, because a bar that stands at nine of
-// ten for ever is wrong, and not merely old.
-func (w *world) beyondPace(r *request, e entry, wait time.Duration, due time.Time, full <-chan struct{}, err error) {
+// The latest progress must be delivered in the end: a progress bar that remains at nine of
+// ten is wrong, not merely late.
+func (w *world) overRate(r *request, e entry, wait time.Duration, due time.Time, full <-chan struct{}, err error) {
 	if full != nil || err != nil {
-		w.fail("I21", "%s: m%d beyond the pace is not taken: %v", r, e.mark, err)
+		w.fail("I21", "%s: m%d beyond the rate limit is refused: %v", r, e.mark, err)
 	}
-	if e.sort == log {
-		w.least.dropped++
+	if e.kind == log {
+		w.minLosses.dropped++
 		return
 	}
 	if want := w.now.Add(wait); !due.Equal(want) {
-		w.fail("I21", "%s: m%d may go at %v, and is kept until %v", r, e.mark, want, due)
+		w.fail("I21", "%s: m%d is due at %v, and deferred until %v", r, e.mark, want, due)
 	}
-	if w.tell() {
-		w.say("%s keeps m%d until its time", r, e.mark)
+	if w.tracing() {
+		w.logf("%s defers m%d", r, e.mark)
 	}
-	w.supersedeLate(r)
-	e.late = true
-	w.add(r.st, e)
-	r.late = len(r.st.entries) - 1
-	if r.lateAt.IsZero() {
-		w.spawn(&timer{r: r})
+	w.dropDeferred(r)
+	e.deferred = true
+	w.add(r.stream, e)
+	r.deferred = len(r.stream.entries) - 1
+	if r.deferredAt.IsZero() {
+		w.spawn(&releaseTimer{r: r})
 	}
-	r.lateAt = due
+	r.deferredAt = due
 }
 
-func (w *world) supersedeLate(r *request) {
-	if r.late >= 0 {
-		r.st.entries[r.late].fate = gone
-		r.late = -1
+func (w *world) dropDeferred(r *request) {
+	if r.deferred >= 0 {
+		r.stream.entries[r.deferred].fate = dropped
+		r.deferred = -1
 	}
 }
 
-// given notes what became of a message.
+// appended records the outcome of an append.
 //
-// The order of the cases is the order in which a message can come to nothing. After
-// the end it is refused, and never kept for the next stream (M038); without a
-// receiver it is dropped and counted; and only then is it a question of room.
-func (w *world) given(s *stream, e entry, full <-chan struct{}, err error) {
+// The order of the cases is significant. After the end the message is refused, and never
+// kept for the next stream (M038); without a receiver it is dropped and counted; only then
+// does space matter.
+func (w *world) appended(s *stream, e entry, full <-chan struct{}, err error) {
 	most, sure := s.loads()
 	switch {
 	case s.ended:
 		if full != nil || !errors.Is(err, mcp.ErrRequestEnded) {
-			w.fail("I10", "%s takes m%d behind its end: %v", s.name, e.mark, err)
+			w.fail("I10", "%s accepts m%d after its end: %v", s.name, e.mark, err)
 		}
 		return
 	case err != nil:
 		w.fail("I3", "%s refuses m%d: %v", s.name, e.mark, err)
 		return
 	case s.lost:
-		w.least.dropped++
+		w.minLosses.dropped++
 		if full != nil {
-			w.fail("I30", "%s has lost its receiver, and has somebody wait", s.name)
+			w.fail("I30", "%s has lost its receiver, and makes a sender wait", s.name)
 		}
 		return
-	case e.sort == change && s.hasChange(e.key):
-		w.least.merged++
-		return // nothing new
-	case e.sort == progress && w.isSlow(most):
-		s.outdate(e.key)
+	case e.kind == change && s.hasChange(e.key):
+		w.minLosses.merged++
+		return // merged
+	case e.kind == progress && w.isSlow(most):
+		s.markOptional(e.key)
 		_, sure = s.loads()
 	}
 	if full != nil {
-		w.refused(s, e, full, most)
+		w.appendRefused(s, e, full, most)
 		return
 	}
-	w.accepted(s, e, most, sure)
+	w.appendAccepted(s, e, most, sure)
 }
 
-// Nobody may be made to wait for a client that is away: it may never come, and who
-// speaks would stand still for as long as its stream is kept. Nor for room on an
-// empty stream, where nothing will ever be taken.
-func (w *world) refused(s *stream, e entry, full <-chan struct{}, most load) {
+// No sender may wait for a client that is away: the client may never return, and the sender
+// would be blocked for as long as the stream is retained. Nor may it wait for space on an
+// empty stream, where no Take follows.
+func (w *world) appendRefused(s *stream, e entry, full <-chan struct{}, most load) {
 	l := &w.set.limits
-	if s.isAway() || e.sort == opening || most.count == 0 || most.count < l.Messages && most.bytes+e.size <= l.Bytes {
-		w.fail("I30", "%s has no room for m%d where %d messages of %d bytes wait", s.name, e.mark, most.count, most.bytes)
+	if s.isAway() || e.kind == opening || most.count == 0 || most.count < l.Messages && most.bytes+e.size <= l.Bytes {
+		w.fail("I30", "%s has no space for m%d with %d messages of %d bytes queued", s.name, e.mark, most.count, most.bytes)
 	}
 	w.fault(LimitHit)
-	s.fulls = append(s.fulls, full)
-	if w.tell() {
-		w.say("%s is full for m%d", s.name, e.mark)
+	s.waiters = append(s.waiters, full)
+	if w.tracing() {
+		w.logf("%s is full for m%d", s.name, e.mark)
 	}
 }
 
-// An opening goes before all that waits already, whatever the limit is: without it
-// nothing on the stream may be said, and nothing would ever make room (M171).
-func (w *world) accepted(s *stream, e entry, most, sure load) {
+// An opening precedes everything queued, whatever the limit: without it nothing on the
+// stream may be delivered, and no space would ever be freed (M171).
+func (w *world) appendAccepted(s *stream, e entry, most, sure load) {
 	l := &w.set.limits
-	switch e.sort {
+	switch e.kind {
 	case opening:
 		e.front, s.opening = true, true
 		s.held = false
 	case log:
-		e.may = w.isSlow(most)
-		if w.isSlow(sure) && !w.mayLack(s) {
-			e.fate = gone
+		e.optional = w.isSlow(most)
+		if w.isSlow(sure) && !w.mayBeTrimmed(s) {
+			e.fate = dropped
 		}
 	default:
 	}
-	if !s.isAway() && e.sort != opening && e.fate == waits && !e.may && sure.count > 0 &&
+	if !s.isAway() && e.kind != opening && e.fate == queued && !e.optional && sure.count > 0 &&
 		(sure.count >= l.Messages || sure.bytes+e.size > l.Bytes) {
-		w.fail("I21", "%s takes m%d beyond its limit: %d messages of %d bytes wait", s.name, e.mark, sure.count, sure.bytes)
+		w.fail("I21", "%s accepts m%d beyond its limit: %d messages of %d bytes are queued", s.name, e.mark, sure.count, sure.bytes)
 	}
 	w.add(s, e)
-	if w.tell() {
-		w.say("%s gets %s m%d", s.name, sortNames[e.sort], e.mark)
+	if w.tracing() {
+		w.logf("%s gets %s m%d", s.name, kindNames[e.kind], e.mark)
 	}
 }
 
-var sortNames = [...]string{"message", "progress", "log", "change", "opening", "question", "withdrawal", "terminal"} //nolint:gochecknoglobals // it is never changed
+var kindNames = [...]string{"message", "progress", "log", "change", "opening", "question", "withdrawal", "terminal"} //nolint:gochecknoglobals // it is never changed
 
-// hasChange reports whether a change of that key waits.
+// hasChange reports whether a change of that key is queued.
 func (s *stream) hasChange(key int) bool {
-	for i := s.first; i < len(s.entries); i++ {
-		if e := &s.entries[i]; e.sort == change && e.key == key && e.fate == waits {
+	for i := s.firstQueued; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.kind == change && e.key == key && e.fate == queued {
 			return true
 		}
 	}
 	return false
 }
 
-// isAway reports whether the client of an exchange has gone and may come back.
-func (s *stream) isAway() bool { return s.kept && s.of != nil && s.live == nil }
+// isAway reports whether the client of an exchange has disconnected and may resume.
+func (s *stream) isAway() bool { return s.resumable && s.of != nil && s.writer == nil }
 
-// outdate notes that progress may be missing, because there is newer.
-func (s *stream) outdate(key int) {
-	for i := s.first; i < len(s.entries); i++ {
-		if e := &s.entries[i]; e.sort == progress && e.key == key && !e.late {
-			e.may = true
+// markOptional notes that progress may be missing, because there is a newer one.
+func (s *stream) markOptional(key int) {
+	for i := s.firstQueued; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.kind == progress && e.key == key && !e.deferred {
+			e.optional = true
 		}
 	}
 }
 
-// release is the timer of progress that was kept back.
+// release handles the timer of deferred progress.
 //
-// The timer may go off when there is nothing to release any more: newer progress
-// has gone out within the pace, or the request is over. It must then do nothing,
-// and must not be set again (M043).
+// When the timer fires there may be nothing to release: newer progress was sent within the
+// rate limit, or the request has ended. Then it must do nothing, and must not be set again
+// (M043).
 func (w *world) release(r *request) {
-	r.lateAt = time.Time{}
+	r.deferredAt = time.Time{}
 	wait := r.progress.wait(w.set.limits.Progress, w.now)
-	most, _ := r.st.loads()
+	most, _ := r.stream.loads()
 	due := r.x.Release(w.now)
 	switch {
-	case r.late < 0 || r.over:
+	case r.deferred < 0 || r.ended:
 		if !due.IsZero() {
 			w.fail("I28", "%s has a timer and nothing to release", r)
 		}
@@ -333,40 +330,39 @@ func (w *world) release(r *request) {
 		if !due.After(w.now) {
 			w.fail("I28", "%s wants to release progress at %v, and it is %v", r, due, w.now)
 		}
-		r.lateAt = due
+		r.deferredAt = due
 		if wait <= 0 && w.isSlow(most) {
-			r.st.outdate(r.st.entries[r.late].key)
+			r.stream.markOptional(r.stream.entries[r.deferred].key)
 		}
 		return
 	}
-	if w.tell() {
-		w.say("%s releases m%d", r, r.st.entries[r.late].mark)
+	if w.tracing() {
+		w.logf("%s releases m%d", r, r.stream.entries[r.deferred].mark)
 	}
 	r.progress.debt += w.set.limits.Progress.Every
 	if w.isSlow(most) {
-		r.st.outdate(r.st.entries[r.late].key)
+		r.stream.markOptional(r.stream.entries[r.deferred].key)
 	}
-	w.place(r)
+	w.placeDeferred(r)
 }
 
-// place gives progress that was kept back its place in the order: the last.
-func (w *world) place(r *request) {
-	e := r.st.entries[r.late]
-	r.st.entries[r.late].fate = gone
-	r.late = -1
-	e.late = false
-	w.add(r.st, e)
+// placeDeferred moves deferred progress to the end of the order.
+func (w *world) placeDeferred(r *request) {
+	e := r.stream.entries[r.deferred]
+	r.stream.entries[r.deferred].fate = dropped
+	r.deferred = -1
+	e.deferred = false
+	w.add(r.stream, e)
 }
 
-// putAsk puts a question to the client of a stream.
+// sendAsk asks the client of a stream a question.
 //
-// A question to which no answer can come is refused at once (I37): its stream is
-// over, or has nobody who could read it. One that waits for a client that may come
-// back is neither.
-func (w *world) putAsk(s *stream, owner *sess) *ask {
-	w.reap(owner)
+// A question that cannot be answered is refused at once (I37): its stream has ended, or has
+// no receiver. One that waits for a client that may resume is not refused.
+func (w *world) sendAsk(s *stream, owner *sess) *ask {
+	w.reapTrimmedAsks(owner)
 	real, err := s.real.Ask("ask", nil, nil)
-	w.reap(owner) // it may have cost another its room
+	w.reapTrimmedAsks(owner) // it may have trimmed another ask
 	var want error
 	switch {
 	case s.ended:
@@ -378,7 +374,7 @@ func (w *world) putAsk(s *stream, owner *sess) *ask {
 		w.fault(LimitHit)
 	}
 	if !errors.Is(err, want) {
-		w.fail("I37", "%s: a question is answered with %v, want %v", s.name, err, want)
+		w.fail("I37", "%s: Ask = %v, want %v", s.name, err, want)
 	}
 	if err != nil {
 		return nil
@@ -391,18 +387,17 @@ func (w *world) putAsk(s *stream, owner *sess) *ask {
 	}
 	a := &ask{real: real, no: no, at: s}
 	w.asked++
-	e := w.add(s, entry{sort: question, key: no, size: len(mcp.AppendRequest(nil, real.ID(), "ask", nil))})
+	e := w.add(s, entry{kind: question, key: no, size: len(mcp.AppendRequest(nil, real.ID(), "ask", nil))})
 	a.mark = e.mark
 	owner.asks = append(owner.asks, a)
-	if w.tell() {
-		w.say("%s asks question %d", s.name, no)
+	if w.tracing() {
+		w.logf("%s asks question %d", s.name, no)
 	}
 	return a
 }
 
-// reap notes which questions were given up for want of room, on streams that
-// nobody carries.
-func (w *world) reap(owner *sess) {
+// reapTrimmedAsks records which questions were trimmed on streams without a consumer.
+func (w *world) reapTrimmedAsks(owner *sess) {
 	if !w.set.purges {
 		return
 	}
@@ -413,15 +408,15 @@ func (w *world) reap(owner *sess) {
 	}
 }
 
-// isTaken reports whether a carrier has had the question.
+// isTaken reports whether a consumer has taken the question.
 func (w *world) isTaken(a *ask) bool {
 	o := w.marks[a.mark]
 	return o.at.entries[o.index].fate == taken
 }
 
-// askEnded notes what ended a question, and that whoever waits hears of it.
+// askEnded records the end of a question, and checks that its waiter is woken.
 func (w *world) askEnded(owner *sess, a *ask, want session.Terminal) {
-	a.over, a.want = true, want
+	a.ended, a.want = true, want
 	for i, o := range owner.asks {
 		if o == a {
 			owner.asks = append(owner.asks[:i], owner.asks[i+1:]...)
@@ -430,15 +425,15 @@ func (w *world) askEnded(owner *sess, a *ask, want session.Terminal) {
 	}
 	if !w.isTaken(a) {
 		o := w.marks[a.mark]
-		o.at.entries[o.index].fate = gone
+		o.at.entries[o.index].fate = dropped
 	}
 	if !isClosed(a.real.Done()) {
-		w.fail("I37", "question %d of %s is over, and who asked waits", a.no, a.at.name)
+		w.fail("I37", "question %d of %s has ended, and its waiter is not woken", a.no, a.at.name)
 		return
 	}
 	got := a.real.Answer()
-	if w.set.purges && a.at.kept && !w.isTaken(a) && errors.Is(got.Err, session.ErrNoReceiver) {
-		return // given up for want of room
+	if w.set.purges && a.at.resumable && !w.isTaken(a) && errors.Is(got.Err, session.ErrNoReceiver) {
+		return // trimmed
 	}
 	if got.Result != want.Result || want.Err != nil && !errors.Is(got.Err, want.Err) {
 		w.fail("I37", "question %d of %s ended with %v, want %v", a.no, a.at.name, got, want)
@@ -447,11 +442,10 @@ func (w *world) askEnded(owner *sess, a *ask, want session.Terminal) {
 
 // finish ends a request with a terminal, as the goroutine that served it does.
 //
-// It is called for requests that are over, too. The second terminal must be refused
-// and must leave nothing, whoever is first: the Handler, a deadline, the end of the
-// session.
+// It is also called for requests that have ended. The second terminal must be refused and
+// leave nothing, whichever is first: the Handler, a deadline, or the end of the session.
 func (w *world) finish(r *request, abort bool) {
-	e := entry{sort: terminal, mark: w.mint()}
+	e := entry{kind: terminal, mark: w.mint()}
 	m := w.message(e.mark, w.drawSize())
 	e.size = m.Len()
 	var ok bool
@@ -461,18 +455,18 @@ func (w *world) finish(r *request, abort bool) {
 	} else {
 		ok = r.x.Finish(m)
 	}
-	if ok == r.over {
-		w.fail("I1", "%s gets a terminal: %v, and was over before: %v", r, ok, r.over)
+	if ok == r.ended {
+		w.fail("I1", "%s gets a terminal: %v, and had ended before: %v", r, ok, r.ended)
 	}
-	if !ok || r.over {
+	if !ok || r.ended {
 		return
 	}
-	if w.tell() {
-		w.say("%s ends with m%d", r, e.mark)
+	if w.tracing() {
+		w.logf("%s ends with m%d", r, e.mark)
 	}
-	w.ended(r, &e)
+	w.requestEnded(r, &e)
 	if abort && r.stops != 1 {
-		w.fail("I3", "%s was ended, and who serves it was not told", r)
+		w.fail("I3", "%s was ended, and its handler was not stopped", r)
 	}
 }
 
@@ -483,44 +477,44 @@ var (
 
 // cancel ends a request without a terminal.
 func (w *world) cancel(r *request, ok bool) {
-	if ok == r.over {
-		w.fail("I24", "%s is cancelled: %v, and was over before: %v", r, ok, r.over)
+	if ok == r.ended {
+		w.fail("I24", "%s is cancelled: %v, and had ended before: %v", r, ok, r.ended)
 	}
-	if !ok || r.over {
+	if !ok || r.ended {
 		return
 	}
 	if r.stops != 1 {
-		w.fail("I3", "%s was cancelled, and who serves it was not told", r)
+		w.fail("I3", "%s was cancelled, and its handler was not stopped", r)
 	}
 	r.cancelled = true
-	r.st.drop(all)
-	w.ended(r, nil)
-	if w.tell() {
-		w.say("%s is cancelled", r)
+	r.stream.drop(all)
+	w.requestEnded(r, nil)
+	if w.tracing() {
+		w.logf("%s is cancelled", r)
 	}
 }
 
-// ended notes the end of a request: what is taken back, what precedes the terminal,
+// requestEnded records the end of a request: what is dropped, what precedes the terminal,
 // and the terminal.
-func (w *world) ended(r *request, end *entry) {
-	s := r.st
-	r.over = true
+func (w *world) requestEnded(r *request, end *entry) {
+	s := r.stream
+	r.ended = true
 	if r.sess != nil {
 		r.sess.running = slices.DeleteFunc(r.sess.running, func(o *request) bool { return o == r })
 	}
 	seen := w.endAsks(r.sess, s, mcp.ErrRequestEnded)
 	s.drop(isQuestion)
-	if r.isNote {
+	if r.isNotification {
 		end = nil
 	}
 	switch {
 	case end == nil || s.lost:
-		w.supersedeLate(r)
+		w.dropDeferred(r)
 		if end != nil {
-			w.least.undelivered++
+			w.minLosses.undelivered++
 		}
 	default:
-		w.lastWords(r, seen)
+		w.beforeTerminal(r, seen)
 	}
 	if s.held {
 		s.drop(all)
@@ -529,29 +523,28 @@ func (w *world) ended(r *request, end *entry) {
 	if end != nil {
 		w.add(s, *end)
 	}
-	w.close(s)
+	w.streamEnded(s)
 }
 
-// lastWords are what the client must hear before the terminal.
+// beforeTerminal records what the client must receive before the terminal.
 //
-// A client that shows a question to a person must learn that nobody waits for the
-// answer, and it can learn that before the terminal only: behind that the stream is
-// over.
-func (w *world) lastWords(r *request, seen []*ask) {
-	if r.late >= 0 {
-		if most, _ := r.st.loads(); w.isSlow(most) {
-			r.st.outdate(r.st.entries[r.late].key)
+// A client that shows a question to a person must learn that the answer is no longer
+// awaited, and can learn it only before the terminal, which ends the stream.
+func (w *world) beforeTerminal(r *request, seen []*ask) {
+	if r.deferred >= 0 {
+		if most, _ := r.stream.loads(); w.isSlow(most) {
+			r.stream.markOptional(r.stream.entries[r.deferred].key)
 		}
-		w.place(r)
+		w.placeDeferred(r)
 	}
 	w.withdrawn += uint64(len(seen))
 	for _, a := range seen {
-		w.add(r.st, entry{sort: withdrawal, key: a.no})
+		w.add(r.stream, entry{kind: withdrawal, key: a.no})
 	}
 }
 
-// endAsks notes that the questions of a stream are over, and returns those that
-// the client has.
+// endAsks records that the questions of a stream have ended, and returns those that the
+// client has.
 func (w *world) endAsks(owner *sess, s *stream, why error) (seen []*ask) {
 	if owner == nil {
 		return nil

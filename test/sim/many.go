@@ -8,22 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// Run runs the schedule of a seed. It returns nil where no rule is broken, and the
-// transcript in any case. Of a failure that says Stuck a goroutine is left, and the
-// program is to end.
+// Run runs the schedule of a seed. It returns the transcript, and nil if no rule is broken.
+// After a failure with Stuck set a goroutine is left, and the program must exit.
 func Run(seed uint64) (lines []string, failure *Failure) { return runOne(newRunner(), seed, true) }
 
-// runOne runs one schedule, and makes it smaller if it fails and is to be explained.
+// runOne runs one schedule. With explain it shrinks the schedule if it fails.
 func runOne(r *runner, seed uint64, explain bool) (lines []string, failure *Failure) {
 	var (
 		text transcript
 		done = make(chan struct{})
 	)
-	go func() { // ends with the schedule, and is waited for as long as its steps come back
+	go func() { // ends with the schedule; waited for as long as its steps return
 		defer close(done)
 		defer r.idle.Store(true)
 		r.seed.Store(seed)
-		r.src.Random(seed, mostSteps)
+		r.src.Random(seed, maxSteps)
 		switch broken := r.run(&text); {
 		case broken == nil:
 		case explain:
@@ -38,8 +37,8 @@ func runOne(r *runner, seed uint64, explain bool) (lines []string, failure *Fail
 	return text.all(), failure
 }
 
-// crew is those who run many schedules at the same time.
-type crew struct {
+// pool runs many schedules concurrently.
+type pool struct {
 	first, n uint64
 	explain  bool
 	next     atomic.Uint64
@@ -50,22 +49,22 @@ type crew struct {
 	found *Failure
 }
 
-// Many runs n schedules, those of the seeds from first on, with so many workers. It
-// stops at the first failure that it meets, and explains it if it is to. Of a failure
-// that says Stuck a goroutine is left, and the program is to end.
+// Many runs n schedules, those of the seeds from first, with the given number of workers.
+// It stops at the first failure and, with explain, shrinks it. After a failure with Stuck
+// set a goroutine is left, and the program must exit.
 func Many(first, n uint64, workers int, explain bool) (Stats, *Failure) {
 	runners := make([]*runner, workers)
 	for i := range runners {
 		runners[i] = newRunner()
 	}
-	c := &crew{first: first, n: n, explain: explain}
+	c := &pool{first: first, n: n, explain: explain}
 	return c.run(runners)
 }
 
-func (c *crew) run(runners []*runner) (Stats, *Failure) {
+func (c *pool) run(runners []*runner) (Stats, *Failure) {
 	var wg sync.WaitGroup
 	for _, r := range runners {
-		wg.Go(func() { c.work(r) }) // ends with the schedules, or at a failure; waited for as long as its steps come back
+		wg.Go(func() { c.work(r) }) // ends with the schedules, or at a failure; waited for as long as its steps return
 	}
 	done := make(chan struct{})
 	go func() { // ends with all of them
@@ -79,8 +78,8 @@ func (c *crew) run(runners []*runner) (Stats, *Failure) {
 	return c.total, c.found
 }
 
-// work runs schedules until there is none, or one has failed.
-func (c *crew) work(r *runner) {
+// work runs schedules until none is left or one has failed.
+func (c *pool) work(r *runner) {
 	defer r.idle.Store(true)
 	for !c.failed.Load() {
 		i := c.next.Add(1) - 1
@@ -88,9 +87,9 @@ func (c *crew) work(r *runner) {
 			break
 		}
 		r.seed.Store(c.first + i)
-		r.src.Random(c.first+i, mostSteps)
+		r.src.Random(c.first+i, maxSteps)
 		if broken := r.run(nil); broken != nil && !c.failed.Swap(true) {
-			c.note(r, i, broken)
+			c.record(r, i, broken)
 		}
 	}
 	c.mu.Lock()
@@ -98,7 +97,7 @@ func (c *crew) work(r *runner) {
 	c.total.add(&r.stats)
 }
 
-func (c *crew) note(r *runner, i uint64, broken *breach) {
+func (c *pool) record(r *runner, i uint64, broken *violation) {
 	f := &Failure{Seed: c.first + i, Rule: broken.rule, Text: broken.text, Steps: broken.step}
 	if c.explain {
 		f = r.explain(c.first+i, broken)
@@ -109,10 +108,9 @@ func (c *crew) note(r *runner, i uint64, broken *breach) {
 	c.found = f
 }
 
-// stuck reports a schedule that stands still. It is run again, to have its
-// transcript; where that fails in another way, what stood still was one of those that
-// make the failure smaller.
-func (c *crew) stuck(r *runner) (Stats, *Failure) {
+// stuck reports a schedule that hangs. It is run again for its transcript. If that run
+// fails in another way, the hang was in a run that shrank the failure.
+func (c *pool) stuck(r *runner) (Stats, *Failure) {
 	seed := r.seed.Load()
 	f := stuck(seed, nil)
 	if c.explain {

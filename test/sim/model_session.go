@@ -14,40 +14,40 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// sess is what is known of one session of a client.
+// sess is the model of one session of a client.
 //
-// since and until are two, because a sweep and an eviction look at some sessions
-// and not at others, in an order that is the machine's own. Where the model
-// followed that order it would be the same code twice; so it knows the earliest and
-// the latest that can be true, and a rule is broken only if it is for both.
+// since and until differ, because a sweep and an eviction examine some sessions and not
+// others, in an order that the table chooses. A model with the same order would be the same
+// code; so it holds the earliest and the latest possible time of the last use, and a rule
+// is broken only if it is for both.
 type sess struct {
-	no         int
-	real       *session.Session
-	home       *replica
-	level      mcp.LogLevel
-	client     *client
-	standalone *stream
-	cost       int        // that keeping all that it has would have
-	last       *stream    // of those that are kept, that ended last
-	wasLast    *stream    // before this step
-	asks       []*ask     // open
-	running    []*request // in flight
-	ends       int        // of streams that are kept
-	carriers   int        // of its streams, superseded ones not included
+	no           int
+	real         *session.Session
+	home         *replica
+	level        mcp.LogLevel
+	client       *client
+	standalone   *stream
+	cost         int        // of everything that is retained for it
+	lastEnded    *stream    // the resumable stream that ended last
+	wasLastEnded *stream    // before this step
+	asks         []*ask     // open
+	running      []*request // in flight
+	ends         int        // how many resumable streams have ended
+	consumers    int        // of its streams, superseded ones not included
 
 	ready  bool // the client is initialized
 	listed bool // it is in the table
 	ended  bool
 
-	// When it was used last. A sweep counts those that it finds busy as used, and
-	// whether it came to that is not always known: then it is between the two.
+	// The time of the last use. A sweep counts busy sessions as used, if it examines them,
+	// which the model does not always know.
 	since, until time.Time
-	used, unused bool // what it may have been: used, or never used
+	used, unused bool // possible states: used, or never used
 }
 
 func (s *sess) String() string { return fmt.Sprintf("s%d", s.no) }
 
-// newSess makes a session that nobody knows of yet.
+// newSess makes a session that is not published.
 func (w *world) newSess(c *client, home *replica) *sess {
 	w.nextSess++
 	s := &sess{no: w.nextSess, client: c, home: home, level: mcp.LogUnset, unused: true}
@@ -59,38 +59,38 @@ func (w *world) newSess(c *client, home *replica) *sess {
 	return s
 }
 
-// publish makes the session known, at the expense of others where there is no room.
+// publish publishes the session, which may evict others.
 func (w *world) publish(s *sess) bool {
-	before := w.listed(s.home)
-	w.noteOwners(s.home)
+	before := w.sessionsByOwner(s.home)
+	w.updateOwners(s.home)
 	evicted, err := s.home.table.Add(s.real, w.now)
 	for _, old := range evicted {
-		w.evicted(s, w.sessOf(old), before)
+		w.checkEvicted(s, w.sessOf(old), before)
 	}
 	if err != nil {
-		w.refusedSess(s, err)
-		w.noteTouched(s.home)
+		w.checkRefusal(s, err)
+		w.touchBusy(s.home)
 		return false
 	}
-	w.noteOwners(s.home)
+	w.updateOwners(s.home)
 	s.listed = true
 	if mine := s.client.owner(); !slices.Contains(s.home.owners, mine) {
 		s.home.owners = append(s.home.owners, mine)
 	}
-	w.spawn(&keeper{s: s, at: w.now.Add(w.set.limits.LogKeep)})
+	w.spawn(&retentionTimer{s: s, at: w.now.Add(w.set.limits.LogKeep)})
 	s.since, s.until = w.now, w.now
-	w.noteTouched(s.home)
+	w.touchBusy(s.home)
 	if n := w.owned(s); s.client.principal != "" && n > w.set.sessions.PerPrincipal {
 		w.fail("I21", "%q has %d sessions, more than %d", s.client.principal, n, w.set.sessions.PerPrincipal)
 	}
-	if w.tell() {
-		w.say("%s is published, of %s", s, s.client)
+	if w.tracing() {
+		w.logf("%s is published, of %s", s, s.client)
 	}
 	return true
 }
 
-// listed returns how many sessions of a replica each owner has.
-func (w *world) listed(at *replica) map[string]int {
+// sessionsByOwner returns how many sessions of a replica each owner has.
+func (w *world) sessionsByOwner(at *replica) map[string]int {
 	n := make(map[string]int)
 	for _, s := range w.sessions {
 		if s.listed && s.home == at {
@@ -100,7 +100,7 @@ func (w *world) listed(at *replica) map[string]int {
 	return n
 }
 
-func (w *world) owned(of *sess) int { return w.listed(of.home)[of.client.owner()] }
+func (w *world) owned(of *sess) int { return w.sessionsByOwner(of.home)[of.client.owner()] }
 
 func (w *world) sessOf(real *session.Session) *sess {
 	for _, s := range w.sessions {
@@ -111,43 +111,43 @@ func (w *world) sessOf(real *session.Session) *sess {
 	return nil
 }
 
-// evicted holds against the rules that one session gave way to another.
+// checkEvicted checks that one session may be evicted for another.
 //
-// A flood of sessions has to be paid for by whoever sends it. Each case is a way in
-// which somebody else could be made to pay: one that works, one with fewer, one
-// that has not come to rest (M099, M102).
-func (w *world) evicted(by, s *sess, before map[string]int) {
+// A flood of sessions must only cost its sender. Each case is a way in which another client
+// could suffer: one at work, one with fewer sessions, one that has not been idle
+// long enough (M099, M102).
+func (w *world) checkEvicted(by, s *sess, before map[string]int) {
 	if s == nil || !s.listed || s.home != by.home {
 		w.fail("I20", "a session is evicted that is not there")
 		return
 	}
 	mine, theirs := by.client.owner(), s.client.owner()
-	first := by.home.hasMost(before)
-	switch rest := w.rests(s); {
+	first := by.home.largestOwner(before)
+	switch rest := w.isEvictable(s); {
 	case s.busy():
 		w.fail("I20", "%s is evicted, and is in use", s)
 	case theirs != mine && by.client.principal != "" && before[mine] >= w.set.sessions.PerPrincipal:
-		w.fail("I21", "%s is evicted for %s, whose own principal has too many", s, by)
+		w.fail("I21", "%s is evicted for %s, and the principal of the new session is over its limit", s, by)
 	case theirs != mine && !rest && before[theirs] < before[mine]+2:
-		w.fail("I20", "%s is evicted for %s, and its owner has not more than the other", s, by)
+		w.fail("I20", "%s is evicted for %s, and its owner does not have more sessions", s, by)
 	case theirs != mine && theirs != first && !rest:
-		w.fail("I20", "%s is evicted for %s, and %s has most", s, by, first)
-	case theirs != first && before[first] >= before[mine]+2 && w.mayTryMost(by.home) && w.couldGive(by.home, first) &&
+		w.fail("I20", "%s is evicted for %s, and %s is the largest owner", s, by, first)
+	case theirs != first && before[first] >= before[mine]+2 && w.mayTryLargest(by.home) && w.hasIdle(by.home, first) &&
 		(by.client.principal == "" || before[mine] < w.set.sessions.PerPrincipal):
-		w.fail("I20", "%s is evicted for %s, and %s has most, and one that nobody uses", s, by, first)
+		w.fail("I20", "%s is evicted for %s, and the largest owner %s has an idle session", s, by, first)
 	case theirs == mine && !rest:
-		w.fail("I20", "%s is evicted before it has come to rest", s)
+		w.fail("I20", "%s is evicted before it was idle long enough", s)
 	}
 	w.fault(LimitHit)
-	by.home.triedAt = w.now // in vain perhaps, before it was this one's turn
+	by.home.largestTriedAt = w.now // perhaps without success, before this session was evicted
 	w.evictions++
-	w.sessEnded(s, nil)
+	w.sessionEnded(s, nil)
 	s.listed = false
 }
 
-// hasMost returns the owner that has most sessions, and of several the one that came
-// first.
-func (at *replica) hasMost(counts map[string]int) (first string) {
+// largestOwner returns the owner with the most sessions, and among equals the one that
+// arrived first.
+func (at *replica) largestOwner(counts map[string]int) (first string) {
 	for _, owner := range at.owners {
 		if counts[owner] > counts[first] {
 			first = owner
@@ -156,42 +156,42 @@ func (at *replica) hasMost(counts map[string]int) (first string) {
 	return first
 }
 
-// noteOwners notes in which order those came that have sessions.
-func (w *world) noteOwners(at *replica) {
-	counts := w.listed(at)
+// updateOwners removes owners without sessions from the list of arrivals.
+func (w *world) updateOwners(at *replica) {
+	counts := w.sessionsByOwner(at)
 	at.owners = slices.DeleteFunc(at.owners, func(owner string) bool { return counts[owner] == 0 })
 }
 
-// couldGive reports whether an owner has a session that nobody uses, for certain.
-func (w *world) couldGive(at *replica, owner string) bool {
+// hasIdle reports whether an owner certainly has an idle session.
+func (w *world) hasIdle(at *replica, owner string) bool {
 	return slices.ContainsFunc(w.sessions, func(o *sess) bool {
 		return o.listed && o.home == at && o.client.owner() == owner && !o.busy() && o.until.Before(w.now)
 	})
 }
 
-// mayTryMost reports whether it is long enough since all of the largest owner's were
-// tried.
-func (w *world) mayTryMost(at *replica) bool { return w.now.Sub(at.triedAt) >= tryMostEvery }
+// mayTryLargest reports whether all sessions of the largest owner may be tried again.
+func (w *world) mayTryLargest(at *replica) bool {
+	return w.now.Sub(at.largestTriedAt) >= retryLargestEvery
+}
 
-// rests reports whether a session may have come to rest.
-func (w *world) rests(s *sess) bool {
+// isEvictable reports whether a session may have been idle long enough.
+func (w *world) isEvictable(s *sess) bool {
 	idle := w.now.Sub(s.since)
 	return s.used && idle >= w.set.sessions.Rest || s.unused && idle >= w.set.sessions.FreshRest
 }
 
-// refusedSess holds against the rules that there was no room.
+// checkRefusal checks that a session was rightly refused.
 //
-// A refusal is right only if there was nobody who could have given way. And the
-// time that it names has to be one that helps: a client that comes back then and is
-// refused again would come for ever.
-func (w *world) refusedSess(s *sess, err error) {
+// A refusal is right only if no session could have been evicted. And its Wait must suffice:
+// otherwise a client that retries then would be refused again and again.
+func (w *world) checkRefusal(s *sess, err error) {
 	full := new(session.FullError)
 	if !errors.As(err, &full) {
 		w.fail("I21", "no session: %v", err)
 		return
 	}
 	w.fault(LimitHit)
-	counts := w.listed(s.home)
+	counts := w.sessionsByOwner(s.home)
 	mine := s.client.owner()
 	all := counts[mine] == 0
 	if full.PerPrincipal != (s.client.principal != "" && counts[mine] >= w.set.sessions.PerPrincipal) {
@@ -200,26 +200,26 @@ func (w *world) refusedSess(s *sess, err error) {
 	for _, o := range w.sessions {
 		certain := w.now.Sub(o.until) >= max(w.set.sessions.Rest, w.set.sessions.FreshRest)
 		if o.listed && o.home == s.home && certain && !o.busy() && (all || o.client.owner() == mine) {
-			w.fail("I21", "no session for %s, and %s could give way", s.client, o)
+			w.fail("I21", "no session for %s, and %s could be evicted", s.client, o)
 		}
 	}
 	for _, o := range w.sessions {
-		if o.listed && o.home == s.home && !o.busy() && (all || o.client.owner() == mine) && o.since.Equal(o.until) && o.used != o.unused && full.Wait > w.restsIn(o) {
-			w.fail("I21", "%s is to try again in %v, and %s comes to rest in %v", s.client, full.Wait, o, w.restsIn(o))
+		if o.listed && o.home == s.home && !o.busy() && (all || o.client.owner() == mine) && o.since.Equal(o.until) && o.used != o.unused && full.Wait > w.evictableIn(o) {
+			w.fail("I21", "%s must wait %v, and %s can be evicted in %v", s.client, full.Wait, o, w.evictableIn(o))
 		}
 	}
 	if full.Wait <= 0 {
-		w.fail("I21", "%s is to try again in %v", s.client, full.Wait)
+		w.fail("I21", "%s must wait %v", s.client, full.Wait)
 	}
-	w.refusedByMost(s, full, counts)
+	w.checkRefusedByLargest(s, full, counts)
 	if n := w.total(s.home); !full.PerPrincipal && n < w.set.sessions.Total {
 		w.fail("I21", "no session, and there are %d of %d", n, w.set.sessions.Total)
 	}
 }
 
-// restsIn returns how long it is until a session comes to rest, whose last use is
-// known.
-func (w *world) restsIn(s *sess) time.Duration {
+// evictableIn returns the time until a session can be evicted. Its last use must be
+// certain.
+func (w *world) evictableIn(s *sess) time.Duration {
 	rest := w.set.sessions.Rest
 	if s.unused {
 		rest = w.set.sessions.FreshRest
@@ -227,17 +227,17 @@ func (w *world) restsIn(s *sess) time.Duration {
 	return rest - w.now.Sub(s.until)
 }
 
-// tryMostEvery is how often all that the largest owner has are tried.
-const tryMostEvery = time.Second
+// retryLargestEvery is how often all sessions of the largest owner are tried.
+const retryLargestEvery = time.Second
 
-// refusedByMost: who has clearly less than the owner that has most is not refused
-// while that has a session that nobody uses.
-func (w *world) refusedByMost(s *sess, full *session.FullError, counts map[string]int) {
-	may := w.mayTryMost(s.home)
-	s.home.triedAt = w.now
-	most := s.home.hasMost(counts)
-	if may && !full.PerPrincipal && counts[most] >= counts[s.client.owner()]+2 && w.couldGive(s.home, most) {
-		w.fail("I21", "no session for %s, and %s has most, and one that nobody uses", s.client, most)
+// checkRefusedByLargest checks that an owner with clearly fewer sessions than the largest
+// is not refused while that has an idle session.
+func (w *world) checkRefusedByLargest(s *sess, full *session.FullError, counts map[string]int) {
+	may := w.mayTryLargest(s.home)
+	s.home.largestTriedAt = w.now
+	most := s.home.largestOwner(counts)
+	if may && !full.PerPrincipal && counts[most] >= counts[s.client.owner()]+2 && w.hasIdle(s.home, most) {
+		w.fail("I21", "no session for %s, and the largest owner %s has an idle session", s.client, most)
 	}
 }
 
@@ -251,8 +251,8 @@ func (w *world) total(at *replica) int {
 	return n
 }
 
-// noteTouched: whoever was found to be in use may count as used now.
-func (w *world) noteTouched(at *replica) {
+// touchBusy notes that busy sessions may count as used now.
+func (w *world) touchBusy(at *replica) {
 	for _, s := range w.sessions {
 		if s.listed && s.home == at && s.busy() {
 			s.until = w.now
@@ -261,13 +261,13 @@ func (w *world) noteTouched(at *replica) {
 	}
 }
 
-// busy reports whether a session must not end by itself.
-func (s *sess) busy() bool { return len(s.running) > 0 || s.carriers > 0 }
+// busy reports whether a session must not expire.
+func (s *sess) busy() bool { return len(s.running) > 0 || s.consumers > 0 }
 
-// lookUp finds the session of an id for a principal, as each request does first.
+// lookUp looks up a session for a principal, as each request does first.
 //
-// A session of somebody else is looked up without a trace. Were it a use, anybody
-// who knows an id could keep the session from ever ending (M087).
+// A lookup by another principal does not count as a use. Otherwise any client with the id
+// could keep the session from expiring (M087).
 func (w *world) lookUp(at *replica, id string, principal string) *sess {
 	var want *sess
 	for _, s := range w.sessions {
@@ -285,7 +285,7 @@ func (w *world) lookUp(at *replica, id string, principal string) *sess {
 	case want.client.principal != principal:
 		w.fault(Foreign)
 		if !errors.Is(err, session.ErrForeign) || got != nil {
-			w.fail("I18", "%s is found by %q, whose it is not: %v", want, principal, err)
+			w.fail("I18", "%s is found by %q, which does not own it: %v", want, principal, err)
 		}
 		return nil
 	case err != nil || got != want.real:
@@ -310,18 +310,18 @@ func (w *world) end(s *sess) {
 	s.home.table.Remove(s.real)
 	s.listed = false
 	if !s.ended {
-		w.sessEnded(s, &entry{sort: terminal})
+		w.sessionEnded(s, &entry{kind: terminal})
 	}
 }
 
-// sessEnded notes the end of a session: its requests end with an error, its
-// questions without an answer, its streams for good.
+// sessionEnded records the end of a session: its requests end with an error, its questions
+// without an answer, and its streams end.
 //
-// Without a terminal to give, the session has ended by itself, and then nothing may
-// have been running in it: expiry and arrival are one decision (I20, M101).
-func (w *world) sessEnded(s *sess, end *entry) {
-	if w.tell() {
-		w.say("%s has ended", s)
+// Without a terminal the session has expired or was evicted, and then no request may have
+// been in flight: expiry and arrival are one decision (I20, M101).
+func (w *world) sessionEnded(s *sess, end *entry) {
+	if w.tracing() {
+		w.logf("%s has ended", s)
 	}
 	s.ended = true
 	for _, r := range append([]*request(nil), s.running...) {
@@ -330,57 +330,56 @@ func (w *world) sessEnded(s *sess, end *entry) {
 			return
 		}
 		e := *end
-		w.ended(r, &e)
+		w.requestEnded(r, &e)
 		if r.stops != 1 {
-			w.fail("I3", "%s ended with its session, and who serves it was not told", r)
+			w.fail("I3", "%s ended with its session, and its handler was not stopped", r)
 		}
 	}
 	w.endAsks(s, s.standalone, session.ErrEnded)
 	s.standalone.drop(isQuestion)
-	if s.standalone.live == nil || s.standalone.held {
+	if s.standalone.writer == nil || s.standalone.held {
 		s.standalone.drop(all)
 	}
 	s.standalone.held = false
-	w.close(s.standalone)
-	w.forget(s)
+	w.streamEnded(s.standalone)
+	w.forgetStreams(s)
 }
 
-// forget notes that nobody can come back to anything of a session. What somebody
-// carries still comes to its end.
+// forgetStreams records that no stream of a session can be resumed any more. Streams with a
+// consumer are still delivered to their end.
 //
-// A client that is reading at this moment has a connection of its own, and gets the
-// rest that was promised to it. Only coming back is over.
-func (w *world) forget(s *sess) {
+// A client that is reading at this moment receives the rest that is retained for it. Only
+// resuming has ended.
+func (w *world) forgetStreams(s *sess) {
 	for _, st := range w.streams {
-		if st.sess != s || !st.kept {
+		if st.sess != s || !st.resumable {
 			continue
 		}
-		if st.of != nil && st.live == nil {
+		if st.of != nil && st.writer == nil {
 			st.drop(all)
 			st.forgotten = true
 		}
-		if t := st.live; t != nil && t.pos < uint64(len(st.seen)) {
-			w.goesOn(t)
+		if t := st.writer; t != nil && t.pos < uint64(len(st.positions)) {
+			w.requeueUntaken(t)
 		}
-		st.kept = false
+		st.resumable = false
 	}
-	s.standalone.back = nil
+	s.standalone.requeued = nil
 }
 
-// goesOn: who was still taking what others had taken before gets the rest of it, as
-// messages that nobody can come back to.
-func (w *world) goesOn(t *writer) {
-	st := t.at
-	for _, n := range st.seen[t.pos:] {
+// requeueUntaken queues what a resumed consumer has yet to replay, as messages without ids.
+func (w *world) requeueUntaken(t *writer) {
+	st := t.stream
+	for _, n := range st.positions[t.pos:] {
 		e := *w.entryOf(n)
-		e.fate, e.front = waits, true
+		e.fate, e.front = queued, true
 		w.add(st, e)
 	}
-	st.over = false
-	t.pos = uint64(len(st.seen))
+	st.terminalTaken = false
+	t.pos = uint64(len(st.positions))
 }
 
-// sweeper is the timer that ends sessions whose time is over.
+// sweeper is the timer that ends expired sessions.
 type sweeper struct {
 	home *replica
 	at   time.Time
@@ -390,18 +389,18 @@ func (t *sweeper) ready(w *world) bool { return !w.now.Before(t.at) }
 
 func (t *sweeper) run(w *world) bool {
 	ended, next := t.home.table.Sweep(w.now)
-	w.areInOrder(ended)
+	w.checkOrder(ended)
 	for _, real := range ended {
 		s := w.sessOf(real)
 		if s == nil || !s.listed || s.home != t.home {
 			w.fail("I20", "a session is swept that is not there")
 			continue
 		}
-		w.swept(s)
+		w.checkSwept(s)
 	}
 	for _, s := range w.sessions {
 		if s.listed && s.home == t.home {
-			w.notSwept(s, next)
+			w.checkNotSwept(s, next)
 		}
 	}
 	switch {
@@ -417,9 +416,9 @@ func (t *sweeper) run(w *world) bool {
 	return true
 }
 
-// areInOrder: those that are missed least come first, the ones that were never used; in
-// each kind the longest unused. Of some it is not known when that was.
-func (w *world) areInOrder(out []*session.Session) {
+// checkOrder checks the order of a list of sessions: first those that were never used, then
+// the others; the longest idle first. For some the time is uncertain.
+func (w *world) checkOrder(out []*session.Session) {
 	var last *sess
 	for _, real := range out {
 		s := w.sessOf(real)
@@ -427,15 +426,15 @@ func (w *world) areInOrder(out []*session.Session) {
 			continue
 		}
 		if last != nil && (last.used && !s.used || last.used == s.used && s.since.Before(last.since)) {
-			w.fail("I20", "%s ends before %s, which is missed less", last, s)
+			w.fail("I20", "%s ends before %s, which has been idle longer", last, s)
 		}
 		last = s
 	}
 }
 
-// notSwept holds against the rules that a session is still there, until the next sweep
-// at least.
-func (w *world) notSwept(s *sess, next time.Time) {
+// checkNotSwept checks that a session is rightly still there, and not later than the next
+// sweep.
+func (w *world) checkNotSwept(s *sess, next time.Time) {
 	if w.isDue(s, s.until, !s.unused) && !s.busy() {
 		w.fail("I20", "%s has not been used since %v, and is still there", s, s.until)
 	}
@@ -444,7 +443,7 @@ func (w *world) notSwept(s *sess, next time.Time) {
 	}
 	switch most := max(w.set.sessions.Idle, w.set.sessions.Fresh); {
 	case next.After(s.until.Add(most)):
-		w.fail("I20", "%s is over at %v, and the next sweep is at %v", s, s.until.Add(most), next)
+		w.fail("I20", "%s expires at %v, and the next sweep is at %v", s, s.until.Add(most), next)
 	case !s.used && next.After(s.until.Add(w.set.sessions.Fresh)):
 		w.fail("I20", "%s was never used since %v, and the next sweep is at %v", s, s.until, next)
 	case !s.unused && next.After(s.until.Add(w.set.sessions.Idle)):
@@ -452,8 +451,8 @@ func (w *world) notSwept(s *sess, next time.Time) {
 	}
 }
 
-// isDue reports whether the time of a session that was used last at a time is over:
-// for certain, or possibly.
+// isDue reports whether a session that was used last at a time has expired, for certain or
+// possibly.
 func (w *world) isDue(s *sess, last time.Time, certain bool) bool {
 	idle := w.now.Sub(last)
 	if certain || !s.unused {
@@ -465,7 +464,7 @@ func (w *world) isDue(s *sess, last time.Time, certain bool) bool {
 	return idle >= w.set.sessions.Fresh
 }
 
-func (w *world) swept(s *sess) {
+func (w *world) checkSwept(s *sess) {
 	idle := w.now.Sub(s.since)
 	switch {
 	case s.busy():
@@ -473,6 +472,6 @@ func (w *world) swept(s *sess) {
 	case (!s.used || idle < w.set.sessions.Idle) && (!s.unused || idle < w.set.sessions.Fresh):
 		w.fail("I20", "%s is swept after %v", s, idle)
 	}
-	w.sessEnded(s, nil)
+	w.sessionEnded(s, nil)
 	s.listed = false
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// mark is the number of a message. It stands in the message, so that wherever one
-// turns up it is known where it belongs.
+// mark is the number of a message. It is part of the message, so that the model knows where
+// the message belongs wherever it is received.
 type mark uint32
 
-// origin is where a message was put.
+// origin is where a message was appended.
 type origin struct {
 	at    *stream
 	index int // in at.entries
 }
 
-// padding is what makes a message as large as it is to be.
+// padding returns the filler of large messages.
 func padding() []byte { return bytes.Repeat([]byte("."), 64<<10) }
 
-// text is the message of a mark, as its bytes begin.
+// text returns the beginning of the message with this mark.
 func (m mark) text() []byte { return strconv.AppendUint([]byte{'m'}, uint64(m), 10) }
 
-// readMark reads the mark of a message. It is 0 for one that a machine has made.
+// readMark returns the mark of a message, or 0 if package session generated the message.
 func readMark(text []byte) mark {
 	if len(text) < 2 || text[0] != 'm' {
 		return 0
@@ -40,122 +40,120 @@ func readMark(text []byte) mark {
 	return n
 }
 
-// sort is what kind of message an entry is, to the model.
-type sort uint8
+// kind is the kind of an entry in the model.
+type kind uint8
 
 const (
-	plain sort = iota
+	plain kind = iota
 	progress
 	log
 	change
 	opening
 	question   // an ask
-	withdrawal // the notice that an ask is over, which the machine makes
+	withdrawal // generated when an ask has ended
 	terminal
-	news // of a task, from a backend
+	taskStatus // of a backend's task
 )
 
-// fate is what became of an entry.
+// fate is the state of an entry.
 type fate uint8
 
 const (
-	waits fate = iota
-	taken      // a carrier has had it
-	gone       // it must not be seen any more
+	queued  fate = iota
+	taken        // by a consumer
+	dropped      // it must not be delivered any more
 )
 
 // entry is a message that a stream has accepted.
 //
-// late, front and may are the only ways in which the order of a stream differs from
-// that in which it was given things. Each is set at the one place where the rule
-// for it is, and an entry without any of them must come out, once, behind those
+// deferred, front and optional are the only exceptions to the order of appending. Each is
+// set in one place, and an entry without any of them must be delivered once, after those
 // before it.
 type entry struct {
-	mark  mark
-	sort  sort
-	key   int // of progress and changes; the ask's number of questions and withdrawals
-	size  int
-	fate  fate
-	late  bool // kept back for its time: it has no place in the order yet
-	front bool // it goes before what was accepted earlier
-	may   bool // it may be missing: there is a newer one, or the receiver was slow
+	mark     mark
+	kind     kind
+	key      int // of progress and changes; the number of a question or withdrawal
+	size     int
+	fate     fate
+	deferred bool // by the rate limit: it has no place in the order yet
+	front    bool // it precedes what was accepted earlier
+	optional bool // it may be missing: there is a newer one, or the receiver was slow
 }
 
-// stream is what is known of one logical stream: all that it was given, and what
-// must and must not come out of it.
+// stream is the model of one stream: everything appended to it, and what must and must not
+// be delivered.
 type stream struct {
-	name    string
-	of      *request // nil for the standalone stream of a session
-	sess    *sess    // nil in the modern era
-	real    *session.Stream
-	entries []entry
-	first   int    // entries before it do not wait
-	seen    []mark // what stands at each position, from position 1 on
-	live    *writer
-	fulls   []<-chan struct{} // who waits for room
+	name        string
+	of          *request // nil for the standalone stream of a session
+	sess        *sess    // nil in the modern era
+	real        *session.Stream
+	entries     []entry
+	firstQueued int    // entries before it are not queued
+	positions   []mark // the message at each position, from position 1
+	writer      *writer
+	waiters     []<-chan struct{} // senders that wait for space
 
-	cost      int      // that keeping all of it would have
-	logged    int      // of that, what was taken and is kept
-	aged      bool     // it was kept for its time
-	endNo     int      // its place among the streams that are kept and have ended; 0 while it has not
-	wasThere  bool     // before this step: it had ended, and waited for its client
-	tight     bool     // some of it may have been given up for want of room
-	kept      bool     // a client can come back to it
-	since     uint64   // the first position whose id a client can have
-	number    uint64   // in event ids; 0 while none was seen
-	back      []packet // of the standalone stream: written to nobody, and nobody has come back for it
-	open      int      // carriers that have not detached, superseded ones included
-	pausing   bool
-	clock     time.Time // when its retention began; zero while it has not
-	refused   int       // how often a client was told that something is gone
-	missed    int       // which of these times nobody has made good; 0 for none
-	buried    bool      // a client was told that it is gone
-	forgotten bool      // it went with its session
+	cost         int      // of everything that is retained
+	logged       int      // the part of it that was taken
+	expired      bool     // its retention has ended
+	endSeq       int      // its place among the resumable streams that have ended; 0 before that
+	wasRetained  bool     // before this step: it had ended, and its client was away
+	trimmable    bool     // some of it may have been dropped to stay within a limit
+	resumable    bool     // a client can come back to it
+	firstID      uint64   // the first position with an id that a client can have
+	number       uint64   // in event ids; 0 while unknown
+	requeued     []packet // of the standalone stream: not written, and not resumed from
+	attached     int      // consumers that have not detached, superseded ones included
+	pausing      bool
+	retainedFrom time.Time // when its retention began; zero before that
+	refusals     int       // clients that were informed of missing messages
+	missed       int       // the last of these that was not made up for; 0 for none
+	reportedGone bool      // a client was informed that it is gone
+	forgotten    bool      // it ended with its session
 
-	held    bool
-	opening bool // it has one that was not taken
-	ended   bool
-	lost    bool
-	over    bool // the terminal was taken
+	held          bool
+	opening       bool // it has an opening that was not taken
+	ended         bool
+	lost          bool
+	terminalTaken bool // the terminal was taken
 }
 
-// add notes a message that the stream has accepted.
+// add records a message that the stream has accepted.
 func (w *world) add(s *stream, e entry) *entry {
 	if e.mark == 0 {
 		e.mark = w.mint()
 	}
 	if s.lost {
-		e.fate = gone
+		e.fate = dropped
 	}
-	s.cost += messageCost + cmp.Or(e.size, machineMade)
+	s.cost += messageCost + cmp.Or(e.size, generatedSize)
 	s.entries = append(s.entries, e)
 	w.marks[e.mark] = origin{s, len(s.entries) - 1}
 	return &s.entries[len(s.entries)-1]
 }
 
-// mint returns a mark that is nobody's yet.
+// mint returns a new mark.
 func (w *world) mint() mark {
 	w.marks = append(w.marks, origin{})
 	return mark(len(w.marks) - 1)
 }
 
-// load is how much waits on a stream.
+// load is how much is queued on a stream.
 type load struct{ count, bytes int }
 
-// most is how much can be waiting at most, sure is what waits for certain.
+// loads returns how much may be queued at most, and how much certainly is.
 //
-// There are two, because some entries may have been given up: to take a message is
-// wrong only beyond what waits for certain, and to refuse one only below what may
-// wait.
+// They differ, because optional entries may have been dropped: accepting a message is wrong
+// only beyond what is certainly queued, and refusing one only below what may be queued.
 func (s *stream) loads() (most, sure load) {
-	for i := s.first; i < len(s.entries); i++ {
+	for i := s.firstQueued; i < len(s.entries); i++ {
 		e := &s.entries[i]
-		if e.fate != waits || e.late {
+		if e.fate != queued || e.deferred {
 			continue
 		}
 		most.count++
 		most.bytes += e.size
-		if !e.may {
+		if !e.optional {
 			sure.count++
 			sure.bytes += e.size
 		}
@@ -163,41 +161,41 @@ func (s *stream) loads() (most, sure load) {
 	return most, sure
 }
 
-// isSlow reports whether so much waits that messages may be dropped.
+// isSlow reports whether so much is queued that messages may be dropped.
 func (w *world) isSlow(l load) bool {
 	return l.count >= w.set.limits.Messages/2 || l.bytes >= w.set.limits.Bytes/2
 }
 
-// find returns the entry that a message is, or nil.
+// find returns the entry of a message, or nil.
 //
-// A message is known by what stands in it, never by its place in the queue: the
-// place is what is to be checked.
+// A message is identified by its content, never by its place in the queue: the place is to
+// be checked.
 func (w *world) find(s *stream, m *session.Message) *entry {
 	if n := readMark(m.Head); n != 0 {
 		if int(n) >= len(w.marks) || w.marks[n].at != s {
 			return nil
 		}
 		e := &s.entries[w.marks[n].index]
-		for i := s.first; e.fate != waits && i < len(s.entries); i++ {
-			if s.entries[i].mark == n && s.entries[i].fate == waits {
-				e = &s.entries[i] // it is told to more than one who began anew
+		for i := s.firstQueued; e.fate != queued && i < len(s.entries); i++ {
+			if s.entries[i].mark == n && s.entries[i].fate == queued {
+				e = &s.entries[i] // it is delivered to more than one client that begins anew
 			}
 		}
 		return e
 	}
-	sort, key := madeByMachine(m.Head)
-	for i := s.first; i < len(s.entries); i++ {
+	kind, key := parseGenerated(m.Head)
+	for i := s.firstQueued; i < len(s.entries); i++ {
 		e := &s.entries[i]
-		if e.sort == sort && e.fate == waits && (e.key == key || sort == terminal) {
+		if e.kind == kind && e.fate == queued && (e.key == key || kind == terminal) {
 			return e
 		}
 	}
 	return nil
 }
 
-// madeByMachine reads a message that a machine has put together: an ask, the notice
-// that one is over, or the error that a request ends with whose session has ended.
-func madeByMachine(text []byte) (sort, int) {
+// parseGenerated parses a message that package session generated: an ask, its withdrawal,
+// or the error of a request after the end of its session.
+func parseGenerated(text []byte) (kind, int) {
 	switch {
 	case bytes.Contains(text, []byte(`"notifications/cancelled"`)):
 		return withdrawal, numberAfter(text, `"requestId":`)
@@ -220,24 +218,24 @@ func numberAfter(text []byte, label string) int {
 	return n
 }
 
-// mostTaken is how much a carrier takes before it writes.
-const mostTaken = 64 << 10
+// maxTaken is how much one Take returns.
+const maxTaken = 64 << 10
 
-// took holds what a carrier took against what the stream was given.
+// checkTaken checks what a consumer took against what was appended.
 //
-// Behind what was taken before comes what is new, without a gap: a carrier that
-// comes back gets the same at the same position, and then goes on as the only one
-// (M056, M065).
-func (w *world) took(t *writer, batch []session.Message, state session.State) {
-	s := t.at
+// New messages follow those that were taken before, without a gap: a consumer that resumes
+// gets the same message at the same position, and then continues as the only one (M056,
+// M065).
+func (w *world) checkTaken(t *writer, batch []session.Message, state session.State) {
+	s := t.stream
 	if len(batch) > 0 && s.held {
-		w.fail("I34", "%s gave out %q before it was ready", s.name, batch[0].Head)
+		w.fail("I34", "%s delivers %q before it was ready", s.name, batch[0].Head)
 	}
 	fresh, size := false, 0
 	for i := range batch {
 		m := &batch[i]
-		if size >= mostTaken {
-			w.fail("I21", "%s gives out %d messages at once, %d bytes before the last", s.name, len(batch), size)
+		if size >= maxTaken {
+			w.fail("I21", "%s returns %d messages at once, %d bytes before the last", s.name, len(batch), size)
 		}
 		size += m.Len()
 		if m.Pos != t.pos+1 {
@@ -245,24 +243,25 @@ func (w *world) took(t *writer, batch []session.Message, state session.State) {
 			return
 		}
 		w.checkEvent(s, m)
-		if t.pos++; t.pos <= uint64(len(s.seen)) {
-			w.replayed(s, m)
+		if t.pos++; t.pos <= uint64(len(s.positions)) {
+			w.checkReplayed(s, m)
 			continue
 		}
 		fresh = true
-		w.tookOne(s, m)
+		w.checkTakenMessage(s, m)
 	}
 	if fresh {
-		w.expectRoom(s)
+		w.expectSpace(s)
 	}
-	w.tookState(t, state)
+	w.checkTakenState(t, state)
 }
 
-// checkEvent: the id of a message names its stream, its place, and nothing else.
+// checkEvent checks that the id of a message identifies its stream and position, and
+// nothing else.
 func (w *world) checkEvent(s *stream, m *session.Message) {
 	id := m.Event()
 	switch {
-	case !s.kept:
+	case !s.resumable:
 		if !id.IsZero() {
 			w.fail("I14", "%s cannot be resumed, and %q has the id %s", s.name, m.Head, id)
 		}
@@ -287,14 +286,15 @@ func (w *world) checkNumber(s *stream, number uint64) {
 	}
 }
 
-// replayed: whoever comes back gets what stood there.
-func (w *world) replayed(s *stream, m *session.Message) {
+// checkReplayed checks that a client that resumes gets the same message at the same
+// position.
+func (w *world) checkReplayed(s *stream, m *session.Message) {
 	w.replays++
 	n := readMark(m.Head)
-	want := s.seen[m.Pos-1]
+	want := s.positions[m.Pos-1]
 	if n == 0 {
-		sort, key := madeByMachine(m.Head)
-		if e := w.entryOf(want); e.sort == sort && (e.key == key || sort == terminal) {
+		kind, key := parseGenerated(m.Head)
+		if e := w.entryOf(want); e.kind == kind && (e.key == key || kind == terminal) {
 			return
 		}
 	}
@@ -308,84 +308,83 @@ func (w *world) entryOf(n mark) *entry {
 	return &o.at.entries[o.index]
 }
 
-func (w *world) tookOne(s *stream, m *session.Message) {
+func (w *world) checkTakenMessage(s *stream, m *session.Message) {
 	e := w.find(s, m)
 	switch {
 	case e == nil:
-		w.fail("I8", "%s carries %q, which was not put there", s.name, m.Head)
+		w.fail("I8", "%s delivers %q, which was not appended there", s.name, m.Head)
 		return
-	case s.over:
-		w.fail("I10", "%s has %q behind its terminal", s.name, m.Head)
+	case s.terminalTaken:
+		w.fail("I10", "%s has %q after its terminal", s.name, m.Head)
 	case e.fate == taken:
-		w.fail("I13", "%s gives out %q twice", s.name, m.Head)
-	case e.fate == gone:
-		w.fail("I10", "%s gives out %q, which was dropped", s.name, m.Head)
-	case e.late:
-		w.fail("I10", "%s gives out %q before its time", s.name, m.Head)
+		w.fail("I13", "%s delivers %q twice", s.name, m.Head)
+	case e.fate == dropped:
+		w.fail("I10", "%s delivers %q, which was dropped", s.name, m.Head)
+	case e.deferred:
+		w.fail("I10", "%s delivers %q before its time", s.name, m.Head)
 	}
-	if s.opening && e.sort != opening {
-		w.fail("I34", "%s gives out m%d before its opening", s.name, e.mark)
+	if s.opening && e.kind != opening {
+		w.fail("I34", "%s delivers m%d before its opening", s.name, e.mark)
 	}
 	s.opening = false
-	if m.IsTerminal() != (e.sort == terminal) {
-		w.fail("I10", "%s gives out m%d as its terminal: %v", s.name, e.mark, m.IsTerminal())
+	if m.IsTerminal() != (e.kind == terminal) {
+		w.fail("I10", "%s delivers m%d as its terminal: %v", s.name, e.mark, m.IsTerminal())
 	}
 	if !e.front {
-		w.overtaken(s, e)
+		w.checkSkipped(s, e)
 	}
 	e.fate = taken
-	if s.kept {
+	if s.resumable {
 		s.logged += messageCost + m.Len()
 	}
-	s.seen = append(s.seen, e.mark)
-	s.over = e.sort == terminal
-	for s.first < len(s.entries) && s.entries[s.first].fate != waits {
-		s.first++
+	s.positions = append(s.positions, e.mark)
+	s.terminalTaken = e.kind == terminal
+	for s.firstQueued < len(s.entries) && s.entries[s.firstQueued].fate != queued {
+		s.firstQueued++
 	}
 }
 
-// overtaken looks at what was accepted before e and did not come before it.
+// checkSkipped checks the entries before e that were not delivered before it.
 //
-// What was passed over will never come, or it would come out of order. So either it
-// may be missing, or this is where a message was lost.
-func (w *world) overtaken(s *stream, e *entry) {
-	for i := s.first; &s.entries[i] != e; i++ {
+// They will never be delivered, or only out of order. So each is optional, or a message was
+// lost here.
+func (w *world) checkSkipped(s *stream, e *entry) {
+	for i := s.firstQueued; &s.entries[i] != e; i++ {
 		old := &s.entries[i]
 		switch {
-		case old.fate != waits:
-		case old.late && e.sort != terminal:
-		case old.late && s.hasNewer(i):
-			old.fate = gone
-		case old.may:
-			old.fate = gone
+		case old.fate != queued:
+		case old.deferred && e.kind != terminal:
+		case old.deferred && s.hasNewer(i):
+			old.fate = dropped
+		case old.optional:
+			old.fate = dropped
 		default:
-			w.fail("I10", "%s gives out m%d before m%d, or without it", s.name, e.mark, old.mark)
+			w.fail("I10", "%s delivers m%d before m%d, or without it", s.name, e.mark, old.mark)
 		}
 	}
 }
 
-// hasNewer reports whether there is later progress than entry i.
+// hasNewer reports whether there is newer progress than entry i.
 func (s *stream) hasNewer(i int) bool {
 	for j := i + 1; j < len(s.entries); j++ {
-		if s.entries[j].sort == progress && s.entries[j].key == s.entries[i].key {
+		if s.entries[j].kind == progress && s.entries[j].key == s.entries[i].key {
 			return true
 		}
 	}
 	return false
 }
 
-// tookState holds what a carrier was told of the stream against what it is.
+// checkTakenState checks the State that a consumer received.
 //
-// Ended must not be said early, when something is left to take, nor late, when the
-// carrier would sleep on a stream that is over and keep a connection open for
-// nothing (M066).
-func (w *world) tookState(t *writer, state session.State) {
-	s := t.at
-	rest, unsure := t.pos < uint64(len(s.seen)), false
-	for i := s.first; i < len(s.entries); i++ {
-		if e := &s.entries[i]; e.fate == waits && !e.late {
-			rest = rest || !e.may
-			unsure = unsure || e.may
+// Ended must not be reported early, while something is left to take, nor late, because the
+// consumer would keep a connection open for a stream that has ended (M066).
+func (w *world) checkTakenState(t *writer, state session.State) {
+	s := t.stream
+	rest, unsure := t.pos < uint64(len(s.positions)), false
+	for i := s.firstQueued; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.fate == queued && !e.deferred {
+			rest = rest || !e.optional
+			unsure = unsure || e.optional
 		}
 	}
 	want := session.Open
@@ -396,56 +395,56 @@ func (w *world) tookState(t *writer, state session.State) {
 		want = session.Paused
 	}
 	if state != want && (!unsure || want != session.Ended) {
-		w.fail("I10", "%s: its carrier is told %d, want %d", s.name, state, want)
+		w.fail("I10", "%s: its consumer receives state %d, want %d", s.name, state, want)
 	}
 }
 
-// expectRoom: whoever waits for room hears of it.
-func (w *world) expectRoom(s *stream) {
-	for _, c := range s.fulls {
+// expectSpace checks that all senders that wait for space are woken.
+func (w *world) expectSpace(s *stream) {
+	for _, c := range s.waiters {
 		if !isClosed(c) {
-			w.fail("I30", "%s has room, and who waits for it does not hear of it", s.name)
+			w.fail("I30", "%s has space, and a waiting sender is not woken", s.name)
 		}
 	}
-	s.fulls = s.fulls[:0]
+	s.waiters = s.waiters[:0]
 }
 
-// drop notes that what waits must not come any more.
+// drop marks queued entries as dropped.
 func (s *stream) drop(which func(*entry) bool) {
-	for i := s.first; i < len(s.entries); i++ {
-		if e := &s.entries[i]; e.fate == waits && which(e) {
-			e.fate = gone
+	for i := s.firstQueued; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.fate == queued && which(e) {
+			e.fate = dropped
 		}
 	}
 }
 
 func all(*entry) bool { return true }
 
-func isQuestion(e *entry) bool { return e.sort == question }
+func isQuestion(e *entry) bool { return e.kind == question }
 
-// close notes the end of a stream.
-func (w *world) close(s *stream) {
+// streamEnded records the end of a stream.
+func (w *world) streamEnded(s *stream) {
 	s.ended = true
 	s.noteEnd()
-	w.expectRoom(s)
+	w.expectSpace(s)
 }
 
-// noteEnd notes which stream of a session is the last that has ended.
+// noteEnd records the order in which the resumable streams of a session end.
 func (s *stream) noteEnd() {
-	if s.ended && s.kept && s.of != nil && s.endNo == 0 {
-		s.sess.last = s
+	if s.ended && s.resumable && s.of != nil && s.endSeq == 0 {
+		s.sess.lastEnded = s
 		s.sess.ends++
-		s.endNo = s.sess.ends
+		s.endSeq = s.sess.ends
 	}
 }
 
-// waiting reports whether something waits for certain.
-func (s *stream) waiting() bool {
+// hasQueued reports whether a message is certainly queued.
+func (s *stream) hasQueued() bool {
 	if s.held {
 		return false
 	}
-	for i := s.first; i < len(s.entries); i++ {
-		if e := &s.entries[i]; e.fate == waits && !e.may && !e.late {
+	for i := s.firstQueued; i < len(s.entries); i++ {
+		if e := &s.entries[i]; e.fate == queued && !e.optional && !e.deferred {
 			return true
 		}
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim"
 )
 
-// The bounds of the search for what a mutation breaks. A build is heavy, and two
-// at a time are enough for small machines.
+// The limits of the search for a failure. A build is heavy, so only two run at a time.
 const (
 	mostSchedules = 60_000
 	mostTime      = 3 * time.Minute
@@ -29,10 +28,10 @@ const (
 
 var caught = regexp.MustCompile(`caught after (\d+) schedules`)
 
-// TestMutationsAreCaught builds the simulator with each mutation, beside the tree
-// and not in it, and wants it to find that something is wrong.
+// TestMutationsAreCaught builds the simulator with each mutation, in an overlay outside the
+// tree, and requires it to find a failure.
 //
-// What is found without any mutation would be taken for the catch of each.
+// A failure without any mutation would count as the detection of each.
 func TestMutationsAreCaught(t *testing.T) {
 	if _, failure := sim.Many(1, mostSchedules, atOnce, true); failure != nil {
 		t.Fatal(failure)
@@ -54,8 +53,7 @@ func TestMutationsAreCaught(t *testing.T) {
 	}
 }
 
-// hunt returns how many schedules it took to find the mutation, 0 where it was not
-// found.
+// hunt returns how many schedules it took to detect the mutation, or 0.
 func hunt(ctx context.Context, dir string, m *mutation) (schedules int, out string) {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
@@ -80,7 +78,7 @@ func hunt(ctx context.Context, dir string, m *mutation) (schedules int, out stri
 	return schedules, ""
 }
 
-// overlay writes the mutated file, and what tells the compiler to take it.
+// overlay writes the mutated file and the overlay file for the compiler.
 func (m *mutation) overlay(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

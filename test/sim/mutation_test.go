@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// machines is where the code is that the mutations are of, but for those of what the
-// simulator does in the place of the packages around it.
+// machines is the directory of the files that mutations change. Paths relative to it name
+// files of the simulator.
 const machines = "../../internal/session"
 
-// mutation is one way to break a rule: in a file of the machines one text takes
-// the place of another.
+// mutation is one way to break a rule: it replaces a text in a file.
 type mutation struct {
 	rule, title string
 	file        string
@@ -25,8 +24,8 @@ type mutation struct {
 
 func (m *mutation) String() string { return m.rule + ": " + m.title }
 
-// readMutations reads those of a file. Each has a title that begins with its rule,
-// the file that it changes, and the lines that go and that come.
+// readMutations parses a file of mutations. Each has a title that begins with its rule, the
+// file that it changes, and the old and the new lines.
 func readMutations(text string) ([]mutation, error) {
 	var all []mutation
 	for block := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
@@ -64,7 +63,7 @@ func readMutation(block string) (mutation, error) {
 	return m, nil
 }
 
-// apply returns the file as the mutation has it.
+// apply returns the mutated source.
 func (m *mutation) apply(source string) (string, error) {
 	if n := strings.Count(source, m.old); n != 1 {
 		return "", fmt.Errorf("%s: %s has the old text %d times, want once:\n%s", m, m.file, n, m.old)
@@ -72,7 +71,7 @@ func (m *mutation) apply(source string) (string, error) {
 	return strings.Replace(source, m.old, m.new, 1), nil
 }
 
-// mutations are all that there are.
+// mutations returns all mutations.
 func mutations(t *testing.T) []mutation {
 	t.Helper()
 	names, err := filepath.Glob("testdata/mutations/*.txt")
@@ -94,7 +93,7 @@ func mutations(t *testing.T) []mutation {
 	return all
 }
 
-// A mutation whose text is not there any more tests nothing, and must be renewed.
+// The old text of every mutation exists exactly once.
 func TestMutationsApply(t *testing.T) {
 	all := mutations(t)
 	if len(all) < 40 {
@@ -110,7 +109,7 @@ func TestMutationsApply(t *testing.T) {
 			t.Error(err)
 		}
 		if seen[m.String()] {
-			t.Errorf("%s stands twice", &m)
+			t.Errorf("%s is listed twice", &m)
 		}
 		seen[m.String()] = true
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// held is what a principal's clients have not read, in bytes: what waits on streams that are
-// carried or may be, and what writers have taken and not written.
+// unreadBytes returns how many bytes the clients of a principal have not read: the queues
+// of streams that are not away, and what writers have taken and not written.
 //
-// What waits is read from the machine, because the model does not know of every message
-// whether it waits. That it counts once, until it is written and no longer, is what is
-// checked here.
-func (w *world) held(principal string) (bytes int64) {
+// The size of a queue is read from the stream under test, because the model does not know
+// of every message whether it is queued. The check is that each byte counts exactly once,
+// until it is written.
+func (w *world) unreadBytes(principal string) (bytes int64) {
 	for _, s := range w.streams {
 		if s.principal() == principal && !s.real.IsAway() {
 			bytes += reflect.ValueOf(s.real).Elem().FieldByName("bytes").Int()
 		}
 	}
 	for _, t := range w.threads {
-		if t, ok := t.(*writer); ok && t.at.principal() == principal {
+		if t, ok := t.(*writer); ok && t.stream.principal() == principal {
 			for i := range t.batch {
 				bytes += int64(t.batch[i].Len())
 			}
@@ -50,33 +50,33 @@ func (w *world) principals() []string {
 	return all
 }
 
-// pendingHolds: what clients have not read counts once, until it is written.
-func (w *world) pendingHolds() {
+// checkPending checks that unread bytes count once, until they are written.
+func (w *world) checkPending() {
 	all := int64(0)
 	for _, p := range w.principals() {
-		all += w.held(p)
+		all += w.unreadBytes(p)
 	}
 	if got := w.rules.Pending.Bytes(); got != all {
-		w.fail("I21", "%d bytes wait for clients to read, and that is said to be %d", all, got)
+		w.fail("I21", "%d bytes are unread, reported as %d", all, got)
 	}
 }
 
-// mayBegin reports whether a principal may begin a request, by what its clients have not
-// read: slow readers cost their own principal its next request, and no other's.
+// mayBegin reports whether a principal may begin a request: slow readers cost their own
+// principal its next request, and no other's.
 func (w *world) mayBegin(principal string) bool {
 	want, all := session.NoExcess, int64(0)
 	for _, p := range w.principals() {
-		all += w.held(p)
+		all += w.unreadBytes(p)
 	}
 	switch {
 	case all >= w.set.pending.Total:
 		want = session.TotalExcess
-	case w.held(principal) >= w.set.pending.PerPrincipal:
+	case w.unreadBytes(principal) >= w.set.pending.PerPrincipal:
 		want = session.PrincipalExcess
 	}
 	got := w.rules.Pending.Excess(principal)
 	if got != want {
-		w.fail("I21", "%s has %d bytes that are not read, of %d: excess %d, want %d", principal, w.held(principal), all, got, want)
+		w.fail("I21", "%s has %d unread bytes, of %d: excess %d, want %d", principal, w.unreadBytes(principal), all, got, want)
 	}
 	if got != session.NoExcess {
 		w.fault(LimitHit)

@@ -11,28 +11,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// replica is one instance of the gateway. All have the same keys, and none knows what
-// another keeps: what arrives at the wrong one is refused there, and what needs
-// nothing that is kept is served by any.
+// replica is one instance of the gateway. All replicas have the same keys, and none knows
+// the state of another: a message for the state of another replica is refused, and one that
+// needs no state is served by any.
 type replica struct {
-	no    int
-	table *session.Table
-	lot   *session.ParkedRequests[journey, request]
-	box   *seal.Box
+	no     int
+	table  *session.Table
+	parked *session.ParkedRequests[parkable, request]
+	box    *seal.Box
 
-	lotClosed bool
-	owners    []string  // of sessions that are listed, in the order in which they came
-	triedAt   time.Time // when the table was full for a session, which may have had all of the largest owner tried
+	parkedClosed   bool
+	owners         []string  // with published sessions, in the order of their arrival
+	largestTriedAt time.Time // when all sessions of the largest owner may have been tried for eviction
 }
 
-// The states that clients get, by what they begin with: of a request that is parked
-// in one replica, and of a backend, which any of them takes back.
+// Prefixes of the states that clients receive: of a request that is parked in one replica,
+// and of a backend, which every replica accepts.
 const (
 	parkedKind   = "parked."
 	verbatimKind = "verbatim."
 )
 
-// secret is what all replicas seal with.
+// secret returns the key of all replicas.
 func secret() []byte { return bytes.Repeat([]byte("k"), seal.MinKey) }
 
 func (w *world) newReplica(no int) *replica {
@@ -40,22 +40,21 @@ func (w *world) newReplica(no int) *replica {
 	if err != nil {
 		w.fail("I22", "no box: %v", err)
 	}
-	at := &replica{no: no, box: box, table: session.NewTable(w.set.sessions), lot: session.NewParkedRequests[journey, request](w.set.parking)}
-	w.spawn(&warden{at: at})
+	at := &replica{no: no, box: box, table: session.NewTable(w.set.sessions), parked: session.NewParkedRequests[parkable, request](w.set.parking)}
+	w.spawn(&parkExpiry{at: at})
 	w.spawn(&sweeper{home: at, at: w.now})
 	return at
 }
 
-// anyReplica is where a request arrives that belongs to none.
+// anyReplica chooses where a request arrives that belongs to no replica.
 func (w *world) anyReplica() *replica { return w.replicas[w.src.Intn(len(w.replicas))] }
 
-// route chooses where a message arrives: at the replica of what it names, mostly, or
-// at any where it names nothing. A state is nothing that whoever spreads requests
-// could read.
-func (w *world) route(t *travel) *replica {
+// route chooses where a message arrives: mostly at the replica of its session, or at any if
+// it names none. A load balancer cannot read a state.
+func (w *world) route(t *clientMessage) *replica {
 	if t.what == modernRetry {
-		if w.calm && t.state.of != nil {
-			return w.replicas[t.state.home.no] // which may have begun anew meanwhile
+		if w.quiescing && t.state.of != nil {
+			return w.replicas[t.state.home.no] // which may have restarted meanwhile
 		}
 		return w.anyReplica()
 	}
@@ -63,7 +62,7 @@ func (w *world) route(t *travel) *replica {
 	if home == nil {
 		return w.anyReplica()
 	}
-	if !w.calm && len(w.replicas) > 1 && w.set.allows(Astray) && w.src.OneIn(12) {
+	if !w.quiescing && len(w.replicas) > 1 && w.set.allows(Astray) && w.src.OneIn(12) {
 		w.fault(Astray)
 		return w.replicas[1-home.no]
 	}
@@ -80,67 +79,67 @@ func (w *world) homeOf(id string) *replica {
 	return nil
 }
 
-// state is what a client has to come back with.
+// state is the request state that a client must send with its retry.
 type state struct {
 	text   string
 	digest string
 	asked  int
 
-	home *replica // that gave it out
-	of   *journey // that is parked there; nil for a state of a backend
+	home *replica  // that issued it
+	of   *parkable // that is parked there; nil for a state of a backend
 }
 
-// park seals the state of a request that is parked.
+// sealParked seals the state of a parked request.
 //
-// All replicas can open it, and only one has what it names. That another can read
-// it is what lets it say so, in place of serving the request a second time (I36).
-func (at *replica) park(j *journey) *state {
+// All replicas can open it, and only one has the request. Because another replica can read
+// the state, it refuses the retry instead of serving the request a second time (I36).
+func (at *replica) sealParked(j *parkable) *state {
 	return &state{text: at.box.Seal(parkedKind, []byte(j.id)), digest: j.digest, asked: j.asked, home: at, of: j}
 }
 
-// handOn seals the state of a backend, for one client and request.
-func (at *replica) handOn(r *request) *state {
+// sealBackendState seals a state of a backend, for one client and request.
+func (at *replica) sealBackendState(r *request) *state {
 	digest := "digest"
 	return &state{text: at.box.Seal(verbatimKind, []byte(r.client.principal), digest), digest: digest, home: at}
 }
 
-// comesBack serves the retry of a request that has ended with a state.
-func (t *visit) comesBack(w *world) bool {
+// retry serves the retry of a request that ended with a state.
+func (t *arrival) retry(w *world) bool {
 	if t.state.of == nil {
-		t.comesBackToAny(w)
+		t.retryAnywhere(w)
 		return false
 	}
 	id, err := t.to.box.Open(parkedKind, t.state.text)
 	if err != nil {
-		w.fail("I22", "a state is opened where it was not sealed, with the same keys: %v", err)
+		w.fail("I22", "a replica cannot open a state sealed with the same keys: %v", err)
 		return false
 	}
 	if t.to.no != t.state.home.no {
 		w.stats.Misled++
 	}
-	return t.comesBackTo(w, string(id))
+	return t.retryParked(w, string(id))
 }
 
-// comesBackToAny serves a retry with the state of a backend. It is a request like
-// any other, and goes on wherever it arrives.
-func (t *visit) comesBackToAny(w *world) {
-	who, err := t.to.box.Open(verbatimKind, t.state.text, t.event)
-	if ok, want := err == nil && string(who) == t.principal, t.event == t.state.digest && t.principal == t.from.principal; ok != want {
-		w.fail("I22", "%s brings the state of a backend for %q with %q to a replica: taken: %v, want %v", t.from, t.principal, t.event, ok, want)
+// retryAnywhere serves a retry with the state of a backend. Any replica serves it like a
+// new request.
+func (t *arrival) retryAnywhere(w *world) {
+	sealedFor, err := t.to.box.Open(verbatimKind, t.state.text, t.event)
+	if ok, want := err == nil && string(sealedFor) == t.principal, t.event == t.state.digest && t.principal == t.from.principal; ok != want {
+		w.fail("I22", "%s retries with the state of a backend for %q with %q: accepted: %v, want %v", t.from, t.principal, t.event, ok, want)
 	} else if !ok {
-		t.turnAway()
+		t.refuse()
 		return
 	}
 	if t.to.no != t.state.home.no {
 		w.stats.HandedOn++
 	}
-	w.beginAlone(t)
+	w.beginStateless(t)
 }
 
-// isNoneOther: a retry of what is parked is never a request of its own: it goes on with
-// what its state is of, or it is refused.
-func (w *world) isNoneOther(r *request, t *visit) {
-	if t.what == modernRetry && t.state.of != nil && (r.on != t.state.of || t.to != t.state.home) {
-		w.fail("I36", "%s is a retry of what is parked at replica %d, and begins anew at replica %d", r, t.state.home.no, t.to.no)
+// checkRetry checks that a retry of a parked request is never served as a new request: it
+// continues the parked one, or it is refused.
+func (w *world) checkRetry(r *request, t *arrival) {
+	if t.what == modernRetry && t.state.of != nil && (r.parkable != t.state.of || t.to != t.state.home) {
+		w.fail("I36", "%s retries a request parked at replica %d, and begins anew at replica %d", r, t.state.home.no, t.to.no)
 	}
 }

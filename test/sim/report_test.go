@@ -14,54 +14,54 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-func residueOf(machine any) string {
-	return residue(reflect.ValueOf(machine), make(map[uintptr]bool))
+func leftoversOf(machine any) string {
+	return leftovers(reflect.ValueOf(machine), make(map[uintptr]bool))
 }
 
-// What is counted at the end of a run must be seen wherever it is.
-func TestResidueIsSeen(t *testing.T) {
+// Leftovers are found in each kind of object.
+func TestLeftoversAreFound(t *testing.T) {
 	rules := &session.Rules{Limits: session.DefaultLimits(), Counts: new(session.Counters)}
 	s := session.New("id", "", peer(), rules)
-	if at := residueOf(s); at != "" {
-		t.Errorf("a new session keeps something: %s", at)
+	if at := leftoversOf(s); at != "" {
+		t.Errorf("a new session holds something: %s", at)
 	}
 	x, err := s.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := residueOf(s); !strings.Contains(at, ".exchanges") {
+	if at := leftoversOf(s); !strings.Contains(at, ".exchanges") {
 		t.Errorf("a running request is at %q", at)
 	}
 	if _, err := x.Stream().Append(session.Message{Head: []byte("m1")}); err != nil {
 		t.Fatal(err)
 	}
-	if at := residueOf(x); !strings.Contains(at, ".stream.queue") {
-		t.Errorf("a message that waits is at %q", at)
+	if at := leftoversOf(x); !strings.Contains(at, ".stream.queue") {
+		t.Errorf("a queued message is at %q", at)
 	}
 	x.Cancel(errCancel)
-	if at := residueOf(x) + residueOf(s); at != "" {
-		t.Errorf("after the end something is kept: %s", at)
+	if at := leftoversOf(x) + leftoversOf(s); at != "" {
+		t.Errorf("after the end something is held: %s", at)
 	}
 
 	table := session.NewTable(session.DefaultTableLimits())
 	if _, err := table.Add(s, epoch()); err != nil {
 		t.Fatal(err)
 	}
-	if residueOf(table) == "" {
-		t.Error("a table with a session keeps nothing")
+	if leftoversOf(table) == "" {
+		t.Error("a table with a session holds nothing")
 	}
 	table.Remove(s)
-	if at := residueOf(table); at != "" {
-		t.Errorf("an empty table keeps something: %s", at)
+	if at := leftoversOf(table); at != "" {
+		t.Errorf("an empty table holds something: %s", at)
 	}
 }
 
-func TestMessagesAreKnownByTheirText(t *testing.T) {
+func TestMessagesAreIdentifiedByText(t *testing.T) {
 	if n := readMark(mark(1234).text()); n != 1234 {
 		t.Errorf("readMark = %d, want 1234", n)
 	}
 	for text, want := range map[string]struct {
-		sort sort
+		kind kind
 		no   int
 	}{
 		string(mcp.AppendRequest(nil, mcp.NumberID(17), "ask", nil)):                    {question, 17},
@@ -71,28 +71,28 @@ func TestMessagesAreKnownByTheirText(t *testing.T) {
 		if readMark([]byte(text)) != 0 {
 			t.Errorf("%s has a mark", text)
 		}
-		if sort, no := madeByMachine([]byte(text)); sort != want.sort || no != want.no {
-			t.Errorf("%s is %d of %d, want %d of %d", text, sort, no, want.sort, want.no)
+		if kind, no := parseGenerated([]byte(text)); kind != want.kind || no != want.no {
+			t.Errorf("%s is %d of %d, want %d of %d", text, kind, no, want.kind, want.no)
 		}
 	}
 }
 
-// A breach ends its run, and what is reported is a smaller one of the same rule
+// A violation ends its run, and the report has a smaller run that breaks the same rule,
 // with the command that repeats it.
-func TestAFailureIsExplained(t *testing.T) {
+func TestFailureIsShrunk(t *testing.T) {
 	r := newRunner()
 	r.sabotage = func(w *world) {
-		if len(w.requests) > 0 && w.requests[0].over {
+		if len(w.requests) > 0 && w.requests[0].ended {
 			w.fail("I0", "a request is over")
 		}
 	}
-	var broken *breach
+	var broken *violation
 	seed := uint64(0)
 	for broken == nil {
 		if seed++; seed > 100 {
 			t.Fatal("nothing is broken")
 		}
-		r.src.Random(seed, mostSteps)
+		r.src.Random(seed, maxSteps)
 		broken = r.run(nil)
 	}
 	before := r.src.Steps()
@@ -108,8 +108,8 @@ func TestAFailureIsExplained(t *testing.T) {
 	}
 }
 
-// A machine that panics has broken a rule like any other.
-func TestAPanicIsAFailure(t *testing.T) {
+// A panic breaks a rule like any other failure.
+func TestPanicIsAFailure(t *testing.T) {
 	r := newRunner()
 	r.src.Again(choice.Schedule{{}, {}, {}})
 	r.sabotage = func(*world) { panic("out of order") }

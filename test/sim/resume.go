@@ -12,100 +12,99 @@ import (
 
 // resume serves a GET with Last-Event-ID.
 //
-// An id is text from outside. It is held against three things: whether it is one,
-// whether this session has such a stream, and whether that place was ever given
-// out. What does not agree is refused, without an effect on the stream that it
-// happens to name (M059, M063, M068).
-func (w *world) resume(t *visit) {
+// An id is untrusted text. It is checked in three ways: whether it is an id, whether this
+// session has such a stream, and whether that position was ever issued. Otherwise it is
+// refused without an effect on the stream (M059, M063, M068).
+func (w *world) resume(t *arrival) {
 	s := t.sess
 	id, ok := session.ParseEventID(t.event)
 	if !ok || id.String() != t.event {
 		if w.isReal(t.event) || ok {
-			w.fail("I14", "%q was an event id, and is not read", t.event)
+			w.fail("I14", "%q was an event id, and is rejected", t.event)
 		}
-		t.turnAway()
+		t.refuse()
 		return
 	}
 	st := w.streamOf(s, id)
 	if st != nil && s.real.IsStandalone(id) != (st == s.standalone) {
 		w.fail("I8", "%s is the standalone stream of %s: %v", st.name, s, st != s.standalone)
 	}
-	out := &writer{at: st, pipe: t.pipe, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
-	// It is asked for its opinion before it is asked to do it, as the product does
-	// before it writes a header. A look that changes something, or another answer
-	// to the second question, is a response that has begun and has nothing to say.
+	out := &writer{stream: st, response: t.response, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
+	// CanResume is called before Resume, as the product does before it writes a header. If
+	// it changed anything, or Resume returned another result, the response would have begun
+	// and have nothing to send.
 	can := s.real.CanResume(id, w.now)
 	if st != nil && st.real.IsLost() != st.lost {
-		w.fail("I25", "%s was only looked at, and is lost: %v", st.name, !st.lost)
+		w.fail("I25", "%s was only checked, and is lost: %v", st.name, !st.lost)
 	}
 	c, err := s.real.Resume(id, out.wake, w.now)
 	if (can == nil) != (err == nil) {
-		w.fail("I14", "%s is resumed at %s: %v, and was to be: %v", s, id, err, can)
+		w.fail("I14", "%s is resumed at %s: %v, CanResume: %v", s, id, err, can)
 	}
-	w.agedBy(s)
+	w.updateExpired(s)
 	gone := new(session.GoneError)
 	switch isGone := errors.As(err, &gone); {
 	case s.ended:
-		w.want(t, err, session.ErrEnded)
+		w.wantErr(t, err, session.ErrEnded)
 	case st == nil:
-		w.want(t, err, session.ErrUnknownEvent)
-	case isGone && st.over && st.of != nil && id.Pos >= uint64(len(st.seen)):
-		w.fail("I13", "%s is given up, and its client has all of it", st.name)
+		w.wantErr(t, err, session.ErrUnknownEvent)
+	case isGone && st.terminalTaken && st.of != nil && id.Pos >= uint64(len(st.positions)):
+		w.fail("I13", "%s was dropped, and its client has all of it", st.name)
 	case isGone:
-		w.goneFor(s, st, gone)
+		w.checkGone(s, st, gone)
 	case w.mustBeGone(st) && err == nil:
-		w.fail("I14", "%s was to be given up by %v, and is resumed", st.name, st.clock.Add(w.set.limits.LogKeep))
-	case id.Pos < st.since || id.Pos > uint64(len(st.seen)):
-		w.want(t, err, session.ErrUnknownEvent)
+		w.fail("I14", "%s expired at %v, and is resumed", st.name, st.retainedFrom.Add(w.set.limits.LogKeep))
+	case id.Pos < st.firstID || id.Pos > uint64(len(st.positions)):
+		w.wantErr(t, err, session.ErrUnknownEvent)
 	case w.mayBeGone(st) && errors.Is(err, session.ErrUnknownEvent):
-		if !st.buried && st.of != nil && !st.of.cancelled && (id.Pos < uint64(len(st.seen)) || st.ended && st.waiting()) {
-			w.fail("I13", "%s is given up, and its client is told that it never was", st.name)
+		if !st.reportedGone && st.of != nil && !st.of.cancelled && (id.Pos < uint64(len(st.positions)) || st.ended && st.hasQueued()) {
+			w.fail("I13", "%s was dropped, and its client is refused an unknown id", st.name)
 		}
-		st.buried = true
-	case st.open >= w.set.limits.Streams:
+		st.reportedGone = true
+	case st.attached >= w.set.limits.Streams:
 		w.fault(LimitHit)
-		w.want(t, err, session.ErrTooMany)
+		w.wantErr(t, err, session.ErrTooMany)
 	case err != nil:
 		w.fail("I13", "%s is not resumed at %s: %v", st.name, id, err)
 	default:
 		w.resumed(out, c)
 		return
 	}
-	t.turnAway()
+	t.refuse()
 }
 
-func (w *world) want(t *visit, err, want error) {
+func (w *world) wantErr(t *arrival, err, want error) {
 	if !errors.Is(err, want) {
-		w.fail("I14", "%s comes back with %s to %s: %v, want %v", t.from, t.event, t.sess, err, want)
+		w.fail("I14", "%s resumes from %s on %s: %v, want %v", t.from, t.event, t.sess, err, want)
 	}
 }
 
 func (w *world) resumed(t *writer, c *session.Consumer) {
-	s := t.at
+	s := t.stream
 	if s.of != nil {
-		s.of.again = true
+		s.of.resumed = true
 	}
-	s.back = nil
-	old := s.live
+	s.requeued = nil
+	old := s.writer
 	w.attach(t, c)
 	w.tookOver(old)
 	w.resumes++
-	if w.tell() {
-		w.say("%s is resumed behind %d", s.name, t.pos)
+	if w.tracing() {
+		w.logf("%s is resumed behind %d", s.name, t.pos)
 	}
 }
 
 // streamOf returns the stream of the session that the event is on, or nil.
 func (w *world) streamOf(s *sess, id session.EventID) *stream {
 	for _, st := range w.streams {
-		if st.sess == s && (st.kept || st.buried) && st.number == id.Stream {
+		if st.sess == s && (st.resumable || st.reportedGone) && st.number == id.Stream {
 			return st
 		}
 	}
 	return nil
 }
 
-// isReal reports whether the text is an id that was given out.
+// isReal reports whether the text is an id that was issued.
 func (w *world) isReal(text string) bool {
 	for _, c := range w.clients {
 		for _, at := range c.cursors {
@@ -117,98 +116,100 @@ func (w *world) isReal(text string) bool {
 	return false
 }
 
-// goneFor notes that a client was told that what it wants is kept no more: that is
-// the last word on its request.
+// checkGone handles the answer that messages are no longer retained, which is final for the
+// request.
 //
-// A client that is told so stops waiting, and calls again or gives up. So it must
-// be true, must be said of the request that it is about, and is final: a stream
-// that was told to be gone and is there again later would give a second answer.
-func (w *world) goneFor(s *sess, st *stream, gone *session.GoneError) {
+// The client stops waiting, and calls again or gives up. So the answer must be true, must
+// name the right request, and must be final: a stream that was reported as gone and
+// continues later would deliver a second answer.
+func (w *world) checkGone(s *sess, st *stream, gone *session.GoneError) {
 	switch {
 	case !w.mayBeGone(st):
-		w.fail("I13", "%s is given up, and there was time and room for it", st.name)
+		w.fail("I13", "%s was dropped before its time and within the limits", st.name)
 	case st.of != nil && gone.Request != st.of.id:
-		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
+		w.fail("I14", "%s was dropped, reported for request %s", st.name, gone.Request)
 	case gone.Aged && st.of != nil && st.of.cancelled:
-		w.fail("I13", "%s was cancelled, and its client is told that it is gone", st.name)
-	case gone.Shared && w.set.pool == noPool:
-		w.fail("I13", "%s is given up for the sake of other sessions, and there is room for all", st.name)
-	case gone.Aged && !st.aged, !gone.Aged && !w.set.purges:
-		w.fail("I13", "%s is given up, its time is over: %v, and its client is told: %v", st.name, st.aged, gone.Aged)
+		w.fail("I13", "%s was cancelled, and is reported as expired", st.name)
+	case gone.Shared && w.set.pool == unlimited:
+		w.fail("I13", "%s was dropped for other sessions, and the pool is unlimited", st.name)
+	case gone.Aged && !st.expired, !gone.Aged && !w.set.purges:
+		w.fail("I13", "%s was dropped, expired: %v, reported: %v", st.name, st.expired, gone.Aged)
 	case st.of == nil && !gone.Request.IsZero():
-		w.fail("I14", "%s is given up, and that is said of request %s", st.name, gone.Request)
-	case !st.buried && gone.Over != st.ended:
-		w.fail("I13", "%s is given up, and has ended: %v, and its client is told: %v", st.name, st.ended, gone.Over)
+		w.fail("I14", "%s was dropped, reported for request %s", st.name, gone.Request)
+	case !st.reportedGone && gone.Over != st.ended:
+		w.fail("I13", "%s was dropped, has ended: %v, reported: %v", st.name, st.ended, gone.Over)
 	}
 	w.gones++
 	if st.of == nil {
-		st.refused++
-		st.missed = st.refused
+		st.refusals++
+		st.missed = st.refusals
 	}
-	if st.of == nil || st.buried {
+	if st.of == nil || st.reportedGone {
 		return
 	}
-	st.buried = true
-	st.of.got++
-	st.of.again = true
-	if st.of.over {
+	st.reportedGone = true
+	st.of.terminals++
+	st.of.resumed = true
+	if st.of.ended {
 		return
 	}
-	if st.live != nil {
-		st.live = nil
-		s.carriers--
+	if st.writer != nil {
+		st.writer = nil
+		s.consumers--
 	}
-	w.lose(st)
-	st.kept = false
+	w.streamLost(st)
+	st.resumable = false
 }
 
-// mayBeGone reports whether what a stream keeps may have been given up: there was
-// too much, or its time is over.
-func (w *world) mayBeGone(st *stream) bool { return st.tight || st.buried || w.mustBeGone(st) }
+// mayBeGone reports whether a part of a stream may have been dropped: to stay within a
+// limit, or because its retention has ended.
+func (w *world) mayBeGone(st *stream) bool {
+	return st.trimmable || st.reportedGone || w.mustBeGone(st)
+}
 
 func (w *world) mustBeGone(st *stream) bool {
-	return st.ended && !st.clock.IsZero() && st.live == nil && w.now.Sub(st.clock) >= w.set.limits.LogKeep
+	return st.ended && !st.retainedFrom.IsZero() && st.writer == nil && w.now.Sub(st.retainedFrom) >= w.set.limits.LogKeep
 }
 
-// agedBy notes that a session has looked at the time.
-func (w *world) agedBy(s *sess) {
+// updateExpired records that a session has dropped what has expired.
+func (w *world) updateExpired(s *sess) {
 	for _, st := range w.streams {
-		w.clocked(s, st)
-		st.aged = st.aged || st.sess == s && st.kept && w.mustBeGone(st)
+		w.startRetention(s, st)
+		st.expired = st.expired || st.sess == s && st.resumable && w.mustBeGone(st)
 	}
 }
 
-// clocked has the time of a stream begin, if it is one of the session that is to, and
-// reports whether it has.
-func (w *world) clocked(s *sess, st *stream) bool {
-	if st.sess != s || !st.kept || !st.ended || st.live != nil || !st.clock.IsZero() {
+// startRetention begins the retention of a stream of the session, and reports whether it
+// did.
+func (w *world) startRetention(s *sess, st *stream) bool {
+	if st.sess != s || !st.resumable || !st.ended || st.writer != nil || !st.retainedFrom.IsZero() {
 		return false
 	}
-	st.clock = w.now
+	st.retainedFrom = w.now
 	return true
 }
 
-// keeper is the timer that has a session give up what was kept for its time.
+// retentionTimer is the timer that makes a session drop what has expired.
 //
-// It looks on its own at what was kept for its time: a session that nobody uses any
-// more is asked by nobody, and would keep everything to its end (M095).
-type keeper struct {
+// It is needed because a session that is not used any more would otherwise retain
+// everything to its end (M095).
+type retentionTimer struct {
 	s  *sess
 	at time.Time
 }
 
-func (t *keeper) ready(w *world) bool { return !w.now.Before(t.at) }
+func (t *retentionTimer) ready(w *world) bool { return !w.now.Before(t.at) }
 
-func (t *keeper) run(w *world) bool {
+func (t *retentionTimer) run(w *world) bool {
 	next := t.s.real.Expire(w.now)
-	w.agedBy(t.s)
+	w.updateExpired(t.s)
 	if !next.IsZero() && !next.After(w.now) {
-		w.fail("I28", "%s wants to give up what it keeps at %v, and it is %v", t.s, next, w.now)
+		w.fail("I28", "%s expires next at %v, and it is %v", t.s, next, w.now)
 	}
 	if next.After(w.now.Add(w.set.limits.LogKeep)) {
-		w.fail("I21", "%s keeps something until %v", t.s, next)
+		w.fail("I21", "%s retains something until %v", t.s, next)
 	}
-	w.notExpired(t.s, next)
+	w.checkNotExpired(t.s, next)
 	t.at = next
 	if next.IsZero() {
 		t.at = w.now.Add(w.set.limits.LogKeep)
@@ -216,23 +217,21 @@ func (t *keeper) run(w *world) bool {
 	return !t.s.ended
 }
 
-// notExpired holds against the rules when a session looks again at what it keeps: as soon
-// as the time of some of it is over.
-func (w *world) notExpired(s *sess, next time.Time) {
+// checkNotExpired checks that a session's next expiry is not later than that of any of its
+// streams.
+func (w *world) checkNotExpired(s *sess, next time.Time) {
 	for _, st := range w.streams {
-		if st.sess != s || s.ended || !st.kept || st.aged || !st.ended || st.live != nil || !st.real.IsAway() {
+		if st.sess != s || s.ended || !st.resumable || st.expired || !st.ended || st.writer != nil || !st.real.IsAway() {
 			continue
 		}
-		if due := st.clock.Add(w.set.limits.LogKeep); next.IsZero() || next.After(due) {
-			w.fail("I28", "%s is kept until %v, and its session looks at that at %v", st.name, due, next)
+		if due := st.retainedFrom.Add(w.set.limits.LogKeep); next.IsZero() || next.After(due) {
+			w.fail("I28", "%s is retained until %v, and its session expires it at %v", st.name, due, next)
 		}
 	}
 }
 
-// hostileCursor makes up an event id, or takes that of somebody else.
-//
-// Texts that other readers of numbers accept, places beyond the end, and true ids
-// of whoever has some.
+// hostileCursor returns a made-up event id, or one of another client: texts that other
+// number parsers accept, positions beyond the end, and valid ids.
 func (w *world) hostileCursor() string {
 	switch n := w.src.Intn(6); n {
 	case 0:
@@ -251,20 +250,20 @@ func (w *world) hostileCursor() string {
 		}
 		beyond := 3
 		if w.set.purges {
-			beyond = 1 // what was given up has left places that nobody has heard of
+			beyond = 1 // dropped messages have left positions that no client has received
 		}
-		pos := uint64(w.src.Intn(len(of.seen) + beyond))
+		pos := uint64(w.src.Intn(len(of.positions) + beyond))
 		return session.EventID{Stream: of.number, Pos: pos}.String()
 	}
 }
 
-// older returns an id that the client has had before its last.
+// older returns an id that the client has received before its last.
 func (w *world) older(at cursor) string {
 	id, _ := session.ParseEventID(at.event)
-	if id.Pos <= at.at.since {
+	if id.Pos <= at.at.firstID {
 		return at.event
 	}
 	w.fault(OldCursor)
-	id.Pos -= uint64(w.src.Intn(int(id.Pos-at.at.since) + 1))
+	id.Pos -= uint64(w.src.Intn(int(id.Pos-at.at.firstID) + 1))
 	return id.String()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// Stats says what schedules were about.
+// Stats counts what happened in schedules.
 type Stats struct {
 	Schedules uint64
 	Steps     uint64
@@ -34,7 +34,7 @@ type Stats struct {
 	Faults    [FaultKinds]uint64
 }
 
-// add adds what another worker has done.
+// add adds the counts of another worker.
 func (s *Stats) add(o *Stats) {
 	s.Schedules += o.Schedules
 	s.Steps += o.Steps
@@ -56,7 +56,7 @@ func (s *Stats) add(o *Stats) {
 	}
 }
 
-// String is a table: how much a schedule is, and which faults there were.
+// String returns a table of averages per schedule, and of the faults.
 func (s *Stats) String() string {
 	var b strings.Builder
 	per := func(n uint64) float64 { return float64(n) / float64(max(s.Schedules, 1)) }
@@ -67,15 +67,15 @@ func (s *Stats) String() string {
 		what string
 	}{
 		{s.Resumes, "streams resumed"},
-		{s.Gones, "streams given up before their clients came back"},
-		{s.Purged, "messages given up for want of room"},
+		{s.Gones, "streams dropped before their clients resumed"},
+		{s.Purged, "messages dropped to stay within a limit"},
 		{s.Parkings, "requests parked"},
-		{s.Claims, "parked requests claimed"},
-		{s.Evictions, "sessions that gave way to others"},
+		{s.Claims, "parked requests resumed"},
+		{s.Evictions, "sessions evicted for others"},
 		{s.Asked, "questions asked"},
-		{s.Withdrawn, "questions taken back from clients that had them"},
-		{s.Misled, "parked requests asked for at another replica"},
-		{s.HandedOn, "states of backends taken by another replica"},
+		{s.Withdrawn, "questions withdrawn from clients that had them"},
+		{s.Misled, "parked requests retried at another replica"},
+		{s.HandedOn, "states of backends accepted by another replica"},
 	} {
 		fmt.Fprintf(&b, "%12d  %s\n", of.n, of.what)
 	}
@@ -85,32 +85,32 @@ func (s *Stats) String() string {
 	return b.String()
 }
 
-// Failure is a schedule in which a rule was broken.
+// Failure is a schedule that broke a rule.
 type Failure struct {
 	Seed       uint64
-	Nth        uint64 // how many schedules had gone well
+	Nth        uint64 // schedules that passed before it
 	Rule, Text string
 	Steps      int      // of the schedule as it was found
-	Transcript []string // of the smallest that breaks the same rule
-	Stuck      bool     // a step never came back: the transcript is of the schedule as it was found
+	Transcript []string // of the smallest schedule that breaks the same rule
+	Stuck      bool     // a step never returned: the transcript is of the schedule as it was found
 }
 
-// String is the report: what is broken, how it comes to that, and how to see it
-// again.
+// String returns the report: the broken rule, the transcript, and the command that repeats
+// it.
 func (f *Failure) String() string {
 	return fmt.Sprintf("%s is broken: %s\n\n%s\n\nseed %d, found in %d steps; again:\n\n  go run ./test/sim/... -seed %d\n",
 		f.Rule, f.Text, strings.Join(f.Transcript, "\n"), f.Seed, f.Steps, f.Seed)
 }
 
-// props are what all schedules of a worker share, and none changes.
-type props struct {
+// fixtures are constants that all schedules of a worker share.
+type fixtures struct {
 	padding []byte
 	uris    [len(keys)]mcp.Object
 	tasks   [len(keys)]mcp.Object
 }
 
-func newProps() *props {
-	p := &props{padding: padding()}
+func newFixtures() *fixtures {
+	p := &fixtures{padding: padding()}
 	for i, key := range keys {
 		p.uris[i], _ = mcp.ParseObject([]byte(`{"uri":` + strconv.Quote(key) + `}`))
 		p.tasks[i], _ = mcp.ParseObject([]byte(`{"taskId":` + strconv.Quote(key) + `}`))
@@ -118,32 +118,32 @@ func newProps() *props {
 	return p
 }
 
-// runner runs one schedule after the other.
+// runner runs schedules, one after the other.
 type runner struct {
-	src   choice.Source
-	props *props
-	stats Stats
-	spare *world
+	src      choice.Source
+	fixtures *fixtures
+	stats    Stats
+	spare    *world
 
-	seed atomic.Uint64 // of the schedule that runs
-	beat atomic.Uint64 // moves with each step: a watch sees by it that they come back
-	idle atomic.Bool   // there is nothing more to run
+	seed      atomic.Uint64 // of the current schedule
+	heartbeat atomic.Uint64 // incremented with each step, for watch
+	idle      atomic.Bool   // no schedule is left
 
-	sabotage func(*world) // is called after each step; nil in all runs but those of tests
+	sabotage func(*world) // called after each step; nil except in tests
 }
 
-func newRunner() *runner { return &runner{props: newProps()} }
+func newRunner() *runner { return &runner{fixtures: newFixtures()} }
 
-// run runs the schedule that the source has, and returns what it breaks.
-func (r *runner) run(lines *transcript) *breach {
-	r.beat.Add(1)
-	w := &world{src: &r.src, now: epoch(), lines: lines, stats: &r.stats, props: r.props, beat: &r.beat, sabotage: r.sabotage}
+// run runs the schedule of the source, and returns the rule that it breaks, or nil.
+func (r *runner) run(lines *transcript) *violation {
+	r.heartbeat.Add(1)
+	w := &world{src: &r.src, now: epoch(), lines: lines, stats: &r.stats, fixtures: r.fixtures, heartbeat: &r.heartbeat, sabotage: r.sabotage}
 	if r.spare != nil {
 		w.marks = r.spare.marks[:0]
 	}
 	r.spare = w
 	w.marks = append(w.marks, origin{})
-	w.whole()
+	w.runSchedule()
 	r.stats.Schedules++
 	r.stats.Steps += uint64(r.src.Steps())
 	r.stats.Messages += uint64(len(w.marks))
@@ -157,12 +157,11 @@ func (r *runner) run(lines *transcript) *breach {
 	r.stats.Asked += w.asked
 	r.stats.Withdrawn += w.withdrawn
 	r.stats.Purged += w.counts.Purged.Load()
-	return w.broken
+	return w.violation
 }
 
-// whole is a run from its beginning to its end. A machine that panics has broken
-// a rule too.
-func (w *world) whole() {
+// runSchedule performs a run from beginning to end. A panic counts as a broken rule.
+func (w *world) runSchedule() {
 	defer func() {
 		if p := recover(); p != nil {
 			w.fail("I29", "panic: %v\n%s", p, debug.Stack())
@@ -170,25 +169,25 @@ func (w *world) whole() {
 	}()
 	w.src.Step()
 	w.setUp()
-	for w.broken == nil && w.src.Step() {
+	for w.violation == nil && w.src.Step() {
 		w.step()
-		w.hold()
+		w.afterStep()
 	}
-	for _, last := range []func(){w.settle, w.delivered, w.clear} {
-		if w.broken == nil {
+	for _, last := range []func(){w.quiesce, w.checkDelivered, w.tearDown} {
+		if w.violation == nil {
 			last()
 		}
 	}
 }
 
-// mostSteps is more than any set-up asks for.
-const mostSteps = 1 << 20
+// maxSteps is more than any setup uses.
+const maxSteps = 1 << 20
 
-// shrinkTries bounds the work on making a failure small.
+// shrinkTries limits the work of shrinking a failure.
 const shrinkTries = 20_000
 
-// explain makes the schedule that has just failed smaller.
-func (r *runner) explain(seed uint64, broken *breach) *Failure {
+// explain shrinks the schedule that has just failed.
+func (r *runner) explain(seed uint64, broken *violation) *Failure {
 	f := &Failure{Seed: seed, Steps: r.src.Steps()}
 	small := choice.Shrink(r.src.Schedule(), shrinkTries, func(s choice.Schedule) bool {
 		r.src.Again(s)

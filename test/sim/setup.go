@@ -10,41 +10,41 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// Fault is a kind of thing that goes wrong.
+// Fault is a kind of fault that a run can inject.
 type Fault uint8
 
 // The faults.
 const (
-	Drop           Fault = iota // a message of a client never arrives
-	Delay                       // one arrives after a later one
-	Duplicate                   // one arrives twice
-	Reset                       // a response breaks off, with what was under way on it
-	HalfOpen                    // the client has gone, and the gateway writes on for a while
-	Stall                       // a client reads nothing for longer than a write may take
+	Drop           Fault = iota // a client's message never arrives
+	Delay                       // a message arrives after a later one
+	Duplicate                   // a message arrives twice
+	Reset                       // a response breaks, with what was in transit on it
+	HalfOpen                    // the client has disconnected, and the gateway writes on for a while
+	Stall                       // a client does not read for longer than the write timeout
 	ClientCrash                 // a client is gone with all its connections
 	BackendCrash                // a backend is gone with all its calls
 	GatewayCrash                // the gateway is gone with all its sessions
-	ClockJump                   // a long time passes at once
-	LimitHit                    // something was refused because there were too many
+	ClockJump                   // the clock advances by a long time
+	LimitHit                    // a limit refused a request
 	Cancel                      // a client or a deadline cancels a request
-	LateResponse                // a backend answers a call that is over
+	LateResponse                // a backend answers a call that has ended
 	DoubleResponse              // a backend answers twice
-	OtherStream                 // a backend answers on another stream than it was asked on
-	StrangeID                   // a backend answers what nobody asked
-	DeadAnswer                  // a client answers an ask that is over, or another session's
-	Foreign                     // a principal names what is another's
-	HostileCursor               // an event id that was never given out
-	OldCursor                   // a client comes back with an older event id than its last
-	Takeover                    // a second connection takes a stream over
+	OtherStream                 // a backend answers on another stream than that of the call
+	StrangeID                   // a backend answers an unknown id
+	DeadAnswer                  // a client answers an ask that has ended, or another session's
+	Foreign                     // a principal names a session or request of another
+	HostileCursor               // an event id that was never issued
+	OldCursor                   // a client resumes with an older event id than its last
+	Takeover                    // a second connection takes over a stream
 	Astray                      // a message arrives at another replica than that of its session
-	DuplicateID                 // a request has the id of one that runs
-	Storm                       // a backend sends more than anybody can take
-	Poll                        // the gateway ends a response, for the client to come back
-	Drain                       // the gateway lets nobody come back to a parked request any more
-	FaultKinds                  // how many there are
+	DuplicateID                 // a request has the id of one in flight
+	Storm                       // a backend sends more than can be queued
+	Poll                        // the gateway ends a response, for the client to reconnect
+	Drain                       // the gateway closes its parked requests
+	FaultKinds                  // the number of faults
 )
 
-// String names the fault.
+// String returns the name of the fault.
 func (f Fault) String() string {
 	names := [FaultKinds]string{
 		"drop", "delay", "duplicate", "reset", "half-open", "stall", "client crash", "backend crash", "gateway crash",
@@ -58,9 +58,8 @@ func (f Fault) String() string {
 	return "unknown"
 }
 
-// setup is what a run is made of. Each run allows some faults only: where
-// everything happens all the time, nothing gets far (Groce et al., "Swarm
-// Testing", 2012).
+// setup holds the parameters of a run. Each run allows a random subset of faults: if
+// everything happens all the time, nothing gets far (Groce et al., "Swarm Testing", 2012).
 type setup struct {
 	faults   uint32 // bit set
 	large    bool   // messages of tens of kilobytes
@@ -68,18 +67,18 @@ type setup struct {
 	sessions session.TableLimits
 	parking  session.ParkedLimits
 	pending  session.PendingLimits
-	calls    bool  // requests go to backends
-	pool     int64 // bytes that all sessions keep for clients
-	lossy    bool  // connections break more often, and clients come back
+	calls    bool  // requests are forwarded to backends
+	pool     int64 // LogPool limit in bytes
+	lossy    bool  // connections break more often, and clients reconnect
 	churn    bool  // clients do little else than begin and end sessions
-	crowded  bool  // there are more sessions than there is room for
+	crowded  bool  // there are more sessions than fit
 	replicas int   // of the gateway
-	purges   bool  // what is kept for clients may be given up for want of room
+	purges   bool  // retained messages may be dropped early
 }
 
 func (s *setup) allows(f Fault) bool { return s.faults>>f&1 != 0 }
 
-// setUp draws the world that the run is about.
+// setUp draws the parameters of the run and creates its world.
 func (w *world) setUp() {
 	w.src.Limit(50 + w.src.Intn(200) + w.src.Intn(2)*w.src.Intn(400))
 	s := &w.set
@@ -100,12 +99,12 @@ func (w *world) setUp() {
 		Total: 1 + w.src.Intn(4), PerPrincipal: 1 + w.src.Intn(2), Rounds: 1 + w.src.Intn(4), Asks: 1 + w.src.Intn(3),
 		Wait: time.Duration(1+w.src.Intn(10)) * time.Minute,
 	}
-	s.pending = session.PendingLimits{Total: noPool, PerPrincipal: noPool, Grain: 1}
-	if !s.large && w.src.OneIn(3) { // where messages are large, a full account bounds streams
+	s.pending = session.PendingLimits{Total: unlimited, PerPrincipal: unlimited, Grain: 1}
+	if !s.large && w.src.OneIn(3) { // with large messages, a full account limits streams
 		s.pending.PerPrincipal = int64(100 + w.src.Intn(500))
 		s.pending.Total = s.pending.PerPrincipal + int64(w.src.Intn(1000))
 	}
-	s.pool = noPool
+	s.pool = unlimited
 	if s.purges && w.src.OneIn(2) {
 		s.pool = int64(500 + w.src.Intn(4000))
 	}
@@ -132,7 +131,7 @@ func (w *world) setUp() {
 	}
 	for _, c := range w.clients {
 		if !c.modern {
-			c.opens(w)
+			c.openSession(w)
 		}
 	}
 	for i := range 1 + w.src.Intn(2) {
@@ -140,18 +139,18 @@ func (w *world) setUp() {
 	}
 }
 
-// noPool is more than all sessions together ever keep.
-const noPool = 1 << 40
+// unlimited is more than all sessions together ever retain.
+const unlimited = 1 << 40
 
-// boot starts the gateway, which knows of nobody.
+// boot starts the gateway without any state.
 func (w *world) boot() {
 	w.rules = &session.Rules{Limits: w.set.limits, Counts: &w.counts, Logs: session.NewLogPool(w.set.pool), Pending: session.NewPending(w.set.pending)}
 	w.replicas = nil
 	for no := range w.set.replicas {
 		w.replicas = append(w.replicas, w.newReplica(no))
 	}
-	w.shed = new(shedder)
-	w.spawn(w.shed)
+	w.trimmer = new(poolTrimmer)
+	w.spawn(w.trimmer)
 }
 
 func (w *world) drawLimits() session.Limits {
@@ -161,8 +160,8 @@ func (w *world) drawLimits() session.Limits {
 		Exchanges: 1 + w.src.Intn(5),
 		Asks:      1 + w.src.Intn(4),
 		Streams:   1 + w.src.Intn(3),
-		Progress:  w.drawPace(),
-		Logs:      w.drawPace(),
+		Progress:  w.drawRateLimit(),
+		Logs:      w.drawRateLimit(),
 	}
 	l.LogBytes, l.LogKeep = 1<<30, time.Duration(1+w.src.Intn(10))*time.Minute
 	if w.set.purges = w.src.Intn(3) == 2; w.set.purges {
@@ -174,8 +173,8 @@ func (w *world) drawLimits() session.Limits {
 	return l
 }
 
-// drawPace draws none in half of all runs.
-func (w *world) drawPace() session.RateLimit {
+// drawRateLimit draws no limit in half of all runs.
+func (w *world) drawRateLimit() session.RateLimit {
 	if w.src.Intn(2) == 0 {
 		return session.RateLimit{}
 	}

@@ -14,12 +14,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quick is how many schedules the unit tests run; the Makefile runs many more.
+// quick is the number of schedules in unit tests; the Makefile runs many more.
 const quick = 300
 
 // C5- 2026-07-28 basic/patterns/cancellation: "Both parties MUST handle these race
 // conditions gracefully"
-func TestSchedulesGoWell(t *testing.T) {
+func TestSchedules(t *testing.T) {
 	stats, failure := sim.Many(1, quick, 2, true)
 	if failure != nil {
 		t.Fatal(failure)
@@ -29,7 +29,7 @@ func TestSchedulesGoWell(t *testing.T) {
 	}
 }
 
-// Every fault that there is must happen, or a rule is not put to the test.
+// Every fault must happen, or its rules are not tested.
 func TestFaultsHappen(t *testing.T) {
 	stats, failure := sim.Many(1_000_000, quick, 2, true)
 	if failure != nil {
@@ -41,16 +41,16 @@ func TestFaultsHappen(t *testing.T) {
 		}
 	}
 	for what, n := range map[string]uint64{
-		"stream resumed": stats.Resumes, "stream given up": stats.Gones, "message given up": stats.Purged,
-		"request parked": stats.Parkings, "parked request claimed": stats.Claims,
-		"session evicted": stats.Evictions, "question taken back": stats.Withdrawn,
+		"stream resumed": stats.Resumes, "stream dropped": stats.Gones, "message dropped": stats.Purged,
+		"request parked": stats.Parkings, "parked request resumed": stats.Claims,
+		"session evicted": stats.Evictions, "question withdrawn": stats.Withdrawn,
 	} {
 		if n < quick/20 {
 			t.Errorf("in %d schedules, %d times a %s", quick, n, what)
 		}
 	}
 	for what, n := range map[string]uint64{
-		"parked request asked for at another replica": stats.Misled, "state of a backend taken by another replica": stats.HandedOn,
+		"parked request retried at another replica": stats.Misled, "state of a backend accepted by another replica": stats.HandedOn,
 	} {
 		if n < quick/60 { // every other schedule has one replica, and few clients are modern
 			t.Errorf("in %d schedules, %d times a %s", quick, n, what)
@@ -58,7 +58,7 @@ func TestFaultsHappen(t *testing.T) {
 	}
 }
 
-func TestASeedIsItsTranscript(t *testing.T) {
+func TestSeedDeterminesTranscript(t *testing.T) {
 	first, failure := sim.Run(7)
 	if failure != nil {
 		t.Fatal(failure)
@@ -69,11 +69,11 @@ func TestASeedIsItsTranscript(t *testing.T) {
 	}
 }
 
-// Schedules that the model once judged wrongly. As long as the choices are as they
-// were, each is the one that showed it.
-func TestModelWasWrong(t *testing.T) {
+// Schedules that the model once judged wrongly. While the choices remain the same, each
+// seed is the one that showed the mistake.
+func TestModelRegressions(t *testing.T) {
 	for seed, what := range map[uint64]string{
-		277_372: "a log message finds room where an older message was given up in the same step",
+		277_372: "a log message fits after an older message was dropped in the same step",
 	} {
 		if _, failure := sim.Run(seed); failure != nil {
 			t.Errorf("%s: %v", what, failure)

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// A machine that never returns cannot be stopped, only seen from outside: its
-// schedule is reported, and the program ends.
+// A step that never returns cannot be stopped, only observed from outside: its schedule is
+// reported, and the program exits.
 //
-// What is counted is looks, and not time. On a computer that stands still for a
-// while nobody looks either.
+// The limit counts polls, not time, so that a suspended machine does not look like a hang.
 const (
-	lookEvery = 100 * time.Millisecond
-	mostLooks = 100
+	pollInterval = 100 * time.Millisecond
+	maxPolls     = 100
 )
 
-// watch waits until all is done. It returns the first runner whose step does not
-// come back, and nil where there was none.
+// watch waits until done is closed, and returns nil. It returns early with the first runner
+// that hangs in a step.
 func watch(runners []*runner, done <-chan struct{}) *runner {
 	seen, looks := make([]uint64, len(runners)), make([]int, len(runners))
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -32,26 +31,25 @@ func watch(runners []*runner, done <-chan struct{}) *runner {
 		case <-tick.C:
 		}
 		for i, r := range runners {
-			if beat := r.beat.Load(); beat != seen[i] {
+			if beat := r.heartbeat.Load(); beat != seen[i] {
 				seen[i], looks[i] = beat, 0
 			}
-			if looks[i]++; looks[i] > mostLooks && !r.idle.Load() {
+			if looks[i]++; looks[i] > maxPolls && !r.idle.Load() {
 				return r
 			}
 		}
 	}
 }
 
-// stuck is the failure of a schedule whose last step does not come back.
+// stuck returns the failure of a schedule that hangs in its last step.
 func stuck(seed uint64, lines []string) *Failure {
 	return &Failure{
-		Seed: seed, Rule: "I28", Text: "it does not come to rest: the step behind this does not come back",
+		Seed: seed, Rule: "I28", Text: "the schedule hangs: the step after this one does not return",
 		Transcript: lines, Stuck: true,
 	}
 }
 
-// transcript is what a schedule says of itself. It is read while that still runs
-// where a step does not come back.
+// transcript holds the lines of a schedule. It may be read while the schedule runs.
 type transcript struct {
 	mu    sync.Mutex
 	lines []string
@@ -63,7 +61,7 @@ func (t *transcript) add(line string) {
 	t.lines = append(t.lines, line)
 }
 
-// all returns the lines until now.
+// all returns the lines so far.
 func (t *transcript) all() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// A machine that never returns is told of like any other failure: by whoever looks
-// from outside.
-func TestAStepThatDoesNotComeBackIsAFailure(t *testing.T) {
+// A step that never returns is reported like any other failure.
+func TestHangIsAFailure(t *testing.T) {
 	for name, run := range map[string]func([]*runner) *Failure{
 		"one":  func(r []*runner) *Failure { _, f := runOne(r[0], 6, true); return f },
-		"many": func(r []*runner) *Failure { _, f := (&crew{first: 6, n: 1, explain: true}).run(r); return f },
+		"many": func(r []*runner) *Failure { _, f := (&pool{first: 6, n: 1, explain: true}).run(r); return f },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				comesBack := make(chan struct{})
-				defer close(comesBack)
+				resume := make(chan struct{})
+				defer close(resume)
 				hangs := func(w *world) {
 					if w.src.Steps() == 20 {
-						<-comesBack
+						<-resume
 					}
 				}
 				runners := []*runner{newRunner(), newRunner()}
@@ -32,7 +31,7 @@ func TestAStepThatDoesNotComeBackIsAFailure(t *testing.T) {
 				if f == nil || !f.Stuck || f.Rule != "I28" {
 					t.Fatalf("failure: %v", f)
 				}
-				if text := f.String(); len(f.Transcript) == 0 || !strings.Contains(text, "does not come to rest") || !strings.Contains(text, "-seed 6\n") {
+				if text := f.String(); len(f.Transcript) == 0 || !strings.Contains(text, "the schedule hangs") || !strings.Contains(text, "-seed 6\n") {
 					t.Errorf("report:\n%s", text)
 				}
 			})
@@ -40,17 +39,17 @@ func TestAStepThatDoesNotComeBackIsAFailure(t *testing.T) {
 	}
 }
 
-// Whoever is done stands still, and is not stuck; nor is who has worked for long.
-func TestWhoIsDoneIsNotStuck(t *testing.T) {
+// A runner without schedules is not stuck, and neither is one that has worked for long.
+func TestIdleRunnerIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		idle, busy := newRunner(), newRunner()
 		idle.idle.Store(true)
-		go func() { // ends by itself, and is waited for through done
+		go func() { // ends by itself; waited for through done
 			defer close(done)
 			for range 5 {
-				busy.beat.Add(1)
-				wait(mostLooks - 1)
+				busy.heartbeat.Add(1)
+				wait(maxPolls - 1)
 			}
 		}()
 		if r := watch([]*runner{idle, busy}, done); r != nil {
@@ -59,5 +58,5 @@ func TestWhoIsDoneIsNotStuck(t *testing.T) {
 	})
 }
 
-// wait sleeps, in the bubble of a test, for so many looks of a watch.
-func wait(looks int) { time.Sleep(time.Duration(looks) * lookEvery) }
+// wait sleeps for a number of polls.
+func wait(looks int) { time.Sleep(time.Duration(looks) * pollInterval) }

@@ -12,8 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// world is one run: everything that is in it, and what is known to be true of it.
-// It belongs to one goroutine.
+// world is one run: its state and the model of that state. It belongs to one goroutine.
 type world struct {
 	src    *choice.Source
 	set    setup
@@ -21,73 +20,73 @@ type world struct {
 	rules  *session.Rules
 	counts session.Counters
 
-	replicas []*replica
-	journeys []*journey
-	sessions []*sess
-	clients  []*client
-	backends []*backend
-	threads  []thread // the gateway's goroutines, as what they are waiting for
-	travels  []travel // messages of clients, on their way to the gateway
-	streams  []*stream
-	marks    []origin
-	requests []*request
-	calls    []*ocall
-	shed     *shedder
-	stopped  []*request // whose contexts ended, since that was looked at last
+	replicas  []*replica
+	parkables []*parkable
+	sessions  []*sess
+	clients   []*client
+	backends  []*backend
+	threads   []thread        // the gateway's goroutines
+	inTransit []clientMessage // messages of clients on their way to the gateway
+	streams   []*stream
+	marks     []origin
+	requests  []*request
+	calls     []*outCall
+	trimmer   *poolTrimmer
+	stopped   []*request // requests that were stopped since the last check
 
-	strays            uint64 // answers to nothing, which the machines count
-	calm              bool   // no faults any more: all is to come to its end
-	broken            *breach
-	journeyed, parkID int
-	parkings, claims  uint64
-	asked, withdrawn  uint64
-	evictions         uint64
-	resumes           uint64      // carriers that went on where another ended
-	least             losses      // that must be counted
-	replays           uint64      // messages that clients came back for
-	gones             uint64      // clients that came too late for that
-	lines             *transcript // nil where nobody reads it
-	stats             *Stats
-	props             *props
-	nextSess          int
-	beat              *atomic.Uint64         // see runner
-	sabotage          func(*world)           // see runner
-	before            struct{ requests int } // what there was before the gateway crashed
+	strays                uint64 // answers to unknown asks, which package session counts
+	quiescing             bool   // no more faults: everything must come to an end
+	violation             *violation
+	parkableCount, parkID int
+	parkings, claims      uint64
+	asked, withdrawn      uint64
+	evictions             uint64
+	resumes               uint64      // streams that a client resumed
+	minLosses             losses      // that must be counted
+	replays               uint64      // messages that were replayed to clients
+	gones                 uint64      // streams that were no longer retained when a client resumed
+	lines                 *transcript // nil if the run is not traced
+	stats                 *Stats
+	fixtures              *fixtures
+	nextSess              int
+	heartbeat             *atomic.Uint64         // see runner
+	sabotage              func(*world)           // see runner
+	before                struct{ requests int } // totals before the gateway crashed
 }
 
-// losses are what the machines count for the operator.
+// losses are counters of lost messages.
 type losses struct{ dropped, merged, undelivered uint64 }
 
-// thread is a goroutine of the gateway. It is run from one thing that it may wait
-// for to the next.
+// thread is a goroutine of the gateway. It runs from one wait to the next.
 type thread interface {
-	// ready reports whether what the thread waits for is there.
+	// ready reports whether the thread can continue.
 	ready(w *world) bool
-	// run takes the thread to its next wait. It reports whether the thread goes on.
+	// run continues the thread to its next wait. It reports false when the thread has
+	// ended.
 	run(w *world) bool
 }
 
-// breach is a rule that was found broken.
-type breach struct {
+// violation is a broken rule.
+type violation struct {
 	rule, text string
 	step       int
 }
 
-// epoch is when every run begins.
+// epoch is the time at which every run begins.
 func epoch() time.Time { return time.Unix(1_800_000_000, 0) }
 
-// fail notes that a rule is broken. The first one counts: what follows may be a
-// consequence of it.
+// fail records a broken rule. Only the first one counts: later ones may be consequences of
+// it.
 func (w *world) fail(rule, format string, args ...any) {
-	if w.broken != nil {
+	if w.violation != nil {
 		return
 	}
-	w.broken = &breach{rule: rule, text: fmt.Sprintf(format, args...), step: w.src.Steps()}
-	w.say("%s is broken: %s", rule, w.broken.text)
+	w.violation = &violation{rule: rule, text: fmt.Sprintf(format, args...), step: w.src.Steps()}
+	w.logf("%s is broken: %s", rule, w.violation.text)
 }
 
-// say adds a line to the transcript.
-func (w *world) say(format string, args ...any) {
+// logf adds a line to the transcript.
+func (w *world) logf(format string, args ...any) {
 	if w.lines == nil {
 		return
 	}
@@ -95,8 +94,8 @@ func (w *world) say(format string, args ...any) {
 	w.lines.add(fmt.Sprintf("%4d %10s  ", w.src.Steps(), at) + fmt.Sprintf(format, args...))
 }
 
-// tell reports whether there is a transcript: what it says need not be made else.
-func (w *world) tell() bool { return w.lines != nil }
+// tracing reports whether there is a transcript; if not, its lines need not be formatted.
+func (w *world) tracing() bool { return w.lines != nil }
 
 // fault counts a fault that was injected.
 func (w *world) fault(f Fault) { w.stats.Faults[f]++ }
@@ -104,39 +103,37 @@ func (w *world) fault(f Fault) { w.stats.Faults[f]++ }
 // spawn starts a thread.
 func (w *world) spawn(t thread) { w.threads = append(w.threads, t) }
 
-// step is one choice of who acts next: a client, where the one that was chosen has
-// nothing to do.
+// step performs one random action, or an action of a client if that has nothing to do.
 //
-// Half of all steps run what waits, so that most things go on. The rest is what
-// goes on around them. A share that falls to somebody who has nothing to do goes to
-// the clients, because without new requests a schedule runs dry.
+// Half of all steps run a thread, so that most work progresses. Without new requests a
+// schedule runs dry, so a step that has nothing to do is given to the clients.
 func (w *world) step() {
 	acted := false
 	switch n := w.src.Intn(100); {
 	case n < 50:
 		acted = w.runOne()
 	case n < 60:
-		acted = w.arriveOne()
+		acted = w.deliverOne()
 	case n < 65 && w.set.lossy:
-		acted = w.loses()
-	case n < 72 && w.soonPuts():
-		// A question waits for others for a moment only. Were that as rare as any other
-		// time, hardly a request would be parked twice before the run is over.
+		acted = w.loseConnection()
+	case n < 72 && w.parksSoon():
+		// Questions are batched for a moment only. If the clock moved by it as rarely as by
+		// any other span, hardly a request would be parked twice in a run.
 		w.advance(askWindow)
 		acted = true
 	case n < 74:
 	case n < 86:
-		acted = w.backendActs()
+		acted = w.backendAct()
 	case n < 91:
-		acted = w.standaloneSays()
+		acted = w.appendStandalone()
 	case n < 94:
 		acted = true
 		w.timePasses()
 	default:
-		acted = w.disturb()
+		acted = w.injectFault()
 	}
 	if !acted {
-		w.clientActs()
+		w.clientAct()
 	}
 }
 
@@ -161,19 +158,19 @@ func (w *world) runAt(at int, t thread) {
 	if t.run(w) {
 		return
 	}
-	// Threads that were started meanwhile stand behind.
+	// Threads started meanwhile are at the end.
 	w.threads = append(w.threads[:at], w.threads[at+1:]...)
 }
 
-// timePasses moves the clock, by a little or far.
+// timePasses advances the clock, by a little or a lot.
 //
-// To the next timer as often as by a long way: most races of timers are at the very
-// moment in which they go off.
+// It often advances exactly to the next timer: most races of timers happen at the moment
+// they fire.
 func (w *world) timePasses() {
 	spans := [...]time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, time.Hour}
 	n := w.src.Intn(len(spans) + 2)
 	if n >= len(spans) {
-		w.advance(w.untilDue())
+		w.advance(w.untilNextTimer())
 		return
 	}
 	if n >= 4 {
@@ -188,7 +185,7 @@ func (w *world) timePasses() {
 
 func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(max(d, 0))
-	if w.tell() {
-		w.say("%s pass", d)
+	if w.tracing() {
+		w.logf("%s pass", d)
 	}
 }

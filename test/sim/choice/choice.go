@@ -1,51 +1,50 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package choice makes the decisions of a simulation, and remembers them, so that
-// a run that failed can be repeated and made smaller.
+// Package choice makes and records the decisions of a simulation, so that a failed run can
+// be repeated and shrunk.
 //
-// A run is a sequence of steps, and each step makes a few choices. The whole of
-// them is the [Schedule]. It is kept in steps, so that one can be left out
-// without another meaning for the choices of all that follow.
+// A run is a sequence of steps, and each makes a few choices. A [Schedule] records the
+// choices per step, so that one step can be removed without changing the choices of those
+// after it.
 package choice
 
-// Schedule is what was chosen, step by step.
+// Schedule holds the choices of a run, step by step.
 type Schedule [][]uint32
 
-// Source makes choices: at random from a seed, or again as a schedule has them.
-// It belongs to one goroutine. The zero value has no steps.
+// Source makes choices: at random from a seed, or replayed from a schedule. It belongs to
+// one goroutine. The zero value has no steps.
 type Source struct {
 	state  uint64
-	most   int      // steps of a random run
+	most   int      // limit on the steps of a random run
 	replay Schedule // nil in a random run
 	again  bool
-	left   []uint32 // of the step that is repeated
+	left   []uint32 // choices of the replayed step
 	steps  int
-	flat   []uint32 // what was chosen
-	begins []int    // where in flat each step begins
+	flat   []uint32 // all choices
+	begins []int    // the index in flat of each step
 }
 
-// Random starts a run of so many steps, whose choices the seed decides. The room of
-// an earlier run is used again.
+// Random starts a random run with that many steps. It reuses the memory of the previous
+// run.
 func (s *Source) Random(seed uint64, steps int) {
 	*s = Source{state: mix(seed), most: steps, flat: s.flat[:0], begins: s.begins[:0]}
 }
 
-// Again starts a run that chooses as the schedule has it. Where that has nothing,
-// because it was made smaller, the choice is 0.
+// Again starts a run that replays a schedule. A choice that the schedule lacks, because it
+// was shrunk, is 0.
 func (s *Source) Again(of Schedule) {
 	*s = Source{replay: of, again: true, most: len(of), flat: s.flat[:0], begins: s.begins[:0]}
 }
 
-// Limit sets how many steps a random run has. One that is repeated has the steps
-// of its schedule.
+// Limit sets how many steps a random run has. A replay has the steps of its schedule.
 func (s *Source) Limit(steps int) {
 	if !s.again {
 		s.most = steps
 	}
 }
 
-// Step begins the next step. It reports false when there is none.
+// Step begins the next step. It reports false at the end of the run.
 func (s *Source) Step() bool {
 	if s.steps >= s.most {
 		return false
@@ -61,8 +60,8 @@ func (s *Source) Step() bool {
 // Steps returns how many steps have begun.
 func (s *Source) Steps() int { return s.steps }
 
-// Intn chooses a number from 0 to n-1. By convention 0 is the plainest choice:
-// what is made smaller tends towards it.
+// Intn chooses a number from 0 to n-1. By convention 0 is the simplest choice, towards
+// which schedules shrink.
 func (s *Source) Intn(n int) int {
 	if n <= 1 {
 		return 0
@@ -72,7 +71,7 @@ func (s *Source) Intn(n int) int {
 	return int(v)
 }
 
-// OneIn chooses yes once in n times. The plain choice is no.
+// OneIn chooses true in one of n cases. The simplest choice is false.
 func (s *Source) OneIn(n int) bool { return s.Intn(n) == n-1 && n > 1 }
 
 func (s *Source) next() uint32 {
@@ -97,7 +96,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// Schedule returns what was chosen until now.
+// Schedule returns the choices so far.
 func (s *Source) Schedule() Schedule {
 	out := make(Schedule, len(s.begins))
 	for i, from := range s.begins {

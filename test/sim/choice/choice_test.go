@@ -23,7 +23,7 @@ func draw(s *choice.Source, bounds ...int) []int {
 	return got
 }
 
-func TestASeedDecidesAll(t *testing.T) {
+func TestSeedDeterminesChoices(t *testing.T) {
 	var a, b choice.Source
 	a.Random(7, 50)
 	b.Random(7, 50)
@@ -54,7 +54,7 @@ func TestChoicesStayWithinTheirBounds(t *testing.T) {
 	}
 }
 
-func TestAScheduleIsRepeated(t *testing.T) {
+func TestAgainRepeatsSchedule(t *testing.T) {
 	var s choice.Source
 	s.Random(7, 9)
 	want := draw(&s, 3, 1000)
@@ -68,7 +68,7 @@ func TestAScheduleIsRepeated(t *testing.T) {
 	}
 }
 
-func TestWhatAScheduleLacksIsPlain(t *testing.T) {
+func TestMissingChoicesAreZero(t *testing.T) {
 	var s choice.Source
 	s.Again(choice.Schedule{{2}, {}, {7, 9}})
 	s.Limit(100) // of random runs only
@@ -93,8 +93,8 @@ func TestLimitEndsARandomRun(t *testing.T) {
 	}
 }
 
-// A failure that needs two steps, in order, and one choice of at least 5 in the
-// second is made as small as that.
+// A failure that needs two steps, in order, and one choice of at least 5 in the second
+// shrinks to exactly that.
 func TestShrinkFindsWhatMatters(t *testing.T) {
 	fails := func(s choice.Schedule) bool {
 		var r choice.Source
@@ -133,7 +133,7 @@ func TestShrinkFindsWhatMatters(t *testing.T) {
 	}
 }
 
-// trim drops what is as good as not there: plain choices at the end of a step.
+// trim drops trailing zeros of a step, which have no effect.
 func trim(step []uint32) []uint32 {
 	for len(step) > 0 && step[len(step)-1] == 0 {
 		step = step[:len(step)-1]

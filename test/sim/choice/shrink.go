@@ -5,10 +5,9 @@ package choice
 
 import "slices"
 
-// Shrink looks for a smaller schedule that fails still, and tries at most so many.
-// It leaves out steps, many at a time at first (Zeller and Hildebrandt, 2002), and
-// then makes single choices plainer. The first step is kept: it is the one that
-// sets the run up.
+// Shrink searches for a smaller schedule that still fails, with at most most tries. It
+// removes steps, many at a time at first (Zeller and Hildebrandt, 2002), and then
+// simplifies single choices. It keeps the first step, which sets up the run.
 func Shrink(s Schedule, most int, fails func(Schedule) bool) Schedule {
 	k := &shrinker{best: s, left: most, fails: fails}
 	for size := -1; size != k.size() && k.left > 0; {
@@ -25,7 +24,7 @@ type shrinker struct {
 	fails func(Schedule) bool
 }
 
-// size falls with everything that makes a schedule simpler.
+// size decreases with every simplification of a schedule.
 func (k *shrinker) size() int {
 	n := 0
 	for _, step := range k.best {
@@ -49,7 +48,7 @@ func (k *shrinker) try(s Schedule) bool {
 	return true
 }
 
-// steps leaves out runs of steps, from the end to the beginning.
+// steps removes sequences of steps, from the end to the beginning.
 func (k *shrinker) steps() {
 	for n := max(1, (len(k.best)-1)/2); n >= 1; n /= 2 {
 		for at := len(k.best) - n; at >= 1; at -= n {
@@ -60,7 +59,7 @@ func (k *shrinker) steps() {
 	}
 }
 
-// choices makes each step plain as a whole, and else each choice in it.
+// choices simplifies each step as a whole, or else each of its choices.
 func (k *shrinker) choices() {
 	for i := range slices.Backward(k.best) {
 		if len(k.best[i]) == 0 || k.try(k.with(i, nil)) {

@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command run runs schedules of the simulator: many in a row, or the one of a seed
-// with its transcript.
+// Command run runs schedules of the simulator: many in a row, or the one of a seed with its
+// transcript.
 package main
 
 import (
@@ -19,15 +19,15 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main with its ends. The result is the exit code.
+// run runs the program and returns its exit status.
 func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	seed := flags.Uint64("seed", 0, "show the schedule of this seed")
 	first := flags.Uint64("first", 1, "the seed of the first schedule of many")
-	n := flags.Uint64("n", 0, "run so many schedules")
-	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "at the same time")
-	quick := flags.Bool("quick", false, "of a failure, say only how many schedules it took")
+	n := flags.Uint64("n", 0, "run this many schedules")
+	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "number of concurrent workers")
+	quick := flags.Bool("quick", false, "report only the number of schedules until a failure")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -44,8 +44,7 @@ func run(args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// show prints the transcript of a schedule, or of what is left of it when it was
-// made as small as it fails.
+// show prints the transcript of a schedule, or the report of its failure.
 func show(seed uint64, out io.Writer) int {
 	transcript, failure := sim.Run(seed)
 	if failure != nil {

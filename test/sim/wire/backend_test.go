@@ -17,47 +17,47 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// backend is the server at the far end, over all its lives.
+// backend is the server behind the gateway, over all its restarts.
 type backend struct {
 	w      *world
-	legacy bool // knows nothing of the modern era
-	piped  bool // a process on a pipe of lines, for each who opens one
+	legacy bool // does not support the modern era
+	piped  bool // a process on a pipe of lines, one for each opener
 	cfg    server.Config
 	buffer int
 
-	unannounced bool // over HTTP it does not say how long its answers are
+	unannounced bool // over HTTP its responses have no Content-Length
 
 	streams      *streams // of its sessions
-	how          *manner  // in which it refuses the modern era, where it is a legacy one
+	how          *manner  // how it refuses the modern era, if it is a legacy backend
 	isRolledBack bool
 
-	site *site // nil while it is dead
+	site *process // nil while it is down
 	life int
 
 	mu      sync.Mutex
-	version [things]int
-	changed chan struct{} // closed with the next version of anything
+	version [topics]int
+	changed chan struct{} // closed with the next version of any topic
 }
 
-// thing is what a backend has that may change: its tools, and two resources.
-type thing int
+// topic is something of a backend that may change: its tools, and two resources.
+type topic int
 
 const (
-	tools thing = iota
+	tools topic = iota
 	one
 	two
-	things // how many there are
+	topics // the number of topics
 )
 
-func (t thing) String() string {
+func (t topic) String() string {
 	return [...]string{"the list of tools", "resource one", "resource two"}[t]
 }
 
-func (t thing) uri() string { return fmt.Sprintf("mem:%d", int(t)) }
+func (t topic) uri() string { return fmt.Sprintf("mem:%d", int(t)) }
 
-// thingOf returns what has the URI, tools where nothing has.
-func thingOf(uri string) thing {
-	for t := one; t < things; t++ {
+// topicOf returns the topic of the URI, or tools.
+func topicOf(uri string) topic {
+	for t := one; t < topics; t++ {
 		if t.uri() == uri {
 			return t
 		}
@@ -65,13 +65,13 @@ func thingOf(uri string) thing {
 	return tools
 }
 
-// wish is what a listen asks for, and what is agreed to: a subset of all things.
-type wish [things]bool
+// listenFilter is the set of topics that a listen requests or that is agreed to.
+type listenFilter [topics]bool
 
-// filter is the wish as the protocol has it.
-func (w wish) filter() string {
+// filter returns the protocol's form of the filter.
+func (w listenFilter) filter() string {
 	var uris []string
-	for t := one; t < things; t++ {
+	for t := one; t < topics; t++ {
 		if w[t] {
 			uris = append(uris, strconv.Quote(t.uri()))
 		}
@@ -79,8 +79,8 @@ func (w wish) filter() string {
 	return fmt.Sprintf(`{"notifications":{"toolsListChanged":%v,"resourceSubscriptions":[%s]}}`, w[tools], strings.Join(uris, ","))
 }
 
-// readWish reads a filter from where filter has put it.
-func readWish(params []byte) (w wish, err error) {
+// readFilter reads a filter that filter has written.
+func readFilter(params []byte) (w listenFilter, err error) {
 	var p struct {
 		Of struct {
 			Tools bool     `json:"toolsListChanged"`
@@ -89,7 +89,7 @@ func readWish(params []byte) (w wish, err error) {
 	}
 	err = json.Unmarshal(params, &p)
 	for _, uri := range p.Of.URIs {
-		w[thingOf(uri)] = true
+		w[topicOf(uri)] = true
 	}
 	w[tools] = p.Of.Tools
 	return w, err
@@ -116,8 +116,8 @@ func (b *backend) crash() {
 	b.site = nil
 }
 
-// guard is what an HTTP client meets first: a server of the legacy era refuses
-// what it does not know.
+// guard is in front of an HTTP backend: a server of the legacy era refuses requests that it
+// does not support.
 func (b *backend) guard(h http.Handler, legacy bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if legacy && mcp.Version(r.Header.Get("Mcp-Protocol-Version")).Era() == mcp.EraModern {
@@ -135,7 +135,7 @@ func (b *backend) guard(h http.Handler, legacy bool) http.Handler {
 	})
 }
 
-// unannounced is a response whose length nobody knows before its end.
+// unannounced is a response without a Content-Length.
 type unannounced struct{ http.ResponseWriter }
 
 func (u unannounced) WriteHeader(status int) {
@@ -143,11 +143,11 @@ func (u unannounced) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is how net/http finds the deadlines.
+// Unwrap lets net/http find the deadlines.
 func (u unannounced) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// change has things be others than before, and has the backend tell.
-func (b *backend) change(which ...thing) {
+// change changes topics, and makes the backend notify its listeners.
+func (b *backend) change(which ...topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range which {
@@ -157,7 +157,7 @@ func (b *backend) change(which ...thing) {
 	b.changed = make(chan struct{})
 }
 
-func (b *backend) look() ([things]int, <-chan struct{}) {
+func (b *backend) look() ([topics]int, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.version, b.changed
@@ -181,7 +181,7 @@ func (b *backend) handler(life int, legacy bool) mcp.Handler {
 		case "tools/call":
 			return b.work(ctx, req, c, life)
 		case "subscriptions/listen":
-			return b.tell(ctx, req, c)
+			return b.serveListen(ctx, req, c)
 		case "logging/setLevel":
 			return mcp.NewResult([]byte(`{}`))
 		default:
@@ -193,9 +193,9 @@ func (b *backend) handler(life int, legacy bool) mcp.Handler {
 	})
 }
 
-// tell serves a listen: a level, told whenever it is not what was told last.
-func (b *backend) tell(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-	wanted, err := readWish(req.Params.Bytes())
+// serveListen serves a listen: a level, sent whenever it differs from the last one sent.
+func (b *backend) serveListen(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	wanted, err := readFilter(req.Params.Bytes())
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "%v", err)
 	}
@@ -210,7 +210,7 @@ func (b *backend) tell(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mc
 		case <-changed:
 		}
 		now, next := b.look()
-		for t := range things {
+		for t := range topics {
 			if now[t] == told[t] || !wanted[t] {
 				continue
 			}
@@ -222,7 +222,7 @@ func (b *backend) tell(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mc
 	}
 }
 
-func tellOf(ctx context.Context, c mcp.Caller, t thing) error {
+func tellOf(ctx context.Context, c mcp.Caller, t topic) error {
 	if t == tools {
 		return notify(ctx, c, "notifications/tools/list_changed", "")
 	}
@@ -237,7 +237,7 @@ func notify(ctx context.Context, c mcp.Caller, method, params string) error {
 	return c.Notify(ctx, n)
 }
 
-// work executes a script, a letter at a time.
+// work executes a script, one letter at a time.
 func (b *backend) work(ctx context.Context, req *mcp.Request, c mcp.Caller, life int) (*mcp.Result, error) {
 	var args struct {
 		Name      string `json:"name"`
@@ -281,13 +281,13 @@ type run struct {
 	progress, logs, asks int
 }
 
-// script: p progress, l log message, a question, i input in the way of the modern
-// era, q ends the connection of a client that comes back, 1 to 5 a pause, h a pause that only the end of the request ends, e an
-// error. The result comes at the end, and is a big one where b is in the script; the
-// request is one where w is.
+// script runs a script: p is progress, l a log message, a an ask, i an input request of the
+// modern era, q closes the connection of a client that reconnects, 1 to 5 are pauses, h is
+// a pause that only the end of the request ends, e an error. The result follows at the end.
+// It is large if b is in the script; the request is large if w is.
 func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 	all := do
-	// What an earlier round has done is not done again, and its numbers go on.
+	// Steps of an earlier round are not repeated, and their numbers continue.
 	if done, rest, found := strings.Cut(do, "i"); found && r.input != nil {
 		r.progress, r.logs = strings.Count(done, "p"), strings.Count(done, "l")
 		r.asks, do = strings.Count(done, "a"), "i"+rest
@@ -327,7 +327,7 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 	return mcp.NewResult(fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, done(r.mark, all)))
 }
 
-// wide is what a large request has in it.
+// wide returns the filler of a large request.
 func wide(script string) string {
 	if strings.Contains(script, "w") {
 		return strings.Repeat("w", large)
@@ -335,10 +335,10 @@ func wide(script string) string {
 	return ""
 }
 
-// large is how many bytes a large result has, or a large request.
+// large is the size in bytes of a large result or request.
 const large = 150 << 10
 
-// done is the text of the result that a script ends with.
+// done returns the text of a script's result.
 func done(mark, script string) string {
 	size := 0
 	if strings.Contains(script, "b") {
@@ -347,7 +347,7 @@ func done(mark, script string) string {
 	return mark + "/done" + strings.Repeat(".", size)
 }
 
-// tenfold: 1 is a millisecond, 5 is ten seconds.
+// tenfold returns a pause: 1 is a millisecond, 5 is ten seconds.
 func tenfold(op rune) time.Duration {
 	d := time.Millisecond
 	for range op - '1' {
@@ -377,8 +377,8 @@ func (r *run) tellProgress(ctx context.Context) error {
 		fmt.Sprintf(`{"progressToken":%s,"progress":%d,"message":"%s/p%d"}`, token, r.progress, r.mark, r.progress))
 }
 
-// ask puts a question to the client. Only the answer to this very question will
-// do; that there is none is the client's to decide.
+// ask asks the client a question. Only the answer to this question is accepted; the client
+// may also not answer.
 func (r *run) ask(ctx context.Context) error {
 	r.asks++
 	question := fmt.Sprintf("%s/a%d", r.mark, r.asks)
@@ -393,13 +393,13 @@ func (r *run) ask(ctx context.Context) error {
 		if ctx.Err() == nil {
 			r.job.lacks(r.w, question)
 		}
-		return nil // the work goes on without
+		return nil // the script continues without an answer
 	}
 	r.check(question, res.Bytes())
 	return nil
 }
 
-// check wants the answer to be that of the question.
+// check checks that the answer is that of the question.
 func (r *run) check(question string, raw []byte) {
 	var a struct {
 		Content struct {
@@ -411,11 +411,11 @@ func (r *run) check(question string, raw []byte) {
 	}
 }
 
-// require asks for input by its result, where the caller can take that, and
-// reads it when the request comes back. Nothing is kept in between.
+// require asks for input by its result, if the caller supports that, and reads the input
+// when the request is retried. It keeps no state in between.
 func (r *run) require() (*mcp.Result, error) {
 	if !r.req.TakesInputRequired {
-		return nil, nil //nolint:nilnil // there is nothing to do
+		return nil, nil //nolint:nilnil // nothing to do
 	}
 	question := r.mark + "/a9"
 	if r.input == nil {
@@ -423,7 +423,7 @@ func (r *run) require() (*mcp.Result, error) {
 			`"params":{"message":%q,"requestedSchema":{"type":"object","properties":{}}}}}}`, question, question))
 	}
 	if strings.HasSuffix(r.mark, ".forged") {
-		return nil, nil //nolint:nilnil // whoever keeps no state cannot know better
+		return nil, nil //nolint:nilnil // a stateless backend cannot distinguish it
 	}
 	if r.state != question {
 		r.w.wrong("%s came back with the state %q", question, r.state)
@@ -435,5 +435,5 @@ func (r *run) require() (*mcp.Result, error) {
 		return nil, err
 	}
 	r.check(question, in.Q)
-	return nil, nil //nolint:nilnil // it goes on
+	return nil, nil //nolint:nilnil // the script continues
 }

@@ -20,19 +20,17 @@ import (
 
 var flagBites = flag.Int("sim.bites", 0, "break the edges in each of the known ways, and want that to be found within so many schedules")
 
-// bite is one way to break the edges: a piece of a file, and what stands there
-// instead.
-type bite struct {
+// edgeMutation is one way to break the edges: a piece of a file and its replacement.
+type edgeMutation struct {
 	rule     string // that is broken
-	breach   string // by which that has to be found, as a regular expression
-	file     string // from the root of the module
+	breach   string // regular expression of the breach that must be found
+	file     string // relative to the root of the module
 	old, new string
 }
 
-// bites are rules of the edges, each broken in a way in which it could be broken
-// by mistake. What the machines of internal/session can do wrong is the first
-// layer's.
-var bites = []bite{
+// edgeMutations are rules of the edges, each broken in a way that could happen by mistake.
+// Mutations of internal/session belong to the first layer.
+var edgeMutations = []edgeMutation{
 	{"a modern client that closes its stream cancels (I25)", "went on for .* after it was cancelled", "server/modern_http.go",
 		"if !x.Cancel(errDisconnected) && ir.parked != nil {", "if ir.parked != nil {"},
 	{"a legacy client that disconnects does not cancel (I25)", "was stopped, and nobody had asked", "server/legacy_requests.go",
@@ -125,13 +123,13 @@ var bites = []bite{
 		"	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError\n", "	return !ok || e == nil\n"},
 }
 
-// rolledBack is the breach where a gateway does not find out that its backend is of
-// another era.
+// rolledBack is the breach if a gateway does not notice that its backend has changed its
+// era.
 const rolledBack = "the backend was rolled back, and a call has no result after"
 
-// TestBitesAreWhereTheyWere keeps the list of bites up to date with the code.
-func TestBitesAreWhereTheyWere(t *testing.T) {
-	for _, b := range bites {
+// TestBitesApply keeps the list of mutations up to date with the code.
+func TestBitesApply(t *testing.T) {
+	for _, b := range edgeMutations {
 		text, err := os.ReadFile(filepath.Join(root, b.file))
 		if err != nil {
 			t.Error(err)
@@ -143,17 +141,16 @@ func TestBitesAreWhereTheyWere(t *testing.T) {
 	}
 }
 
-// root is where the module is.
+// root is the directory of the module.
 const root = "../../.."
 
-// TestBites breaks each rule in turn, in a copy that only the compiler sees, and
-// wants the simulator to find that. Each takes a build, so that it is done where
-// -sim.bites asks for it.
+// TestBites breaks each rule in turn, in an overlay for the compiler, and requires
+// the simulator to find that. Each takes a build, so it runs only if -sim.bites is set.
 func TestBites(t *testing.T) {
 	if *flagBites == 0 {
 		return
 	}
-	for _, b := range bites {
+	for _, b := range edgeMutations {
 		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
 			began := time.Now()
 			out, err := b.play(t, *flagBites)
@@ -171,8 +168,8 @@ func TestBites(t *testing.T) {
 	}
 }
 
-// play runs the schedules against the edges as the bite has them.
-func (b *bite) play(t *testing.T, schedules int) (string, error) {
+// play runs the schedules against the mutated edges.
+func (b *edgeMutation) play(t *testing.T, schedules int) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	path, err := filepath.Abs(filepath.Join(root, b.file))

@@ -1,27 +1,24 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is the second layer of the simulator: the real edges, over the
-// real net/http, on a network of memory that fails on purpose. It consists of
-// tests alone.
+// Package wire is the second layer of the simulator: the real edges over the real net/http,
+// on an in-memory network with injected faults. It consists of tests only.
 //
-//	clients             line "front"    gateway           line "back"    backend
+//	clients             link "front"    gateway           link "back"    backend
 //	legacy, modern,  ----------------  server.New over  --------------  server.New
-//	our own            reset, cut,      client.NewHTTP     the same       over a script
+//	our library        reset, cut,      client.NewHTTP     the same       over a script
 //	                   stall, crash
 //
-// In some schedules the gateway is the whole product; in some there are two of it,
-// with one key, before the same backend; in some the backend, and in some a client of
-// our own, is at the other end of pipes of lines, as if one had started the other.
+// In some schedules the gateway is the whole product. In some there are two replicas with
+// one key before the same backend. In some the backend, or a client of our library, is at
+// the other end of pipes of lines, as if one had started the other.
 //
-// A schedule is a sequence of steps: what a client does, what breaks, how much
-// time goes by. Each runs in a bubble of testing/synctest, in which an hour costs
-// nothing and a goroutine that is left over is found. All that is random in it
-// comes from one seed, but for one thing: which of two goroutines runs first is
-// the scheduler's of Go to say. A seed therefore finds again what it has found
-// most of the time and not always, and -sim.count repeats it.
+// A schedule is a sequence of steps: client actions, faults, and the passing of time. Each
+// schedule runs in a bubble of testing/synctest, in which an hour costs nothing and a
+// leaked goroutine is found. One seed determines all random choices, but the Go scheduler
+// decides which of two goroutines runs first. So a seed mostly, but not always, reproduces
+// what it has found; -sim.count repeats it.
 //
-// What everybody sends bears a mark that nothing else bears. Clients check each
-// message where it arrives, backends check each answer, and at the end both sides
-// are held against each other: see record and verdict.
+// Every message bears a unique mark. Clients check each message on arrival, backends check
+// each answer, and at the end both sides are compared: see record and verdict.
 package wire

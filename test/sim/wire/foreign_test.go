@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// tokens are those of the two principals, where the gateway tells them apart.
+// tokens are those of the two principals, if the gateway authenticates clients.
 var tokens = [2]string{"the-token-of-the-first-one-of-two", "the-token-of-the-other-one-of-two"}
 
 // tokenOf returns the token of the i-th user.
@@ -26,8 +26,8 @@ func (w *world) tokenOf(i int) string {
 	return tokens[i%2]
 }
 
-// who is how a bridge tells its clients apart.
-func who(r *http.Request) (string, error) {
+// principalOf is the authentication of a bridge.
+func principalOf(r *http.Request) (string, error) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	for i, t := range tokens {
 		if t == token {
@@ -37,7 +37,7 @@ func who(r *http.Request) (string, error) {
 	return "", errors.New("nobody")
 }
 
-// auth is how the product does.
+// auth is the authentication of the product.
 func (w *world) auth() (a signalbox.Auth) {
 	if !w.guarded {
 		return a
@@ -48,7 +48,7 @@ func (w *world) auth() (a signalbox.Auth) {
 	return a
 }
 
-// others returns the users of a kind that are of another principal.
+// others returns the users of a kind that belong to another principal.
 func others[T user](w *world, isOther func(T) bool) []T {
 	var all []T
 	for _, u := range w.users {
@@ -59,15 +59,14 @@ func others[T user](w *world, isOther func(T) bool) []T {
 	return all
 }
 
-// trespass uses what belongs to a client of another principal: its session, or an
-// event of its streams. Both have to be as unknown as what was never there, and
-// whoever they belong to must not notice.
+// trespass uses a session of a client of another principal, or an event of its streams.
+// Both must be unknown, and the other client must not notice.
 func (c *legacyClient) trespass(s *choice.Source) {
 	of, how := pick(s, others(c.w, func(o *legacyClient) bool { return o.token != c.token })), s.Intn(4)
 	if of == nil {
 		return
 	}
-	c.w.deed("legacy trespass")
+	c.w.countAction("legacy trespass")
 	session, event := of.belongings()
 	call, to := c.foreignCall(), c.w.homeOf(session)
 	c.spawn(func() {
@@ -92,7 +91,7 @@ func (c *legacyClient) trespass(s *choice.Source) {
 	})
 }
 
-// belongings returns what a client has that others may try.
+// belongings returns a session and an event of the client for others to try.
 func (c *legacyClient) belongings() (session, event string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,24 +106,24 @@ func (c *legacyClient) saw(event string) {
 	}
 }
 
-// foreignMark is in the marks of calls that nobody may execute.
+// foreignMark is in the marks of calls that must not be executed.
 const foreignMark = ".foreign"
 
-// foreignCall is a call in a session in which it must not be.
+// foreignCall returns a call in a foreign session.
 func (c *legacyClient) foreignCall() string {
 	c.n++
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"mark":"%s%s%d","do":""}}}`,
 		c.n, c.w.tool, c.name, foreignMark, c.n)
 }
 
-// What nobody may use who is not who and where it belongs.
+// Why a session, event or state must not be used.
 const (
 	foreign   = "is another's"
 	elsewhere = "lives elsewhere"
 )
 
-// intrude sends what has to be refused with one of the statuses, unless the server
-// does not look at it at all, and reports whether it was.
+// intrude sends a request that must be refused with one of the statuses, and reports
+// whether it was, unless the server did not process it.
 func (c *legacyClient) intrude(to *gateway, what, method, body string, h http.Header, wanted ...int) bool {
 	res, err := c.raw.send(c.w.ctx, to, nil, method, body, h)
 	if err != nil {
@@ -142,8 +141,8 @@ func (c *legacyClient) intrude(to *gateway, what, method, body string, h http.He
 	return false
 }
 
-// trespass comes back with what another principal was asked for. That it would
-// have been taken from whom it belongs to must not be seen.
+// trespass retries with the state of another principal. A state that was used up would show
+// at its owner.
 func (c *modernClient) trespass(s *choice.Source) {
 	of := pick(s, others(c.w, func(o *modernClient) bool { return o.token != c.token }))
 	if of == nil {
@@ -153,7 +152,7 @@ func (c *modernClient) trespass(s *choice.Source) {
 	if !strings.Contains(kept, "requestState") {
 		return
 	}
-	c.w.deed("modern trespass")
+	c.w.countAction("modern trespass")
 	to := c.w.anyGateway()
 	c.spawn(func() {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"foreign","method":"tools/call","params":{%s,"_meta":{%s}}}`, kept, modernMeta)

@@ -16,34 +16,34 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// gateway stands between its lines, over all its lives. Where there are two, they
-// are replicas of one: nothing but the name of their host tells them apart.
+// gateway is the gateway between its links, over all its restarts. Two gateways are
+// replicas of one: only the name of their host distinguishes them.
 type gateway struct {
 	w       *world
 	host    string
-	version mcp.Version // that a bridge is told of the backend, or "" to find out
+	version mcp.Version // the backend's revision as configured for a bridge, or "" to probe
 	cfg     server.Config
 	buffer  int
 	foreign bool // its requests are made by net/http
 
-	front, pipe, back *line // to it over HTTP, to it as to a process, and from it
+	front, pipe, back *link // to it over HTTP, to it as a process, and from it
 
-	site    *site // nil while it is dead
-	life    int   // guarded by world.mu
+	site    *process // nil while it is down
+	life    int      // guarded by world.mu
 	core    core
 	tr      transport
 	crashed int
 	shut    int
-	late    time.Time // when it cut what had not ended, as it was shut down last; guarded by world.mu
+	late    time.Time // when its last shutdown cut requests in flight; guarded by world.mu
 }
 
-// core is what a gateway is made of.
+// core is an implementation of a gateway.
 type core interface {
 	http.Handler
 	ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	Close() error
 	Shutdown(ctx context.Context) error
-	account(w *world) // wants nothing to be left
+	account(w *world) // checks that nothing is left
 }
 
 // bridge is a server over a client: the two lines of the README.
@@ -114,8 +114,8 @@ func (g *gateway) dial() *client.Client {
 	return client.NewHTTP("http://backend.test/mcp", cfg)
 }
 
-// lines are all that end at the gateway.
-func (g *gateway) lines() []*line { return []*line{g.front, g.back, g.pipe} }
+// links returns the links that end at the gateway.
+func (g *gateway) links() []*link { return []*link{g.front, g.back, g.pipe} }
 
 // crash ends the gateway as kill -9 does, as seen from both sides.
 func (g *gateway) crash() {
@@ -130,7 +130,7 @@ func (g *gateway) crash() {
 	g.site = nil
 }
 
-// shutdown ends the gateway in order, and wants nothing to be left of it.
+// shutdown shuts the gateway down, and checks that nothing is left of it.
 func (g *gateway) shutdown(within time.Duration) {
 	if g.site == nil {
 		return
@@ -140,7 +140,7 @@ func (g *gateway) shutdown(within time.Duration) {
 	g.w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.w.ctx), within)
 	defer cancel()
-	_ = g.core.Shutdown(ctx) // that some were cut is not wrong
+	_ = g.core.Shutdown(ctx) // cutting some requests is not an error
 	end, stop := context.WithTimeout(context.WithoutCancel(g.w.ctx), 30*time.Second)
 	defer stop()
 	g.site.leave(end)

@@ -17,47 +17,46 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// legacyClient speaks 2025-11-25.
+// legacyClient implements 2025-11-25.
 type legacyClient struct {
 	raw
-	opening chan struct{} // holds one: who has it may open a session
+	opening chan struct{} // semaphore: its holder may open a session
 
 	mu      sync.Mutex
 	home    *gateway // where it opens sessions
 	session string
-	drops   map[*record]context.CancelFunc // of the requests that are being answered
-	ears    []*ear
-	event   string         // the last that it saw of a call's stream
-	subs    [things]string // the session that is subscribed, as far as is known
-	ever    wish           // what it has asked for, be it long ago
-	told    [things]int
-	listed  string // the last session in which it has the list of tools
-	closed  int    // how many of the ears it has closed
+	drops   map[*record]context.CancelFunc // of the requests in flight
+	listens []*listenStream
+	event   string         // the last event that it received on a call's stream
+	subs    [topics]string // the session that is subscribed, as far as known
+	ever    listenFilter   // everything it ever subscribed to
+	told    [topics]int
+	listed  string // the last session in which it listed the tools
+	closed  int    // how many of the listen streams it has closed
 
-	subscribing chan struct{} // holds one: who has it may subscribe or unsubscribe
+	subscribing chan struct{} // semaphore: its holder may subscribe or unsubscribe
 }
 
-// ear is a stream of changes.
-type ear struct {
+// listenStream is a stream of changes.
+type listenStream struct {
 	cancel   context.CancelFunc
-	session  string // that it is of, where it is a legacy one; guarded by its client
+	session  string // of a legacy stream; guarded by its client
 	open     atomic.Bool
-	promised [things]atomic.Bool // of a modern one
-	told     [things]atomic.Int64
+	promised [topics]atomic.Bool // of a modern stream
+	told     [topics]atomic.Int64
 }
 
-func (e *ear) heard() heard {
-	h := heard{open: e.open.Load()}
-	for t := range things {
+func (e *listenStream) heard() streamState {
+	h := streamState{open: e.open.Load()}
+	for t := range topics {
 		h.promised[t], h.told[t] = e.promised[t].Load(), int(e.told[t].Load())
 	}
 	return h
 }
 
-// promise notes what an acknowledgement says, and reports whether that is no more
-// than what was wanted.
-func (e *ear) promise(wanted, agreed wish) bool {
-	for t := range things {
+// promise records an acknowledgement, and reports whether it is a subset of the request.
+func (e *listenStream) promise(wanted, agreed listenFilter) bool {
+	for t := range topics {
 		if agreed[t] && !wanted[t] {
 			return false
 		}
@@ -67,8 +66,8 @@ func (e *ear) promise(wanted, agreed wish) bool {
 	return true
 }
 
-// hear takes a change, and reports whether it was promised.
-func (e *ear) hear(method, uri string) bool {
+// receive records a change, and reports whether it was promised.
+func (e *listenStream) receive(method, uri string) bool {
 	t, ok := changeOf(method, uri)
 	if !ok || !e.promised[t].Load() {
 		return false
@@ -77,25 +76,25 @@ func (e *ear) hear(method, uri string) bool {
 	return true
 }
 
-// changeOf returns what a notification says has changed.
-func changeOf(method, uri string) (thing, bool) {
+// changeOf returns the topic of a change notification.
+func changeOf(method, uri string) (topic, bool) {
 	switch method {
 	case "notifications/tools/list_changed":
 		return tools, true
 	case "notifications/resources/updated":
-		t := thingOf(uri)
+		t := topicOf(uri)
 		return t, t != tools
 	default:
 		return tools, false
 	}
 }
 
-// heard is what a stream of changes is for, and what it has brought.
-type heard struct {
+// streamState is what a stream of changes is for and what it has received.
+type streamState struct {
 	open     bool
-	life     string // of what outlives a stream: another one need not be told of what was before
-	promised wish
-	told     [things]int
+	life     string // what outlives a stream: another one need not repeat earlier changes
+	promised listenFilter
+	told     [topics]int
 }
 
 func newLegacyClient(w *world, name, token string) *legacyClient {
@@ -108,11 +107,11 @@ func newLegacyClient(w *world, name, token string) *legacyClient {
 	return c
 }
 
-// act does one thing of those that such a client does.
+// act performs one random action of a client.
 func (c *legacyClient) act(s *choice.Source) {
 	switch s.Intn(22) {
 	default:
-		c.call(c.newCall(s, mcp.EraLegacy), bearing(s.Intn(int(bearings))))
+		c.call(c.newCall(s, mcp.EraLegacy), answerMode(s.Intn(int(answerModes))))
 	case 6:
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s, mcp.EraLegacy), atOnce)
@@ -128,7 +127,7 @@ func (c *legacyClient) act(s *choice.Source) {
 	case 9:
 		c.listen()
 	case 10:
-		c.closeEar(s)
+		c.closeListen(s)
 	case 11:
 		c.delete()
 	case 12:
@@ -138,13 +137,13 @@ func (c *legacyClient) act(s *choice.Source) {
 			c.call(again, atOnce)
 		}
 	case 13:
-		c.w.deed("stray")
+		c.w.countAction("stray")
 		stray := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, 900+s.Intn(9))
-		c.spawn(func() { c.say(c.current(), stray) })
+		c.spawn(func() { c.post(c.current(), stray) })
 	case 16, 17:
-		c.subscribe("resources/subscribe", one+thing(s.Intn(2)))
+		c.subscribe("resources/subscribe", one+topic(s.Intn(2)))
 	case 18:
-		c.subscribe("resources/unsubscribe", one+thing(s.Intn(2)))
+		c.subscribe("resources/unsubscribe", one+topic(s.Intn(2)))
 	case 19:
 		c.trespass(s)
 	case 20:
@@ -156,7 +155,7 @@ func (c *legacyClient) act(s *choice.Source) {
 	}
 }
 
-// pick chooses one of some, or nothing of nothing.
+// pick chooses one element, or the zero value of an empty slice.
 func pick[T any](s *choice.Source, of []T) (one T) {
 	n := s.Intn(1 << 10)
 	if len(of) == 0 {
@@ -165,7 +164,7 @@ func pick[T any](s *choice.Source, of []T) (one T) {
 	return of[n%len(of)]
 }
 
-// spawn runs f beside everything else; the end of the schedule waits for it.
+// spawn runs f concurrently; the end of the schedule waits for it.
 func (c *raw) spawn(f func()) { c.w.wg.Go(f) }
 
 func (c *legacyClient) current() string {
@@ -174,7 +173,7 @@ func (c *legacyClient) current() string {
 	return c.session
 }
 
-// forget lets go of a session that the server does not know.
+// forget drops a session that the server does not know.
 func (c *legacyClient) forget(session string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +182,7 @@ func (c *legacyClient) forget(session string) {
 	}
 }
 
-// headers are those of a message of a session.
+// headers returns the headers of a message in a session.
 func (c *legacyClient) headers(session string) http.Header {
 	h := http.Header{}
 	if session != "" {
@@ -193,7 +192,8 @@ func (c *legacyClient) headers(session string) http.Header {
 	return h
 }
 
-// send sends a message to where its session is, or to where sessions are opened.
+// send sends a message to the gateway of its session, or to the one where sessions are
+// opened.
 func (c *legacyClient) send(ctx context.Context, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
 	to := c.w.homeOf(header.Get("Mcp-Session-Id"))
 	if to == nil {
@@ -208,7 +208,7 @@ func (c *legacyClient) atHome() *gateway {
 	return c.home
 }
 
-// ensure returns the session, opened if need be, or "" where that fails.
+// ensure returns the session, which it opens if necessary, or "" if that fails.
 func (c *legacyClient) ensure() string {
 	select {
 	case <-c.opening:
@@ -247,10 +247,10 @@ func (c *legacyClient) ensure() string {
 	return session
 }
 
-// insist says something until the server has taken it, and reports whether it has.
+// insist sends a message until the server accepts it, and reports whether it has.
 func (c *legacyClient) insist(session, body string) bool {
 	for range 8 {
-		if c.say(session, body) {
+		if c.post(session, body) {
 			return true
 		}
 		if c.w.ctx.Err() != nil {
@@ -261,9 +261,9 @@ func (c *legacyClient) insist(session, body string) bool {
 	return false
 }
 
-// say sends what has no answer, and reports whether the server has taken it or
+// post sends a message without an answer, and reports whether the server has accepted it or
 // never will.
-func (c *legacyClient) say(session, body string) bool {
+func (c *legacyClient) post(session, body string) bool {
 	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 	defer cancel()
 	res, err := c.send(ctx, nil, http.MethodPost, body, c.headers(session))
@@ -281,8 +281,8 @@ func (c *legacyClient) say(session, body string) bool {
 }
 
 // call makes a call, in the background.
-func (c *legacyClient) call(r *record, b bearing) {
-	c.w.deed("legacy call")
+func (c *legacyClient) call(r *record, b answerMode) {
+	c.w.countAction("legacy call")
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	c.mu.Lock()
 	c.drops[r] = cancel
@@ -296,15 +296,15 @@ func (c *legacyClient) call(r *record, b bearing) {
 	})
 }
 
-func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
-	session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
+func (c *legacyClient) run(ctx context.Context, r *record, b answerMode) {
+	session := c.ensure() //nolint:contextcheck // messages of a client outlive the response that caused them
 	if session == "" {
 		r.excuse("there is no session")
 		return
 	}
 	r.begin(session)
 	home := c.w.homeOf(session)
-	r.visit(home, home.front)
+	r.attempt(home, home.front)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s,"_meta":{"progressToken":%s}}}`, r.id, r.callParams(), r.id)
 	c.w.note("%s > %s", r.mark, body)
 	began := time.Now()
@@ -318,17 +318,17 @@ func (c *legacyClient) run(ctx context.Context, r *record, b bearing) {
 		return
 	}
 	l := &legacyCall{c: c, r: r, session: session, bearing: b}
-	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // what a client says outlives the response that made it
+	end := c.follow(res, "", l.take("POST")) //nolint:contextcheck // messages of a client outlive the response that caused them
 	c.saw(end.last)
 	l.broke = r.conn.Load().harmedAt(began)
 	r.mayResume(end.last != "")
 	for n := 0; !r.isEnded() && end.last != "" && c.w.ctx.Err() == nil; n++ {
-		end = l.resume(end, n) //nolint:contextcheck // what a client says outlives the response that made it
+		end = l.resume(end, n) //nolint:contextcheck // messages of a client outlive the response that caused them
 	}
 	r.ranOut(end)
 }
 
-// mayResume notes whether the client can come back for what it has not seen.
+// mayResume records whether the client can resume.
 func (r *record) mayResume(can bool) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -348,16 +348,16 @@ func (c *legacyClient) turnedAway(r *record, session string, res *http.Response)
 	r.refused(res.StatusCode, body)
 }
 
-// legacyCall is a call that is being answered.
+// legacyCall is a call in flight.
 type legacyCall struct {
 	c       *legacyClient
 	r       *record
 	session string
-	bearing bearing
-	broke   time.Time // when it lost its last carrier, be it that it noticed later
+	bearing answerMode
+	broke   time.Time // when it lost its last response, even if it noticed later
 }
 
-// take is for the messages of a carrier of the call.
+// take returns the function for the messages of one response of the call.
 func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 	return func(m *mcp.Message) {
 		n, more := l.r.take(carrier, m)
@@ -370,8 +370,8 @@ func (l *legacyCall) take(carrier string) func(*mcp.Message) {
 	}
 }
 
-// wasNotKept judges that a result is no longer available to a client that has lost its
-// carrier then. The gateway itself may have come back too late for it.
+// wasNotKept judges the answer that a result is no longer available to a client that lost
+// its response at that time. The gateway itself may have resumed too late.
 func (r *record) wasNotKept(broke time.Time, m *mcp.Message) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -380,7 +380,7 @@ func (r *record) wasNotKept(broke time.Time, m *mcp.Message) {
 	}
 }
 
-// answer treats a question as the client's bearing is.
+// answer handles a question in the client's answer mode.
 func (l *legacyCall) answer(id, question string) {
 	say := func() {
 		if l.c.insist(l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, answerTo(question))) {
@@ -400,7 +400,7 @@ func (l *legacyCall) answer(id, question string) {
 		l.c.spawn(say)
 	case wrongly:
 		l.c.spawn(func() {
-			l.c.say(l.session, `{"jsonrpc":"2.0","id":"nobody","result":{}}`)
+			l.c.post(l.session, `{"jsonrpc":"2.0","id":"nobody","result":{}}`)
 			say()
 		})
 	default:
@@ -408,10 +408,9 @@ func (l *legacyCall) answer(id, question string) {
 	}
 }
 
-// resume comes back for the rest of the stream that carried the call, for the
-// n-th time.
+// resume resumes the stream of the call, for the n-th time.
 func (l *legacyCall) resume(end ending, n int) ending {
-	l.c.w.deed("resume")
+	l.c.w.countAction("resume")
 	wait := max(end.retry, min(100*time.Millisecond<<min(n, 8), 20*time.Second))
 	if n == 0 {
 		wait = max(wait, l.r.away)
@@ -434,11 +433,11 @@ func (l *legacyCall) resume(end ending, n int) ending {
 	return next
 }
 
-// retention is for how long a stream can be resumed whose request has ended.
+// retention is how long a stream can be resumed after the end of its request.
 const retention = 5 * time.Minute
 
-// cannotResume judges the refusal of a resumption. While the session lives, and
-// within the time for which streams are kept, there is no reason for one.
+// cannotResume judges the refusal of a resumption. While the session exists and the stream
+// is retained, there is no reason to refuse.
 func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
@@ -449,7 +448,7 @@ func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
 	r := l.r
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	kept := !r.cameTo(isAnother) && !r.stoppable && r.cancelled.IsZero() && time.Since(l.broke) < retention
+	kept := !r.sentTo(isAnother) && !r.stoppable && r.cancelled.IsZero() && time.Since(l.broke) < retention
 	if kept && r.ended == "" {
 		r.wrongLocked("cannot be resumed after %s: %d %s", end.last, res.StatusCode, short(body))
 	}
@@ -460,10 +459,10 @@ func (l *legacyCall) cannotResume(res *http.Response, end ending) ending {
 	return ending{}
 }
 
-// cancelCall tells the server that the client does not want the answer any more.
+// cancelCall notifies the server that the client cancels the call.
 func (c *legacyClient) cancelCall(r *record) {
-	c.w.deed("cancel")
-	// One of the same id may be meant by that as well.
+	c.w.countAction("cancel")
+	// A call with the same id may be cancelled as well.
 	session := c.sessionOf(r)
 	c.w.each(c.name, func(other *record) {
 		if other.id == r.id && (other.session == session || other.session == "") {
@@ -474,11 +473,11 @@ func (c *legacyClient) cancelCall(r *record) {
 		if session == "" {
 			session = c.ensure()
 		}
-		c.say(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
+		c.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, r.id))
 	})
 }
 
-// sessionOf returns the session of a request, or that in which it is going to be.
+// sessionOf returns the session of a request, or the one that it will have.
 func (c *legacyClient) sessionOf(r *record) string {
 	if session := r.inSession(); session != "" {
 		return session
@@ -486,9 +485,9 @@ func (c *legacyClient) sessionOf(r *record) string {
 	return c.current()
 }
 
-// hangUp drops the response of a call, which is no cancel.
+// hangUp closes the response of a call, which is not a cancellation.
 func (c *legacyClient) hangUp(r *record) {
-	c.w.deed("hang up")
+	c.w.countAction("hang up")
 	c.mu.Lock()
 	drop := c.drops[r]
 	c.mu.Unlock()
@@ -506,7 +505,7 @@ func (c *legacyClient) delete() {
 	if session == "" {
 		return
 	}
-	c.w.deed("DELETE")
+	c.w.countAction("DELETE")
 	c.forget(session)
 	c.w.each(c.name, func(r *record) { r.stoppable = true })
 	c.w.withdraws(session)
@@ -525,18 +524,18 @@ func (c *legacyClient) delete() {
 	})
 }
 
-// listen opens a standalone stream, and comes back to it as often as it breaks or
-// the server says so.
-func (c *legacyClient) listen() *ear {
-	c.w.deed("GET")
+// listen opens a standalone stream, and resumes it whenever it breaks or the server
+// requests that.
+func (c *legacyClient) listen() *listenStream {
+	c.w.countAction("GET")
 	ctx, cancel := context.WithCancel(c.w.ctx)
-	e := &ear{cancel: cancel}
+	e := &listenStream{cancel: cancel}
 	c.mu.Lock()
-	c.ears = append(c.ears, e)
+	c.listens = append(c.listens, e)
 	c.mu.Unlock()
 	c.spawn(func() {
 		defer cancel()
-		session := c.ensure() //nolint:contextcheck // what a client says outlives the response that made it
+		session := c.ensure() //nolint:contextcheck // messages of a client outlive the response that caused them
 		c.belongs(e, session)
 		end := ending{last: anywhere}
 		for n := 0; session != "" && session == c.current() && ctx.Err() == nil; n++ {
@@ -550,18 +549,18 @@ func (c *legacyClient) listen() *ear {
 	return e
 }
 
-// belongs notes which session a stream is of. A client that has left a session without
-// a word is still told there, and that is not to count in the one that it has now.
-func (c *legacyClient) belongs(e *ear, session string) {
+// belongs records the session of a stream. A client that abandoned a session still receives
+// messages there, which do not count for its current one.
+func (c *legacyClient) belongs(e *listenStream, session string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.session = session
 }
 
-// listenOnce reads the standalone stream as long as one response carries it, and
-// reports whether it goes on. One that ends in order and without a time to come
-// back was taken over by another, or is over.
-func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, from ending) (end ending, more bool) {
+// listenOnce reads one response of the standalone stream, and reports whether the stream
+// continues. A response that ends regularly without a retry time was taken over by another,
+// or the stream has ended.
+func (c *legacyClient) listenOnce(ctx context.Context, e *listenStream, session string, from ending) (end ending, more bool) {
 	h := c.headers(session)
 	if from.last != anywhere {
 		h.Set("Last-Event-Id", from.last)
@@ -581,15 +580,15 @@ func (c *legacyClient) listenOnce(ctx context.Context, e *ear, session string, f
 	}
 	e.open.Store(true)
 	defer e.open.Store(false)
-	end = c.follow(res, from.last, func(m *mcp.Message) { c.hear(session, m) }) //nolint:contextcheck // what a client says outlives the response that made it
+	end = c.follow(res, from.last, func(m *mcp.Message) { c.receive(session, m) }) //nolint:contextcheck // messages of a client outlive the response that caused them
 	return end, end.again || !end.clean
 }
 
-// hear judges what comes on a standalone stream: nothing of any request, unless
-// nobody could know of which.
-func (c *legacyClient) hear(session string, m *mcp.Message) {
+// receive judges a message on a standalone stream: it must not belong to a request, unless
+// it may be ambiguous.
+func (c *legacyClient) receive(session string, m *mcp.Message) {
 	c.w.note("%s standalone < %s", c.name, short(m.Raw))
-	if c.w.homeOf(session).shakesHands() && c.hearBlindly(session, m) {
+	if c.w.homeOf(session).shakesHands() && c.takeAmbiguous(session, m) {
 		return
 	}
 	t, ok := changeOf(m.Method, textOf(m, mcp.FieldURI))
@@ -601,22 +600,22 @@ func (c *legacyClient) hear(session string, m *mcp.Message) {
 			c.told[t]++
 		}
 	case m.Kind == mcp.KindNotification && strings.HasSuffix(m.Method, "/list_changed"):
-		// After a gap every list may have changed, be it one that is empty.
+		// After a gap every list may have changed, even an empty one.
 	default:
 		c.w.wrong("%s: its standalone stream brought %s", c.name, short(m.Raw))
 	}
 }
 
-func (c *legacyClient) closeEar(s *choice.Source) {
+func (c *legacyClient) closeListen(s *choice.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := pick(s, c.ears); e != nil {
+	if e := pick(s, c.listens); e != nil {
 		c.closed++
 		e.cancel()
 	}
 }
 
-// settle takes back the calls that would wait for ever for an answer.
+// settle cancels the calls that would wait forever for an answer.
 func (c *legacyClient) settle() {
 	var waiting []*record
 	c.w.each(c.name, func(r *record) {
@@ -638,30 +637,30 @@ func (c *legacyClient) probe() *record {
 	return r
 }
 
-// watch: a session has one standalone stream, whichever response carries it.
-func (c *legacyClient) watch() func() heard {
+// watch opens a standalone stream. A session has one, whichever response carries it.
+func (c *legacyClient) watch() func() streamState {
 	c.listen()
 	c.spawn(c.listOnce)
 	c.subscribe("resources/subscribe", one)
 	c.subscribe("resources/unsubscribe", two)
-	return func() heard { return c.heard()[0] }
+	return func() streamState { return c.heard()[0] }
 }
 
-func (c *legacyClient) heard() []heard {
+func (c *legacyClient) heard() []streamState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := heard{told: c.told, promised: wish{tools: c.session != "" && c.listed == c.session}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
-	for _, e := range c.ears {
+	h := streamState{told: c.told, promised: listenFilter{tools: c.session != "" && c.listed == c.session}, life: fmt.Sprintf("%s %d", c.session, c.closed)}
+	for _, e := range c.listens {
 		h.open = h.open || e.session == c.session && e.open.Load()
 	}
-	for t := one; t < things; t++ {
+	for t := one; t < topics; t++ {
 		h.promised[t] = c.session != "" && c.subs[t] == c.session
 	}
-	return []heard{h}
+	return []streamState{h}
 }
 
-func heardBy(ears []*ear) []heard {
-	all := make([]heard, len(ears))
+func streamStates(ears []*listenStream) []streamState {
+	all := make([]streamState, len(ears))
 	for i, e := range ears {
 		all[i] = e.heard()
 	}

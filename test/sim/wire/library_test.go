@@ -19,13 +19,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// ownClient calls through our own client package, in one of the eras or in the
-// one that it finds.
-type ownClient struct {
+// libraryClient calls through our client package, in one of the eras or in the one that it
+// finds.
+type libraryClient struct {
 	w     *world
 	name  string
 	home  *gateway
-	over  *line
+	over  *link
 	tr    transport
 	lib   *client.Client
 	era   mcp.Era
@@ -34,13 +34,12 @@ type ownClient struct {
 
 	mu    sync.Mutex
 	drops map[*record]context.CancelFunc
-	ears  []*ear
+	ears  []*listenStream
 }
 
-// newOwnClient returns one that speaks HTTP, or that has the gateway as a process of
-// its own.
-func newOwnClient(w *world, name, token string, version mcp.Version, piped bool) *ownClient {
-	c := &ownClient{w: w, name: name, home: w.anyGateway(), tr: w.transport(w.isForeign()), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
+// newLibraryClient returns a client that uses HTTP, or runs the gateway as its own process.
+func newLibraryClient(w *world, name, token string, version mcp.Version, piped bool) *libraryClient {
+	c := &libraryClient{w: w, name: name, home: w.anyGateway(), tr: w.transport(w.isForeign()), era: version.Era(), drops: make(map[*record]context.CancelFunc)}
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -58,10 +57,10 @@ func newOwnClient(w *world, name, token string, version mcp.Version, piped bool)
 	return c
 }
 
-func (c *ownClient) act(s *choice.Source) {
+func (c *libraryClient) act(s *choice.Source) {
 	switch s.Intn(8) {
 	default:
-		c.call(c.newCall(s), bearing(s.Intn(int(bearings))))
+		c.call(c.newCall(s), answerMode(s.Intn(int(answerModes))))
 	case 4:
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s), atOnce)
@@ -71,30 +70,30 @@ func (c *ownClient) act(s *choice.Source) {
 			c.cancel(r)
 		}
 	case 6:
-		c.listen(wish{true, s.Intn(2) == 1, s.Intn(2) == 1})
+		c.listen(listenFilter{true, s.Intn(2) == 1, s.Intn(2) == 1})
 	}
 }
 
-func (c *ownClient) newCall(s *choice.Source) *record {
+func (c *libraryClient) newCall(s *choice.Source) *record {
 	c.n++
 	r := &record{mark: fmt.Sprintf("%s.%d", c.name, c.n), client: c.name, era: c.era, script: scripts[s.Intn(len(scripts))]}
 	r.id = fmt.Sprintf(`"token %d"`, c.n)
 	return c.w.newRecord(r)
 }
 
-func (c *ownClient) cancel(r *record) {
+func (c *libraryClient) cancel(r *record) {
 	c.mu.Lock()
 	drop := c.drops[r]
 	c.mu.Unlock()
 	if drop == nil {
 		return
 	}
-	c.w.deed("own cancel")
+	c.w.countAction("own cancel")
 	r.giveUp("it was cancelled")
 	drop()
 }
 
-func (c *ownClient) request(method, params string) *mcp.Request {
+func (c *libraryClient) request(method, params string) *mcp.Request {
 	req, err := mcp.NewRequest(method, []byte(params))
 	if err != nil {
 		c.w.wrong("%s: %v", c.name, err)
@@ -106,9 +105,9 @@ func (c *ownClient) request(method, params string) *mcp.Request {
 	return req
 }
 
-func (c *ownClient) call(r *record, b bearing) {
-	c.w.deed("own call")
-	r.visit(c.home, c.over)
+func (c *libraryClient) call(r *record, b answerMode) {
+	c.w.countAction("own call")
+	r.attempt(c.home, c.over)
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	c.mu.Lock()
 	c.drops[r] = cancel
@@ -116,7 +115,7 @@ func (c *ownClient) call(r *record, b bearing) {
 	c.w.wg.Go(func() {
 		defer cancel()
 		req := c.request("tools/call", fmt.Sprintf(`{%s,"_meta":{"progressToken":%s}}`, r.callParams(), r.id))
-		res, err := c.lib.Serve(ctx, req, &ownCaller{r: r, bearing: b})
+		res, err := c.lib.Serve(ctx, req, &libraryCaller{r: r, bearing: b})
 		r.returned(res, err)
 		c.mu.Lock()
 		delete(c.drops, r)
@@ -124,7 +123,7 @@ func (c *ownClient) call(r *record, b bearing) {
 	})
 }
 
-// returned judges what Serve returned.
+// returned judges the results of Serve.
 func (r *record) returned(res *mcp.Result, err error) {
 	var raw []byte
 	switch {
@@ -148,9 +147,9 @@ func (r *record) returned(res *mcp.Result, err error) {
 	}
 }
 
-// waited judges a call that its caller has ended. Whoever gave it up knows why there is
-// no answer; who waited until the world ended has waited in vain, long after everything
-// was mended.
+// waited judges a call that its caller has ended. A caller that gave up knows why there is
+// no answer; one that waited until the end of the schedule has waited too long, because
+// everything was repaired long before.
 func (r *record) waited() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -159,13 +158,13 @@ func (r *record) waited() {
 	}
 }
 
-// ownCaller is what our client delivers to.
-type ownCaller struct {
+// libraryCaller is the Caller that our client delivers to.
+type libraryCaller struct {
 	r       *record
-	bearing bearing
+	bearing answerMode
 }
 
-func (c *ownCaller) Notify(_ context.Context, n *mcp.Notification) error {
+func (c *libraryCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	m, err := mcp.Parse(mcp.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
 	if err != nil {
 		c.r.w.wrong("%s: was told %s", c.r.mark, n.Method)
@@ -175,7 +174,7 @@ func (c *ownCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (c *libraryCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	var q struct {
 		Message string `json:"message"`
 	}
@@ -193,7 +192,7 @@ func (c *ownCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, err
 		return nil, &mcp.Error{Code: -1052, Message: "not today", Data: fmt.Appendf(nil, `{"mark":%q}`, c.r.mark)}
 	case later:
 		_ = pause(ctx, 3*time.Second)
-	default: // at once; there is one way to answer, and it cannot be done twice
+	default: // at once; there is one way to answer, and it cannot be repeated
 	}
 	c.r.w.answers(q.Message)
 	return mcp.NewResult([]byte(answerTo(q.Message)))
@@ -205,31 +204,31 @@ func (r *record) checkAsked(question string) {
 	r.checkAskedLocked(question)
 }
 
-// listen listens for as long as the schedule lasts.
-func (c *ownClient) listen(wanted wish) *ear {
-	c.w.deed("own listen")
+// listen listens until the end of the schedule.
+func (c *libraryClient) listen(wanted listenFilter) *listenStream {
+	c.w.countAction("own listen")
 	ctx, cancel := context.WithCancel(c.w.ctx)
-	e := &ear{cancel: cancel}
+	e := &listenStream{cancel: cancel}
 	c.mu.Lock()
 	c.ears = append(c.ears, e)
 	c.mu.Unlock()
 	c.w.wg.Go(func() {
 		defer cancel()
 		req := c.request("subscriptions/listen", wanted.filter())
-		_, err := c.lib.Serve(ctx, req, &ownEar{c: c, e: e, wanted: wanted})
+		_, err := c.lib.Serve(ctx, req, &libraryListen{c: c, e: e, wanted: wanted})
 		e.open.Store(false)
 		c.w.note("%s: the listen has ended: %v", c.name, err)
 	})
 	return e
 }
 
-type ownEar struct {
-	c      *ownClient
-	e      *ear
-	wanted wish
+type libraryListen struct {
+	c      *libraryClient
+	e      *listenStream
+	wanted listenFilter
 }
 
-func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
+func (o *libraryListen) Notify(_ context.Context, n *mcp.Notification) error {
 	o.c.w.note("%s listen < %s %s", o.c.name, n.Method, n.Params.Bytes())
 	uri, _ := n.Params.Text(mcp.FieldURI)
 	if n.Method == "notifications/subscriptions/acknowledged" || n.Method == "notifications/tools/list_changed" {
@@ -237,10 +236,10 @@ func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
 	}
 	switch {
 	case n.Method == "notifications/subscriptions/acknowledged" && !o.e.open.Load() && o.agree(n):
-	case o.e.open.Load() && o.e.hear(n.Method, uri):
+	case o.e.open.Load() && o.e.receive(n.Method, uri):
 	case o.e.open.Load() && o.hasAskedFor(n.Method, uri):
 		// A stream behind the listen may agree to more than the first one did.
-	case o.c.isBlind() && n.Method == "notifications/message" && o.c.isMine(n.Params.Bytes()):
+	case o.c.isAmbiguous() && n.Method == "notifications/message" && o.c.isMine(n.Params.Bytes()):
 	default:
 		o.c.w.wrong("%s: a listen brought %s %s", o.c.name, n.Method, n.Params.Bytes())
 	}
@@ -248,8 +247,8 @@ func (o *ownEar) Notify(_ context.Context, n *mcp.Notification) error {
 }
 
 // list lists the tools in the session of the listen, as the gateway does: a session is
-// told of changes of the lists that it has.
-func (c *ownClient) list() {
+// notified of changes of the lists that it has.
+func (c *libraryClient) list() {
 	if c.scope == nil {
 		return
 	}
@@ -267,9 +266,10 @@ func (c *ownClient) list() {
 	})
 }
 
-// learn takes a list. A session that has the present list gets no notice: the product
-// compares with what the session got last, and a notice on one of two streams made it list.
-func (c *ownClient) learn(list []byte) {
+// learn records a list. A session that has the current list gets no notification: the
+// product compares with what the session received last, and a notification on one of two
+// streams made it list.
+func (c *libraryClient) learn(list []byte) {
 	now, _ := c.w.backend.look()
 	if !bytes.Contains(list, fmt.Appendf(nil, `"v%d"`, now[tools])) {
 		return
@@ -281,7 +281,7 @@ func (c *ownClient) learn(list []byte) {
 	}
 }
 
-// ownLister is the Caller of a list.
+// ownLister is the Caller of a list request.
 type ownLister struct{}
 
 func (*ownLister) Notify(context.Context, *mcp.Notification) error { return nil }
@@ -290,26 +290,26 @@ func (*ownLister) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) 
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s: not here", req.Method)
 }
 
-func (o *ownEar) hasAskedFor(method, uri string) bool {
+func (o *libraryListen) hasAskedFor(method, uri string) bool {
 	t, ok := changeOf(method, uri)
 	return ok && o.wanted[t]
 }
 
-func (o *ownEar) agree(n *mcp.Notification) bool {
-	agreed, err := readWish(n.Params.Bytes())
+func (o *libraryListen) agree(n *mcp.Notification) bool {
+	agreed, err := readFilter(n.Params.Bytes())
 	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
-func (o *ownEar) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	if question := questionOf(&req.Params); o.c.isBlind() && o.c.isMine([]byte(question)) {
+func (o *libraryListen) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+	if question := questionOf(&req.Params); o.c.isAmbiguous() && o.c.isMine([]byte(question)) {
 		return mcp.NewResult([]byte(answerTo(question)))
 	}
 	o.c.w.wrong("%s: a listen asked %s", o.c.name, req.Params.Bytes())
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "not here")
 }
 
-// settle cancels the calls that would wait for ever for an answer.
-func (c *ownClient) settle() {
+// settle cancels the calls that would wait forever for an answer.
+func (c *libraryClient) settle() {
 	c.mu.Lock()
 	drops := maps.Clone(c.drops)
 	c.mu.Unlock()
@@ -321,10 +321,10 @@ func (c *ownClient) settle() {
 	}
 }
 
-func (c *ownClient) heard() []heard {
+func (c *libraryClient) heard() []streamState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heardBy(c.ears)
+	return streamStates(c.ears)
 }
 
 func (r *record) isExcused() bool {
@@ -333,18 +333,20 @@ func (r *record) isExcused() bool {
 	return r.excused != ""
 }
 
-func (c *ownClient) probe() *record {
+func (c *libraryClient) probe() *record {
 	s := new(choice.Source)
 	s.Again(nil)
 	r := c.newCall(s)
-	r.script = "wp" // large, so that it takes every way of writing
+	r.script = "wp" // large, so that every way of writing is used
 	c.call(r, atOnce)
 	return r
 }
 
-func (c *ownClient) watch() func() heard { return c.listen(wish{tools: true, one: true}).heard }
+func (c *libraryClient) watch() func() streamState {
+	return c.listen(listenFilter{tools: true, one: true}).heard
+}
 
-func (c *ownClient) close() {
+func (c *libraryClient) close() {
 	if c.scope != nil {
 		c.scope.End()
 	}

@@ -34,7 +34,7 @@ var (
 	flagTrace     = flag.Bool("sim.trace", false, "print the transcript of each")
 )
 
-// steps is how many a random schedule has at most; it sets its own limit.
+// steps limits the steps of a random schedule, which sets its own limit.
 const steps = 64
 
 // TestSchedules plays schedules from one seed after another, on all processors.
@@ -70,8 +70,8 @@ func TestSchedules(t *testing.T) {
 	t.Log(sum.String(), "in", time.Since(began).Round(time.Millisecond))
 }
 
-// playSeed plays the schedule of a seed, and reports whether it was in order. One
-// that was not is made small, and printed with what repeats it.
+// playSeed plays the schedule of a seed, and reports whether it passed. A failed one is
+// shrunk, and printed with the command that repeats it.
 func playSeed(t *testing.T, seed uint64, sum *tally) bool {
 	var s choice.Source
 	for range *flagCount {
@@ -106,14 +106,14 @@ func (o *outcome) about(pattern string) (breach string, found bool) {
 	return o.breach[max(0, i)], i >= 0
 }
 
-// Bounds of making a schedule smaller. Which goroutine runs first is not part of
-// a schedule, so that each candidate gets several chances to fail.
+// Limits of shrinking. A schedule does not determine which goroutine runs first, so each
+// candidate gets several chances to fail.
 const (
 	shrinkTries = 150
 	shrinkPlays = 3
 )
 
-// shrink looks for a smaller schedule that fails in the same way.
+// shrink searches for a smaller schedule that fails in the same way.
 func shrink(t *testing.T, schedule choice.Schedule, out outcome) (choice.Schedule, outcome) {
 	small := choice.Shrink(schedule, shrinkTries, func(candidate choice.Schedule) bool {
 		got, bad := playAgain(t, candidate, shrinkPlays)
@@ -126,13 +126,13 @@ func shrink(t *testing.T, schedule choice.Schedule, out outcome) (choice.Schedul
 	return small, out
 }
 
-// way is what a breach is about, without whose it is.
+// way returns what a breach is about, without its request.
 func way(breach string) string {
 	_, what, _ := strings.Cut(breach, "): ")
 	return what[:min(len(what), 30)]
 }
 
-// playAgain plays a schedule until it fails, at most so often.
+// playAgain plays a schedule until it fails, at most most times.
 func playAgain(t *testing.T, schedule choice.Schedule, most int) (out outcome, bad bool) {
 	var s choice.Source
 	for range most {
@@ -152,8 +152,8 @@ func replay(t *testing.T, schedule choice.Schedule) {
 	}
 }
 
-// format writes a schedule as a flag has it: the choices of a step with commas,
-// the steps with slashes.
+// format formats a schedule for a flag: commas between the choices of a step, slashes
+// between steps.
 func format(s choice.Schedule) string {
 	lines := make([]string, len(s))
 	for i, step := range s {
@@ -186,13 +186,13 @@ func parse(t *testing.T, text string) choice.Schedule {
 	return s
 }
 
-// String is the tally in words.
+// String returns the tally as text.
 func (t *tally) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d schedules, %d steps, %d requests: %d results, %d errors, %d refused, %d silent, %d broken off\nharm:",
 		t.schedules, t.steps, t.requests, t.results, t.errors, t.refused, t.silent, t.brokenOff)
 	for h, n := range t.harms {
-		fmt.Fprintf(&b, " %s %d", harm(h), n)
+		fmt.Fprintf(&b, " %s %d", fault(h), n)
 	}
 	b.WriteString("\ndeeds:")
 	for _, k := range slices.Sorted(maps.Keys(t.deeds)) {

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// modernClient speaks 2026-07-28.
+// modernClient implements 2026-07-28.
 type modernClient struct {
 	raw
 
-	mu    sync.Mutex
-	drops map[*record]context.CancelFunc
-	ears  []*ear
-	kept  string // what the last round of a call comes back with, but for its _meta
+	mu      sync.Mutex
+	drops   map[*record]context.CancelFunc
+	listens []*listenStream
+	kept    string // the parameters of the last retry, without its _meta
 }
 
 func newModernClient(w *world, name, token string) *modernClient {
@@ -43,11 +43,11 @@ func modernHeaders(method, name string) http.Header {
 	return h
 }
 
-// act does one thing of those that such a client does.
+// act performs one random action of a client.
 func (c *modernClient) act(s *choice.Source) {
 	switch s.Intn(15) {
 	default:
-		c.call(c.newCall(s, mcp.EraModern), bearing(s.Intn(int(bearings))))
+		c.call(c.newCall(s, mcp.EraModern), answerMode(s.Intn(int(answerModes))))
 	case 5:
 		for range 2 + s.Intn(3) {
 			c.call(c.newCall(s, mcp.EraModern), atOnce)
@@ -57,11 +57,11 @@ func (c *modernClient) act(s *choice.Source) {
 			c.hangUp(r)
 		}
 	case 8, 13:
-		c.listen(wish{true, s.Intn(2) == 1, s.Intn(2) == 1})
+		c.listen(listenFilter{true, s.Intn(2) == 1, s.Intn(2) == 1})
 	case 14:
 		c.trespass(s)
 	case 9:
-		c.closeEar(s)
+		c.closeListen(s)
 	case 10:
 		if r := pick(s, c.w.openRecords(c.name)); r != nil {
 			again := c.newCall(s, mcp.EraModern)
@@ -71,8 +71,8 @@ func (c *modernClient) act(s *choice.Source) {
 	}
 }
 
-func (c *modernClient) call(r *record, b bearing) {
-	c.w.deed("modern call")
+func (c *modernClient) call(r *record, b answerMode) {
+	c.w.countAction("modern call")
 	ctx, cancel := context.WithCancel(c.w.ctx)
 	c.mu.Lock()
 	c.drops[r] = cancel
@@ -86,9 +86,8 @@ func (c *modernClient) call(r *record, b bearing) {
 	})
 }
 
-// run makes a call, and makes it again with what is asked for until it has its
-// result.
-func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
+// run makes a call, and retries it with the requested input until it has its result.
+func (c *modernClient) run(ctx context.Context, r *record, b answerMode) {
 	input := ""
 	var from *gateway
 	for round := range rounds {
@@ -96,7 +95,7 @@ func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
 		if round > 0 {
 			to = c.comeBack(ctx, r, round, from, input)
 		}
-		r.visit(to, to.front)
+		r.attempt(to, to.front)
 		required := c.round(ctx, r, to, input)
 		from = to
 		if required == nil {
@@ -109,11 +108,11 @@ func (c *modernClient) run(ctx context.Context, r *record, b bearing) {
 	r.excuse("it was asked too often")
 }
 
-// rounds is how often a client comes back.
+// rounds limits the retries of a request.
 const rounds = 6
 
-// comeBack begins the next round of a request, and returns where that goes. At the
-// other replica nothing is known of a request that is parked.
+// comeBack begins the next round of a request, and returns its gateway. The other replica
+// does not know a parked request.
 func (c *modernClient) comeBack(ctx context.Context, r *record, round int, from *gateway, input string) *gateway {
 	to := r.goesTo(round)
 	strays := to != from && r.isParked(input)
@@ -125,7 +124,7 @@ func (c *modernClient) comeBack(ctx context.Context, r *record, round int, from 
 	return to
 }
 
-// nextRound gives the request the id under which it comes back.
+// nextRound sets the id of the request's retry.
 func (r *record) nextRound(id string, strays bool) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -135,7 +134,7 @@ func (r *record) nextRound(id string, strays bool) {
 	r.conn.Store(nil)
 }
 
-// round makes one attempt. It returns what is required for the next, or nil.
+// round makes one attempt. It returns the input request for the next, or nil.
 func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input string) *note {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{%s%s,"_meta":{%s,"progressToken":%s}}}`,
 		r.id, r.callParams(), input, modernMeta, r.id)
@@ -170,9 +169,9 @@ func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input 
 	return required
 }
 
-// answer returns what the next round brings, or nothing where there is none.
-func (c *modernClient) answer(ctx context.Context, r *record, required *note, b bearing, input string) string {
-	c.w.deed("input required")
+// answer returns the parameters of the next round, or "" if there is none.
+func (c *modernClient) answer(ctx context.Context, r *record, required *note, b answerMode, input string) string {
+	c.w.countAction("input required")
 	next := c.reply(r, required)
 	switch b {
 	case never:
@@ -184,7 +183,7 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 		c.twice(ctx, r, next)
 	case wrongly:
 		if input == "" {
-			// A state that nobody gave out: it must be asked again, or refused.
+			// An invented state: it must be refused, or asked again.
 			c.forge(ctx, r)
 		}
 	default: // with the next request
@@ -192,7 +191,7 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 	return next
 }
 
-// reply is what the next round brings, with the answer to each question.
+// reply returns the parameters of the next round, with the answer to each question.
 func (c *modernClient) reply(r *record, required *note) string {
 	responses := make(map[string]json.RawMessage)
 	for key, q := range required.Result.Input {
@@ -212,16 +211,16 @@ func (c *modernClient) reply(r *record, required *note) string {
 	return next
 }
 
-// forge comes back with a state of its own making. Whatever becomes of that,
-// nobody else may get to see it.
+// forge retries with an invented state. Whatever the answer is, it must belong to this
+// request.
 func (c *modernClient) forge(ctx context.Context, r *record) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"forged","method":"tools/call","params":{%s,"inputResponses":{},"requestState":"AAAA","_meta":{%s}}}`,
 		strings.ReplaceAll(r.callParams(), r.mark, r.mark+".forged"), modernMeta)
 	c.aside(ctx, r.goesTo(rounds-1), body, r.mark+".forged")
 }
 
-// twice comes back with the same state once more, while the first retry is on
-// its way or before it. One of them is served, and the other is told so.
+// twice retries with the same state once more, concurrently with the first retry or before
+// it. One of them is served, and the other is refused.
 func (c *modernClient) twice(ctx context.Context, r *record, input string) {
 	r.w.mu.Lock()
 	r.doubled = true
@@ -230,8 +229,8 @@ func (c *modernClient) twice(ctx context.Context, r *record, input string) {
 	c.spawn(func() { c.aside(ctx, r.goesTo(rounds-1), body, r.mark) })
 }
 
-// aside sends a request whose answer is judged by nothing but whose it is, and
-// returns that. The status is 0 where there is none.
+// aside sends a request and checks only that its answer belongs to it. It returns the
+// answer. The status is 0 if there is none.
 func (c *modernClient) aside(ctx context.Context, to *gateway, body, mark string) (answer string, status int) {
 	c.w.note("%s > aside %s", mark, body)
 	res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))
@@ -258,22 +257,22 @@ func (c *modernClient) hangUp(r *record) {
 	if drop == nil {
 		return
 	}
-	c.w.deed("modern cancel")
+	c.w.countAction("modern cancel")
 	r.giveUp("the client hung up")
 	c.w.note("%s: hangs up", r.mark)
 	drop()
 }
 
 // listen opens a subscription.
-func (c *modernClient) listen(wanted wish) *ear {
-	c.w.deed("listen")
+func (c *modernClient) listen(wanted listenFilter) *listenStream {
+	c.w.countAction("listen")
 	ctx, cancel := context.WithCancel(c.w.ctx)
-	e := &ear{cancel: cancel}
+	e := &listenStream{cancel: cancel}
 	c.n++
 	id := fmt.Sprintf(`"listen %d"`, c.n)
 	to := c.w.anyGateway()
 	c.mu.Lock()
-	c.ears = append(c.ears, e)
+	c.listens = append(c.listens, e)
 	c.mu.Unlock()
 	c.spawn(func() {
 		defer cancel()
@@ -289,25 +288,25 @@ func (c *modernClient) listen(wanted wish) *ear {
 			res.Body.Close()
 			return
 		}
-		h := hearing{c: c, e: e, id: id, wanted: wanted}
+		h := subscription{c: c, e: e, id: id, wanted: wanted}
 		c.follow(res, "", h.take)
 	})
 	return e
 }
 
-// hearing is what came on a subscription until now.
-type hearing struct {
+// subscription is what was received on a subscription so far.
+type subscription struct {
 	c      *modernClient
-	e      *ear
+	e      *listenStream
 	id     string
-	wanted wish
+	wanted listenFilter
 	acked  bool
 	ended  bool
 }
 
-// take judges what comes: the acknowledgement first, changes of this
-// subscription, and perhaps its result.
-func (h *hearing) take(m *mcp.Message) {
+// take judges a message: first the acknowledgement, then changes of this subscription, and
+// perhaps its result.
+func (h *subscription) take(m *mcp.Message) {
 	h.c.w.note("%s listen %s < %s", h.c.name, h.id, short(m.Raw))
 	var of struct {
 		Params struct {
@@ -326,14 +325,14 @@ func (h *hearing) take(m *mcp.Message) {
 		}
 	case !h.acked && m.Method == "notifications/subscriptions/acknowledged" && mine && h.agree(m):
 		h.acked = true
-	case h.acked && mine && h.e.hear(m.Method, textOf(m, mcp.FieldURI)):
+	case h.acked && mine && h.e.receive(m.Method, textOf(m, mcp.FieldURI)):
 	default:
 		h.c.w.wrong("%s: the listen %s brought %s", h.c.name, h.id, m.Raw)
 	}
 }
 
-func (h *hearing) agree(m *mcp.Message) bool {
-	agreed, err := readWish(m.Params.Bytes())
+func (h *subscription) agree(m *mcp.Message) bool {
+	agreed, err := readFilter(m.Params.Bytes())
 	return err == nil && h.e.promise(h.wanted, agreed)
 }
 
@@ -342,27 +341,27 @@ func textOf(m *mcp.Message, f mcp.Field) string {
 	return text
 }
 
-// keep notes what a round brings, for those whom it does not belong to.
+// keep records the parameters of a retry, for other principals to try.
 func (c *modernClient) keep(params string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept = params
 }
 
-func (c *modernClient) closeEar(s *choice.Source) {
+func (c *modernClient) closeListen(s *choice.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := pick(s, c.ears); e != nil {
+	if e := pick(s, c.listens); e != nil {
 		e.cancel()
 	}
 }
 
 func (c *modernClient) settle() {}
 
-func (c *modernClient) heard() []heard {
+func (c *modernClient) heard() []streamState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heardBy(c.ears)
+	return streamStates(c.listens)
 }
 
 func (c *modernClient) probe() *record {
@@ -374,4 +373,6 @@ func (c *modernClient) probe() *record {
 	return r
 }
 
-func (c *modernClient) watch() func() heard { return c.listen(wish{tools: true, one: true}).heard }
+func (c *modernClient) watch() func() streamState {
+	return c.listen(listenFilter{tools: true, one: true}).heard
+}

@@ -21,15 +21,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// raw is what the two clients have in common that speak HTTP by themselves, and
-// therefore know exactly what they have sent and seen.
+// raw is the common part of the two clients that use HTTP directly, and therefore know
+// exactly what they have sent and received.
 type raw struct {
 	w     *world
 	name  string
-	token string // that says who calls, or ""
+	token string // of its principal, or ""
 	tr    transport
 	http  *http.Client
-	n     int // requests so far; the driver's
+	n     int // requests so far; used by the driver only
 }
 
 func newRaw(w *world, name, token string) raw {
@@ -39,11 +39,11 @@ func newRaw(w *world, name, token string) raw {
 
 func (c *raw) close() { c.tr.CloseIdleConnections() }
 
-// scripts are what backends are asked to do: short and long, silent and chatty,
-// asking and failing.
+// scripts are the scripts of backends: short and long, silent and verbose, asking and
+// failing.
 var scripts = []string{"", "p", "1", "pl", "3p", "2p2p2p", "a", "p3ap", "aa", "i", "pip", "b", "b", "3b", "pb", "4p", "pppppppp", "e", "3e", "h", "ph", "lh", "h", "5p5p5p", "l4l5l", "3a3a", "5", "q", "pqp", "3qpq3p", "aqp", "w", "w", "wp3p", "wb"}
 
-// newCall makes the record of a call that the client is about to make.
+// newCall returns the record of a call that the client is about to make.
 func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
 	c.n++
 	r := &record{mark: fmt.Sprintf("%s.%d", c.name, c.n), client: c.name, era: era, script: scripts[s.Intn(len(scripts))]}
@@ -58,8 +58,7 @@ func (c *raw) newCall(s *choice.Source, era mcp.Era) *record {
 	return c.w.newRecord(r)
 }
 
-// send sends a message to a gateway. Who wants to know on which connection says where
-// to put it.
+// send sends a message to a gateway. If on is not nil, it receives the connection.
 func (c *raw) send(ctx context.Context, to *gateway, on *atomic.Pointer[conn], method, body string, header http.Header) (*http.Response, error) {
 	if on != nil {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
@@ -83,21 +82,21 @@ func (c *raw) send(ctx context.Context, to *gateway, on *atomic.Pointer[conn], m
 	return c.http.Do(req)
 }
 
-// ending is how a carrier came to its end.
+// ending is how a response ended.
 type ending struct {
-	clean bool   // in order, as far as one can see
-	last  string // the event after which it can be resumed
+	clean bool   // regularly, as far as visible
+	last  string // the event to resume from
 	retry time.Duration
-	again bool   // the server has said when to come back
-	part  []byte // of a document whose connection ended before it did
+	again bool   // the server has sent a retry time
+	part  []byte // of a document that was cut off
 }
 
 func (e ending) String() string {
 	return fmt.Sprintf("clean %v, last %q, %d bytes of a document", e.clean, e.last, len(e.part))
 }
 
-// follow reads the messages of a response until its end, and gives each to take.
-// A document has one message, and a stream has events.
+// follow reads the messages of a response until its end, and passes each to take. A
+// document has one message, a stream has events.
 func (c *raw) follow(res *http.Response, last string, take func(*mcp.Message)) ending {
 	defer res.Body.Close()
 	end := ending{last: last}
@@ -141,11 +140,11 @@ func (c *raw) followEvents(body io.Reader, end *ending, take func(*mcp.Message))
 	}
 }
 
-// anywhere is what a stream is opened after that may have begun long ago.
+// anywhere is the position of a stream that may have begun long ago.
 const anywhere = "anywhere"
 
-// checkNext wants the events of a stream to follow each other without a gap and
-// without a repetition, over all the responses that carry it.
+// checkNext checks that the events of a stream follow each other without a gap and without
+// a repetition, over all its responses.
 func (c *raw) checkNext(last, next string) {
 	is, ok := session.ParseEventID(next)
 	if !ok {
@@ -157,9 +156,9 @@ func (c *raw) checkNext(last, next string) {
 	case last == anywhere:
 		return
 	case !resumed:
-		was = session.EventID{Stream: is.Stream} // the place before the first
+		was = session.EventID{Stream: is.Stream} // the position before the first
 	}
-	// The event that primes a carrier names the place that was reached.
+	// The event that primes a response has the last position.
 	if is.Stream != was.Stream || is.Pos != was.Pos+1 && is.Pos != was.Pos {
 		c.w.wrong("%s: after event %q came event %q", c.name, last, next)
 	}
@@ -174,32 +173,32 @@ func (c *raw) parse(data []byte, take func(*mcp.Message)) {
 	take(&m)
 }
 
-// answerTo is what a client says to a question of that text.
+// answerTo returns the answer to a question of that text.
 func answerTo(question string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"answer":%q}}`, question)
 }
 
-// bearing is how a client treats those who ask it.
-type bearing int
+// answerMode is how a client answers questions.
+type answerMode int
 
 const (
-	atOnce   bearing = iota
-	later            // after some time
-	twice            // the same answer two times
-	wrongly          // to nothing that was asked, and then properly
-	never            // not at all
-	bearings         // how many there are
+	atOnce      answerMode = iota
+	later                  // after some time
+	twice                  // the same answer twice
+	wrongly                // an answer to no question, and then a proper one
+	never                  // not at all
+	answerModes            // the number of modes
 )
 
-// callParams are the parameters of a call, without braces.
+// callParams returns the parameters of a call, without braces.
 func (r *record) callParams() string {
 	return fmt.Sprintf(`"name":%q,"arguments":{"mark":%q,"do":%q,"wide":%q}`, r.w.tool, r.mark, r.script, wide(r.script))
 }
 
-// lost notes that a request has no carrier any more.
+// lost records that a request has no response any more.
 func (r *record) lost(why any) { r.w.note("%s: no carrier: %v", r.mark, why) }
 
-// ranOut notes that the last carrier of a request has come to its end.
+// ranOut records that the last response of a request has ended.
 func (r *record) ranOut(end ending) {
 	r.lost(end)
 	if end.part != nil {
@@ -207,7 +206,7 @@ func (r *record) ranOut(end ending) {
 	}
 }
 
-// unheard notes that a request had no response at all.
+// unheard records that a request had no response at all.
 func (r *record) unheard(err error) {
 	r.lost(err)
 	r.w.mu.Lock()

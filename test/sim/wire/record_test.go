@@ -13,52 +13,52 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// record is what a client knows of one request that it has sent: what it may see
-// of it, and what it has seen. It is guarded by world.mu, but for what is set
-// before it is sent.
+// record is a client's record of one request: what it may receive, and what it has
+// received. It is guarded by world.mu, except for fields that are set before the request is
+// sent.
 type record struct {
-	w      *world
-	mark   string // in everything that belongs to the request
-	client string
-	era    mcp.Era
-	script string        // what the backend does
-	away   time.Duration // for which its client stays away once it has lost its carrier
-	again  bool          // its id was in flight when it was sent
-	sent   time.Time
-	visits []visit // which gateways it came to
-	route  int     // a bit for each round: to which of two replicas it goes
+	w        *world
+	mark     string // in everything that belongs to the request
+	client   string
+	era      mcp.Era
+	script   string        // what the backend does
+	away     time.Duration // how long its client stays away after it has lost its response
+	again    bool          // its id was in flight when it was sent
+	sent     time.Time
+	attempts []attempt // the gateways that it was sent to
+	route    int       // a bit for each round: which of two replicas it is sent to
 
-	conn atomic.Pointer[conn] // that carried it last
+	conn atomic.Pointer[conn] // that it was last sent on
 
-	id       string    // of the attempt that is under way, as JSON
+	id       string    // of the current attempt, as JSON
 	ended    string    // the terminal: "result", "error", "refused", "none"
 	over     time.Time // when it had its result
-	outcome  string    // what the error says
-	said     string    // the terminal in words
+	outcome  string    // data.outcome of the error
+	said     string    // the terminal as text
 	code     int64     // of the error
 	progress int
 	logs     int
 
 	session   string    // of a legacy client
-	deleted   time.Time // when that had ended
+	deleted   time.Time // when the session had ended
 	cancelled time.Time // when the client gave it up
 	excused   string    // why there may be no terminal
-	stoppable bool      // its execution may end early, though it gets an answer
+	stoppable bool      // its execution may end early, although it gets an answer
 	doubled   bool      // its retry was sent twice
-	strayed   bool      // it came back to a replica where it is not parked
-	silent    bool      // not even a response began
+	strayed   bool      // it was retried at a replica where it is not parked
+	silent    bool      // no response began
 	brokenOff bool      // its result had begun, and ended with the connection to the backend
-	hung      bool      // the client closed the connection, and did not mean anything by it
-	resumable bool      // what was lost can be asked for
-	rounds    int       // how often it came back with an answer
+	hung      bool      // the client closed the connection without cancelling
+	resumable bool      // the lost messages can be resumed
+	rounds    int       // how often it was retried with an answer
 }
 
-// wrong notes what must not be. It is a breach of the schedule that runs.
+// wrongLocked records a breach of the current schedule.
 func (r *record) wrongLocked(format string, args ...any) {
 	r.w.wrongLocked("%s (%s, %q): %s", r.mark, r.client, r.script, fmt.Sprintf(format, args...))
 }
 
-// excuse says why the request may stay without an answer. The first reason stays.
+// excuse records why the request may have no answer. The first reason is kept.
 func (r *record) excuse(why string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *record) isEnded() bool {
 	return r.ended != ""
 }
 
-// giveUp notes when the client has given the request up.
+// giveUp records when the client has given the request up.
 func (r *record) giveUp(why string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *record) giveUp(why string) {
 	r.cancelled, r.excused = time.Now(), why
 }
 
-// note is a message that a client was sent, as far as it is to be judged.
+// note is a received message, as far as it is judged.
 type note struct {
 	Method string `json:"method"`
 	Params struct {
@@ -127,15 +127,15 @@ type note struct {
 	} `json:"result"`
 }
 
-// read decodes a message for those who judge it.
+// read decodes a message.
 func read(m *mcp.Message) (note, error) {
 	var n note
 	err := json.Unmarshal(m.Raw, &n)
 	return n, err
 }
 
-// take judges a message that came on a carrier of the request. It returns the
-// message where the client has something to do about it.
+// take judges a message that arrived on a response of the request. It returns the message
+// if the client must act on it.
 func (r *record) take(carrier string, m *mcp.Message) (note, bool) {
 	n, err := read(m)
 	r.w.note("%s %s < %s", r.mark, carrier, short(m.Raw))
@@ -177,7 +177,7 @@ func (r *record) takeNotificationLocked(m *mcp.Message, n *note) {
 	case "notifications/message":
 		var k int
 		_, err := fmt.Sscanf(n.Params.Data, r.mark+"/l%d", &k)
-		if err != nil && r.isBlindLocked(r.w.backend.piped) && r.isMineLocked(n.Params.Data) {
+		if err != nil && r.isAmbiguousLocked(r.w.backend.piped) && r.isMineLocked(n.Params.Data) {
 			return
 		}
 		if err != nil || k <= r.logs {
@@ -185,7 +185,7 @@ func (r *record) takeNotificationLocked(m *mcp.Message, n *note) {
 		}
 		r.logs = k
 	case "notifications/cancelled":
-		// A question is taken back.
+		// A question is withdrawn.
 	default:
 		r.wrongLocked("got what belongs to no request: %s", m.Raw)
 	}
@@ -198,18 +198,18 @@ func (r *record) takeAskLocked(m *mcp.Message, n *note) {
 	r.checkAskedLocked(n.Params.Message)
 }
 
-// checkAskedLocked wants a question to be one of the request.
+// checkAskedLocked checks that a question belongs to the request.
 func (r *record) checkAskedLocked(question string) {
 	if strings.HasPrefix(question, r.mark+"/a") {
 		return
 	}
-	if !r.isBlindLocked(r.cameTo(func(v visit) bool { return v.to.shakesHands() })) || !r.isMineLocked(question) {
+	if !r.isAmbiguousLocked(r.sentTo(func(v attempt) bool { return v.to.shakesHands() })) || !r.isMineLocked(question) {
 		r.wrongLocked("was asked the question of another: %s", question)
 	}
 }
 
-// takeTerminalLocked judges what ends the attempt, and reports whether another
-// one has to follow.
+// takeTerminalLocked judges the end of the attempt, and reports whether another one must
+// follow.
 func (r *record) takeTerminalLocked(carrier string, m *mcp.Message, n *note) bool {
 	if m.ID.String() != r.id && r.client[0] != 'o' {
 		r.wrongLocked("got the answer to %s, not to %s, on %s: %s", m.ID, r.id, carrier, m.Raw)
@@ -245,10 +245,10 @@ func (r *record) takeTerminalLocked(carrier string, m *mcp.Message, n *note) boo
 	return false
 }
 
-// refused notes that the edge has turned the request away.
+// refused records that the edge has refused the request.
 func (r *record) refused(status int, body []byte) {
 	var n note
-	_ = json.Unmarshal(body, &n) // what is no JSON says nothing of the outcome
+	_ = json.Unmarshal(body, &n) // a body that is not JSON has no outcome
 	r.w.note("%s < %d %s", r.mark, status, short(body))
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -262,7 +262,7 @@ func (r *record) refused(status int, body []byte) {
 	}
 }
 
-// short is a message as a transcript shows it.
+// short abbreviates a message for a transcript.
 func short(raw []byte) string {
 	const most = 300
 	if len(raw) > most {

@@ -16,14 +16,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// hosts are the names of the replicas. A client that has several connections tells
-// them apart by these, as by the addresses behind one name.
+// hosts are the names of the replicas. A client with several connections distinguishes them
+// by these, as by the addresses behind one name.
 var hosts = [2]string{"localhost", "127.0.0.1"}
 
-// stateKey seals what clients keep, where there is more than one who has to open it.
+// stateKey seals request states if several gateways must open them.
 var stateKey = []byte("a key that both replicas have been given")
 
-// stateOf is the setting of the product for what a bridge is given.
+// stateOf returns the product's setting for the keys of a bridge.
 func stateOf(keys [][]byte) (s signalbox.State) {
 	for _, key := range keys {
 		s.Keys = append(s.Keys, signalbox.NewSecret(string(key)))
@@ -31,15 +31,14 @@ func stateOf(keys [][]byte) (s signalbox.State) {
 	return s
 }
 
-// transport returns a transport whose connections lead to the gateway that has the
-// host.
+// transport returns a transport that connects to the gateway with the host's name.
 func (w *world) transport(foreign bool) transport {
 	return newTransport(foreign, func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return w.gateways[slices.IndexFunc(w.gateways, func(g *gateway) bool { return strings.HasPrefix(addr, g.host) })].front.dial(ctx)
 	})
 }
 
-// replicate makes so many gateways that differ in nothing but where they stand.
+// replicate makes that many gateways, which differ only in their hosts.
 func (w *world) replicate(one gateway, replicas int) {
 	if replicas > 1 {
 		one.cfg.StateKeys = [][]byte{stateKey}
@@ -47,41 +46,41 @@ func (w *world) replicate(one gateway, replicas int) {
 	for i := range replicas {
 		g, of := one, []string{"", "other "}[i]
 		g.host = hosts[i]
-		g.front, g.back, g.pipe = newLine(w, of+"front"), newLine(w, of+"back"), newLine(w, of+"pipe")
+		g.front, g.back, g.pipe = newLink(w, of+"front"), newLink(w, of+"back"), newLink(w, of+"pipe")
 		w.gateways = append(w.gateways, &g)
 	}
 }
 
-// anyLine chooses the line on which something breaks, among those that somebody has.
-func (w *world) anyLine() *line {
+// anyLink chooses the link on which a fault happens, among those in use.
+func (w *world) anyLink() *link {
 	g := w.anyGateway()
-	some := []*line{g.front, g.back}
+	some := []*link{g.front, g.back}
 	if slices.ContainsFunc(w.users, func(u user) bool { return isPiped(u, g) }) {
 		some = append(some, g.pipe)
 	}
 	return some[w.choose.Intn(len(some))]
 }
 
-// isPiped reports whether the gateway is a process of the user's.
+// isPiped reports whether the gateway is a process of the user.
 func isPiped(u user, g *gateway) bool {
-	c, ok := u.(*ownClient)
+	c, ok := u.(*libraryClient)
 	return ok && c.over == g.pipe
 }
 
-// anyGateway chooses one. Where there is but one, nothing is chosen.
+// anyGateway chooses a gateway. With only one, no choice is made.
 func (w *world) anyGateway() *gateway { return w.gateways[w.choose.Intn(len(w.gateways))] }
 
-// lines are all of the world.
-func (w *world) lines() []*line {
-	var all []*line
+// links returns all links of the world.
+func (w *world) links() []*link {
+	var all []*link
 	for _, g := range w.gateways {
-		all = append(all, g.lines()...)
+		all = append(all, g.links()...)
 	}
 	return all
 }
 
-// opened notes where a session is, and homeOf finds it. Nothing is known of one that
-// was never opened.
+// opened records where a session is, and homeOf returns it. It returns nil for a session
+// that was never opened.
 func (w *world) opened(session string, at *gateway) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +93,7 @@ func (w *world) homeOf(session string) *gateway {
 	return w.homes[session]
 }
 
-// other returns the other replica, nil where there is none.
+// other returns the other replica, or nil.
 func (w *world) other(than *gateway) *gateway {
 	for _, g := range w.gateways {
 		if g != than {
@@ -104,41 +103,41 @@ func (w *world) other(than *gateway) *gateway {
 	return nil
 }
 
-// visit is that a request came to a gateway.
-type visit struct {
+// attempt is an attempt of a request at a gateway.
+type attempt struct {
 	to   *gateway
-	life int   // of the gateway, at that time
-	over *line // on which it came
+	life int   // the gateway's restart count at that time
+	over *link // that it was sent on
 }
 
-// visit notes where an attempt of the request goes.
-func (r *record) visit(g *gateway, over *line) {
+// attempt records where an attempt of the request is sent.
+func (r *record) attempt(g *gateway, over *link) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	// A request that comes again is to be known by whom it was known to.
-	if n := len(r.visits); n == 0 || r.visits[n-1].to != g {
-		r.visits = append(r.visits, visit{g, g.life, over})
+	// A request that is repeated must be known to the gateway that knew it.
+	if n := len(r.attempts); n == 0 || r.attempts[n-1].to != g {
+		r.attempts = append(r.attempts, attempt{g, g.life, over})
 	}
 }
 
-// cameTo reports whether one of the gateways that the request came to is such.
-func (r *record) cameTo(is func(visit) bool) bool { return slices.ContainsFunc(r.visits, is) }
+// sentTo reports whether one of the request's attempts satisfies is.
+func (r *record) sentTo(is func(attempt) bool) bool { return slices.ContainsFunc(r.attempts, is) }
 
-func isAnother(v visit) bool   { return v.life != v.to.life }
-func wasShut(v visit) bool     { return v.to.shut > 0 }
-func hasCrashed(v visit) bool  { return v.to.crashed > 0 }
-func lostBackend(v visit) bool { return v.to.back.harmed > 0 }
-func slowBackend(v visit) bool { return v.to.back.slow }
-func lostClients(v visit) bool { return v.over.harmed > 0 }
-func byPipe(v visit) bool      { return v.over == v.to.pipe }
+func isAnother(v attempt) bool   { return v.life != v.to.life }
+func wasShut(v attempt) bool     { return v.to.shut > 0 }
+func hasCrashed(v attempt) bool  { return v.to.crashed > 0 }
+func lostBackend(v attempt) bool { return v.to.back.harmed > 0 }
+func slowBackend(v attempt) bool { return v.to.back.slow }
+func lostClients(v attempt) bool { return v.over.harmed > 0 }
+func byPipe(v attempt) bool      { return v.over == v.to.pipe }
 
-// lostPipe: the end of a pipe is the end of its client.
-func lostPipe(v visit) bool { return byPipe(v) && lostClients(v) }
+// lostPipe reports a broken pipe, which is the end of its client.
+func lostPipe(v attempt) bool { return byPipe(v) && lostClients(v) }
 
-// isLostBehindLocked reports whether the connection has broken on which the request has
-// left for the backend last.
+// isLostBehindLocked reports whether the connection has broken on which the request was
+// last sent to the backend.
 func (r *record) isLostBehindLocked() bool {
-	c := r.visits[len(r.visits)-1].to.back.carrierOf(r.mark)
+	c := r.attempts[len(r.attempts)-1].to.back.carrierOf(r.mark)
 	return c != nil && c.broken.Load()
 }
 
@@ -147,25 +146,24 @@ func (r *record) goesTo(round int) *gateway {
 	return r.w.gateways[(r.route>>round&1)%len(r.w.gateways)]
 }
 
-// insists reports whether the request, once it was turned away at the wrong replica,
-// goes to the right one.
+// insists reports whether the request is sent to the right replica after the wrong one has
+// refused it.
 func (r *record) insists(round int) bool { return r.route>>(rounds+round)&1 == 0 }
 
-// ownState begins what names a request that the gateway itself has parked.
+// ownState is the beginning of a state of a request that the gateway itself has parked.
 const ownState = `"requestState":"sbp1.`
 
-// isParked reports whether what a request comes back with names one that is parked,
-// here or in a process of the backend that is the gateway's own. Any other state holds
-// everything, and can be taken back by anybody.
+// isParked reports whether a retry's state names a parked request, here or in a backend
+// process of the gateway. Any other state is self-contained, and any replica accepts it.
 func (r *record) isParked(input string) bool {
 	b := r.w.backend
 	return strings.Contains(input, ownState) || b.piped && !b.legacy && strings.Contains(r.script, "a")
 }
 
-// stray comes back to a replica where the request is not parked. That has to turn it
-// away in words, and whoever has parked it must not notice.
+// stray retries at a replica where the request is not parked. It must refuse the retry with
+// a message, and the replica that has parked it must not notice.
 func (c *modernClient) stray(ctx context.Context, r *record, at *gateway, input string) {
-	c.w.deed("modern stray")
+	c.w.countAction("modern stray")
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":"astray","method":"tools/call","params":{%s%s,"_meta":{%s}}}`, r.callParams(), input, modernMeta)
@@ -175,9 +173,9 @@ func (c *modernClient) stray(ctx context.Context, r *record, at *gateway, input 
 	}
 }
 
-// couldNotAsk reports whether a gateway has said that it could not ask the one who
-// knows about a state: a process of its own, which was gone. What it has parked itself
-// it knows itself, and nothing excuses it.
+// couldNotAsk reports whether a gateway reported that the backend process that knows the
+// state was unavailable. For a request that the gateway itself has parked there is no such
+// excuse.
 func (g *gateway) couldNotAsk(input, said string) bool {
 	if strings.Contains(input, ownState) || !strings.Contains(said, `"source":"gateway"`) {
 		return false
@@ -187,14 +185,14 @@ func (g *gateway) couldNotAsk(input, said string) bool {
 	return strings.Contains(said, `"outcome":"not_dispatched"`) || g.back.harmed > 0
 }
 
-// isBusy reports whether a status says that the request was not looked at.
+// isBusy reports whether a status means that the request was not processed.
 func isBusy(status int) bool {
 	return status/100 == 5 || status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }
 
-// wander takes a session to the other replica, as somebody does who balances the
-// load and knows nothing of sessions. There it has to be unknown, and nothing is to
-// become of it where it lives. The client begins anew, or goes on.
+// wander sends a session's request to the other replica, as a load balancer without session
+// affinity does. There the session must be unknown, and it must not be affected where it
+// exists. The client begins anew, or continues.
 func (c *legacyClient) wander(s *choice.Source) {
 	how, moves := s.Intn(4), s.Intn(2) == 1
 	session, event := c.belongings()
@@ -202,7 +200,7 @@ func (c *legacyClient) wander(s *choice.Source) {
 	if session == "" || to == nil {
 		return
 	}
-	c.w.deed("legacy wander")
+	c.w.countAction("legacy wander")
 	call := c.foreignCall()
 	h := c.headers(session)
 	method, body := http.MethodPost, call
@@ -222,8 +220,8 @@ func (c *legacyClient) wander(s *choice.Source) {
 	})
 }
 
-// move has the client be at home elsewhere. What is under way in the session that it
-// leaves goes on there.
+// move moves the client to another gateway. Requests in flight in its old session continue
+// there.
 func (c *legacyClient) move(session string, to *gateway) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

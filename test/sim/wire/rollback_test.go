@@ -15,14 +15,14 @@ import (
 // manner is how a legacy server refuses a request of the modern era.
 type manner struct {
 	status int
-	code   int    // of a JSON-RPC error, 0 for text
+	code   int    // of a JSON-RPC error, or 0 for text
 	text   string // "" is a stream without a message
-	hasID  bool   // the error bears the id of the request
+	hasID  bool   // the error has the id of the request
 
-	isPlain bool // no modern server says this
+	isPlain bool // no modern server answers this
 }
 
-// manners are those of servers that are in use. The first is that of ours.
+// manners are those of servers in use. The first is that of ours.
 var manners = []manner{
 	{400, 0, "Bad Request: Unsupported protocol version", false, true},
 	{400, -32000, "Bad Request: Server not initialized", false, true},
@@ -66,25 +66,25 @@ func (w *world) canRollBack() bool {
 	return !w.backend.legacy && !w.backend.piped && w.gateways[0].version == ""
 }
 
-// rollBack has the backend be started again as a server of the legacy era.
+// rollBack restarts the backend as a server of the legacy era.
 func (w *world) rollBack() {
 	b := w.backend
 	b.how = &manners[w.choose.Intn(len(manners))]
-	w.deed("rollback")
+	w.countAction("rollback")
 	w.note("the backend is rolled back to the legacy era, and refuses with %s", b.how)
 	b.crash()
 	b.legacy, b.isRolledBack = true, true
 	b.start()
 }
 
-// foundOut is how long a gateway takes at most to find out that its backend is of
-// another era: it takes three refusals over ten seconds.
+// foundOut limits how long a gateway takes to notice that its backend has changed its era:
+// it takes three refusals over ten seconds.
 const foundOut = 15 * time.Second
 
-// relisted is how long a gateway takes at most from there to the new lists.
+// relisted limits how long a gateway takes from there to the new lists.
 const relisted = 15 * time.Second
 
-// checkRollback wants each gateway to serve the backend that was rolled back.
+// checkRollback checks that each gateway serves the backend that was rolled back.
 func (w *world) checkRollback() {
 	if !w.backend.isRolledBack {
 		return
@@ -110,8 +110,8 @@ func (w *world) checkRollback() {
 	}
 }
 
-// until makes a request again and again until its answer has what is wanted, and reports
-// whether that came in time.
+// until repeats a request until its answer contains wanted, and reports whether that
+// happened in time.
 func (c *raw) until(g *gateway, most time.Duration, method, name string, params func(mark string) string, wanted string) (said string, ok bool) {
 	for end := time.Now().Add(most); ; c.w.sleep(time.Second) {
 		c.n++

@@ -16,15 +16,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// outcome is what a schedule came to.
+// outcome is the result of a schedule.
 type outcome struct {
 	breach []string
 	trace  []string
 	tally  tally
 }
 
-// play runs one schedule in a bubble of its own. What is left over there when it
-// has ended is a breach like any other.
+// play runs one schedule in a bubble of its own. A leak at its end is a breach like any
+// other.
 func play(t *testing.T, s *choice.Source) (out outcome) {
 	var w *world
 	defer func() {
@@ -42,11 +42,11 @@ func play(t *testing.T, s *choice.Source) (out outcome) {
 	return out
 }
 
-// longest is more than the steps of any schedule, and all that follows, take.
+// longest is more than the steps of any schedule and the checks after it take.
 const longest = 48 * time.Hour
 
-// giveUp ends everything, because the schedule never would: somebody waits in vain,
-// and a timer goes on beside that. Where they all are is said by the stacks.
+// giveUp aborts a schedule that would never end: a goroutine is blocked while a timer keeps
+// the bubble alive. The stacks show where.
 func (w *world) giveUp() {
 	trace := w.outcome().trace
 	panic("the schedule does not come to rest:\n" + strings.Join(trace[max(0, len(trace)-40):], "\n"))
@@ -84,10 +84,10 @@ func newWorld(s *choice.Source) *world {
 		w.tool = "b__work"
 	}
 	if w.guarded = s.Intn(2) == 1; w.guarded {
-		one.cfg.Authenticate = who
+		one.cfg.Authenticate = principalOf
 	}
 	one.cfg.StreamLife = []time.Duration{0, 0, 300 * time.Millisecond, 20 * time.Second}[s.Intn(4)]
-	// The product starts processes, and those are not for a bubble.
+	// The product starts processes, which a bubble does not support.
 	w.backend.piped = s.Intn(4) == 3 && !w.whole
 	w.replicate(one, 1+s.Intn(2))
 	for i := range 1 + s.Intn(4) {
@@ -97,8 +97,7 @@ func newWorld(s *choice.Source) *world {
 	return w
 }
 
-// inputWait is how long a request waits for a client that was asked in the way of
-// the modern era.
+// inputWait is how long a request waits for input of a modern client.
 const inputWait = 2 * time.Minute
 
 // grace is how long a server waits before it begins a stream.
@@ -106,11 +105,11 @@ func (w *world) grace() time.Duration {
 	return []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[w.choose.Intn(3)]
 }
 
-// version is what the gateway is told of its backend.
+// version is the configured revision of the backend.
 func (w *world) version() mcp.Version {
 	switch {
 	case w.choose.Intn(4) > 0:
-		return "" // it finds out
+		return "" // probe
 	case w.backend.legacy:
 		return mcp.LatestLegacy
 	default:
@@ -118,8 +117,7 @@ func (w *world) version() mcp.Version {
 	}
 }
 
-// isForeign reports whether our client is given a transport of net/http's, rather than
-// one of the kind that it has of its own.
+// isForeign reports whether our client uses net/http's transport instead of its own.
 func (w *world) isForeign() bool { return w.choose.Intn(4) == 3 }
 
 func (w *world) newUser(i int) user {
@@ -130,17 +128,17 @@ func (w *world) newUser(i int) user {
 	case 3, 4, 5:
 		return newModernClient(w, fmt.Sprintf("modern%d", i), token)
 	case 6:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestModern, false)
+		return newLibraryClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestModern, false)
 	case 7:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestLegacy, false)
+		return newLibraryClient(w, fmt.Sprintf("own%d", i), token, mcp.LatestLegacy, false)
 	case 8:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestModern, true)
+		return newLibraryClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestModern, true)
 	default:
-		return newOwnClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestLegacy, true)
+		return newLibraryClient(w, fmt.Sprintf("own%d", i), "", mcp.LatestLegacy, true)
 	}
 }
 
-// play takes the steps, mends the network, and holds everybody to account.
+// play performs the steps, repairs the network, and checks everything.
 func (w *world) play() {
 	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q, requests by net/http: %v; replicas: %d",
 		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, w.gateways[0].foreign, len(w.gateways))
@@ -149,7 +147,7 @@ func (w *world) play() {
 		g.start()
 	}
 	if w.whole {
-		time.Sleep(time.Second) // it gets to know its backend
+		time.Sleep(time.Second) // to probe its backend
 	}
 	for w.choose.Step() {
 		w.step()
@@ -162,8 +160,8 @@ func (w *world) play() {
 	w.tally.schedules++
 }
 
-// rest is the time between two steps: none at all, so that they race; until
-// nothing moves; or some time.
+// rest waits between two steps: not at all, so that they race; until everything is blocked;
+// or some time.
 func (w *world) rest() {
 	switch w.choose.Intn(8) {
 	case 0, 1, 2:
@@ -177,10 +175,10 @@ func (w *world) rest() {
 	}
 }
 
-// sleep lets the time of the bubble go by.
+// sleep advances the time of the bubble.
 func (*world) sleep(d time.Duration) { time.Sleep(d) }
 
-// step is one thing that happens.
+// step performs one random action or fault.
 func (w *world) step() {
 	s := w.choose
 	switch what := s.Intn(43); {
@@ -189,51 +187,51 @@ func (w *world) step() {
 	case what < 34:
 		w.harm()
 	case what == 34:
-		t := thing(s.Intn(int(things)))
+		t := topic(s.Intn(int(topics)))
 		w.note("%v changes", t)
 		w.changes(t)
 	case what == 35:
-		w.turnBackend()
+		w.toggleBackend()
 	case what == 36:
-		w.turnGateway()
+		w.toggleGateway()
 	case what == 37:
 		d := []time.Duration{time.Second, 20 * time.Second, 3 * time.Minute, 40 * time.Minute}[s.Intn(4)]
 		w.note("%v go by", d)
-		w.deed("jump")
+		w.countAction("jump")
 		time.Sleep(d)
 	case what > 39 && w.canRollBack():
 		w.rollBack()
 	case what > 39:
 		w.refuseStreams()
 	default:
-		t := thing(s.Intn(int(things)))
+		t := topic(s.Intn(int(topics)))
 		w.note("%v changes, twice", t)
 		w.changes(t)
 		w.changes(t)
 	}
 }
 
-// changes has a thing change, and notes who has heard what of it before.
-func (w *world) changes(t thing) {
+// changes changes a topic, and records the state of all streams before.
+func (w *world) changes(t topic) {
 	w.last[t] = w.heard()
 	w.backend.change(t)
 }
 
-func (w *world) heard() [][]heard {
-	all := make([][]heard, len(w.users))
+func (w *world) heard() [][]streamState {
+	all := make([][]streamState, len(w.users))
 	for i, u := range w.users {
 		all[i] = u.heard()
 	}
 	return all
 }
 
-// harm prepares what happens to a connection: one that is open, the next one, or the one
-// that brings the next large answer.
+// harm plans the fault of a connection: of an open one, of the next one, or of the one that
+// carries the next large answer.
 func (w *world) harm() {
 	s := w.choose
-	l := w.anyLine()
-	f := fate{
-		harm:  harm(s.Intn(int(harms))),
+	l := w.anyLink()
+	f := faultPlan{
+		harm:  fault(s.Intn(int(faults))),
 		write: s.Intn(2) == 1,
 		after: s.Intn(6),
 		bytes: []int{0, 1, 20, 300, 4000}[s.Intn(5)],
@@ -245,42 +243,42 @@ func (w *world) harm() {
 	switch s.Intn(6) {
 	case 0, 1:
 		w.note("the next %s connection: %s at %d", l.name, f.harm, f.after)
-		l.expect(f)
+		l.plan(f)
 		return
 	case 2:
 		f.write, f.past = false, 1+f.after*large/6
 		w.note("the %s connection of the next large answer: %s behind %d bytes", l.name, f.harm, f.past)
-		l.expectLarge(f)
+		l.planLarge(f)
 		return
 	}
 	if c := pick(s, l.connections()); c != nil {
 		w.note("%s connection %d: %s at %d", l.name, c.n, f.harm, f.after)
 		c.arm(f)
 		if f.harm == reset && f.after == 0 {
-			c.breaks()
+			c.markBroken()
 			c.Reset()
 			w.count(reset)
 		}
 	}
 }
 
-// turnBackend crashes the backend, or starts it again.
-func (w *world) turnBackend() {
+// toggleBackend crashes the backend, or starts it again.
+func (w *world) toggleBackend() {
 	if w.backend.site == nil {
 		w.note("the backend starts")
 		w.backend.start()
 		return
 	}
 	w.note("the backend crashes")
-	w.deed("backend crash")
+	w.countAction("backend crash")
 	w.backend.crash()
 	if w.choose.Intn(2) == 0 {
 		w.backend.start()
 	}
 }
 
-// turnGateway crashes a gateway, ends it in order, or starts it again.
-func (w *world) turnGateway() {
+// toggleGateway crashes a gateway, shuts it down, or starts it again.
+func (w *world) toggleGateway() {
 	g := w.anyGateway()
 	switch how := w.choose.Intn(3); {
 	case g.site == nil:
@@ -289,11 +287,11 @@ func (w *world) turnGateway() {
 		return
 	case how == 0:
 		w.note("the gateway %s crashes", g.host)
-		w.deed("gateway crash")
+		w.countAction("gateway crash")
 		g.crash()
 	default:
 		w.note("the gateway %s shuts down", g.host)
-		w.deed("gateway shutdown")
+		w.countAction("gateway shutdown")
 		g.shut++
 		g.shutdown([]time.Duration{0, time.Second, time.Minute}[how])
 	}
@@ -302,16 +300,16 @@ func (w *world) turnGateway() {
 	}
 }
 
-// patience is how long after the last harm everything has come to its end: more
-// than the longest script, and than what clients and gateway wait for.
+// patience is how long after the last fault everything has ended: more than the longest
+// script and all timeouts of clients and gateway.
 const patience = 8 * time.Minute
 
-// heal mends everything, gives everybody the time to finish, and wants the world
-// to work again: calls succeed, and changes are told.
+// heal repairs everything, gives all clients the time to finish, and checks that everything
+// works again: calls succeed, and changes are delivered.
 func (w *world) heal() {
 	w.note("---- nothing breaks any more")
-	for _, l := range w.lines() {
-		l.cure()
+	for _, l := range w.links() {
+		l.repair()
 	}
 	if w.backend.site == nil {
 		w.backend.start()
@@ -327,12 +325,12 @@ func (w *world) heal() {
 	}
 	time.Sleep(patience / 2)
 	w.checkLast()
-	w.tellThoseWhoListen()
+	w.checkListeners()
 	w.checkRollback()
 	w.note("---- each calls once more")
-	var watched []func() heard
+	var watched []func() streamState
 	for _, u := range w.users {
-		// What had ended while nobody looked is found out by one call.
+		// One call finds out what has ended meanwhile.
 		if r, ok := w.probe(u); !ok {
 			w.note("%s: once more", r.mark)
 			if r, ok = w.probe(u); !ok {
@@ -342,14 +340,14 @@ func (w *world) heal() {
 		watched = append(watched, u.watch())
 	}
 	time.Sleep(time.Minute)
-	w.tellThoseWhoWatch(watched)
+	w.checkWatchers(watched)
 }
 
-// tellThoseWhoWatch wants each to be told of the tools and the first resource, and
+// checkWatchers checks that each user is notified of the tools and the first resource, and
 // not of the second.
-func (w *world) tellThoseWhoWatch(watched []func() heard) {
+func (w *world) checkWatchers(watched []func() streamState) {
 	w.note("---- everything changes")
-	before := make([]heard, len(watched))
+	before := make([]streamState, len(watched))
 	for i, of := range watched {
 		before[i] = of()
 	}
@@ -357,7 +355,7 @@ func (w *world) tellThoseWhoWatch(watched []func() heard) {
 	time.Sleep(time.Minute)
 	for i, of := range watched {
 		was, is := before[i], of()
-		for t := range things {
+		for t := range topics {
 			switch wanted := t != two; {
 			case was.promised[t] != wanted:
 				w.wrong("user %d is promised to be told of %v: %v", i, t, was.promised[t])
@@ -370,7 +368,7 @@ func (w *world) tellThoseWhoWatch(watched []func() heard) {
 	}
 }
 
-// probe has a user call, and reports whether there is a result after a while.
+// probe makes a user call, and reports whether there is a result in time.
 func (w *world) probe(u user) (*record, bool) {
 	r := u.probe()
 	time.Sleep(30 * time.Second)
@@ -379,32 +377,32 @@ func (w *world) probe(u user) (*record, bool) {
 	return r, r.ended == "result"
 }
 
-// checkLast wants everybody whose stream was open when a thing changed last, and is
-// open still, to have been told since, whatever has happened in between.
+// checkLast checks that each stream that was open at the last change of a topic, and still
+// is, has been notified since, whatever has happened in between.
 func (w *world) checkLast() {
 	for i, all := range w.heard() {
-		for t := range things {
+		for t := range topics {
 			for k, is := range all {
 				if w.last[t] == nil || k >= len(w.last[t][i]) {
-					continue // it came later
+					continue // it was opened later
 				}
-				w.wantTold(i, t, w.last[t][i][k], is)
+				w.checkNotified(i, t, w.last[t][i][k], is)
 			}
 		}
 	}
 }
 
-func (w *world) wantTold(user int, t thing, was, is heard) {
+func (w *world) checkNotified(user int, t topic, was, is streamState) {
 	if is.open && was.open && is.life == was.life && is.promised[t] && was.promised[t] && is.told[t] == was.told[t] {
 		w.wrong("user %d has a stream open, and was not told of a change of %v", user, t)
 	}
 }
 
-// tellThoseWhoListen wants a change to be told on the streams that have outlasted
-// everything: nobody looks at them who would see that they are deaf.
-func (w *world) tellThoseWhoListen() {
+// checkListeners checks that a change is delivered on the streams that have survived
+// everything: no other check would notice that they are dead.
+func (w *world) checkListeners() {
 	w.note("---- everything changes, for those who listen still")
-	for t := range things {
+	for t := range topics {
 		w.last[t] = w.heard()
 	}
 	w.backend.change(tools, one, two)
@@ -412,7 +410,7 @@ func (w *world) tellThoseWhoListen() {
 	w.checkLast()
 }
 
-// teardown ends everything, and wants nothing to be left.
+// teardown ends everything, and checks that nothing is left.
 func (w *world) teardown() {
 	w.note("---- the end")
 	w.cancel()
@@ -426,7 +424,7 @@ func (w *world) teardown() {
 	w.backend.crash()
 	time.Sleep(2 * time.Second) // net/http lingers on a connection that it closes
 	synctest.Wait()
-	for _, l := range w.lines() {
+	for _, l := range w.links() {
 		if n := len(l.connections()); n > 0 {
 			w.wrong("%d %s connections are left", n, l.name)
 		}

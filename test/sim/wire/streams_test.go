@@ -15,30 +15,29 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// streams serves the sessions of a legacy backend over HTTP. For a while it may refuse
-// to open streams, and loses nothing: what is on them is there when that has passed.
+// streams serves the sessions of a legacy backend over HTTP. It may refuse to open streams
+// for a while, without losing messages.
 type streams struct {
 	w *world
 
 	mu     sync.Mutex
-	life   context.Context // of the streams that are open
+	life   context.Context // of the open streams
 	cut    context.CancelFunc
 	status int // of the refusals
 	until  time.Time
-	left   time.Duration   // for which streams may be refused still
-	polls  map[string]bool // the streams whose client was told once when to come back
+	left   time.Duration   // for which streams may still be refused
+	polls  map[string]bool // the streams that have sent a retry time once
 }
 
-// passing are the statuses that do not say that there is no stream. 200 is a stream
-// that ends without an event.
+// passing are statuses of a temporary refusal. 200 is a stream that ends without an event.
 var passing = []int{
 	http.StatusRequestTimeout, http.StatusConflict, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests,
 	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 	http.StatusOK, http.StatusOK,
 }
 
-// mostRefusals is for how long streams are refused in all, which passes by itself. With
-// the longest wait of a client it is less than the time for which they are kept.
+// mostRefusals limits the total time of refusals. With the longest wait of a client it is
+// less than the retention of streams.
 const mostRefusals = 4 * time.Minute
 
 func newStreams(w *world) *streams {
@@ -52,7 +51,7 @@ func (w *world) refuseStreams() {
 	s := w.choose
 	status, d := passing[s.Intn(len(passing))], []time.Duration{time.Second, 10 * time.Second, 45 * time.Second, 100 * time.Second}[s.Intn(4)]
 	if w.backend.streams.refuse(status, d) {
-		w.deed("refused streams")
+		w.countAction("refused streams")
 		w.note("the streams of the backend break, and are refused with %d for %v", status, d)
 	}
 }
@@ -70,8 +69,7 @@ func (s *streams) refuse(status int, d time.Duration) bool {
 	return true
 }
 
-// look returns the life of a stream that is opened now, or the status with which it is
-// refused.
+// look returns the context of a stream opened now, or the status of its refusal.
 func (s *streams) look() (life context.Context, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +89,7 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, h http.Handler) 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := &stream{ResponseWriter: w}
-	stop := context.AfterFunc(life, func() { //nolint:contextcheck // the life of the streams is not that of a request
+	stop := context.AfterFunc(life, func() { //nolint:contextcheck // the streams' context is not that of a request
 		if out.hasID.Load() {
 			out.isCut.Store(true)
 			cancel()
@@ -100,12 +98,12 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, h http.Handler) 
 	defer stop()
 	h.ServeHTTP(out, r.WithContext(ctx))
 	if out.isCut.Load() {
-		panic(http.ErrAbortHandler) // which closes the connection
+		panic(http.ErrAbortHandler) // closes the connection
 	}
 }
 
 func (s *streams) answer(w http.ResponseWriter, r *http.Request, status int) {
-	s.w.deed(fmt.Sprintf("GET refused with %d", status))
+	s.w.countAction(fmt.Sprintf("GET refused with %d", status))
 	s.w.note("backend: GET after %q: %d", r.Header.Get("Last-Event-Id"), status)
 	if status != http.StatusOK {
 		http.Error(w, "Conflict: Only one SSE stream is allowed per session", status)
@@ -118,8 +116,8 @@ func (s *streams) answer(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// asksFirst reports whether the client of a stream has to be told when to come back:
-// once, or each time where it may not have arrived.
+// asksFirst reports whether the client of a stream must be sent a retry time: once, or each
+// time if it may not have arrived.
 func (s *streams) asksFirst(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,13 +137,13 @@ func (w *world) anyHarmed() bool {
 	return false
 }
 
-func (l *line) isHarmed() bool {
+func (l *link) isHarmed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.harmed > 0
 }
 
-// stream is a response that may be cut once its client can come back for the rest.
+// stream is a response that may be cut once its client can resume.
 type stream struct {
 	http.ResponseWriter
 
@@ -160,7 +158,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError is how net/http flushes.
+// FlushError lets net/http flush.
 func (s *stream) FlushError() error {
 	err := http.NewResponseController(s.ResponseWriter).Flush()
 	if s.wrote && s.Header().Get("Content-Type") == "text/event-stream" {
@@ -169,21 +167,21 @@ func (s *stream) FlushError() error {
 	return err
 }
 
-// Unwrap is how net/http finds the deadlines.
+// Unwrap lets net/http find the deadlines.
 func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// judgeLossLocked: what a backend has done and still has is not lost, as long as it only
-// refuses for a while to give it out.
+// judgeLossLocked checks that a result that the backend still has is not lost, as long as
+// the backend only refuses streams for a while.
 func (r *record) judgeLossLocked() {
 	j := r.w.jobs[r.mark]
 	if j == nil || r.ended != "error" || r.code != mcp.CodeBackendFailed || r.outcome != string(mcp.Unknown) {
 		return
 	}
 	if r.w.backend.life > 1 || r.stoppable || !r.cancelled.IsZero() ||
-		r.cameTo(lostBackend) || r.cameTo(slowBackend) || r.cameTo(hasCrashed) || r.cameTo(wasShut) {
+		r.sentTo(lostBackend) || r.sentTo(slowBackend) || r.sentTo(hasCrashed) || r.sentTo(wasShut) {
 		return
 	}
-	if r.client[0] == 'o' && r.cameTo(lostClients) {
+	if r.client[0] == 'o' && r.sentTo(lostClients) {
 		return // its own client has lost it
 	}
 	r.wrongLocked("its result was lost, and the backend has it: %s", r.said)

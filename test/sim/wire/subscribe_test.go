@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// list lists the tools, and reports whether there was a list: a session is told of
-// changes of the lists that it has.
+// list lists the tools, and reports whether it succeeded: a session is notified of changes
+// of the lists that it has.
 func (c *legacyClient) list(session string) bool {
 	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 	defer cancel()
@@ -29,7 +29,8 @@ func (c *legacyClient) list(session string) bool {
 	return err == nil && res.StatusCode == http.StatusOK && bytes.Contains(body, []byte(`"result"`))
 }
 
-// listOnce lists the tools of a session that has not, until it has or is another.
+// listOnce lists the tools of a session that has not, until it succeeds or the session
+// changes.
 func (c *legacyClient) listOnce() {
 	for range 8 {
 		session := c.ensure()
@@ -52,10 +53,10 @@ func (c *legacyClient) hasListed(session string) bool {
 	return c.listed == session
 }
 
-// subscribe subscribes to a resource, or ends that. While it is not answered nobody
-// knows whether the client is subscribed, and where it never is, nobody ever will.
-func (c *legacyClient) subscribe(method string, t thing) {
-	c.w.deed(method)
+// subscribe subscribes to a resource, or unsubscribes. Without an answer it is unknown
+// whether the client is subscribed.
+func (c *legacyClient) subscribe(method string, t topic) {
+	c.w.countAction(method)
 	c.n++
 	id := fmt.Sprintf("%d", c.n)
 	c.spawn(func() {
@@ -72,7 +73,7 @@ func (c *legacyClient) subscribe(method string, t thing) {
 		c.isSubscribed(t, "")
 		switch ok := c.subscribeIn(session, id, method, t); {
 		case !ok:
-			// What was sent may still arrive, and is not to overtake what is sent next.
+			// What was sent may still arrive, and must not overtake what is sent next.
 			_ = pause(c.w.ctx, 20*time.Second)
 		case method == "resources/subscribe":
 			c.isSubscribed(t, session)
@@ -80,7 +81,7 @@ func (c *legacyClient) subscribe(method string, t thing) {
 	})
 }
 
-func (c *legacyClient) isSubscribed(t thing, session string) {
+func (c *legacyClient) isSubscribed(t topic, session string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subs[t] = session
@@ -88,7 +89,7 @@ func (c *legacyClient) isSubscribed(t thing, session string) {
 }
 
 // subscribeIn reports whether the server has agreed.
-func (c *legacyClient) subscribeIn(session, id, method string, t thing) (ok bool) {
+func (c *legacyClient) subscribeIn(session, id, method string, t topic) (ok bool) {
 	ctx, cancel := context.WithTimeout(c.w.ctx, 40*time.Second)
 	defer cancel()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{"uri":%q}}`, id, method, t.uri())

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// judge holds what each client has seen against what the backend has done.
+// judge compares what each client has received with what the backend has done.
 func (w *world) judge() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,8 +34,8 @@ func (w *world) judge() {
 	}
 }
 
-// judgeTerminalLocked: every request gets exactly one terminal, or its transport
-// breaks visibly. That there are not two is checked as they come.
+// judgeTerminalLocked checks that every request gets exactly one terminal, or its transport
+// breaks visibly. A second terminal is detected on arrival.
 func (r *record) judgeTerminalLocked() {
 	switch r.ended {
 	case "result":
@@ -52,23 +52,23 @@ func (r *record) judgeTerminalLocked() {
 	}
 }
 
-// mayBeSilentLocked: the connection was never there, or does not hold; or the gateway
-// closed it, between two requests as far as it could know, when it ended. A client that
-// deletes its session has withdrawn the request.
+// mayBeSilentLocked reports whether a request may have no answer: the connection never
+// existed, or has broken; or the gateway closed it while shutting down, when it appeared
+// idle. A client that deletes its session has withdrawn the request.
 func (r *record) mayBeSilentLocked() bool {
 	if r.session != "" && r.w.deleted[r.session] {
 		return true
 	}
 	if r.resumable && r.excused == "" {
-		return false // it had all the time to come back
+		return false // it had enough time to resume
 	}
-	return r.brokenOff || r.hung || r.excused != "" || !r.conn.Load().holds() ||
-		r.silent && r.cameTo(wasShut) && !r.ranLocked()
+	return r.brokenOff || r.hung || r.excused != "" || !r.conn.Load().isUsable() ||
+		r.silent && r.sentTo(wasShut) && !r.ranLocked()
 }
 
-// breakOff judges an answer whose connection ended before it was whole. A gateway passes
-// on a large result while it arrives: where that breaks off the client's connection does,
-// and not before there is something of the result.
+// breakOff judges an incomplete answer. A gateway
+// forwards a large result while it arrives: if the backend's connection breaks, so does the
+// client's, but only after the beginning of the result.
 func (r *record) breakOff(part []byte) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -84,21 +84,21 @@ func (r *record) breakOff(part []byte) {
 	}
 }
 
-// mayHaveBrokenOff is breakOff for our own client, which says so in words.
+// mayHaveBrokenOff is breakOff for our client, which reports it as an error.
 func (r *record) mayHaveBrokenOff() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	over := r.visits[len(r.visits)-1].over
-	if strings.HasPrefix(r.said, `backend "g": the connection broke during its answer`) && over.carrierOf(r.mark).holds() {
+	over := r.attempts[len(r.attempts)-1].over
+	if strings.HasPrefix(r.said, `backend "g": the connection broke during its answer`) && over.carrierOf(r.mark).isUsable() {
 		r.breakOffLocked()
 	}
 }
 
-// breakOffLocked wants an answer to have broken off because the backend's connection did,
-// or because somebody ended the request who may: its client with the session, or the
-// gateway that shuts down and has no more time.
+// breakOffLocked checks that an answer was cut off because the backend's connection broke,
+// or because the request was ended legitimately: by its client with the session, or by a
+// gateway at the end of its shutdown.
 func (r *record) breakOffLocked() {
-	late := r.visits[len(r.visits)-1].to.late
+	late := r.attempts[len(r.attempts)-1].to.late
 	isLate := !r.sent.After(late) && !time.Now().Before(late)
 	if !r.isLostBehindLocked() && !isLate && !r.stoppable {
 		r.wrongLocked("its answer broke off, and the connection to the backend did not")
@@ -107,8 +107,8 @@ func (r *record) breakOffLocked() {
 	r.w.tally.brokenOff++
 }
 
-// judgeOutcomeLocked: what a terminal says of the execution is true, and an error
-// says something.
+// judgeOutcomeLocked checks that the outcome of a terminal is true, and that an error has
+// one.
 func (r *record) judgeOutcomeLocked() {
 	j := r.w.jobs[r.mark]
 	if j == nil {
@@ -123,32 +123,32 @@ func (r *record) judgeOutcomeLocked() {
 		r.wrongLocked("was executed, and the error says that it was not: %s", r.said)
 	case r.ended == "result" && r.strayed:
 		r.wrongLocked("is parked at one replica, and has its result from the other")
-	case r.ended == "error" && r.code == mcp.CodeInvalidParams && !r.doubled && !r.strayed && !r.cameTo(isAnother) && r.w.backend.life == 1 && !r.cameTo(lostBackend):
+	case r.ended == "error" && r.code == mcp.CodeInvalidParams && !r.doubled && !r.strayed && !r.sentTo(isAnother) && r.w.backend.life == 1 && !r.sentTo(lostBackend):
 		r.wrongLocked("the state that it was given was not taken back: %s", r.said)
 	case r.ended == "error" && r.outcome == "" && r.cancelled.IsZero() && (r.code > 0 || r.code == mcp.CodeInternalError):
-		// What a backend says of its own mistakes is its word, with any other code.
+		// The outcome of a backend's own error with another code is not judged.
 		r.wrongLocked("its error does not say whether it was executed: %s", r.said)
 	}
 }
 
-// judgeEndLocked: who cancels is heard, be it by a word or by closing a modern
-// stream, and nothing else stops the work of a legacy client. Where the way to the backend was
-// broken nobody can know.
+// judgeEndLocked checks that a cancellation arrives, by notification or by closing a modern
+// stream, and that nothing else stops the work of a legacy client. If the connection to the
+// backend was broken that is unknown.
 func (r *record) judgeEndLocked() {
 	j := r.w.jobs[r.mark]
-	if j == nil || r.cameTo(lostBackend) || r.cameTo(hasCrashed) {
+	if j == nil || r.sentTo(lostBackend) || r.sentTo(hasCrashed) {
 		return
 	}
 	if r.w.whole && (j.ended.Sub(j.began) >= 59*time.Second || strings.Contains(r.said, "limits.callIdle")) {
-		return // it may have begun late, where the way to the backend was slow
+		return // it may have begun late over a slow connection
 	}
 	soon := 5 * time.Second
 	if strings.ContainsAny(r.script, "ai") {
-		soon += inputWait // whoever was asked and goes away may still come back
+		soon += inputWait // a client that was asked and disconnects may still retry
 	}
-	// A legacy notice may overtake the request that it is about, and on a pipe there is
-	// nothing but notices.
-	heard := r.era == mcp.EraModern && !r.cameTo(lostPipe) || !r.cameTo(lostClients) && !r.cameTo(wasShut) && j.began.Before(r.cancelled)
+	// A legacy notification may overtake its request, and on a pipe there are only
+	// notifications.
+	heard := r.era == mcp.EraModern && !r.sentTo(lostPipe) || !r.sentTo(lostClients) && !r.sentTo(wasShut) && j.began.Before(r.cancelled)
 	if !r.cancelled.IsZero() && heard && j.ended.Sub(r.cancelled) > soon {
 		r.wrongLocked("its work went on for %v after it was cancelled", j.ended.Sub(r.cancelled))
 	}
@@ -158,20 +158,20 @@ func (r *record) judgeEndLocked() {
 	if r.ended != "result" && strings.Contains(j.stopped, "did not retry") {
 		return // the answer was lost, or there was none
 	}
-	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && !r.cameTo(lostPipe) && !r.cameTo(wasShut) && r.w.backend.life == 1 {
+	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && !r.sentTo(lostPipe) && !r.sentTo(wasShut) && r.w.backend.life == 1 {
 		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)
 	}
 }
 
-// sure is how long an answer takes at most whose way breaks now and then: it is sent
-// several times, and each may be waited for.
+// sure is how long an answer takes at most over a faulty network: it is sent several times,
+// and each may time out.
 const sure = 90 * time.Second
 
-// judgeAnswersLocked: what a client has answered reaches whoever has asked, be it that
-// it has to be sent again (I37), as long as nobody has forgotten the request.
+// judgeAnswersLocked checks that a client's answer reaches the asker, even if it must be
+// sent again (I37), as long as the request exists.
 func (r *record) judgeAnswersLocked() {
 	j := r.w.jobs[r.mark]
-	if j == nil || r.ended != "result" || r.w.backend.life > 1 || r.cameTo(hasCrashed) || r.cameTo(wasShut) || r.cameTo(lostPipe) {
+	if j == nil || r.ended != "result" || r.w.backend.life > 1 || r.sentTo(hasCrashed) || r.sentTo(wasShut) || r.sentTo(lostPipe) {
 		return
 	}
 	for question, at := range j.lacked {

@@ -12,49 +12,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
-// world is everything that takes part in one schedule. It lives in one bubble.
+// world is everything that takes part in one schedule. It runs in one bubble.
 type world struct {
 	choose *choice.Source
 	start  time.Time
-	ctx    context.Context // the life of the bubble, which all clients share
+	ctx    context.Context // of the bubble, shared by all clients
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines of the clients
 
-	gateways []*gateway // one, or two replicas of it
+	gateways []*gateway // one, or two replicas
 	backend  *backend
 	users    []user
-	whole    bool   // the gateway is the whole product, and not just a server over a client
+	whole    bool   // the gateway is the whole product, not just a server over a client
 	tool     string // as clients call it
-	guarded  bool   // the gateway tells its clients apart
+	guarded  bool   // the gateway authenticates its clients
 
 	tally tally
-	last  [things][][]heard // what each user had heard when a thing changed last
+	last  [topics][][]streamState // the streams of each user at the last change of a topic
 
 	mu       sync.Mutex
 	records  []*record
-	jobs     map[string]*job      // what the backend did, by mark
-	answered map[string]time.Time // which questions were answered, and when
+	jobs     map[string]*job      // the work of the backend, by mark
+	answered map[string]time.Time // when questions were answered
 	homes    map[string]*gateway  // where each session was opened
 	deleted  map[string]bool      // sessions for which a DELETE was sent
 	breach   []string
 	trace    []string
 }
 
-// user is somebody who calls: a client of one kind.
+// user is a client of one kind.
 type user interface {
-	// act does something, and returns before it is done.
+	// act starts an action, and returns before it is done.
 	act(s *choice.Source)
-	// settle has what was broken off come to its end, once nothing breaks any
-	// more.
+	// settle makes everything that was cut off end, after the last fault.
 	settle()
 	// probe makes one more call, which must succeed.
 	probe() *record
-	// heard returns what its streams of changes have been told, in a fixed order.
-	heard() []heard
-	// watch has the user be told of the tools and the first resource, and returns
-	// what is so.
-	watch() func() heard
-	// close lets go of everything.
+	// heard returns the states of its streams of changes, in a fixed order.
+	heard() []streamState
+	// watch subscribes the user to the tools and the first resource, and returns a function
+	// that reports the state.
+	watch() func() streamState
+	// close releases everything.
 	close()
 }
 
@@ -63,7 +62,7 @@ type tally struct {
 	schedules, steps, requests       int
 	results, errors, refused, silent int
 	brokenOff                        int
-	harms                            [harms]int
+	harms                            [faults]int
 	deeds                            map[string]int
 }
 
@@ -109,13 +108,13 @@ func (w *world) wrongLocked(format string, args ...any) {
 	w.noteLocked("BREACH: "+format, args...)
 }
 
-func (w *world) count(h harm) {
+func (w *world) count(h fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tally.harms[h]++
 }
 
-func (w *world) deed(what string) {
+func (w *world) countAction(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tally.deeds == nil {
@@ -133,8 +132,8 @@ func (w *world) newRecord(r *record) *record {
 	return r
 }
 
-// each calls f with the requests of a client that have not ended. f holds
-// nothing up, and calls nobody.
+// each calls f with the requests of a client that have not ended. f must not block or call
+// other clients.
 func (w *world) each(client string, f func(*record)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,14 +144,14 @@ func (w *world) each(client string, f func(*record)) {
 	}
 }
 
-// withdraws notes that the client of a session sends a DELETE for it.
+// withdraws records that the client of a session sends a DELETE for it.
 func (w *world) withdraws(session string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deleted[session] = true
 }
 
-// hasEnded notes when a session has ended by the word of the server.
+// hasEnded records when the server ended a session.
 func (w *world) hasEnded(session string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,19 +173,19 @@ func (w *world) openRecords(client string) []*record {
 	return open
 }
 
-// job is what a backend did for one mark.
+// job is the work of a backend for one mark.
 type job struct {
 	runs    int // first attempts
-	rounds  int // attempts that brought input
+	rounds  int // attempts with input
 	running int
 	began   time.Time            // the first of them
 	ended   time.Time            // the last of them
-	stopped string               // why, where its context ended
+	stopped string               // why its context ended
 	life    int                  // of the backend
-	lacked  map[string]time.Time // the questions that got no answer, and when that was clear
+	lacked  map[string]time.Time // unanswered questions, and when that was known
 }
 
-// lacks notes that a question of work that goes on has got no answer.
+// lacks records that a question of work in progress has no answer.
 func (j *job) lacks(w *world, question string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +195,7 @@ func (j *job) lacks(w *world, question string) {
 	j.lacked[question] = time.Now()
 }
 
-// answers notes that the client has answered a question.
+// answers records that the client has answered a question.
 func (w *world) answers(question string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +204,7 @@ func (w *world) answers(question string) {
 	}
 }
 
-// begin notes that the backend executes a request.
+// begin records that the backend executes a request.
 func (w *world) begin(mark string, later bool, life int) *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()

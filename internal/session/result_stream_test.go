@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// flowing returns an exchange whose carrier takes a ResultStream.
-func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
+// flowing returns an exchange with a consumer that accepts a ResultStream.
+func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
 	x := session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
 	c := attach(x.Stream())
@@ -22,8 +22,8 @@ func flowing(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consum
 	return x, c
 }
 
-// wantFlowEnd holds how a ResultStream ended against what is wanted; nil is that it has not.
-func wantFlowEnd(t *testing.T, f *session.ResultStream, want error) {
+// wantFlowEnd checks how a ResultStream ended; nil means that it has not.
+func wantResultEnd(t *testing.T, f *session.ResultStream, want error) {
 	t.Helper()
 	select {
 	case <-f.Done():
@@ -37,14 +37,14 @@ func wantFlowEnd(t *testing.T, f *session.ResultStream, want error) {
 	}
 }
 
-// A ResultStream decides the form, wakes the carrier, is taken once, and what is written last is
-// the terminal.
-func TestFlow(t *testing.T) {
+// A ResultStream decides the form, wakes the consumer, is taken once, and the last message
+// written is the terminal.
+func TestResultStream(t *testing.T) {
 	r := rules()
-	x, c := flowing(t, r)
+	x, c := streaming(t, r)
 	f := session.NewResultStream("source")
 	if !x.OfferResultStream(f) || !isWoken(c) {
-		t.Fatal("the flow was refused, or nobody was woken for it")
+		t.Fatal("the ResultStream was refused, or the consumer was not woken")
 	}
 	if got := x.Form(true); got != session.JSON {
 		t.Errorf("Form = %v, want JSON", got)
@@ -61,7 +61,7 @@ func TestFlow(t *testing.T) {
 	if x.WithdrawResultStream(f, errors.New("late")) {
 		t.Error("a flow that was taken was withdrawn")
 	}
-	wantFlowEnd(t, f, nil)
+	wantResultEnd(t, f, nil)
 	c.EndResultStream(f, nil)
 	if <-f.Done(); f.Err() != nil {
 		t.Errorf("a flow that was written ended with %v", f.Err())
@@ -72,11 +72,11 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Where the client has had the beginning of one object, nothing else is for it.
-func TestFlowLeavesNoRoomForOthers(t *testing.T) {
+// After the beginning of one JSON object the client gets nothing else.
+func TestResultStreamExcludesOtherMessages(t *testing.T) {
 	r := rules()
 	r.Limits.Progress = session.RateLimit{Burst: 1, Every: time.Hour}
-	x, c := flowing(t, r)
+	x, c := streaming(t, r)
 	x.OfferResultStream(session.NewResultStream(nil))
 	mustAppend(t, x.Stream(), plain("a"))
 	for i := range 2 {
@@ -98,9 +98,9 @@ func progress(n int) session.Message {
 	return session.Message{Class: session.Progress, Key: "t", Value: []byte{byte('0' + n)}, Head: []byte("p")}
 }
 
-// A ResultStream is refused where the answer has begun in another way, or nobody would take it;
-// then nothing has changed.
-func TestFlowRefused(t *testing.T) {
+// A ResultStream is refused if the answer has begun in another way, or no consumer accepts
+// it; then nothing has changed.
+func TestOfferResultStreamRefused(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(x *session.Exchange, c *session.Consumer)
@@ -110,22 +110,22 @@ func TestFlowRefused(t *testing.T) {
 		{"a message was taken", func(x *session.Exchange, c *session.Consumer) { _, _ = x.Stream().Append(plain("a")); take(c) }, session.Undecided},
 		{"patience is over", func(x *session.Exchange, _ *session.Consumer) { x.Form(true) }, session.SSE},
 		{"the client is gone", func(_ *session.Exchange, c *session.Consumer) { c.Detach() }, session.Undecided},
-		{"another carrier, that takes none", func(x *session.Exchange, _ *session.Consumer) { attach(x.Stream()) }, session.Undecided},
+		{"another consumer, which accepts none", func(x *session.Exchange, _ *session.Consumer) { attach(x.Stream()) }, session.Undecided},
 		{"it is held", func(x *session.Exchange, _ *session.Consumer) { x.HoldUntilOpening() }, session.Undecided},
 		{"the terminal is there", func(x *session.Exchange, _ *session.Consumer) { x.Finish(plain("end")) }, session.JSON},
 		{"cancelled", func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) }, session.SSE},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			tt.spoil(x, c)
 			f := session.NewResultStream(nil)
 			if x.OfferResultStream(f) {
 				t.Error("the flow was taken")
 			}
-			wantFlowEnd(t, f, nil)
+			wantResultEnd(t, f, nil)
 			if c.TakeResultStream() != nil {
-				t.Error("the carrier has a flow")
+				t.Error("the consumer has a ResultStream")
 			}
 			if got := x.Form(false); got != tt.want {
 				t.Errorf("Form = %v, want %v", got, tt.want)
@@ -134,9 +134,8 @@ func TestFlowRefused(t *testing.T) {
 	}
 }
 
-// Whoever waits for a ResultStream that nobody will take is told so, in every way in which that
-// comes about (I3).
-func TestFlowThatNobodyTakes(t *testing.T) {
+// A ResultStream that no consumer will take ends, in every way in which that happens (I3).
+func TestResultStreamWithoutConsumer(t *testing.T) {
 	why := errors.New("why")
 	tests := []struct {
 		name string
@@ -144,7 +143,7 @@ func TestFlowThatNobodyTakes(t *testing.T) {
 		want error
 	}{
 		{"the client goes", func(_ *session.Exchange, c *session.Consumer, _ *session.ResultStream) { c.Detach() }, session.ErrNoReceiver},
-		{"another carrier", func(x *session.Exchange, _ *session.Consumer, _ *session.ResultStream) { attach(x.Stream()) }, session.ErrNoReceiver},
+		{"another consumer", func(x *session.Exchange, _ *session.Consumer, _ *session.ResultStream) { attach(x.Stream()) }, session.ErrNoReceiver},
 		{"withdrawn", func(x *session.Exchange, _ *session.Consumer, f *session.ResultStream) {
 			x.WithdrawResultStream(f, why)
 		}, why},
@@ -155,11 +154,11 @@ func TestFlowThatNobodyTakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			f := session.NewResultStream(nil)
 			x.OfferResultStream(f)
 			tt.end(x, c, f)
-			wantFlowEnd(t, f, tt.want)
+			wantResultEnd(t, f, tt.want)
 			if c.TakeResultStream() != nil {
 				t.Error("the flow can still be taken")
 			}
@@ -167,32 +166,32 @@ func TestFlowThatNobodyTakes(t *testing.T) {
 	}
 }
 
-// One that was taken is its taker's to end: that the client goes, or the exchange ends,
-// does not say that nobody writes any more.
-func TestFlowThatWasTaken(t *testing.T) {
+// A ResultStream that was taken is ended by its writer only: neither a disconnect nor the
+// end of the exchange means that it is no longer written.
+func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 	for name, end := range map[string]func(*session.Exchange, *session.Consumer){
 		"the client goes":       func(_ *session.Exchange, c *session.Consumer) { c.Detach() },
 		"cancelled":             func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) },
 		"the session has ended": func(x *session.Exchange, _ *session.Consumer) { x.Abort(plain("sorry"), errors.New("why")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, c := flowing(t, rules())
+			x, c := streaming(t, rules())
 			f := session.NewResultStream(nil)
 			x.OfferResultStream(f)
 			c.TakeResultStream()
 			end(x, c)
-			wantFlowEnd(t, f, nil)
+			wantResultEnd(t, f, nil)
 			broken := errors.New("broken")
 			c.EndResultStream(f, broken)
-			wantFlowEnd(t, f, broken)
+			wantResultEnd(t, f, broken)
 		})
 	}
 }
 
-// An exchange that has ended has its terminal, and a ResultStream that was not taken by then is
-// not begun.
-func TestFlowOfAnExchangeThatEnded(t *testing.T) {
-	x, c := flowing(t, rules())
+// An exchange that has ended has its terminal, and a ResultStream that was not taken by
+// then is not written.
+func TestResultStreamOfEndedExchange(t *testing.T) {
+	x, c := streaming(t, rules())
 	f := session.NewResultStream(nil)
 	x.OfferResultStream(f)
 	x.Abort(plain("sorry"), errors.New("why"))
@@ -201,14 +200,13 @@ func TestFlowOfAnExchangeThatEnded(t *testing.T) {
 	}
 	wantTake(t, c, session.Ended, "sorry")
 	if !x.WithdrawResultStream(f, errors.New("why")) {
-		t.Error("the flow cannot be withdrawn, and nobody else ends it")
+		t.Error("the ResultStream cannot be withdrawn, and has not ended")
 	}
 }
 
-// A request whose terminal is on its way asks nothing more, and stays where it is until
-// it ends.
-func TestLand(t *testing.T) {
-	l := lotOf()
+// After Finish a request cannot ask, and stays in its exchange until it ends.
+func TestParkedRequestFinish(t *testing.T) {
+	l := newRequests()
 	p := l.New(new("a"), new(1))
 	q := ask(t, p)
 	if at := p.Finish(); at == nil || *at != 1 {
@@ -234,9 +232,9 @@ func TestLand(t *testing.T) {
 	}
 }
 
-// What is parked has nowhere to land.
-func TestLandWhileParked(t *testing.T) {
-	p, q := parkedOf(t, lotOf(), "a", owner("p"), someTime())
+// A parked request has no exchange to finish in.
+func TestFinishWhileParked(t *testing.T) {
+	p, q := parkedOf(t, newRequests(), "a", owner("p"), someTime())
 	if at := p.Finish(); at != nil {
 		t.Errorf("Land = %v, want none", *at)
 	}

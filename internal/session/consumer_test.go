@@ -13,9 +13,9 @@ import (
 
 func change(key string) session.Message { return msg(session.Change, key, key+" changed") }
 
-// I33: a change is a level until it is written. What a carrier could not write
-// is told by the next one, once, before what waits.
-func TestReturnedChangesAreToldAgain(t *testing.T) {
+// I33: a change is a level until it is written. A change that a consumer could not write is
+// delivered by the next one, once, before queued messages.
+func TestRequeuedChangesAreSentAgain(t *testing.T) {
 	r := rules()
 	s := newSession(r)
 	s.Initialized()
@@ -31,16 +31,16 @@ func TestReturnedChangesAreToldAgain(t *testing.T) {
 	}
 }
 
-// M075: a carrier that was superseded while it wrote does not take the change
-// with it; its successor is woken to tell it.
-func TestSupersededCarrierReturns(t *testing.T) {
+// M075: a consumer that is superseded while it writes does not lose the change; its
+// successor is woken to deliver it.
+func TestSupersededConsumerRequeues(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	first := attach(s.Standalone())
 	mustAppend(t, s.Standalone(), change("tools"))
 	taken, _ := first.Take(nil)
 	second := attach(s.Standalone())
-	isWoken(second) // by its own attachment
+	isWoken(second) // by Attach
 	first.Requeue(taken)
 	if !isWoken(second) {
 		t.Error("the successor was not woken")
@@ -48,8 +48,8 @@ func TestSupersededCarrierReturns(t *testing.T) {
 	wantTake(t, second, session.Open, "tools changed")
 }
 
-// What is returned counts against the bounds of the stream like all that waits.
-func TestReturnedBytesCount(t *testing.T) {
+// Requeued messages count against the limits of the stream.
+func TestRequeuedBytesCount(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	c := attach(s.Standalone())
@@ -57,15 +57,15 @@ func TestReturnedBytesCount(t *testing.T) {
 	taken, _ := c.Take(nil)
 	c.Requeue(taken)
 	if full, _ := s.Standalone().Append(plain("0123456789")); full == nil {
-		t.Error("10 bytes fit behind the 75 that were returned; the limit is 80")
+		t.Error("10 bytes fit behind 75 requeued ones; the limit is 80")
 	}
 	take(c)
 	mustAppend(t, s.Standalone(), plain("0123456789"))
 }
 
-// An ask that could not be written ends, because nobody can say whether the
-// client has seen it; an answer that comes nevertheless is nobody's.
-func TestReturnedAskEnds(t *testing.T) {
+// An ask that could not be written ends, because the client may or may not have received
+// it; a later answer is a stray.
+func TestRequeuedAskEnds(t *testing.T) {
 	r := rules()
 	s := newSession(r)
 	s.Initialized()
@@ -80,17 +80,17 @@ func TestReturnedAskEnds(t *testing.T) {
 		t.Error("the ask has not ended with ErrNoReceiver")
 	}
 	if s.Answer(a.ID(), session.Terminal{Result: &mcp.Result{}}) || r.Counts.Strays.Load() != 1 {
-		t.Error("an answer to the ask was taken, or not counted")
+		t.Error("an answer to the ask was accepted, or not counted")
 	}
-	c.Requeue(taken) // there is nothing more to end
+	c.Requeue(taken) // no effect
 	wantTake(t, c, session.Open)
 }
 
-// The stream of an exchange has one carrier: what it returns is lost, and
-// counted as what it is.
-func TestReturnOnAnExchange(t *testing.T) {
+// The stream of an exchange has one consumer: messages that it requeues are lost, and
+// counted.
+func TestRequeueOnAnExchange(t *testing.T) {
 	r := rules()
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), change("tools"), plain("a"))
 	x.Finish(plain("end"))
@@ -102,8 +102,8 @@ func TestReturnOnAnExchange(t *testing.T) {
 	wantTake(t, c, session.Ended)
 }
 
-// A session that ended meanwhile has nobody to be told.
-func TestReturnAfterTheSessionEnded(t *testing.T) {
+// After the end of the session, requeued messages are dropped.
+func TestRequeueAfterSessionEnd(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	c := attach(s.Standalone())
@@ -114,9 +114,9 @@ func TestReturnAfterTheSessionEnded(t *testing.T) {
 	wantTake(t, c, session.Ended)
 }
 
-// FAULTS 24: carriers that do not detach are bounded, superseded or not; one that
-// is refused supersedes nobody.
-func TestCarriersAreBounded(t *testing.T) {
+// FAULTS 24: consumers that do not detach are limited, superseded or not; one that is
+// refused supersedes none.
+func TestConsumersAreLimited(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	try := func() (*session.Consumer, error) { return s.Standalone().TryAttach(make(chan struct{}, 1)) }
@@ -129,12 +129,12 @@ func TestCarriersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := try(); !errors.Is(err, session.ErrTooMany) {
-		t.Fatalf("the third of two carriers: %v, want ErrTooMany", err)
+		t.Fatalf("the third of two consumers: %v, want ErrTooMany", err)
 	}
 	mustAppend(t, s.Standalone(), plain("a"))
 	wantTake(t, second, session.Open, "a")
 	first.Detach()
-	first.Detach() // counts once
+	first.Detach() // no effect
 	third, err := try()
 	if err != nil {
 		t.Fatalf("after one has detached: %v", err)
@@ -145,13 +145,12 @@ func TestCarriersAreBounded(t *testing.T) {
 	second.Detach()
 	third.Detach()
 	if !s.Idle() {
-		t.Error("the session is not idle after all carriers have detached")
+		t.Error("the session is not idle after all consumers have detached")
 	}
 }
 
-// Of carriers that share a channel one says whether it was meant: once for whatever it
-// has been woken by, and each time that it is woken again.
-func TestCarrierSaysThatItWasWoken(t *testing.T) {
+// Consumers that share a channel report whether they were woken: once per wake-up.
+func TestConsumerWoken(t *testing.T) {
 	s := newSession(rules())
 	s.Initialized()
 	wake := make(chan struct{}, 1)
@@ -168,11 +167,11 @@ func TestCarrierSaysThatItWasWoken(t *testing.T) {
 		t.Helper()
 		for i, c := range carriers {
 			if got := c.Woken(); got != want[i] || c.Woken() {
-				t.Errorf("%s: carrier %d was woken: %v, want %v, and then not again", what, i, got, want[i])
+				t.Errorf("%s: consumer %d was woken: %v, want %v, and then not again", what, i, got, want[i])
 			}
 		}
 		if got := len(wake) == 1; got != (want[0] || want[1]) {
-			t.Errorf("%s: somebody was woken: %v", what, got)
+			t.Errorf("%s: the channel was signalled: %v", what, got)
 		}
 		select {
 		case <-wake:

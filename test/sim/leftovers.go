@@ -11,20 +11,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// noResidue fails where a machine that is over keeps anything: an entry of a map,
-// an element of a slice or a list, a channel that somebody may wait on.
-func (w *world) noResidue(name string, machine any) {
+// checkLeftovers fails if an ended object still holds anything: an entry of a map, an
+// element of a slice or a list.
+func (w *world) checkLeftovers(name string, machine any) {
 	seen := make(map[uintptr]bool)
-	if at := residue(reflect.ValueOf(machine), seen); at != "" {
-		w.fail("I28", "%s is over, and keeps something: %s", name, at)
+	if at := leftovers(reflect.ValueOf(machine), seen); at != "" {
+		w.fail("I28", "%s has ended, and still holds something: %s", name, at)
 	}
 }
 
-// residue returns where something is kept, or "".
+// leftovers returns the path of something that v still holds, or "".
 //
-// It reads what is not exported. A machine that had to say for itself what it keeps
-// would forget just what it has forgotten to clear.
-func residue(v reflect.Value, seen map[uintptr]bool) string {
+// It reads unexported fields by reflection. A method of the object that reported what it
+// holds could forget the same field that its cleanup forgets.
+func leftovers(v reflect.Value, seen map[uintptr]bool) string {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice:
 		if v.Len() > 0 {
@@ -35,26 +35,26 @@ func residue(v reflect.Value, seen map[uintptr]bool) string {
 			return ""
 		}
 		seen[v.Pointer()] = true
-		return residue(v.Elem(), seen)
+		return leftovers(v.Elem(), seen)
 	case reflect.Struct:
 		if !isMachine(v.Type()) {
 			return ""
 		}
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
-			if name == "owner" || name == "lot" {
-				continue // they are looked at for themselves
+			if name == "session" || name == "set" {
+				continue // checked on their own
 			}
 			if name == "first" && isSet(v.Field(i)) {
 				return " is a list of " + v.Field(i).Type().String()
 			}
-			if at := residue(v.Field(i), seen); at != "" {
+			if at := leftovers(v.Field(i), seen); at != "" {
 				return "." + name + at
 			}
 		}
 	case reflect.Array:
 		for i := range v.Len() {
-			if at := residue(v.Index(i), seen); at != "" {
+			if at := leftovers(v.Index(i), seen); at != "" {
 				return at
 			}
 		}
@@ -65,8 +65,8 @@ func residue(v reflect.Value, seen map[uintptr]bool) string {
 
 func isSet(v reflect.Value) bool { return v.Kind() == reflect.Pointer && !v.IsNil() }
 
-// isMachine reports whether a type is one of those that keep state: not what many
-// of them share, and not what belongs to the client.
+// isMachine reports whether a type holds state of its own: not state shared by many
+// objects.
 func isMachine(t reflect.Type) bool {
 	if !strings.HasSuffix(t.PkgPath(), "internal/session") {
 		return false
@@ -79,12 +79,12 @@ func isMachine(t reflect.Type) bool {
 	}
 }
 
-// lenOf returns how many elements a field of a machine has.
+// lenOf returns the length of a field.
 func lenOf(machine any, field string) int {
 	return reflect.ValueOf(machine).Elem().FieldByName(field).Len()
 }
 
-// leftIn returns what a pool counts still, or "".
+// leftIn returns the field of a pool that is not zero, or "".
 func leftIn(pool *session.LogPool) string {
 	v := reflect.ValueOf(pool).Elem()
 	for i := range v.NumField() {

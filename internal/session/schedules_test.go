@@ -11,26 +11,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// The tests of this file are schedules that the simulator found and made small.
+// The tests of this file are schedules that the simulator found and shrank.
 
-// A client whose connection breaks just before the time is over would find nothing.
-func TestRetentionBeginsWhenTheCarrierLeaves(t *testing.T) {
-	sess := newSession(keeping())
+// Otherwise a client that disconnects just before the expiry would find nothing.
+func TestRetentionBeginsAtDetach(t *testing.T) {
+	sess := newSession(retaining())
 	r := newResumable(t, sess, 1).prime()
 	r.x.Finish(plain("end"))
 	r.c.Take(nil)
-	sess.Expire(at(0)) // the stream is carried still
+	sess.Expire(at(0)) // the stream still has a consumer
 	r.c.Detach()
 	if next := sess.Expire(at(59)); !next.Equal(at(119)) {
-		t.Errorf("it is kept until %v, want %v", next, at(119))
+		t.Errorf("retained until %v, want %v", next, at(119))
 	}
 	if _, err := sess.Resume(r.last, make(chan struct{}, 1), at(61)); err != nil {
-		t.Errorf("Resume two seconds after the carrier left: %v", err)
+		t.Errorf("Resume two seconds after Detach: %v", err)
 	}
 }
 
-func TestAPauseWakesACarrierThatIsHeldBack(t *testing.T) {
-	sess := newSession(keeping()) // its client is not initialized
+func TestPauseWakesConsumerOfHeldStream(t *testing.T) {
+	sess := newSession(retaining()) // its client is not initialized
 	c := attach(sess.Standalone())
 	c.MakeResumable()
 	if !sess.Standalone().Pause(time.Second) {
@@ -39,16 +39,16 @@ func TestAPauseWakesACarrierThatIsHeldBack(t *testing.T) {
 	select {
 	case <-c.Wake():
 	default:
-		t.Error("the carrier sleeps")
+		t.Error("the consumer sleeps")
 	}
 	if _, state := c.Take(nil); state != session.Paused {
 		t.Errorf("Take = %v, want Paused", state)
 	}
 }
 
-// Two carriers were stuck, one after the other, each with a change of the same key.
-func TestAChangeThatTwoGaveBackIsToldOnce(t *testing.T) {
-	sess := newSession(keeping())
+// Two consumers were blocked, one after the other, each with a change of the same key.
+func TestChangeRequeuedTwiceIsSentOnce(t *testing.T) {
+	sess := newSession(retaining())
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
@@ -65,10 +65,9 @@ func TestAChangeThatTwoGaveBackIsToldOnce(t *testing.T) {
 	wantTake(t, attach(s), session.Open, "change 2")
 }
 
-// The question was taken from what is kept, by a carrier that was superseded by
-// one that has not asked for it.
-func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
-	sess := newSession(keeping())
+// The ask was replayed to a consumer that was superseded by one that did not resume.
+func TestReplayedAskThatIsRequeuedEnds(t *testing.T) {
+	sess := newSession(retaining())
 	sess.Initialized()
 	s := sess.Standalone()
 	first := attach(s)
@@ -89,16 +88,15 @@ func TestAQuestionThatIsNotWrittenTheSecondTimeEnds(t *testing.T) {
 	attach(s)
 	second.Requeue(got)
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
-		t.Error("the question is on no wire, and who asked waits")
+		t.Error("the ask was not delivered, and has not ended")
 	}
 }
 
-// Who comes back gets what was taken and not written from what is kept, and it is not
-// told a second time: neither when it was given back after that, nor to who begins
-// anew later.
-func TestWhatWasComeBackForIsToldOnce(t *testing.T) {
+// A client that resumes gets the messages that were taken and not written, once: they are
+// not sent again if they are requeued later, nor to a client that begins anew.
+func TestResumedMessagesAreSentOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		s := newSession(keeping())
+		s := newSession(retaining())
 		s.Initialized()
 		old := attach(s.Standalone())
 		old.MakeResumable()

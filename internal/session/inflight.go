@@ -5,17 +5,16 @@ package session
 
 import "github.com/signalbox-mcp/signalbox/mcp"
 
-// flying are the exchanges of a session that are not over, in the order in which they
-// began. They are few, so that they are looked through; and a list, which takes no
-// room while there are none, and none of its own while there are.
-type flying struct {
+// inflight is a list of a session's exchanges in flight, oldest first. They are few, so
+// that a linear search is enough, and an intrusive list needs no memory of its own.
+type inflight struct {
 	first, last *Exchange
 	count       int
 }
 
-// find returns the exchange of that id, nil where there is none. Notifications have
-// no id, and are never found.
-func (f *flying) find(id mcp.ID) *Exchange {
+// find returns the exchange of that id, or nil. Notifications have no id and are never
+// found.
+func (f *inflight) find(id mcp.ID) *Exchange {
 	if id.IsZero() {
 		return nil
 	}
@@ -27,7 +26,7 @@ func (f *flying) find(id mcp.ID) *Exchange {
 	return nil
 }
 
-func (f *flying) add(x *Exchange) {
+func (f *inflight) add(x *Exchange) {
 	x.prev = f.last
 	if f.last != nil {
 		f.last.next = x
@@ -38,7 +37,7 @@ func (f *flying) add(x *Exchange) {
 	f.count++
 }
 
-func (f *flying) remove(x *Exchange) {
+func (f *inflight) remove(x *Exchange) {
 	if x.prev != nil {
 		x.prev.next = x.next
 	} else {

@@ -10,19 +10,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// far is a report of progress that says how far it is.
-func far(value string) session.Message {
+// far returns progress with a value.
+func progressAt(value string) session.Message {
 	m := msg(session.Progress, "t", value)
 	m.Value = []byte(value)
 	return m
 }
 
-// Of the reports of an exchange each is further than the one before, as numbers
-// are compared: what is not goes nowhere and is counted.
+// Each progress value of an exchange must be greater than the one before, compared as
+// numbers; others are dropped and counted.
 //
 // C8- 2026-07-28 basic/patterns/progress: "The `progress` value MUST increase with each
 // notification, even if the total is unknown."
-func TestProgressThatDoesNotAdvance(t *testing.T) {
+func TestProgressMustIncrease(t *testing.T) {
 	tests := []struct {
 		name    string
 		values  []string
@@ -37,16 +37,16 @@ func TestProgressThatDoesNotAdvance(t *testing.T) {
 		{"large", []string{"9007199254740992", "9007199254740993", "9007199254740993"}, []string{"9007199254740992", "9007199254740993"}, 1},
 		{"larger than any", []string{"1e400", "1e401", "2"}, []string{"1e400"}, 2},
 		{"mixed", []string{"1", "1.5", "2e0", "1e1", "9"}, []string{"1", "1.5", "2e0", "1e1"}, 1},
-		{"no number is not judged", []string{"2", `"1"`, "null", "1"}, []string{"2", `"1"`, "null"}, 1},
+		{"values that are not numbers are not compared", []string{"2", `"1"`, "null", "1"}, []string{"2", `"1"`, "null"}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rules()
 			r.Limits.Messages, r.Limits.Bytes = 1000, 1<<20
-			x := alone(t, r)
+			x := stateless(t, r)
 			c := attach(x.Stream())
 			for _, v := range tt.values {
-				if _, full, err := x.Report(far(v), time.Unix(1000, 0)); full != nil || err != nil {
+				if _, full, err := x.Report(progressAt(v), time.Unix(1000, 0)); full != nil || err != nil {
 					t.Errorf("Report(%s): full %v, %v", v, full != nil, err)
 				}
 			}
@@ -58,27 +58,27 @@ func TestProgressThatDoesNotAdvance(t *testing.T) {
 	}
 }
 
-// What is kept back counts as reported, and what found no room does not.
-func TestProgressAdvancesFromWhatWasTaken(t *testing.T) {
+// Deferred progress counts as reported, and progress that did not fit does not.
+func TestDeferredProgressCountsAsReported(t *testing.T) {
 	now := time.Unix(1000, 0)
-	x := alone(t, paced())
+	x := stateless(t, rateLimited())
 	c := attach(x.Stream())
 	for _, v := range []string{"1", "2", "3", "9", "5"} {
-		_, _, _ = x.Report(far(v), now)
+		_, _, _ = x.Report(progressAt(v), now)
 	}
 	x.Finish(plain("end"))
 	wantTake(t, c, session.Ended, "1", "2", "3", "9", "end")
 
 	r := rules()
 	r.Limits.Messages = 1
-	y := alone(t, r)
+	y := stateless(t, r)
 	c = attach(y.Stream())
 	mustAppend(t, y.Stream(), plain("first"))
-	if _, full, _ := y.Report(far("1"), now); full == nil {
-		t.Fatal("there was room")
+	if _, full, _ := y.Report(progressAt("1"), now); full == nil {
+		t.Fatal("the stream is not full")
 	}
 	wantTake(t, c, session.Open, "first")
-	if _, full, err := y.Report(far("1"), now); full != nil || err != nil {
+	if _, full, err := y.Report(progressAt("1"), now); full != nil || err != nil {
 		t.Errorf("once more: full %v, %v", full != nil, err)
 	}
 	wantTake(t, c, session.Open, "1")

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// paced returns rules with a burst of three and then one in a second, of both
-// kinds, and room enough.
-func paced() *session.Rules {
+// paced returns rules with a rate limit of a burst of three and then one per second for
+// both kinds, and large queues.
+func rateLimited() *session.Rules {
 	r := rules()
 	r.Limits.Messages, r.Limits.Bytes = 1000, 1<<20
 	r.Limits.Progress = session.RateLimit{Burst: 3, Every: time.Second}
@@ -26,7 +26,7 @@ func paced() *session.Rules {
 	return r
 }
 
-// report reports progress, and returns how long it is kept back.
+// report reports progress, and returns how long it is deferred.
 func report(t *testing.T, x *session.Exchange, text string, now time.Time) time.Duration {
 	t.Helper()
 	due, full, err := x.Report(msg(session.Progress, "t", text), now)
@@ -39,27 +39,26 @@ func report(t *testing.T, x *session.Exchange, text string, now time.Time) time.
 	return due.Sub(now)
 }
 
-// wantKept checks how long progress is kept back.
-func wantKept(t *testing.T, got, want time.Duration) {
+// wantKept checks how long progress is deferred.
+func wantDeferred(t *testing.T, got, want time.Duration) {
 	t.Helper()
 	if got != want {
 		t.Errorf("kept back for %v, want %v", got, want)
 	}
 }
 
-// DELIVERY 5.7: a burst passes whole; beyond it the latest is kept until its
-// time has come.
-func TestProgressHasAPace(t *testing.T) {
-	r := paced()
-	x := alone(t, r)
+// DELIVERY 5.7: a burst is sent; beyond it the latest is deferred until its time has come.
+func TestProgressRateLimit(t *testing.T) {
+	r := rateLimited()
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	now := time.Unix(1000, 0)
 	for i := range 3 {
-		wantKept(t, report(t, x, fmt.Sprint(i), now), 0)
+		wantDeferred(t, report(t, x, fmt.Sprint(i), now), 0)
 	}
 	wantTake(t, c, session.Open, "0", "1", "2")
-	wantKept(t, report(t, x, "3", now), time.Second)
-	wantKept(t, report(t, x, "4", now.Add(400*time.Millisecond)), 600*time.Millisecond)
+	wantDeferred(t, report(t, x, "3", now), time.Second)
+	wantDeferred(t, report(t, x, "4", now.Add(400*time.Millisecond)), 600*time.Millisecond)
 	wantTake(t, c, session.Open)
 	if due := x.Release(now.Add(999 * time.Millisecond)); due != now.Add(time.Second) {
 		t.Errorf("Release before its time: due %v, want %v", due, now.Add(time.Second))
@@ -68,9 +67,9 @@ func TestProgressHasAPace(t *testing.T) {
 		t.Errorf("Release in its time: due %v, want none", due)
 	}
 	wantTake(t, c, session.Open, "4")
-	wantKept(t, report(t, x, "5", now.Add(time.Second)), time.Second)
-	// A newer one that comes in its time takes the place of what was kept.
-	wantKept(t, report(t, x, "6", now.Add(2*time.Second)), 0)
+	wantDeferred(t, report(t, x, "5", now.Add(time.Second)), time.Second)
+	// A newer one within the limit replaces the deferred one.
+	wantDeferred(t, report(t, x, "6", now.Add(2*time.Second)), 0)
 	if due := x.Release(now.Add(time.Hour)); !due.IsZero() {
 		t.Errorf("Release of nothing: due %v", due)
 	}
@@ -78,16 +77,16 @@ func TestProgressHasAPace(t *testing.T) {
 	if got := r.Counts.Merged.Load(); got != 2 {
 		t.Errorf("merged = %d, want 2", got)
 	}
-	// After a rest there is a whole burst again.
+	// After a pause a whole burst is available again.
 	now = now.Add(time.Hour)
 	for i := range 3 {
-		wantKept(t, report(t, x, fmt.Sprint(i), now), 0)
+		wantDeferred(t, report(t, x, fmt.Sprint(i), now), 0)
 	}
-	wantKept(t, report(t, x, "3", now), time.Second)
+	wantDeferred(t, report(t, x, "3", now), time.Second)
 }
 
-// What is kept goes before the terminal, and the terminal does not wait.
-func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
+// Deferred progress precedes the terminal, which does not wait.
+func TestDeferredProgressPrecedesTerminal(t *testing.T) {
 	now := time.Unix(1000, 0)
 	flood := func(x *session.Exchange) {
 		for i := range 1000 {
@@ -95,7 +94,7 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 		}
 	}
 	t.Run("finish", func(t *testing.T) {
-		x := alone(t, paced())
+		x := stateless(t, rateLimited())
 		c := attach(x.Stream())
 		flood(x)
 		x.Finish(plain("end"))
@@ -105,7 +104,7 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 		}
 	})
 	t.Run("the end of the session", func(t *testing.T) {
-		s := newSession(paced())
+		s := newSession(rateLimited())
 		x := begin(t, s, 1)
 		c := attach(x.Stream())
 		flood(x)
@@ -116,23 +115,23 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 		}
 	})
 	t.Run("cancel", func(t *testing.T) {
-		x := session.NewStateless(mcp.NumberID(1), paced(), session.StopFunc(func(error) {}))
+		x := session.NewStateless(mcp.NumberID(1), rateLimited(), session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		flood(x)
 		x.Cancel(errors.New("why"))
 		wantTake(t, c, session.Ended)
 	})
 	t.Run("a receiver that is slow", func(t *testing.T) {
-		r := paced()
+		r := rateLimited()
 		r.Limits.Messages = 4
-		x := alone(t, r)
+		x := stateless(t, r)
 		c := attach(x.Stream())
 		flood(x)
 		x.Finish(plain("end"))
 		wantTake(t, c, session.Ended, "2", "999", "end")
 	})
 	t.Run("a receiver that is gone", func(t *testing.T) {
-		x := alone(t, paced())
+		x := stateless(t, rateLimited())
 		c := attach(x.Stream())
 		flood(x)
 		c.Detach()
@@ -141,12 +140,12 @@ func TestKeptProgressPrecedesTheTerminal(t *testing.T) {
 	})
 }
 
-// The form of the answer does not depend on what is kept back: it was decided
-// by the burst before.
-func TestKeptProgressIsNoOneObject(t *testing.T) {
-	r := paced()
+// The form of the answer does not depend on deferred progress: it was decided by the burst
+// before.
+func TestDeferredProgressKeepsForm(t *testing.T) {
+	r := rateLimited()
 	r.Limits.Progress.Burst = 1
-	x := alone(t, r)
+	x := stateless(t, r)
 	report(t, x, "0", time.Unix(1000, 0))
 	report(t, x, "1", time.Unix(1000, 0))
 	x.Finish(plain("end"))
@@ -155,11 +154,10 @@ func TestKeptProgressIsNoOneObject(t *testing.T) {
 	}
 }
 
-// Log messages beyond their pace are dropped and counted; progress has a pace of
-// its own.
-func TestLogsHaveAPace(t *testing.T) {
-	r := paced()
-	x := alone(t, r)
+// Log messages beyond their rate limit are dropped and counted; progress has its own limit.
+func TestLogRateLimit(t *testing.T) {
+	r := rateLimited()
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	now := time.Unix(1000, 0)
 	for i := range 100 {
@@ -177,12 +175,12 @@ func TestLogsHaveAPace(t *testing.T) {
 	}
 }
 
-// A full stream is waited for, as for any message, and what had to wait has not
-// used up its turn.
-func TestReportWaitsForRoom(t *testing.T) {
-	r := paced()
+// Report waits for a full stream like Append, and a message that had to wait has not used
+// up its turn.
+func TestReportWaitsForSpace(t *testing.T) {
+	r := rateLimited()
 	r.Limits.Bytes = 80
-	x := alone(t, r)
+	x := stateless(t, r)
 	c := attach(x.Stream())
 	now := time.Unix(1000, 0)
 	mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
@@ -193,9 +191,9 @@ func TestReportWaitsForRoom(t *testing.T) {
 	}
 	take(c)
 	for range 3 {
-		wantKept(t, report(t, x, "p", now), 0)
+		wantDeferred(t, report(t, x, "p", now), 0)
 	}
-	wantKept(t, report(t, x, "late", now), time.Second)
+	wantDeferred(t, report(t, x, "late", now), time.Second)
 	take(c)
 	mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
 	if due := x.Release(now.Add(time.Second)); due != now.Add(2*time.Second) {
@@ -203,14 +201,14 @@ func TestReportWaitsForRoom(t *testing.T) {
 	}
 	take(c)
 	if due := x.Release(now.Add(2 * time.Second)); !due.IsZero() {
-		t.Errorf("Release with room: due %v, want none", due)
+		t.Errorf("Release with space: due %v, want none", due)
 	}
 	wantTake(t, c, session.Open, "late")
 }
 
-// Whoever reports to an exchange that is over learns it, pace or not.
+// Report to an exchange that has ended fails, regardless of the rate limit.
 func TestReportAfterTheEnd(t *testing.T) {
-	x := alone(t, paced())
+	x := stateless(t, rateLimited())
 	now := time.Unix(1000, 0)
 	for range 10 {
 		_, _, _ = x.Report(msg(session.Progress, "t", "p"), now)
@@ -223,13 +221,13 @@ func TestReportAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Whatever the moments are in which progress comes: no more is given out than
-// the pace allows, in order, and the latest of all comes before the end.
-func FuzzPace(f *testing.F) {
+// FuzzPace reports progress at any moments: no more is sent than the limit allows, in
+// order, and the latest precedes the end.
+func FuzzRateLimit(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 200, 1, 1})
 	f.Add([]byte{255, 3, 3, 3, 3, 3, 3, 3, 3, 255, 9})
 	f.Fuzz(func(t *testing.T, gaps []byte) {
-		r := paced()
+		r := rateLimited()
 		x := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
 		c := attach(x.Stream())
 		start := time.Unix(1000, 0)

@@ -54,9 +54,8 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 	}
 }
 
-// A carrier is used again when it has detached, and nothing of its first stream is left
-// in it: neither its messages nor what superseded it there.
-func TestCarrierIsUsedAgain(t *testing.T) {
+// A consumer is used again after Detach, and nothing of its first stream is left in it.
+func TestConsumerIsReused(t *testing.T) {
 	r := rules()
 	first := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
 	second := session.NewStateless(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
@@ -68,9 +67,9 @@ func TestCarrierIsUsedAgain(t *testing.T) {
 		t.Errorf("superseded: %v, want Revoked", state)
 	}
 	c.Detach()
-	<-wake // it was told
+	<-wake // superseded
 	second.Stream().AttachConsumer(&c, wake)
-	<-wake // to see what there is
+	<-wake // attached
 	first.Finish(plain("first"))
 	if len(wake) != 0 {
 		t.Error("its first stream has woken it")

@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The tests know a request by a name, and its exchanges by numbers.
+// In the tests a request is a name, and its exchanges are numbers.
 type (
-	testLot     = session.ParkedRequests[string, int]
-	testParking = session.ParkedRequest[string, int]
+	testRequests = session.ParkedRequests[string, int]
+	testRequest  = session.ParkedRequest[string, int]
 )
 
-func lotOf(change ...func(*session.ParkedLimits)) *testLot {
+func newRequests(change ...func(*session.ParkedLimits)) *testRequests {
 	limits := session.ParkedLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
 	for _, f := range change {
 		f(&limits)
@@ -29,7 +29,7 @@ func lotOf(change ...func(*session.ParkedLimits)) *testLot {
 	return session.NewParkedRequests[string, int](limits)
 }
 
-// someTime is when the tests begin.
+// someTime returns the start time of the tests.
 func someTime() time.Time { return time.Unix(1_800_000_000, 0) }
 
 func owner(principal string) session.Owner {
@@ -37,7 +37,7 @@ func owner(principal string) session.Owner {
 }
 
 // parkedOf parks a request with one question.
-func parkedOf(t *testing.T, l *testLot, id string, o session.Owner, now time.Time) (*testParking, *session.Question) {
+func parkedOf(t *testing.T, l *testRequests, id string, o session.Owner, now time.Time) (*testRequest, *session.Question) {
 	t.Helper()
 	p := l.New(new(id), new(1))
 	q := ask(t, p)
@@ -47,7 +47,7 @@ func parkedOf(t *testing.T, l *testLot, id string, o session.Owner, now time.Tim
 	return p, q
 }
 
-func ask(t *testing.T, p *testParking) *session.Question {
+func ask(t *testing.T, p *testRequest) *session.Question {
 	t.Helper()
 	q, err := p.Ask("roots/list", []byte(`{}`))
 	if err != nil {
@@ -56,7 +56,7 @@ func ask(t *testing.T, p *testParking) *session.Question {
 	return q
 }
 
-// ended returns what has ended a question, and whether anything has.
+// ended returns the end of a question, and whether it has ended.
 func ended(q *session.Question) (session.Terminal, bool) {
 	select {
 	case <-q.Done():
@@ -79,10 +79,10 @@ func answersTo(t *testing.T, qs ...*session.Question) map[string]session.Termina
 	return answers
 }
 
-// From the question over the parking to the answer, and to the terminal in the
+// From the question and the parked request to the answer, and to the terminal in the
 // exchange of the retry.
-func TestParkingGoesOnWithTheRetry(t *testing.T) {
-	l, now := lotOf(), someTime()
+func TestParkedRequestContinuesWithRetry(t *testing.T) {
+	l, now := newRequests(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	if first.Key == second.Key {
@@ -122,12 +122,11 @@ func TestParkingGoesOnWithTheRetry(t *testing.T) {
 }
 
 // "rejecting state presented by a different principal ... that does not match"
-// (basic/patterns/mrtr): whoever differs in anything finds nothing, and changes
-// nothing.
+// (basic/patterns/mrtr): a retry that differs in anything finds nothing, and has no effect.
 //
 // Q2- 2026-07-28 basic/patterns/mrtr: "the authenticated principal, rejecting state
 // presented by a different principal."
-func TestParkingIsItsOwners(t *testing.T) {
+func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 	now := someTime()
 	own := session.Owner{Place: 1, Principal: "ann", Method: "tools/call", Digest: "d"}
 	change := func(f func(*session.Owner)) session.Owner {
@@ -145,7 +144,7 @@ func TestParkingIsItsOwners(t *testing.T) {
 		{"other id", "i", own, now, session.ErrUnknown},
 		{"no id", "", own, now, session.ErrUnknown},
 		{"other principal", "id", change(func(o *session.Owner) { o.Principal = "bob" }), now, session.ErrForeign},
-		{"nobody", "id", change(func(o *session.Owner) { o.Principal = "" }), now, session.ErrForeign},
+		{"anonymous", "id", change(func(o *session.Owner) { o.Principal = "" }), now, session.ErrForeign},
 		{"other pipe", "id", change(func(o *session.Owner) { o.Place = 2 }), now, session.ErrUnknown},
 		{"HTTP", "id", change(func(o *session.Owner) { o.Place = 0 }), now, session.ErrUnknown},
 		{"other method", "id", change(func(o *session.Owner) { o.Method = "prompts/get" }), now, session.ErrUnknown},
@@ -154,7 +153,7 @@ func TestParkingIsItsOwners(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := lotOf()
+			l := newRequests()
 			_, q := parkedOf(t, l, "id", own, now)
 			if _, _, err := l.Lookup(tt.id, tt.owner, tt.at); !errors.Is(err, tt.want) {
 				t.Errorf("Look: %v, want %v", err, tt.want)
@@ -172,10 +171,10 @@ func TestParkingIsItsOwners(t *testing.T) {
 	}
 }
 
-// What is not answered stays open for the next round, under its key, and what was
-// asked while nobody was there comes with it.
-func TestParkingAsksAgainForTheRest(t *testing.T) {
-	l, now := lotOf(), someTime()
+// Unanswered questions stay open for the next round under their keys, together with those
+// asked while the request was parked.
+func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
+	l, now := newRequests(), someTime()
 	p := l.New(new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	p.Park("1", owner(""), now)
@@ -201,27 +200,27 @@ func TestParkingAsksAgainForTheRest(t *testing.T) {
 	}
 }
 
-func TestParkingIsRefused(t *testing.T) {
+func TestParkIsRefused(t *testing.T) {
 	now := someTime()
 	tests := []struct {
 		name   string
 		limits func(*session.ParkedLimits)
-		before func(*testing.T, *testLot)
+		before func(*testing.T, *testRequests)
 		want   error
 	}{
-		{"full", func(m *session.ParkedLimits) { m.Total = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
-		{"full for one", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
-		{"not full for another", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testLot) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
-		{"closed", nil, func(_ *testing.T, l *testLot) { l.Close() }, session.ErrClosed},
+		{"full", func(m *session.ParkedLimits) { m.Total = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("bob"), now) }, session.ErrFull},
+		{"full for one", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("ann"), now) }, session.ErrFull},
+		{"not full for another", func(m *session.ParkedLimits) { m.PerPrincipal = 1 }, func(t *testing.T, l *testRequests) { parkedOf(t, l, "0", owner("bob"), now) }, nil},
+		{"closed", nil, func(_ *testing.T, l *testRequests) { l.Close() }, session.ErrClosed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := lotOf()
+			l := newRequests()
 			if tt.limits != nil {
-				l = lotOf(tt.limits)
+				l = newRequests(tt.limits)
 			}
 			p := l.New(new("r"), new(1))
-			q := ask(t, p) // before the lot is closed
+			q := ask(t, p) // before Close
 			tt.before(t, l)
 			_, ok := p.Park("id", owner("ann"), now)
 			end, over := ended(q)
@@ -235,16 +234,16 @@ func TestParkingIsRefused(t *testing.T) {
 	}
 }
 
-// The anonymous principal is everybody, who share no quarter.
-func TestNobodyHasNoShare(t *testing.T) {
-	l := lotOf(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
+// The anonymous principal has no limit of its own.
+func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
+	l := newRequests(func(m *session.ParkedLimits) { m.PerPrincipal = 1 })
 	for i := range 3 {
 		parkedOf(t, l, fmt.Sprint(i), owner(""), someTime())
 	}
 }
 
-func TestParkingHasRounds(t *testing.T) {
-	l, now := lotOf(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
+func TestParkRoundsAreLimited(t *testing.T) {
+	l, now := newRequests(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
 	p := l.New(new("r"), new(0))
 	for i := range 2 {
 		q := ask(t, p)
@@ -262,8 +261,8 @@ func TestParkingHasRounds(t *testing.T) {
 	}
 }
 
-func TestParkingHasQuestions(t *testing.T) {
-	l := lotOf()
+func TestQuestionsAreLimited(t *testing.T) {
+	l := newRequests()
 	p := l.New(new("r"), new(0))
 	for range 4 {
 		ask(t, p)
@@ -273,9 +272,9 @@ func TestParkingHasQuestions(t *testing.T) {
 	}
 }
 
-// A request that is done while it is parked keeps its terminal for who comes.
+// A request that ends while it is parked keeps its terminal for the retry.
 func TestParkedRequestEnds(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	p, q := parkedOf(t, l, "id", owner(""), now)
 	if at, kept := p.End(); at != nil || !kept {
 		t.Errorf("End = %v, %t", at, kept)
@@ -292,7 +291,7 @@ func TestParkedRequestEnds(t *testing.T) {
 }
 
 func TestParkedRequestsExpireInOrder(t *testing.T) {
-	l, now := lotOf(), someTime()
+	l, now := newRequests(), someTime()
 	_, q := parkedOf(t, l, "0", owner(""), now)
 	parkedOf(t, l, "1", owner(""), now.Add(time.Second))
 	parkedOf(t, l, "2", owner(""), now.Add(2*time.Second))
@@ -319,9 +318,9 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 	}
 }
 
-// What was not delivered is lost for good, but only as long as nobody has come.
-func TestLoseIsForTheLastExchange(t *testing.T) {
-	l, now := lotOf(), someTime()
+// DropIfParked only drops a request that has not been resumed since.
+func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
+	l, now := newRequests(), someTime()
 	one := new(1)
 	p := l.New(new("r"), one)
 	if p.DropIfParked(one) {
@@ -347,8 +346,8 @@ func TestLoseIsForTheLastExchange(t *testing.T) {
 	}
 }
 
-func TestLeaveIsForOnePlace(t *testing.T) {
-	l, now := lotOf(), someTime()
+func TestDropPlaceIsForOnePlace(t *testing.T) {
+	l, now := newRequests(), someTime()
 	parkedOf(t, l, "0", session.Owner{Place: 1}, now)
 	parkedOf(t, l, "1", session.Owner{}, now)
 	if gone := l.DropPlace(1); len(gone) != 1 || *gone[0].Value() != "0" || l.Len() != 1 {
@@ -359,14 +358,13 @@ func TestLeaveIsForOnePlace(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: who is parked is claimed at most once, and
-// by its owner; each question ends once at most; the bounds hold; at the end
-// nothing is left.
-func TestLotProperties(t *testing.T) {
+// In any order of events: a request is resumed at most once, by its owner; each question
+// ends at most once; the limits hold; at the end nothing is left.
+func TestParkedRequestsProperties(t *testing.T) {
 	for seed := range uint64(500) {
-		w := &lotWorld{
-			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*lotSpot{},
-			lot: lotOf(func(m *session.ParkedLimits) { m.Total, m.PerPrincipal = 4, 2 }),
+		w := &parkedModel{
+			t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), now: someTime(), spots: map[string]*modelID{},
+			lot: newRequests(func(m *session.ParkedLimits) { m.Total, m.PerPrincipal = 4, 2 }),
 		}
 		w.run()
 		if t.Failed() {
@@ -376,9 +374,9 @@ func TestLotProperties(t *testing.T) {
 }
 
 // run makes a hundred random steps, and then ends everything.
-func (w *lotWorld) run() {
+func (w *parkedModel) run() {
 	w.begin()
-	steps := []func(){w.begin, w.ask, w.ask, w.park, w.park, w.claim, w.claim, w.end, w.wait}
+	steps := []func(){w.begin, w.ask, w.ask, w.park, w.park, w.resume, w.resume, w.end, w.wait}
 	for range 100 {
 		steps[w.random.IntN(len(steps))]()
 		w.check()
@@ -399,48 +397,48 @@ func (w *lotWorld) run() {
 	}
 }
 
-// lotWorld is a reference for a ParkedRequests: what is parked, by whom, until when.
-type lotWorld struct {
+// lotWorld is a model of a ParkedRequests.
+type parkedModel struct {
 	t         *testing.T
 	seed      uint64
 	random    *rand.Rand
-	lot       *testLot
+	lot       *testRequests
 	now       time.Time
 	serial    int
-	requests  []*lotRequest
+	requests  []*modelRequest
 	questions []*session.Question
-	spots     map[string]*lotSpot // every id that ever was
+	spots     map[string]*modelID // every id so far
 }
 
-type lotRequest struct {
-	p         *testParking
+type modelRequest struct {
+	p         *testRequest
 	principal string
-	parked    string // the id, "" where it is not
+	parked    string // the id, or ""
 	over      bool
 }
 
-type lotSpot struct {
-	of    *lotRequest
+type modelID struct {
+	of    *modelRequest
 	until time.Time
 	used  bool
 }
 
-func (w *lotWorld) errorf(format string, args ...any) {
+func (w *parkedModel) errorf(format string, args ...any) {
 	w.t.Helper()
 	w.t.Errorf("seed %d: "+format, append([]any{w.seed}, args...)...)
 }
 
-func (w *lotWorld) pick() *lotRequest { return w.requests[w.random.IntN(len(w.requests))] }
+func (w *parkedModel) pick() *modelRequest { return w.requests[w.random.IntN(len(w.requests))] }
 
-func (w *lotWorld) principal() string { return []string{"", "ann", "bob"}[w.random.IntN(3)] }
+func (w *parkedModel) principal() string { return []string{"", "ann", "bob"}[w.random.IntN(3)] }
 
-func (w *lotWorld) begin() {
-	r := &lotRequest{principal: w.principal()}
+func (w *parkedModel) begin() {
+	r := &modelRequest{principal: w.principal()}
 	r.p = w.lot.New(new(r.principal), new(0))
 	w.requests = append(w.requests, r)
 }
 
-func (w *lotWorld) ask() {
+func (w *parkedModel) ask() {
 	r := w.pick()
 	q, err := r.p.Ask("roots/list", nil)
 	if r.over != errors.Is(err, mcp.ErrRequestEnded) {
@@ -451,7 +449,7 @@ func (w *lotWorld) ask() {
 	}
 }
 
-func (w *lotWorld) park() {
+func (w *parkedModel) park() {
 	r := w.pick()
 	w.serial++
 	id := fmt.Sprint(w.serial)
@@ -463,11 +461,11 @@ func (w *lotWorld) park() {
 		w.errorf("parked: was parked %q, over %t, %d questions", r.parked, r.over, len(round.Questions))
 	}
 	r.parked = id
-	w.spots[id] = &lotSpot{of: r, until: round.Until}
+	w.spots[id] = &modelID{of: r, until: round.Until}
 }
 
-func (w *lotWorld) claim() {
-	// One of the last that were parked, or one that never was.
+func (w *parkedModel) resume() {
+	// One of the last that were parked, or an unknown one.
 	id := fmt.Sprint(w.serial - w.random.IntN(4))
 	principal := w.principal()
 	found, err := w.lot.Resume(id, owner(principal), new(w.serial), nil, w.now)
@@ -484,7 +482,7 @@ func (w *lotWorld) claim() {
 	}
 }
 
-func (w *lotWorld) end() {
+func (w *parkedModel) end() {
 	r := w.pick()
 	at, kept := r.p.End()
 	if (at != nil) != (r.parked == "" && !r.over) || kept != (r.parked != "") {
@@ -493,12 +491,12 @@ func (w *lotWorld) end() {
 	r.over = true
 }
 
-func (w *lotWorld) wait() {
+func (w *parkedModel) wait() {
 	w.now = w.now.Add(time.Duration(w.random.IntN(40)) * time.Second)
 	due, next := w.lot.Expire(w.now)
 	for _, p := range due {
 		p.Fail(mcp.ErrRequestEnded)
-		i := slices.IndexFunc(w.requests, func(r *lotRequest) bool { return r.p == p })
+		i := slices.IndexFunc(w.requests, func(r *modelRequest) bool { return r.p == p })
 		r := w.requests[i]
 		if w.now.Before(w.spots[r.parked].until) {
 			w.errorf("%s has expired before its time", r.parked)
@@ -510,7 +508,7 @@ func (w *lotWorld) wait() {
 	}
 }
 
-func (w *lotWorld) check() {
+func (w *parkedModel) check() {
 	parked, by := 0, map[string]int{}
 	for _, r := range w.requests {
 		if r.parked != "" {

@@ -9,34 +9,33 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// absence counts what somebody is told who is away from his call.
-type absence struct{ comes, ended int }
+// recorder is an Observer that counts its calls.
+type recorder struct{ messages, ends int }
 
-// OnMessage counts.
-func (a *absence) OnMessage() { a.comes++ }
+// OnMessage implements Observer.
+func (a *recorder) OnMessage() { a.messages++ }
 
-// Ended counts.
-func (a *absence) OnEnd() { a.ended++ }
+// OnEnd implements Observer.
+func (a *recorder) OnEnd() { a.ends++ }
 
-func away(c *session.Call) *absence {
-	a := new(absence)
+func detach(c *session.Call) *recorder {
+	a := new(recorder)
 	c.Detach(a)
 	return a
 }
 
-func (a *absence) want(t *testing.T, when string, comes, ended int) {
+func (a *recorder) want(t *testing.T, when string, comes, ended int) {
 	t.Helper()
-	if a.comes != comes || a.ended != ended {
-		t.Errorf("%s: told of messages %d times and of the end %d times, want %d and %d", when, a.comes, a.ended, comes, ended)
+	if a.messages != comes || a.ends != ended {
+		t.Errorf("%s: told of messages %d times and of the end %d times, want %d and %d", when, a.messages, a.ends, comes, ended)
 	}
 }
 
-// What comes for a call whose maker is away is somebody's to take, and of one only: he
-// is called once, whatever follows, until he has found nothing left.
-func TestAwayIsToldOfMessages(t *testing.T) {
+// OnMessage is called once for a detached call, and again only after Take has returned nil.
+func TestObserverOnMessage(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
-	a := away(c)
+	a := detach(c)
 	a.want(t, "at first", 0, 0)
 	for range 3 {
 		c.Push(notice(t, "notifications/message", `{"n":1}`))
@@ -48,51 +47,51 @@ func TestAwayIsToldOfMessages(t *testing.T) {
 		}
 	}
 	c.Push(notice(t, "notifications/message", `{"n":2}`))
-	a.want(t, "after one that comes before it is known that none is left", 1, 0)
+	a.want(t, "after a message before Take has returned nil", 1, 0)
 	if c.Take() == nil || c.Take() != nil {
-		t.Error("taken another number of messages than one")
+		t.Error("want exactly one message")
 	}
 	c.Push(notice(t, "notifications/message", `{"n":3}`))
-	a.want(t, "after one that comes later", 2, 0)
+	a.want(t, "after a later message", 2, 0)
 }
 
-// A message of the call's own stream is handed on by whoever reads it, if nothing is
-// before it; else it waits its turn. Where nobody is away it waits to be taken.
-func TestAwayKeepsTheOrder(t *testing.T) {
+// While a call is detached, a message of its own stream is delivered directly if the inbox
+// is empty; otherwise it is queued.
+func TestDetachedCallKeepsOrder(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	one := notice(t, "notifications/message", `{"n":1}`)
 	if got := c.Offer(one); got != session.Queued {
-		t.Errorf("offered to who waits: %d, want it taken", got)
+		t.Errorf("Offer to a waiting caller = %d, want Queued", got)
 	}
-	a := away(c)
+	a := detach(c)
 	a.want(t, "with a message there", 1, 0)
 	if got := c.Offer(notice(t, "notifications/message", `{"n":2}`)); got != session.Queued {
-		t.Errorf("offered behind another: %d, want it taken", got)
+		t.Errorf("Offer behind another message = %d, want Queued", got)
 	}
 	if m := c.Take(); m != one {
 		t.Errorf("taken %v, want the first", m)
 	}
 	if m := c.Take(); m == nil || c.Take() != nil {
-		t.Error("taken another number of messages than two")
+		t.Error("want exactly two messages")
 	}
 	if got := c.Offer(one); got != session.DeliverDirectly {
-		t.Errorf("offered where nothing is: %d, want it to be ours to hand on", got)
+		t.Errorf("Offer to an empty inbox = %d, want DeliverDirectly", got)
 	}
 	c.Push(one)
-	a.want(t, "with one who hands on what he has read", 1, 0)
+	a.want(t, "during a direct delivery", 1, 0)
 	if c.Take() != one || c.Take() != nil {
-		t.Error("what has come meanwhile is not taken behind it")
+		t.Error("a message that arrived during the delivery is not next")
 	}
 }
 
-// Whoever comes back waits for the one who still takes what has come before, and hears
-// of it when he is done: the terminal stands behind all of it.
-func TestAwayAndBack(t *testing.T) {
+// A caller that returns waits for the goroutine that still drains, and is woken when it has
+// finished. The terminal follows all messages.
+func TestDetachAndNext(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		var calls session.Calls
 		c := openCall(t, &calls, "tools/call")
-		away(c)
+		detach(c)
 		c.Push(notice(t, "notifications/message", `{"n":1}`))
 		if ended {
 			c.Respond(callResult(t, `{"n":0}`))
@@ -101,14 +100,14 @@ func TestAwayAndBack(t *testing.T) {
 			t.Errorf("ended %v: taken %q and %q while another takes", ended, msgs, end)
 		}
 		wake := c.Wake()
-		<-wake // there is something, although it is another's to take
+		<-wake // there is a message, although another goroutine drains
 		if c.Take() == nil || c.Take() != nil {
 			t.Error("the message is not there")
 		}
 		select {
 		case <-wake:
 		default:
-			t.Errorf("ended %v: who is back does not hear that nothing is left", ended)
+			t.Errorf("ended %v: the caller is not woken when the inbox is drained", ended)
 		}
 		if _, end := taken(c); (end != "") != ended {
 			t.Errorf("ended %v: terminal %q", ended, end)
@@ -116,11 +115,11 @@ func TestAwayAndBack(t *testing.T) {
 	}
 }
 
-// Back from the transport, one is told by Wake and by nothing else.
-func TestBackIsWoken(t *testing.T) {
+// A caller that has returned is woken through Wake only.
+func TestWakeAfterDetach(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
-	a := away(c)
+	a := detach(c)
 	taken(c)
 	c.Push(notice(t, "notifications/message", `{"n":1}`))
 	a.want(t, "after a message", 0, 0)
@@ -130,25 +129,25 @@ func TestBackIsWoken(t *testing.T) {
 	}
 }
 
-// witness looks at the call when it is told of its end.
+// witness checks the state of the call when OnEnd is called.
 type witness struct {
-	absence
+	recorder
 
 	t    *testing.T
 	call *session.Call
 }
 
-// Ended looks.
+// OnEnd implements Observer.
 func (w *witness) OnEnd() {
-	w.absence.OnEnd()
+	w.recorder.OnEnd()
 	if !w.call.IsOver() || !callIsDone(w.call) {
-		w.t.Error("told of the end before it is one")
+		w.t.Error("OnEnd before the call has ended")
 	}
 }
 
-// However a call ends, whoever is away to carry it is told at once, but of the response
-// that he has brought himself. He may look at the call then: no lock is held.
-func TestAwayIsToldOfTheEnd(t *testing.T) {
+// OnEnd is called at once, however a call ends, except by a response on its own stream. No
+// lock is held.
+func TestObserverOnEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		end   func(*session.Calls, *session.Call)
@@ -156,8 +155,8 @@ func TestAwayIsToldOfTheEnd(t *testing.T) {
 	}{
 		{"a response on another stream", func(calls *session.Calls, c *session.Call) { calls.Respond(c.ID(), session.Terminal{Err: errEnd}) }, 1},
 		{"the end of the connection", func(calls *session.Calls, _ *session.Call) { calls.End(errEnd) }, 1},
-		{"given up", func(_ *session.Calls, c *session.Call) { c.Finish(session.Terminal{Err: errEnd}) }, 1},
-		{"taken back", func(_ *session.Calls, c *session.Call) { c.Withdraw(session.Terminal{Err: errEnd}) }, 1},
+		{"finished", func(_ *session.Calls, c *session.Call) { c.Finish(session.Terminal{Err: errEnd}) }, 1},
+		{"withdrawn", func(_ *session.Calls, c *session.Call) { c.Withdraw(session.Terminal{Err: errEnd}) }, 1},
 		{"the response on its own stream", func(_ *session.Calls, c *session.Call) { c.Respond(session.Terminal{Err: errEnd}) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +166,7 @@ func TestAwayIsToldOfTheEnd(t *testing.T) {
 			a := &witness{t: t, call: c}
 			c.Detach(a)
 			tt.end(&calls, c)
-			tt.end(&calls, c) // of which there is only one
+			tt.end(&calls, c) // no effect
 			a.want(t, "in the end", 0, tt.ended)
 			if _, end := taken(c); end != errEnd.Error() {
 				t.Errorf("terminal %q, want %q", end, errEnd)
@@ -179,21 +178,20 @@ func TestAwayIsToldOfTheEnd(t *testing.T) {
 	}
 }
 
-// A call may be over before anybody has gone to carry it: then he is told, and carries
-// nothing.
-func TestAwayFromWhatIsOver(t *testing.T) {
+// A call may have ended before Detach: then OnEnd is called at once.
+func TestDetachFromEndedCall(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	calls.End(errEnd)
-	away(c).want(t, "over", 0, 1)
+	detach(c).want(t, "over", 0, 1)
 }
 
-// The second response on a call's own stream counts as any that comes late.
+// A second response on a call's own stream counts as late.
 func TestSecondResponseOnTheOwnStream(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	if !c.Respond(callResult(t, `{"n":1}`)) || c.Respond(callResult(t, `{"n":2}`)) {
-		t.Error("not the first response alone ends the call")
+		t.Error("want that only the first response ends the call")
 	}
 	if _, end := taken(c); end != `{"n":1}` {
 		t.Errorf("terminal %q, want the first", end)
@@ -203,13 +201,12 @@ func TestSecondResponseOnTheOwnStream(t *testing.T) {
 	}
 }
 
-// The channels of a call are there for whoever asks, and say what has been the case
-// before he did.
-func TestChannelsThatComeLate(t *testing.T) {
+// The channels of a call are created on demand, in the state of the call.
+func TestChannelsAreCreatedOnDemand(t *testing.T) {
 	var calls session.Calls
 	c := openCall(t, &calls, "tools/call")
 	if len(c.Wake()) != 0 || len(c.Space()) != 0 || callIsDone(c) {
-		t.Error("a call that has nothing wakes")
+		t.Error("a call without messages wakes")
 	}
 	c = openCall(t, &calls, "tools/call")
 	c.Push(notice(t, "notifications/message", `{"n":1}`))
@@ -219,6 +216,6 @@ func TestChannelsThatComeLate(t *testing.T) {
 	c = openCall(t, &calls, "tools/call")
 	c.Finish(session.Terminal{Err: errEnd})
 	if len(c.Wake()) != 1 || len(c.Space()) != 1 || !callIsDone(c) {
-		t.Error("the end does not wake all who wait")
+		t.Error("the end does not wake all waiters")
 	}
 }

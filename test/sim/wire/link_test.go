@@ -19,54 +19,54 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// harm is what happens to a connection.
-type harm int
+// fault is a fault of a connection.
+type fault int
 
 const (
-	none      harm = iota
-	reset          // both ends get an error, and what was under way is lost
-	finish         // both ends read to the end, and then nothing
-	halfClose      // the client's end says that it has said all, and still reads
-	deaf           // the client's end reads the end of the stream, and the server knows nothing
-	hole           // bytes vanish in both directions, and nobody is told
-	stall          // one read or write takes its time
-	drip           // reads are short, and each takes its time
-	harms          // how many there are
+	none      fault = iota
+	reset           // both ends get an error, and bytes in transit are lost
+	finish          // both ends read to the end, and then nothing
+	halfClose       // the client's end closes its direction, and still reads
+	deaf            // the client's end reads the end of the stream, and the server does not notice
+	hole            // bytes vanish in both directions without an error
+	stall           // one read or write is slow
+	drip            // reads are short and slow
+	faults          // the number of faults
 )
 
-func (h harm) String() string {
+func (h fault) String() string {
 	return [...]string{"none", "reset", "finish", "half-close", "deaf", "hole", "stall", "drip"}[h]
 }
 
-// fate is what is to happen to a connection, and when.
-type fate struct {
-	harm  harm
-	write bool          // counted in writes of the client's end, and otherwise in reads
-	after int           // so many of them pass before
-	bytes int           // and so many of the next one
-	past  int           // or so many bytes are read before, where this is not 0
+// faultPlan is the fault of a connection, and its time.
+type faultPlan struct {
+	harm  fault
+	write bool          // counted in writes of the client's end, otherwise in reads
+	after int           // operations before it
+	bytes int           // and bytes of the next one
+	past  int           // or bytes that are read before it, if not 0
 	pause time.Duration // of a stall or a drip; before a reset, so that what was sent arrives
 }
 
-// line is one hop of the network: everybody who dials reaches who stands at its
-// other end now.
-type line struct {
+// link is one hop of the network: dialers reach the process that currently serves its other
+// end.
+type link struct {
 	w    *world
 	name string
 
 	mu      sync.Mutex
-	end     *memnet.Listener // nil while nobody listens
-	open    []*conn          // in the order in which they were dialled
-	coming  []fate           // of the connections that are dialled next
-	bulky   []fate           // of those that bring the next large answers
+	end     *memnet.Listener // nil while no process listens
+	open    []*conn          // in dial order
+	coming  []faultPlan      // of the next connections
+	bulky   []faultPlan      // of those that carry the next large answers
 	dialled int
-	harmed  int              // how many connections were broken, be it by a crash
-	slow    bool             // whether one was too slow for what a server waits for
-	calls   map[string]*conn // which of them a call left on last, by its mark
+	harmed  int              // how many connections were broken, including by crashes
+	slow    bool             // whether one was slower than a server's timeout
+	calls   map[string]*conn // the connection that a call was last sent on, by its mark
 }
 
-func newLine(w *world, name string) *line {
-	return &line{w: w, name: name, calls: make(map[string]*conn)}
+func newLink(w *world, name string) *link {
+	return &link{w: w, name: name, calls: make(map[string]*conn)}
 }
 
 var (
@@ -74,30 +74,30 @@ var (
 	errBroken  = errors.New("connection reset by peer")
 )
 
-// transport returns a transport whose connections are those of the line.
-func (l *line) transport(foreign bool) transport {
+// transport returns a transport that dials through the link.
+func (l *link) transport(foreign bool) transport {
 	return newTransport(foreign, func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) })
 }
 
-// transport is what makes requests.
+// transport makes requests.
 type transport interface {
 	http.RoundTripper
 	CloseIdleConnections()
 }
 
-// newTransport returns the one that our client has of its own, or that of net/http, as
-// somebody gives it to our client.
+// newTransport returns the client package's own transport, or that of net/http as an
+// embedder may configure it.
 func newTransport(foreign bool, dial func(ctx context.Context, network, address string) (net.Conn, error)) transport {
 	if foreign {
 		return &http.Transport{DialContext: dial, DisableCompression: true}
 	}
 	own := memnet.Hop(dial)
-	own.WriteTimeout = 10 * time.Second // as is the default of a client
+	own.WriteTimeout = 10 * time.Second // the default of a client
 	return own
 }
 
-// openPipe opens a pipe to a process, which begins with it.
-func (l *line) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
+// openPipe opens a pipe to a process, which starts with it.
+func (l *link) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	c, err := l.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (l *line) openPipe(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c, nil
 }
 
-func (l *line) dial(ctx context.Context) (*conn, error) {
+func (l *link) dial(ctx context.Context) (*conn, error) {
 	end, f, n := l.next()
 	if end == nil {
 		return nil, errRefused
@@ -117,20 +117,20 @@ func (l *line) dial(ctx context.Context) (*conn, error) {
 	c := &conn{Conn: inner, line: l, n: n}
 	c.arm(f)
 	if !l.admit(c, end) {
-		inner.Reset() // whoever was there is gone already
+		inner.Reset() // the process has gone already
 		return nil, errRefused
 	}
 	return c, nil
 }
 
-// next takes what the next connection is to be.
-func (l *line) next() (*memnet.Listener, fate, int) {
+// next returns the parameters of the next connection.
+func (l *link) next() (*memnet.Listener, faultPlan, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end == nil {
-		return nil, fate{}, 0
+		return nil, faultPlan{}, 0
 	}
-	var f fate
+	var f faultPlan
 	if len(l.coming) > 0 {
 		f, l.coming = l.coming[0], l.coming[1:]
 	}
@@ -138,7 +138,7 @@ func (l *line) next() (*memnet.Listener, fate, int) {
 	return l.end, f, l.dialled
 }
 
-func (l *line) admit(c *conn, end *memnet.Listener) bool {
+func (l *link) admit(c *conn, end *memnet.Listener) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end != end {
@@ -148,7 +148,7 @@ func (l *line) admit(c *conn, end *memnet.Listener) bool {
 	return true
 }
 
-func (l *line) forget(c *conn) {
+func (l *link) forget(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.open, c); i >= 0 {
@@ -156,8 +156,8 @@ func (l *line) forget(c *conn) {
 	}
 }
 
-// listen puts somebody at the other end.
-func (l *line) listen(buffer int) *memnet.Listener {
+// listen attaches a process to the other end.
+func (l *link) listen(buffer int) *memnet.Listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end = memnet.Listen()
@@ -165,8 +165,8 @@ func (l *line) listen(buffer int) *memnet.Listener {
 	return l.end
 }
 
-// close takes away who stands at the other end. Connections that are open stay.
-func (l *line) close() {
+// close detaches the process. Open connections remain.
+func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.end != nil {
@@ -175,10 +175,9 @@ func (l *line) close() {
 	}
 }
 
-// sees notes whose call it is that a connection is to carry, and has that meet its fate
-// where the answer is a large one. The body of a call is written at once, and nobody on
-// the way writes it anew.
-func (l *line) sees(c *conn, p []byte) {
+// inspect records which call is sent on a connection, and applies the plan for large
+// answers. The body of a call is written at once, and is forwarded unmodified.
+func (l *link) inspect(c *conn, p []byte) {
 	call := callOf.FindSubmatch(p)
 	if call == nil {
 		return
@@ -186,7 +185,7 @@ func (l *line) sees(c *conn, p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls[string(call[1])] == c {
-		return // this is the rest of it
+		return // the rest of a body
 	}
 	l.calls[string(call[1])] = c
 	if bytes.Contains(call[2], []byte("b")) && len(l.bulky) > 0 {
@@ -195,40 +194,39 @@ func (l *line) sees(c *conn, p []byte) {
 	}
 }
 
-// callOf finds the mark of a call, and its script.
+// callOf matches the mark of a call and its script.
 var callOf = regexp.MustCompile(`"mark":"([^"]*)","do":"([^"]*)"`)
 
-// carrierOf returns the connection that a call left on last, nil where it never did.
-func (l *line) carrierOf(mark string) *conn {
+// carrierOf returns the connection that a call was last sent on, or nil.
+func (l *link) carrierOf(mark string) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls[mark]
 }
 
-// connections returns those that are open, oldest first.
-func (l *line) connections() []*conn {
+// connections returns the open connections, oldest first.
+func (l *link) connections() []*conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.open)
 }
 
 // crash breaks all connections, as the end of a process does.
-func (l *line) crash() {
+func (l *link) crash() {
 	l.close()
 	l.reset()
 }
 
-// reset breaks all connections that are open.
-func (l *line) reset() {
+// reset breaks all open connections.
+func (l *link) reset() {
 	for _, c := range l.connections() {
-		c.breaks()
+		c.markBroken()
 		c.Reset()
 	}
 }
 
-// cure breaks the connections on which nothing would ever arrive, and spares
-// those that come.
-func (l *line) cure() {
+// repair breaks the connections that lose bytes, and removes the plans for new ones.
+func (l *link) repair() {
 	l.mu.Lock()
 	l.coming, l.bulky = nil, nil
 	l.mu.Unlock()
@@ -236,54 +234,54 @@ func (l *line) cure() {
 		if c.broken.Load() {
 			c.Reset()
 		}
-		c.arm(fate{})
+		c.arm(faultPlan{})
 	}
 }
 
-// expect has the next connection meet its fate.
-func (l *line) expect(f fate) {
+// plan sets the fault of the next connection.
+func (l *link) plan(f faultPlan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.coming = append(l.coming, f)
 }
 
-// expectLarge has the next connection meet its fate that is to bring a large answer.
-func (l *line) expectLarge(f fate) {
+// planLarge sets the fault of the next connection that carries a large answer.
+func (l *link) planLarge(f faultPlan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bulky = append(l.bulky, f)
 }
 
-// slowest is how many bytes a client reads in a second that has not stopped to read:
-// a piece of an answer in the time of server.DefaultWriteTimeout.
+// slowest is the slowest read rate in bytes per second of a client that is not considered
+// stalled: one chunk of an answer per server.DefaultWriteTimeout.
 const slowest = 16 << 10 / 10
 
 // conn is the client's end of a connection.
 type conn struct {
 	*memnet.Conn
 
-	line *line
+	line *link
 	n    int
 
-	fate   atomic.Pointer[fate]
+	fate   atomic.Pointer[faultPlan]
 	ops    [2]atomic.Int32 // reads and writes since it was armed
-	got    atomic.Int64    // bytes that were read since
-	broken atomic.Bool     // what is sent on it may not arrive, in either direction
+	got    atomic.Int64    // bytes read since then
+	broken atomic.Bool     // sent bytes may not arrive, in either direction
 	isHole atomic.Bool
 	isDeaf atomic.Bool
-	isSlow atomic.Bool               // too slow for what a server waits for
-	harmed atomic.Pointer[time.Time] // since when it is not what it was, nil while it is
+	isSlow atomic.Bool               // slower than a server's timeout
+	harmed atomic.Pointer[time.Time] // when it began to be faulty; nil before that
 }
 
-// worsens notes when the connection has begun to be one on which the server may have
-// given up, long before its client finds out.
-func (c *conn) worsens() {
+// degrade records when the connection became one that the server may have given up, long
+// before its client notices.
+func (c *conn) degrade() {
 	now := time.Now()
 	c.harmed.CompareAndSwap(nil, &now)
 }
 
-// harmedAt returns since when a carrier that began then has not been on a connection
-// as it should be: now, where nothing was wrong with it until now.
+// harmedAt returns since when a response that began at that time has been on a faulty
+// connection: now, if nothing was wrong with it so far.
 func (c *conn) harmedAt(began time.Time) time.Time {
 	at := c.harmed.Load()
 	switch {
@@ -296,21 +294,21 @@ func (c *conn) harmedAt(began time.Time) time.Time {
 	}
 }
 
-// arm gives the connection another fate.
-func (c *conn) arm(f fate) {
+// arm sets another plan for the connection.
+func (c *conn) arm(f faultPlan) {
 	c.ops[0].Store(0)
 	c.ops[1].Store(0)
 	c.got.Store(0)
 	c.fate.Store(&f)
 }
 
-// holds reports whether an answer can be expected on the connection: it is there, is not
-// broken, and not so slow that it counts as one that nobody reads.
-func (c *conn) holds() bool { return c != nil && !c.broken.Load() && !c.isSlow.Load() }
+// isUsable reports whether an answer can be expected on the connection: it exists, is not
+// broken, and not so slow that it counts as stalled.
+func (c *conn) isUsable() bool { return c != nil && !c.broken.Load() && !c.isSlow.Load() }
 
-// breaks notes that from now on nobody can rely on the connection.
-func (c *conn) breaks() {
-	c.worsens()
+// markBroken records that the connection is no longer reliable.
+func (c *conn) markBroken() {
+	c.degrade()
 	if c.broken.Swap(true) {
 		return
 	}
@@ -319,16 +317,16 @@ func (c *conn) breaks() {
 	c.line.harmed++
 }
 
-// slows notes that a server may give the connection up.
-func (c *conn) slows() {
+// markSlow records that a server may give the connection up.
+func (c *conn) markSlow() {
 	c.isSlow.Store(true)
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()
 	c.line.slow = true
 }
 
-// due reports whether the time has come with this read or write, of n bytes.
-func (c *conn) due(f *fate, write bool, n int) bool {
+// due reports whether the fault is due with this read or write of n bytes.
+func (c *conn) due(f *faultPlan, write bool, n int) bool {
 	if f.harm == none || f.harm == drip || f.write != write {
 		return false
 	}
@@ -342,7 +340,7 @@ func (c *conn) due(f *fate, write bool, n int) bool {
 	if f.past > 0 {
 		isNow = was < f.past && f.past <= was+n
 	}
-	// A read may have begun under another fate.
+	// A read may have begun under another plan.
 	if !isNow || c.fate.Load() != f {
 		return false
 	}
@@ -351,9 +349,9 @@ func (c *conn) due(f *fate, write bool, n int) bool {
 	return true
 }
 
-// Write writes, until the fate is due.
+// Write writes until the fault is due.
 func (c *conn) Write(p []byte) (int, error) {
-	c.line.sees(c, p)
+	c.line.inspect(c, p)
 	f := c.fate.Load()
 	switch {
 	case c.isHole.Load():
@@ -368,9 +366,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// TryWrite writes what can be written at once, until the fate is due.
+// TryWrite writes without blocking until the fault is due.
 func (c *conn) TryWrite(p []byte) (int, error) {
-	c.line.sees(c, p)
+	c.line.inspect(c, p)
 	f := c.fate.Load()
 	switch {
 	case c.isHole.Load():
@@ -384,12 +382,12 @@ func (c *conn) TryWrite(p []byte) (int, error) {
 	}
 }
 
-// strikeLater takes a part, as nobody can wait here: who writes the rest does. A
-// connection without a rest breaks by itself.
-func (c *conn) strikeLater(f fate, p []byte) (int, error) {
+// strikeLater writes a part, because TryWrite must not block: the Write of the rest injects
+// the fault. A connection without a rest breaks by itself.
+func (c *conn) strikeLater(f faultPlan, p []byte) (int, error) {
 	n, err := c.Conn.TryWrite(p[:min(f.bytes, len(p))])
 	if n == len(p) && f.harm == reset {
-		c.breaks()
+		c.markBroken()
 		time.AfterFunc(f.pause, c.Reset)
 		return n, err
 	}
@@ -398,19 +396,19 @@ func (c *conn) strikeLater(f fate, p []byte) (int, error) {
 	return n, err
 }
 
-// IsQuiet reports whether nothing has come, and no end either.
+// IsQuiet reports whether there is nothing to read, and no end.
 func (c *conn) IsQuiet() bool {
 	for c.isHole.Load() && !c.Conn.IsQuiet() {
-		if _, err := c.Conn.Read(make([]byte, 512)); err != nil { // which does not wait, and is nobody's
+		if _, err := c.Conn.Read(make([]byte, 512)); err != nil { // does not block; the bytes are discarded
 			return false
 		}
 	}
 	return !c.isDeaf.Load() && c.Conn.IsQuiet()
 }
 
-// strike is a write that the fate meets.
-func (c *conn) strike(f *fate, p []byte, write func([]byte) (int, error)) (int, error) {
-	c.breaks()
+// strike injects the fault into a write.
+func (c *conn) strike(f *faultPlan, p []byte, write func([]byte) (int, error)) (int, error) {
+	c.markBroken()
 	switch f.harm {
 	case halfClose:
 		n, err := write(p)
@@ -432,8 +430,8 @@ func (c *conn) strike(f *fate, p []byte, write func([]byte) (int, error)) (int, 
 	}
 }
 
-// cut breaks the connection in one of the two ways that both ends see.
-func (c *conn) cut(f *fate) {
+// cut breaks the connection in one of the two ways that both ends notice.
+func (c *conn) cut(f *faultPlan) {
 	if f.harm == finish {
 		_ = c.Conn.Close()
 		return
@@ -442,16 +440,15 @@ func (c *conn) cut(f *fate) {
 	c.Reset()
 }
 
-// wait is a pause. A long one is as good as a break: somebody may have lost
-// patience.
+// wait pauses. A long pause is like a break: a peer may have timed out.
 func (c *conn) wait(d time.Duration) {
 	if d > 5*time.Second {
-		c.breaks()
+		c.markBroken()
 	}
 	c.line.w.sleep(d)
 }
 
-// Read reads, until the fate is due.
+// Read reads until the fault is due.
 func (c *conn) Read(p []byte) (int, error) {
 	for {
 		if c.isDeaf.Load() {
@@ -467,9 +464,9 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) readOnce(p []byte) (int, error) {
 	f := c.fate.Load()
 	if f.harm == drip && len(p) > f.bytes+64 {
-		c.worsens()
+		c.degrade()
 		if f.pause > 0 && float64(f.bytes+64)/f.pause.Seconds() < slowest {
-			c.slows()
+			c.markSlow()
 		}
 		p = p[:f.bytes+64]
 		c.line.w.sleep(f.pause)
@@ -483,19 +480,19 @@ func (c *conn) readOnce(p []byte) (int, error) {
 		c.wait(f.pause)
 		return n, nil
 	case halfClose:
-		c.breaks()
+		c.markBroken()
 		_ = c.CloseWrite()
 		return n, nil
 	case hole:
-		c.breaks()
+		c.markBroken()
 		c.isHole.Store(true)
 		return n, nil
 	case deaf:
-		c.breaks()
+		c.markBroken()
 		c.isDeaf.Store(true)
 		return n, nil
 	default:
-		c.breaks()
+		c.markBroken()
 		c.cut(f)
 		return min(f.bytes, n), errBroken
 	}

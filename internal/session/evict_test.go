@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/session"
 )
 
-// used adds a session that is used at once.
+// used adds a session and uses it at once.
 func (r *registry) used(id, who string, now time.Time) {
 	r.t.Helper()
 	r.mustAdd(id, who, now)
 	r.use(id, now)
 }
 
-// use has the owner of a session use it.
+// use makes the owner of a session use it.
 func (r *registry) use(id string, now time.Time) {
 	r.t.Helper()
 	r.mustGet(id, r.made[id].Principal, now)
 }
 
-// evicts adds a session and checks that another one goes for it.
+// evicts adds a session and checks which one is evicted for it.
 func (r *registry) evicts(id, who string, now time.Time, want string) {
 	r.t.Helper()
 	if got, err := r.add(id, who, now); got != want || err != nil {
@@ -33,8 +33,7 @@ func (r *registry) evicts(id, who string, now time.Time, want string) {
 	}
 }
 
-// full adds a session and checks that nobody gives way to it, and how long that
-// stays so.
+// full adds a session and checks that it is refused, and with which Wait.
 func (r *registry) full(id, who string, now time.Time, wait time.Duration) {
 	r.t.Helper()
 	evicted, err := r.add(id, who, now)
@@ -52,8 +51,8 @@ func (r *registry) full(id, who string, now time.Time, wait time.Duration) {
 
 func after(d time.Duration) time.Time { return epoch.Add(d) }
 
-// I21, M099, M102; FAULTS 25: what was never used goes before what is idle, and
-// what is in use stays; the newcomer is never the one that goes.
+// I21, M099, M102; FAULTS 25: unused sessions are evicted before idle ones, and busy ones
+// never; the new session is never the evicted one.
 func TestEvictionOrder(t *testing.T) {
 	r := newRegistry(t, 4, 10)
 	r.used("busy", "", epoch)
@@ -67,16 +66,16 @@ func TestEvictionOrder(t *testing.T) {
 	r.evicts("n0", "", now, "fresh")
 	r.evicts("n1", "", now, "older")
 	r.evicts("n2", "", now, "newer")
-	r.full("n3", "", now, freshRest) // busy stays, n0 to n2 have not come to rest
+	r.full("n3", "", now, freshRest) // busy stays, n0 to n2 have not been idle long enough
 	r.evicts("n3", "", now.Add(freshRest), "n0")
 	if got := r.table.Len(); got != 4 {
 		t.Errorf("%d sessions, want 4", got)
 	}
 }
 
-// A session gives way when it has come to rest and not a moment before, and
-// whoever is refused is told the moment.
-func TestSessionsComeToRest(t *testing.T) {
+// A session is evicted when it has been idle long enough and not a moment before, and a
+// refusal names the moment.
+func TestEvictionWait(t *testing.T) {
 	tests := []struct {
 		name  string
 		build func(*registry)
@@ -92,7 +91,7 @@ func TestSessionsComeToRest(t *testing.T) {
 			r.used("b", "p", epoch)
 			r.use("a", after(2*time.Second))
 		}, rest, "b"},
-		{"used comes to rest first", func(r *registry) { r.used("a", "p", epoch); r.mustAdd("b", "p", after(25*time.Second)) }, rest, "a"},
+		{"used can be evicted first", func(r *registry) { r.used("a", "p", epoch); r.mustAdd("b", "p", after(25*time.Second)) }, rest, "a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,8 +105,8 @@ func TestSessionsComeToRest(t *testing.T) {
 	}
 }
 
-// Where all are busy nobody knows when one will come to rest; that takes at least
-// as long as a rest.
+// If all sessions are busy it is unknown when one can be evicted, but it takes at least
+// Rest.
 func TestLiveSessionsAreNotEvicted(t *testing.T) {
 	r := newRegistry(t, 2, 10)
 	for i, id := range []string{"a", "b"} {
@@ -121,8 +120,8 @@ func TestLiveSessionsAreNotEvicted(t *testing.T) {
 	r.use("b", after(hour))
 }
 
-// A stream that is carried keeps a session, however long nothing came.
-func TestCarriedSessionsAreNotEvicted(t *testing.T) {
+// A stream with a consumer keeps its session, however long it has no messages.
+func TestSessionsWithConsumersAreNotEvicted(t *testing.T) {
 	r := newRegistry(t, 1, 10)
 	r.used("a", "", epoch)
 	c := r.made["a"].Standalone().Attach(make(chan struct{}, 1))
@@ -132,7 +131,7 @@ func TestCarriedSessionsAreNotEvicted(t *testing.T) {
 	r.evicts("b", "", after(hour+rest), "a")
 }
 
-// Sessions that are in use do not hide an idle one, however many they are.
+// Busy sessions do not hide an idle one, however many they are.
 func TestIdleSessionBehindManyBusyOnes(t *testing.T) {
 	const many = 300
 	r := newRegistry(t, many+1, 10)
@@ -146,7 +145,7 @@ func TestIdleSessionBehindManyBusyOnes(t *testing.T) {
 	r.full("another", "", after(hour), freshRest)
 }
 
-// One principal cannot push out another.
+// A principal cannot evict the sessions of another.
 func TestPrincipalHasItsOwnLimit(t *testing.T) {
 	r := newRegistry(t, 10, 2)
 	r.used("other", "bob", epoch)
@@ -159,26 +158,26 @@ func TestPrincipalHasItsOwnLimit(t *testing.T) {
 	_, err := r.add("more", "alice", after(2*hour))
 	full, ok := errors.AsType[*session.FullError](err)
 	if !ok || !full.PerPrincipal {
-		t.Errorf("Add = %v; want that the principal's bound is reached", err)
+		t.Errorf("Add = %v; want that the principal's limit is reached", err)
 	}
 	r.mustAdd("more", "bob", after(2*hour))
 	r.use("other", after(2*hour))
-	for i := range 6 { // the anonymous principal is many
+	for i := range 6 { // the anonymous principal is many clients
 		r.mustAdd(fmt.Sprint("anonymous", i), "@here", after(2*hour))
 	}
 	_, err = r.add("beyond", "@here", after(2*hour))
 	if full, ok = errors.AsType[*session.FullError](err); !ok || full.PerPrincipal {
-		t.Errorf("Add = %v; want that the table's bound is reached", err)
+		t.Errorf("Add = %v; want that the table's limit is reached", err)
 	}
 }
 
-// FAULTS 25: a flood of initialize, whoever sends it, is refused after so many,
-// and ends nothing of anybody else's. Another client still gets in.
+// FAULTS 25: a flood of initialize from any client is refused at a limit, and ends no
+// session of others. Another client is still accepted.
 func TestFloodOfSessions(t *testing.T) {
 	for _, use := range []bool{false, true} { // with and without a message after initialize
 		t.Run(fmt.Sprint("used ", use), func(t *testing.T) {
 			r := newRegistry(t, 50, 10)
-			r.used("resting", "@other", epoch) // a person who thinks
+			r.used("resting", "@other", epoch) // a person at a keyboard
 			r.used("named", "bob", epoch)
 			now := after(20 * time.Minute)
 			refused := 0
@@ -187,7 +186,7 @@ func TestFloodOfSessions(t *testing.T) {
 				id := fmt.Sprint("flood", i)
 				evicted, err := r.add(id, "@flood", now)
 				if evicted != "" {
-					t.Fatalf("after %d: %s had to go", i, evicted)
+					t.Fatalf("after %d: %s was evicted", i, evicted)
 				}
 				if err != nil {
 					refused++
@@ -206,7 +205,7 @@ func TestFloodOfSessions(t *testing.T) {
 	}
 }
 
-// A flood of a named principal has its bound, and the same holds.
+// A flood of a named principal is limited in the same way.
 func TestFloodOfAPrincipal(t *testing.T) {
 	r := newRegistry(t, 50, 10)
 	r.used("resting", "bob", epoch)
@@ -220,9 +219,8 @@ func TestFloodOfAPrincipal(t *testing.T) {
 	r.use("resting", after(hour/2))
 }
 
-// Command line tools that leave a session behind each time they run are never
-// refused, as many as they are and whoever they are: not even where few
-// sessions may be open, and not while others flood.
+// Command line tools that leave a session behind on each run are never refused: not with a
+// small limit, and not during a flood.
 func TestToolsThatNeverDelete(t *testing.T) {
 	for _, who := range []string{"@loopback", "ann"} {
 		t.Run(who, func(t *testing.T) {
@@ -243,9 +241,9 @@ func TestToolsThatNeverDelete(t *testing.T) {
 	}
 }
 
-// A proxy, behind which everybody has one address, may have the whole table:
-// nobody is refused while somebody has been idle.
-func TestEverybodyBehindAProxy(t *testing.T) {
+// All clients behind a proxy have one address, which may fill the table: none is refused
+// while a session is idle.
+func TestAllClientsBehindAProxy(t *testing.T) {
 	r := newRegistry(t, 500, 10)
 	for i := range 500 {
 		r.used(fmt.Sprint("user", i), "@proxy", after(time.Duration(i)*time.Millisecond))
@@ -256,8 +254,8 @@ func TestEverybodyBehindAProxy(t *testing.T) {
 	}
 }
 
-// Where the table is full, those who have less than their share take from those
-// who have more, and those who have more take from themselves.
+// If the table is full, owners below their share evict sessions of those above it, and the
+// latter evict their own.
 func TestSharesOfAFullTable(t *testing.T) {
 	r := newRegistry(t, 6, 9)
 	for i := range 4 {
@@ -266,19 +264,19 @@ func TestSharesOfAFullTable(t *testing.T) {
 	r.used("b0", "bob", epoch)
 	r.used("c0", "carol", epoch)
 	now := after(2 * time.Second)
-	r.full("a4", "alice", now, rest-now.Sub(epoch)) // has most
+	r.full("a4", "alice", now, rest-now.Sub(epoch)) // the largest owner
 	r.evicts("b1", "bob", now, "a0")                // had one of four
 	r.full("b2", "bob", now, freshRest)             // has two of three
 	r.evicts("d0", "dave", now, "a1")               // had none
-	r.evicts("e0", "eve", now, "a2")                // had none; of the two who have most, alice came first
+	r.evicts("e0", "eve", now, "a2")                // had none; of the two largest owners, alice came first
 	r.full("d1", "dave", now, freshRest)
-	r.evicts("a4", "alice", after(hour), "a3") // not c0, who rests as well
+	r.evicts("a4", "alice", after(hour), "a3") // not c0, which is idle as well
 	r.use("c0", after(hour))
 }
 
-// A flood from many places, each of which has nothing yet, does not end the
-// sessions of an office behind one address, which are not why the table is full.
-func TestFloodFromManyPlaces(t *testing.T) {
+// A flood from many addresses without sessions does not end those of an office behind one
+// address, which did not fill the table.
+func TestFloodFromManyAddresses(t *testing.T) {
 	const total, office = 1000, 10
 	r := newRegistry(t, total, 9)
 	for i := range office {
@@ -297,8 +295,8 @@ func TestFloodFromManyPlaces(t *testing.T) {
 	r.evicts("late", "@elsewhere", after(freshRest), "flood0")
 }
 
-// With as many owners as sessions, each has its own, and a newcomer needs one
-// that has come to rest.
+// With as many owners as sessions, each has one, and a new session needs one that has been
+// idle long enough.
 func TestAsManyOwnersAsSessions(t *testing.T) {
 	r := newRegistry(t, 3, 9)
 	for i, id := range []string{"a", "b", "c"} {
@@ -308,12 +306,12 @@ func TestAsManyOwnersAsSessions(t *testing.T) {
 	r.full("a2", "a", after(time.Second), rest-time.Second)
 	r.evicts("d", "d", after(rest), "a")
 	r.full("b2", "b", after(rest), 1)
-	r.evicts("b2", "b", after(rest+1), "b") // not c, who rests as well
+	r.evicts("b2", "b", after(rest+1), "b") // not c, which is idle as well
 }
 
-// However a session goes, its owner has room again, and a name that nobody has
-// sessions under costs nothing.
-func TestRoomAfterSessionsGo(t *testing.T) {
+// However a session is removed, its owner may add another, and an owner without sessions
+// costs nothing.
+func TestOwnerMayAddAfterRemoval(t *testing.T) {
 	goes := map[string]func(*registry){
 		"removed": func(r *registry) { r.table.Remove(r.made["a"]) },
 		"swept": func(r *registry) {
@@ -341,10 +339,9 @@ func TestRoomAfterSessionsGo(t *testing.T) {
 	}
 }
 
-// Where everything of the owner that has most is in use, that is found out once
-// in a while, and not again for each who comes: the sessions that would have to
-// be tried are as many as the table has.
-func TestWhatIsInUseIsNotTriedForEach(t *testing.T) {
+// If all sessions of the largest owner are busy, they are tried once in a while, and not
+// for each new session: there may be as many as the table has.
+func TestBusySessionsAreTriedOnceInAWhile(t *testing.T) {
 	r := newRegistry(t, 3, 10)
 	for _, id := range []string{"one", "two", "three"} {
 		r.used(id, "@proxy", epoch)
