@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// answerListener is a listener whose connections send an answer that does not fit into
-// net/http's buffer in one write instead of two: its front waits for what follows at
-// once. And they end when a client takes what is written too slowly, though it takes some.
+// responseListener accepts connections of type responseConn.
 type answerListener struct {
 	net.Listener
 	write      time.Duration // limits.write
 	headerRead time.Duration // limits.headerRead
 }
 
+// Accept waits for a connection, and starts the time limit for its first HTTP/2 header.
 func (l answerListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -32,21 +31,26 @@ func (l answerListener) Accept() (net.Conn, error) {
 	return a, nil
 }
 
-// answerConn has one writer at a time, as net/http's connections have. A front whose
-// rest does not come is never sent: the connection is closed then, and was to break.
+// responseConn is a server's connection with two additions to net/http's. A response with
+// Content-Length that does not fit into net/http's buffer is sent in one write instead of
+// two: the full first buffer is held back until the next write. If none follows, the
+// held buffer is never sent, and net/http closes the connection, as the response is
+// incomplete. And a write fails if the client reads too slowly, even if it reads some.
+//
+// Only one goroutine may write at a time, as with net/http's connections.
 type answerConn struct {
 	net.Conn
-	front *[frontSize]byte // what waits; nil for nothing
-	room  [2][]byte        // of both
+	front *[frontSize]byte // the buffer held back; nil if there is none
+	room  [2][]byte        // the two elements of buffers
 	both  net.Buffers
 
-	write time.Duration // that a client has for each slowPiece
-	until time.Time     // when a write is to be over of which some was taken in its time
+	write time.Duration // the time for each writeUnit
+	until time.Time     // the deadline of a write that has timed out after a part; zero if none has
 
 	in inbound
 }
 
-// Read reads, and follows what was read.
+// Read reads from the connection, and passes what it read to the inbound.
 func (c *answerConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.read(p[:n])
@@ -59,21 +63,21 @@ func (c *answerConn) Close() error {
 	return c.Conn.Close()
 }
 
-// slowPiece is what a client on a slow line takes in the time of a write, as it is in the
-// server's answers.
+// writeUnit is how much a client on a slow line has to read in limits.write. The
+// responses of the server package use the same size.
 const slowPiece = 16 << 10
 
-// errSlow is no timeout to net/http, which would go on with the rest.
+// errSlowClient must not be a timeout: net/http would continue writing the rest.
 var errSlow = errors.New("the client takes too little of what is written (limits.write)")
 
-// frontSize is that of net/http's buffer. A write of that size is one that has
-// overflowed: what is flushed is smaller, and must not wait.
+// firstBufferSize is the size of net/http's write buffer. A write of exactly that size is
+// a buffer that has overflowed. A flushed buffer is smaller, and must not be held back.
 const frontSize = 4 << 10
 
-//nolint:gochecknoglobals // a pool is shared by nature
+//nolint:gochecknoglobals // a pool is shared by all connections
 var fronts = sync.Pool{New: func() any { return new([frontSize]byte) }}
 
-// Write writes p behind the front that waits, unless p is such a front.
+// Write writes p after the buffer that is held back, if any, or holds p back.
 func (c *answerConn) Write(p []byte) (int, error) {
 	switch {
 	case c.front != nil:
@@ -97,10 +101,11 @@ func (c *answerConn) writeBehind(p []byte) (int, error) {
 	return int(max(0, n-frontSize)), err
 }
 
-// pace returns the error of a write of which so much was taken. With HTTP/2 net/http has a
-// deadline for the next byte, and goes on with the rest where that has passed and some was
-// taken: a client that takes a byte now and then would hold up all streams of its
-// connection, and the deadlines of their answers, which are told behind what is written.
+// checkPace returns the error of a write, or errSlowClient if the client reads too slowly. With
+// HTTP/2, net/http sets a deadline for the next byte, and continues after a timeout if
+// some bytes were written. A client that reads a byte now and then could thus block all
+// streams of its connection, and the deadlines of the responses, whose resets are queued
+// behind the write.
 func (c *answerConn) pace(all, taken int, err error) error {
 	switch {
 	case err == nil:
@@ -110,7 +115,7 @@ func (c *answerConn) pace(all, taken int, err error) error {
 		return err
 	}
 	now := time.Now()
-	if c.until.IsZero() { // the time of the first piece is over
+	if c.until.IsZero() { // the time for the first writeUnit has passed
 		c.until = now.Add(c.write * time.Duration((all-1)/slowPiece))
 	}
 	if !now.Before(c.until) {
@@ -119,8 +124,9 @@ func (c *answerConn) pace(all, taken int, err error) error {
 	return err
 }
 
-// CloseWrite ends the writing alone, where the connection can. net/http does so before it
-// closes one whose request it has not read to its end, so that the answer arrives.
+// CloseWrite closes the writing side, if the connection can. net/http calls it before it
+// closes a connection whose request it has not read completely, so that the client
+// receives the response.
 func (c *answerConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -128,8 +134,8 @@ func (c *answerConn) CloseWrite() error {
 	return nil
 }
 
-// isFront reports whether p is the front of an answer whose length is announced, with
-// its head, some of its body, and not all.
+// isFirstBuffer reports whether p is the beginning of a response with Content-Length:
+// the header and a part of the body.
 func isFront(p []byte) bool {
 	if len(p) != frontSize || !bytes.HasPrefix(p, []byte("HTTP/1.1 ")) {
 		return false

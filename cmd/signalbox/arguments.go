@@ -15,23 +15,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// callArguments are the arguments of a call as the command line has them.
+// callArguments are the arguments of a call from the command line.
 type callArguments struct {
-	object []byte // one JSON object, as it was typed; nil where there are pairs
+	object []byte // one JSON object, unmodified; nil if there are pairs
 	pairs  []pair
 }
 
 // pair is one argument of the form key=value or key:=JSON.
 type pair struct {
 	key, text string
-	isJSON    bool // text is JSON whatever the tool's schema says
+	isJSON    bool // text is JSON, whatever the tool's schema declares
 }
 
-// howToWrite ends the errors about arguments.
+// argumentsUsage is the last part of errors about arguments.
 const howToWrite = `write them as '{"key": "value"}', or each as key=value`
 
-// maxArguments bounds what is read from standard input, as what a server would
-// accept is bounded.
+// maxArguments bounds what is read from standard input.
 const maxArguments = 64 << 20
 
 // arguments reads the arguments of the command line.
@@ -51,7 +50,7 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 			return nil, fmt.Errorf("read the arguments: %w", err)
 		}
 	}
-	// Strictly, because they are ours; and then they are sent as they are.
+	// ParseObject is strict: these are the user's own arguments. They are sent unmodified.
 	object, err := mcp.ParseObject(text)
 	if err != nil {
 		return nil, usagef("the arguments: %w; %s", err, howToWrite)
@@ -62,12 +61,12 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	return &callArguments{object: object.Bytes()}, nil
 }
 
-// isPair reports whether a word has the form key=value. What begins as JSON does is JSON.
+// isPair reports whether word has the form key=value. A word that begins like JSON is not one.
 func isPair(word string) bool {
 	return strings.Contains(word, "=") && !strings.ContainsRune(`{["`, rune(word[0]))
 }
 
-// parsePairs reads words of the form key=value.
+// parsePairs parses words of the form key=value.
 func parsePairs(words []string) (*callArguments, error) {
 	a := new(callArguments)
 	for _, word := range words {
@@ -93,8 +92,8 @@ func parsePairs(words []string) (*callArguments, error) {
 	return a, nil
 }
 
-// bytes returns the arguments as a JSON object. isText says which pairs are text though
-// their values are JSON.
+// bytes returns the arguments as a JSON object. isText reports whether a pair is a string
+// although its value is JSON.
 func (a *callArguments) bytes(isText func(pair) bool) []byte {
 	if a.object != nil {
 		return a.object
@@ -114,8 +113,8 @@ func (a *callArguments) bytes(isText func(pair) bool) []byte {
 	return append(dst, '}')
 }
 
-// depends reports whether the tool's schema decides what the arguments are: a text may
-// look like a number.
+// needsSchema reports whether the tool's schema decides the type of an argument: a string
+// may look like a number.
 func (a *callArguments) depends() bool {
 	return slices.ContainsFunc(a.pairs, func(p pair) bool {
 		v := jsontext.Value(p.text)
@@ -123,8 +122,8 @@ func (a *callArguments) depends() bool {
 	})
 }
 
-// fit returns the arguments as an object for a tool. Where its schema cannot be had, the
-// values alone decide: the call itself says what is wrong.
+// forTool returns the arguments as an object for a tool. If the schema of the tool cannot
+// be fetched, the values alone decide, and the call itself reports the error.
 func (a *callArguments) fit(ctx context.Context, t *target, tool string) []byte {
 	var properties map[string]jsontext.Value
 	if a.depends() {
@@ -153,7 +152,7 @@ func propertiesOf(ctx context.Context, t *target, name string) map[string]jsonte
 	return nil
 }
 
-// wantsText reports whether a schema takes a value only as a string.
+// wantsString reports whether a schema accepts value only as a string.
 func wantsText(schema jsontext.Value, value string) bool {
 	var one struct {
 		Type string `json:"type"`

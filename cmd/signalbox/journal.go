@@ -12,50 +12,46 @@ import (
 )
 
 const (
-	// journalRoom is how much may wait for whoever reads standard error: a burst
-	// of records, and not what a gateway says in a day.
+	// logBufferSize bounds the text waiting to be written: a burst of records.
 	journalRoom = 256 << 10
 
-	// journalEnd is how long the last records are waited for at the end.
+	// logFlushTimeout bounds how long close waits for the last records to be written.
 	journalEnd = time.Second
 )
 
-// journal is standard error while a gateway serves. Whoever reads it may stop to
-// read, such as a terminal that is held, or go away: a write to it then waits,
-// or ends the process, and with it every call. So nobody writes there but one
-// goroutine; the others leave their text, and where it finds no room it is
-// counted and dropped.
+// asyncWriter writes to standard error while a gateway serves. A reader of standard error
+// may stop reading, such as a paused terminal, or exit: a write would then block, or end
+// the process. So only one goroutine writes; Write only enqueues, and drops and counts
+// text for which there is no space.
 type journal struct {
 	to    io.Writer
-	more  chan struct{} // capacity 1: there is something to write
-	ended chan struct{} // closed when follow has returned
+	more  chan struct{} // capacity 1: there is text to write
+	ended chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
-	waiting bytes.Buffer // whole records, at most journalRoom
-	dropped int          // records since the last that found room
-	closing bool         // nothing is to come any more
+	waiting bytes.Buffer // whole records, at most logBufferSize
+	dropped int          // the number of records dropped since the last one enqueued
+	closing bool         // close was called
 }
 
-// newJournal returns a journal that writes to a writer. It must be closed.
+// newAsyncWriter returns an asyncWriter that writes to w. It must be closed.
 func newJournal(to io.Writer) *journal {
 	j := &journal{to: to, more: make(chan struct{}, 1), ended: make(chan struct{})}
-	// Ends after close, when what was left is written. close waits for it, but
-	// not for ever: a write that waits for a reader cannot be called back, and
-	// ends with the process.
+	// Ends after close, when all is written. close waits for it at most logFlushTimeout: a
+	// write that blocks cannot be canceled, and ends with the process.
 	go j.follow()
 	return j
 }
 
-// Write leaves a text. It does not wait, and never fails: there is nobody left
-// to be told.
+// Write enqueues text. It does not block and never fails: there is nothing left to report
+// an error to.
 func (j *journal) Write(text []byte) (int, error) {
 	j.leave(text)
 	j.wake()
 	return len(text), nil
 }
 
-// leave puts a text where follow finds it, whole or not at all: half a record
-// would be read as another.
+// enqueue appends text completely or not at all: half a record would be read as another.
 func (j *journal) leave(text []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,46 +63,46 @@ func (j *journal) leave(text []byte) {
 	j.waiting.Write(text)
 }
 
-// tellDroppedLocked says what is missing at the place where it is missing.
+// noteDroppedLocked appends how many records are missing at this place.
 func (j *journal) tellDroppedLocked() {
 	if j.dropped > 0 {
-		fmt.Fprintf(&j.waiting, "signalbox: %s of the log dropped, because nobody read it\n", plural(j.dropped, "record"))
+		fmt.Fprintf(&j.waiting, "signalbox: %s of the log dropped, because standard error was not read\n", plural(j.dropped, "record"))
 		j.dropped = 0
 	}
 }
 
-// wake has follow look. Many words are one: it takes everything that waits.
+// wake wakes run. Several calls may be merged into one: run takes all that is waiting.
 func (j *journal) wake() {
 	select {
 	case j.more <- struct{}{}:
-	default: // it is awake
+	default: // already awake
 	}
 }
 
-// take returns what waits, and whether more may come.
+// next returns the waiting text, and whether more may follow.
 func (j *journal) take() (text []byte, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.tellDroppedLocked() // nothing may come after it
+	j.tellDroppedLocked() // there may be no later record
 	text = bytes.Clone(j.waiting.Bytes())
 	j.waiting.Reset()
 	return text, !j.closing
 }
 
-// follow writes what waits, until the journal is closed and nothing is left. It
-// writes outside of the lock, so that only it can be made to wait.
+// run writes the waiting text until the writer is closed and all is written. It writes
+// without the lock, so that a blocked write blocks no other goroutine.
 func (j *journal) follow() {
 	defer close(j.ended)
 	for range j.more {
 		text, more := j.take()
-		_, _ = j.to.Write(text) // a log that cannot be written has nobody to complain to
+		_, _ = j.to.Write(text) // nothing is left to report the error to
 		if !more {
 			return
 		}
 	}
 }
 
-// close returns when all is written, or after journalEnd.
+// close returns when all is written, or after logFlushTimeout.
 func (j *journal) close() {
 	j.markClosing()
 	j.wake()
@@ -118,7 +114,7 @@ func (j *journal) close() {
 	}
 }
 
-// markClosing lets the next take be the last one.
+// markClosing makes the next call of next the last one.
 func (j *journal) markClosing() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
