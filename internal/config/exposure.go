@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// Exposure knows what the backends of a gateway were given, and tells by that who
-// besides the operator may be able to write a file. It never forgets a backend: one
-// that a reload has removed may still run. The zero value knows no backend.
+// Exposure determines which backends and users besides the operator may be able to write a
+// file. Backends are never removed from it, as a process that a reload has removed may still
+// run. The zero value has no backends.
 type Exposure struct {
 	all []given
 }
 
-// given is one path that a backend may write below.
+// grant is a path below which a backend may write.
 type given struct {
 	server, path, how string
 }
 
-// Add adds the backends of a Config that are programs. Relative paths are relative to
-// the working directory of this process, as they are for the programs.
+// Add adds the backends of c that are processes. Relative paths are relative to the working
+// directory of this process, as they are for the backends.
 func (e *Exposure) Add(c *Config) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -41,8 +41,8 @@ func (e *Exposure) Add(c *Config) {
 	}
 }
 
-// givenTo returns the folder that a server works in, and every path that its
-// arguments and variables may name.
+// grantsOf returns the working directory of a server, and every path that its arguments and
+// variables may contain.
 func givenTo(s *Server) []given {
 	here, err := filepath.Abs(s.Cwd)
 	if err != nil {
@@ -66,7 +66,7 @@ func givenTo(s *Server) []given {
 	return list
 }
 
-// pathsIn returns what may be a path in an argument, such as the folder in --root=/srv,
+// pathsIn returns the possible paths in an argument, such as the folder in --root=/srv,
 // /srv:/data, type=bind,src=/srv, {"roots":["/srv"]} or, for a shell, cd ~/srv && server .
 // It splits the argument in several ways, because each separator may be part of a path.
 func pathsIn(text string) []string {
@@ -89,10 +89,10 @@ func pathsIn(text string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" || strings.ContainsRune(path, 0) })
 }
 
-// Of returns who besides the operator may be able to write a file, each as a
-// sentence, or nothing. A backend may if the file is in a folder that it works in or is
-// given; another user if the mode or owner of the file, or of a folder on the way to it,
-// allows it. On Windows, which has no such modes, it tells of backends only.
+// Of describes, in a sentence each, the backends and users besides the operator that may be
+// able to write a file. A backend may if the file is in its working directory or in a folder
+// that it is given; another user may if the mode or owner of the file, or of a folder on its
+// path, permits it. On Windows, which has no such modes, only backends are described.
 func (e *Exposure) Of(path string) []string {
 	way, err := wayTo(path)
 	if err != nil || len(way) == 0 {
@@ -101,7 +101,7 @@ func (e *Exposure) Of(path string) []string {
 	return append(e.backends(way), others(way)...)
 }
 
-// backends tells which backends may write a file, by the way to it.
+// backends describes the backends that may write a file with these steps.
 func (e *Exposure) backends(way []step) []string {
 	holders := []holder{{way[0].folder, rootOf(way[0].path)}}
 	for _, s := range way {
@@ -122,18 +122,18 @@ func (e *Exposure) backends(way []step) []string {
 	return told
 }
 
-// holder is the file, or something that holds it.
+// ancestor is the file, or a folder that contains it.
 type holder struct {
 	info fs.FileInfo
 	path string
 }
 
-// holds returns which of the holders a path leads to. They are compared as files and
-// not as texts, so that a link, another spelling or a mount hides none.
+// findAncestor returns the ancestor to which a path leads. Files are compared instead of
+// names, so that links, other spellings and mounts are recognized.
 func holds(holders []holder, path string) (at string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", false // what is not there holds nothing
+		return "", false // a missing path contains nothing
 	}
 	i := slices.IndexFunc(holders, func(h holder) bool { return os.SameFile(h.info, info) })
 	if i < 0 {

@@ -5,5 +5,5 @@
 
 package config
 
-// others tells nothing: the modes of this system do not say who can write a file.
+// otherUsers returns nothing: file modes do not determine access on this system.
 func others([]step) []string { return nil }
