@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// noteSurroundings remarks on what is around a file that is in order: who else may
-// read or write it, and the programs that it names. It starts nothing.
+// noteSurroundings adds notes on the environment of a valid file: on others that may read or
+// write it, and on missing programs. It starts nothing.
 func (r *reader) noteSurroundings(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
@@ -31,8 +31,8 @@ func (r *reader) noteSurroundings(c *Config) {
 	}
 }
 
-// noteEnvFile remarks on others who can read or may be able to write the file that a
-// server has variables from.
+// noteEnvFile adds notes on others that can read or may be able to write the file with a
+// server's variables.
 func (r *reader) noteEnvFile(c *Config, s *Server) {
 	info, err := os.Stat(s.EnvFile)
 	if s.EnvFile == "" || err != nil {
@@ -52,7 +52,7 @@ func isReadableByAll(info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
 }
 
-// noteReaders remarks on credentials in a file that everybody on the machine can read.
+// noteReaders adds notes on credentials in a file that all users of the machine can read.
 func (r *reader) noteReaders(info fs.FileInfo) {
 	if !isReadableByAll(info) {
 		return
@@ -63,7 +63,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 	}
 }
 
-// literal remembers a credential that is written out in the file.
+// literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
 	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[")
 	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") {
@@ -71,8 +71,7 @@ func (r *reader) literal(text string, p place) {
 	}
 }
 
-// noteWriters remarks, at a place, on others who may be able to write a file, and so have
-// anything run.
+// noteWriters adds notes on others that may be able to write a file, and so run anything.
 func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 	var e Exposure
 	e.Add(c)
@@ -94,8 +93,8 @@ func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 	}
 }
 
-// noteProgram remarks on a program that cannot be found. Only what is known to be the
-// name of a program is shown: any of it may come from a variable that holds a secret.
+// noteProgram adds a note on a program that cannot be found. Only what is known to be the
+// name of a program is shown: the rest may come from a variable with a secret.
 func (r *reader) noteProgram(s *Server) {
 	p := place{}.key(serversKey).key(s.Name).key("command")
 	at := r.nearestPosition(p.path)
@@ -115,7 +114,7 @@ func (r *reader) noteProgram(s *Server) {
 	r.advise(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
 }
 
-// findProgram looks for a program as the start of it does.
+// findProgram looks up a program in the same way as starting it does.
 func findProgram(command, cwd string) error {
 	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
 		command = filepath.Join(cwd, command)

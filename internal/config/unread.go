@@ -5,13 +5,13 @@ package config
 
 import "slices"
 
-// unread is what stands in a file and is not, or not as it stands there, in the
-// Config. By it the Config is judged with what could be read: one mistake hides no
-// other, and none is told a second time for what follows from it. The zero value is
-// that of a Config that was read without problems, or that a program made.
+// unread records the values of a file that are not in the Config, or not as written, because
+// they were rejected. It lets the Config be validated in spite of that, so that a problem
+// does not hide others, and does not cause further ones. The zero value is that of a Config
+// read without problems, or made by a program.
 type unread struct {
-	refused map[string]bool // paths of what could not be read
-	guessed map[string]bool // paths of keys that an unknown one beside them may stand for
+	refused map[string]bool // paths of rejected values
+	guessed map[string]bool // paths of keys that an unknown key may mean
 }
 
 func (u *unread) refuse(p place) { mark(&u.refused, p) }
@@ -24,19 +24,18 @@ func mark(set *map[string]bool, p place) {
 	(*set)[p.path] = true
 }
 
-// there reports whether something stands at a place that could not be read: it is
-// not missing, and nothing is known of its value.
+// there reports whether the value at a place was rejected: it is not missing, but unknown.
 func (u *unread) there(p place) bool { return u.refused[p.path] }
 
-// meant is there, or what an unknown key beside the place seems to be meant for.
+// meant reports whether the value was rejected, or an unknown key seems to mean the place.
 func (u *unread) meant(p place) bool { return u.there(p) || u.guessed[p.path] }
 
-// someMeant reports whether one of several places is meant.
+// someMeant reports whether meant is true for one of the places.
 func (u *unread) someMeant(places ...place) bool {
 	return slices.ContainsFunc(places, u.meant)
 }
 
-// partly reports whether one of the first n elements of a list could not be read.
+// partly reports whether one of the first n elements of a list was rejected.
 func (u *unread) partly(list place, n int) bool {
 	for i := range n {
 		if u.there(list.item(i)) {

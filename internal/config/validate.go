@@ -15,15 +15,15 @@ import (
 	"unicode"
 )
 
-// Validate judges a Config as a whole: what is wrong however it came to be, in a
-// file, by a flag that changed a field, or in a program. The error is Problems
-// with everything that is wrong; they have paths and no positions.
+// Validate checks a Config as a whole, independent of whether it is from a file, was changed
+// by a flag, or was made by a program. The error is Problems with everything that is wrong,
+// with paths but without positions.
 func (c *Config) Validate() error { return c.judge().problems.orNil() }
 
 func (c *Config) judge() *judge { return c.judgeRead(unread{}) }
 
-// judgeRead is Validate for what could be read of a file; Parse adds the positions,
-// and keeps the notes.
+// judgeRead is Validate for a Config of which some values were rejected. Parse adds the
+// positions.
 func (c *Config) judgeRead(u unread) *judge {
 	j := &judge{unread: u}
 	for _, check := range []func(*Config, *judge){
@@ -34,38 +34,36 @@ func (c *Config) judgeRead(u unread) *judge {
 	return j
 }
 
-// judge collects what is wrong, and what is only worth a remark.
+// judge collects problems and notes.
 type judge struct {
 	unread
 	problems, notes Problems
 }
 
-// complain adds a problem at a place. A message shows a value only where it
-// cannot be a secret.
+// complain adds a problem. Its message may contain a value only if that cannot be a secret.
 func (j *judge) complain(p place, hint, format string, args ...any) {
 	j.problems = append(j.problems, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// note adds a remark at a place.
+// note adds a note.
 func (j *judge) note(p place, hint, format string, args ...any) {
 	j.notes = append(j.notes, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// checkListen refuses an address that is none, and one that strangers reach
-// while nobody is asked who he is.
+// checkListen rejects an invalid address, and one beyond loopback without authentication.
 func checkListen(c *Config, j *judge) {
 	p := place{}.key("listen")
 	if c.Listen == "" || j.there(p) {
 		return
 	}
-	// Only the form is judged. Whether a name resolves or a port is free is known when
-	// somebody listens, and can be otherwise a moment later.
+	// Only the form is checked. Whether a name resolves or a port is free is known when
+	// listening, and may change.
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		j.complain(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
 		return
 	}
-	// A port by its name would depend on a table of the machine.
+	// Names of ports depend on a table of the machine, and are not accepted.
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
 	}
@@ -75,28 +73,27 @@ func checkListen(c *Config, j *judge) {
 	}
 }
 
-// reachesBeyond reports whether others than this machine reach the listener, as far
-// as its address can be read.
+// reachesBeyond reports whether other machines can reach the listener, if its address is
+// valid.
 func (c *Config) reachesBeyond() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	return err == nil && !isLoopback(host)
 }
 
-// saysWho reports whether the file says who may call, in words that could not be
-// read.
+// saysWho reports whether the file has settings for authentication that were rejected.
 func (j *judge) saysWho() bool {
 	auth := place{}.key("auth")
 	return j.someMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
 }
 
-// isLoopback reports whether a listener on a host is reached from this machine
-// only. Names other than localhost can lead anywhere.
+// isLoopback reports whether only this machine reaches a listener on host. Names other than
+// localhost may resolve to any address.
 func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
-	// An IPv4 address can be written as one of IPv6.
+	// An IPv4 address may be written as IPv6.
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
@@ -104,7 +101,7 @@ func checkPath(c *Config, j *judge) {
 	p := place{}.key("path")
 	switch {
 	case c.Path == "":
-	// Whatever a router, a proxy or a client would rewrite on the way.
+	// Characters that a router, a proxy or a client would rewrite.
 	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
 		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
 	case slices.Contains(operations(), c.Path):
@@ -114,11 +111,10 @@ func checkPath(c *Config, j *judge) {
 	}
 }
 
-// operations are the paths that are not free for the endpoint, because the
-// listener serves them itself.
+// operations returns the paths that are reserved for operations on the same listener.
 func operations() []string { return []string{"/healthz", "/readyz", "/status", "/metrics"} }
 
-// oldTransport is not free either: clients of 2024-11-05 connect there.
+// oldTransport is reserved for clients of 2024-11-05.
 const oldTransport = "/sse"
 
 func checkHosts(c *Config, j *judge) {
@@ -127,7 +123,7 @@ func checkHosts(c *Config, j *judge) {
 		if j.there(list.item(i)) {
 			continue
 		}
-		// A host is what stands in a URL and comes back as it was.
+		// A valid host is unchanged by parsing a URL with it.
 		u, err := url.Parse("http://" + host + "/")
 		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
 			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
@@ -143,8 +139,8 @@ func checkOrigins(c *Config, j *judge) {
 			continue
 		}
 		u, err := url.Parse(origin)
-		// Browsers send nothing else. A star would let every page of the web in, and null
-		// every file that somebody opens.
+		// Browsers send no other form. A * would accept every page of the web, and null
+		// every local file.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
 			j.complain(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
 		}
@@ -152,7 +148,7 @@ func checkOrigins(c *Config, j *judge) {
 	checkTwice(c.AllowedOrigins, list, j)
 }
 
-// checkTwice remarks on what stands in a list twice.
+// checkTwice notes repeated elements of a list.
 func checkTwice(values []string, list place, j *judge) {
 	first := make(map[string]int, len(values))
 	for i, value := range values {
@@ -164,7 +160,7 @@ func checkTwice(values []string, list place, j *judge) {
 	}
 }
 
-// checkTokens wants each token to lead to one principal.
+// checkTokens requires that each token has one principal.
 func checkTokens(c *Config, j *judge) {
 	auth := place{}.key("auth")
 	list := auth.key("tokens")
@@ -176,14 +172,14 @@ func checkTokens(c *Config, j *judge) {
 			checkSameToken(c.Auth.Tokens, i, list, j)
 		}
 	}
-	// Whoever wrote both believes one of them, and it is not known which.
+	// The intention is ambiguous.
 	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || j.there(auth) || j.there(list)) {
 		p := place{}.key("allowUnauthenticated")
 		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
 	}
 }
 
-// checkToken judges what a token is, and where it stands.
+// checkToken checks a token and its source.
 func checkToken(token *Token, p place, j *judge) {
 	inEnv, inFile := p.key("env"), p.key("file")
 	hasEnv, hasFile := token.Env != "" || j.there(inEnv), token.File != "" || j.there(inFile)
@@ -198,8 +194,8 @@ func checkToken(token *Token, p place, j *judge) {
 	}
 }
 
-// checkGuessable refuses what everybody tries first where everybody can try it, and
-// remarks on it where only this machine can.
+// checkGuessable rejects placeholders as tokens if other machines can reach the listener,
+// and notes them otherwise.
 func checkGuessable(token *Token, p place, public bool, j *judge) {
 	const hint = `"openssl rand -hex 32" makes a better one`
 	text := token.Value.Reveal()
@@ -218,7 +214,7 @@ func checkGuessable(token *Token, p place, public bool, j *judge) {
 func checkPrincipal(token *Token, p place, j *judge) {
 	at := p.key("principal")
 	switch {
-	// Limits, sessions and the record of calls go by it.
+	// Limits, sessions and the audit record depend on it.
 	case token.Principal == "" && !j.meant(at):
 		j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
 	case strings.ContainsFunc(token.Principal, unicode.IsControl):
@@ -226,8 +222,8 @@ func checkPrincipal(token *Token, p place, j *judge) {
 	}
 }
 
-// checkSameToken wants a token to be no earlier one's: one token for two principals
-// would let the order of the file decide who calls.
+// checkSameToken rejects a repeated token: for two principals the order of the file would
+// decide which one calls.
 func checkSameToken(tokens []Token, i int, list place, j *judge) {
 	token, p := tokens[i], list.item(i)
 	same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
@@ -236,8 +232,8 @@ func checkSameToken(tokens []Token, i int, list place, j *judge) {
 	}
 }
 
-// shortToken is a length below which a token is more likely a word that somebody
-// thought of than one that a machine made: 16 letters of hex are 64 bits.
+// shortToken is the length below which a token was more likely chosen by a person than
+// generated: 16 hexadecimal digits are 64 bits.
 const shortToken = 16
 
 func sameTokenHint(a, b Token) string {
@@ -247,8 +243,8 @@ func sameTokenHint(a, b Token) string {
 	return "each principal needs a token of its own"
 }
 
-// isBearer reports whether a text has the form of a bearer token (RFC 6750,
-// section 2.1: b64token). The empty text is judged where it was read.
+// isBearer reports whether text has the form of a bearer token (RFC 6750, section 2.1:
+// b64token). An empty text is reported where it is read.
 func isBearer(text string) bool {
 	text = strings.TrimRight(text, "=")
 	return !strings.ContainsFunc(text, func(r rune) bool {
@@ -256,7 +252,7 @@ func isBearer(text string) bool {
 	})
 }
 
-// checkWords refuses words that a file could not have.
+// checkWords rejects words that a file could not have.
 func checkWords(c *Config, j *judge) {
 	checkWord(j, place{}.key("conflict"), c.Conflict, ConflictHide, ConflictFirst)
 	checkWord(j, place{}.key("reload"), c.Reload, ReloadGuarded, ReloadAuto, ReloadManual)

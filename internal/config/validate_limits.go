@@ -5,8 +5,8 @@ package config
 
 import "time"
 
-// checkLimits finds limits that another limit of the file reaches first. A limit
-// that stands at its default is nobody's mistake, however another one was set.
+// checkLimits notes limits that have no effect because of another configured limit. Limits
+// with their default values are not compared.
 func checkLimits(c *Config, j *judge) {
 	l, p := &c.Limits, place{}.key("limits")
 	checkReached(j, p, reach{"sessionsPerPrincipal", int64(l.SessionsPerPrincipal)}, reach{"sessions", int64(l.Sessions)})
@@ -17,22 +17,21 @@ func checkLimits(c *Config, j *judge) {
 	}
 }
 
-// reach is a limit by its key.
+// reach is a limit with its key.
 type reach struct {
 	key   string
 	limit int64
 }
 
-// checkReached remarks on a limit above the one that holds for all.
+// checkReached notes a limit that is larger than one that includes it.
 func checkReached(j *judge, p place, one, all reach) {
-	// None and the default are not written in numbers, and are nobody's comparison.
+	// Zero (the default) and negative (no limit) are not compared.
 	if one.limit > 0 && all.limit > 0 && one.limit > all.limit {
 		j.note(p.key(one.key), "", "%q is more than %q, and is never reached", one.key, all.key)
 	}
 }
 
-// checkTimeout remarks on a timeout that ends every call of its server before the
-// silence that the file allows can.
+// checkTimeout notes a timeout that is shorter than limits.callIdle.
 func checkTimeout(s *Server, idle time.Duration, p place, j *judge) {
 	if !s.Disabled && s.Timeout > 0 && idle > s.Timeout {
 		j.note(p.key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)

@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// serverNamePattern is the form of server names in the schema; isServerName is
-// the same rule.
+// serverNamePattern is the schema's pattern of server names, equivalent to isName with
+// maxServerName.
 const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
 
-// The longest names: of a server, so that a tool's name still has room behind
-// it, and of a tool (server/tools, "Tool Names").
+// The maximum lengths of names: of a server, which leaves space for a tool's name after it,
+// and of a tool (server/tools, "Tool Names").
 const (
 	maxServerName = 64
 	maxToolName   = 128
 )
 
-// isNameByte reports whether a byte may stand in the name of a tool
-// (server/tools, "Tool Names").
+// isNameByte reports whether a byte is permitted in the name of a tool (server/tools, "Tool
+// Names").
 func isNameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0
 }
 
-// isName reports whether a text is made of the characters of tool names.
+// isName reports whether text consists of the characters of tool names.
 func isName(text string, longest int) bool {
 	for i := range len(text) {
 		if !isNameByte(text[i]) {
@@ -43,8 +43,8 @@ func checkServers(c *Config, j *judge) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		p := place{}.key(serversKey).key(s.Name)
-		// Also where a prefix of its own stands before the tools: the name is in logs, in
-		// metrics and in what instructions are headed by.
+		// Also if the server has another prefix: the name is in logs, metrics and headings of
+		// instructions.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
 			const hint = "names of tools begin with it: letters, digits, _ - . and up to 64 of them"
 			j.complain(p, hint, "%.80q cannot be the name of a server", s.Name)
@@ -54,7 +54,7 @@ func checkServers(c *Config, j *judge) {
 		}
 		seen[s.Name] = true
 		if s.Disabled || j.there(p) {
-			continue // read for its form only, or not at all
+			continue // only its form was checked, or it was rejected
 		}
 		for _, check := range []func(*Server, place, *judge){
 			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkFilledIn, checkPatterns, checkFilters, checkRenames,
@@ -64,13 +64,13 @@ func checkServers(c *Config, j *judge) {
 	}
 }
 
-// checkTransport wants a server to be a program or an address.
+// checkTransport requires that a server has either a command or a URL.
 func checkTransport(s *Server, p place, j *judge) {
 	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
 	isProgram := s.Command != "" || j.meant(p.key("command"))
 	isAddress := s.URL != "" || j.meant(p.key("url"))
 	switch {
-	// The other programs that read the file decide this in different ways.
+	// Other programs that read the file differ in this case.
 	case isProgram && isAddress:
 		j.complain(p, "remove one of them", `%q has both "command" and "url"`, p.name)
 	case !isProgram && !isAddress:
@@ -86,7 +86,7 @@ func checkTransport(s *Server, p place, j *judge) {
 	}
 }
 
-// unused is a key that has no meaning beside another, and how much it holds.
+// unused is a key without a meaning beside another, with the number of its values.
 type unused struct {
 	key  string
 	size int
@@ -100,8 +100,8 @@ func checkUnused(j *judge, p place, beside string, keys ...unused) {
 	}
 }
 
-// checkCommand finds what no system can start. Neither the command nor its
-// arguments are shown: a variable in them may hold a secret.
+// checkCommand reports what no system can start. Neither the command nor its arguments are
+// shown: a variable in them may be a secret.
 func checkCommand(s *Server, p place, j *judge) {
 	at := p.key("command")
 	switch {
@@ -122,7 +122,7 @@ func checkCommand(s *Server, p place, j *judge) {
 	}
 }
 
-// checkURL never shows the address: a variable in it may hold a secret.
+// checkURL never shows the URL: a variable in it may be a secret.
 func checkURL(s *Server, p place, j *judge) {
 	p = p.key("url")
 	if s.URL == "" || j.there(p) {
@@ -138,18 +138,17 @@ func checkURL(s *Server, p place, j *judge) {
 		j.complain(p, anAddress, "%q names no host", p.name)
 	case !isPort(u.Port()):
 		j.complain(p, "", "%q wants a port from 1 to 65535", p.name)
-	// It would be in logs, in errors and in what /status shows.
+	// It would appear in logs, errors and the status.
 	case u.User != nil:
 		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
-	// Most often a character of a secret that wanted to be escaped.
+	// Most often an unescaped character of a secret.
 	case u.Fragment != "":
 		j.complain(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
 	}
 }
 
-// isReserved reports whether a header field is one that the transport sets
-// itself, and that a fixed value would make untrue. An idempotency key is one of
-// them: Go's transport takes it for leave to send a call a second time.
+// isReserved reports whether a header is set by the transport, so that a fixed value would
+// be wrong. Idempotency keys are included: Go's transport retries requests that have one.
 func isReserved(header string) bool {
 	header = strings.ToLower(header)
 	if strings.HasPrefix(header, "mcp-") {
@@ -164,17 +163,16 @@ func isReserved(header string) bool {
 func checkHeaders(s *Server, p place, j *judge) {
 	p = p.key("headers")
 	seen := make(map[string]bool)
-	// In the order of names, so that a Config always has the same problems.
+	// Sorted, so that a Config always has the same problems.
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		at, lower := p.key(name), strings.ToLower(name)
 		switch {
 		case !isToken(name):
 			j.complain(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", beginning(name, isTokenRune))
-		// With a fixed value the session, the revision or the length of a message would be
-		// untrue for every request but one.
+		// A fixed session, revision or length would be wrong for every request but one.
 		case isReserved(name):
 			j.complain(at, "remove it", "the header %s is set by the gateway", name)
-		// To a server they are one header, with one of the two values or both.
+		// A server would see one header with one of the two values, or both.
 		case seen[lower]:
 			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
 		}
@@ -186,8 +184,7 @@ func checkHeaders(s *Server, p place, j *judge) {
 	}
 }
 
-// isToken reports whether a text can be the name of a header (RFC 9110, section
-// 5.6.2).
+// isToken reports whether text is a valid name of a header (RFC 9110, section 5.6.2).
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isTokenRune(r) })
 }
@@ -198,8 +195,8 @@ func isTokenRune(r rune) bool {
 
 func isVariableRune(r rune) bool { return r != '=' && r != 0 }
 
-// beginning shows as much of a name as can be one. What follows is often the value,
-// written into the key by mistake, and no message shows that.
+// beginning returns the valid beginning of a name. The rest is often the value, written into
+// the key by mistake, and must not be shown.
 func beginning(name string, fits func(rune) bool) string {
 	end := strings.IndexFunc(name, func(r rune) bool { return !fits(r) })
 	if end < 0 {
@@ -208,16 +205,16 @@ func beginning(name string, fits func(rune) bool) string {
 	return name[:end] + "..."
 }
 
-// isPort reports whether the port of an address is one; none is the usual one.
+// isPort reports whether text is a valid port, or empty, which means the default.
 func isPort(text string) bool {
 	n, err := strconv.Atoi(text)
 	return text == "" || err == nil && 0 < n && n < 1<<16
 }
 
-// anAddress is the hint where an address is none.
+// anAddress is the hint for an invalid URL.
 const anAddress = `such as "https://example.com/mcp"`
 
-// isControl reports whether a character ends or garbles a header.
+// isControl reports whether a character is invalid in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func checkEnv(s *Server, p place, j *judge) {
@@ -233,10 +230,10 @@ func checkEnv(s *Server, p place, j *judge) {
 	}
 }
 
-// checkEra refuses a pin that the transport cannot keep.
+// checkEra rejects an era that the transport does not have.
 func checkEra(s *Server, p place, j *judge) {
 	checkWord(j, p.key("era"), s.Era, eras()...)
-	// That transport is the one of 2024-11-05, and no later revision has it.
+	// The transport sse belongs to 2024-11-05 only.
 	if s.Type == TypeSSE && isModern(s.Era) {
 		j.complain(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
 	}
@@ -257,5 +254,5 @@ func checkPrefix(s *Server, p place, j *judge) {
 	}
 }
 
-// maxPrefix is a length of prefixes up to which tools can have names of the usual length.
+// maxPrefix is the length of prefixes that leaves space for names of the usual length.
 const maxPrefix = 40
