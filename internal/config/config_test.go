@@ -69,7 +69,7 @@ func TestProblemsAsData(t *testing.T) {
 		t.Fatalf("error %T, want Problems", err)
 	}
 	want := config.Problems{
-		{File: "dir/x.yaml", Line: 2, Column: 26, Path: "mcpServers.a.args[0]", Message: `"args[0]" wants a string, not a number`, Hint: "put it in quotes"},
+		{File: "dir/x.yaml", Line: 2, Column: 26, Path: "mcpServers.a.args[0]", Message: `"args[0]" must be a string, not a number`, Hint: "put it in quotes"},
 		{File: "dir/x.yaml", Line: 2, Column: 30, Path: "mcpServers.a.comand", Message: `unknown key "comand"`, Hint: `did you mean "command"?`},
 		{File: "dir/x.yaml", Line: 3, Column: 3, Path: "mcpServers.b", Message: `"b" has neither "command" nor "url"`},
 	}
@@ -157,12 +157,12 @@ func TestValidateInvented(t *testing.T) {
 		Conflict: "war",
 		Log:      config.Log{Level: "loud", Format: "song"},
 	}
-	want := `conflict: "conflict" wants one of [hide first]
-log.level: "level" wants one of [debug info warn error]
-log.format: "format" wants one of [text json]
-mcpServers.a.type: "type" wants one of [stdio http streamable-http sse]
+	want := `conflict: "conflict" must be one of [hide first]
+log.level: "level" must be one of [debug info warn error]
+log.format: "format" must be one of [text json]
+mcpServers.a.type: "type" must be one of [stdio http streamable-http sse]
 mcpServers.a.type: the type "pigeon" needs a "url", and "a" has a "command" (write "stdio")
-mcpServers.a.era: "era" wants one of [auto legacy modern 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28]
+mcpServers.a.era: "era" must be one of [auto legacy modern 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28]
 mcpServers.a: two servers have the name "a"`
 	if diff := cmp.Diff(c.Validate().Error(), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)

@@ -43,7 +43,7 @@ func readEnvFile(path string) (text, problem, hint string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", "the file cannot be read: " + err.Error(), "make it, or remove the key"
+		return "", "the file cannot be read: " + err.Error(), "create it, or remove the key"
 	case !info.Mode().IsRegular():
 		return "", fmt.Sprintf("%s is not a regular file (mode %v)", path, info.Mode()), ""
 	}
@@ -174,12 +174,12 @@ func envQuoted(text string) (value string, length int, message string) {
 		end++
 	}
 	if end >= len(text) {
-		return "", 0, "opens a quote that nothing closes"
+		return "", 0, "has a quote that is not closed"
 	}
 	value = text[1:end]
 	behind, _, _ := strings.Cut(text[end+1:], "\n")
 	if after := strings.TrimSpace(behind); after != "" && after[0] != '#' {
-		return "", 0, "has something behind the closing quote"
+		return "", 0, "has text after the closing quote"
 	}
 	if quote == '"' {
 		value = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(value)

@@ -19,8 +19,8 @@ func TestParseEnv(t *testing.T) {
 	const (
 		nothing  = "sets no variable"
 		noName   = "sets something that is not the name of a variable"
-		unclosed = "opens a quote that nothing closes"
-		behind   = "has something behind the closing quote"
+		unclosed = "has a quote that is not closed"
+		behind   = "has text after the closing quote"
 		inside   = "has a # inside a value without quotes"
 	)
 	tests := []struct {
@@ -138,12 +138,12 @@ func TestEnvFile(t *testing.T) {
 	}
 	gone := filepath.Join(dir, "gone.env")
 	for _, tt := range []struct{ entry, want string }{
-		{`"command": "x", "envFile": "gone.env"`, `FILE:2:28: "envFile": the file cannot be read: stat ` + gone + `: no such file or directory (make it, or remove the key)`},
+		{`"command": "x", "envFile": "gone.env"`, `FILE:2:28: "envFile": the file cannot be read: stat ` + gone + `: no such file or directory (create it, or remove the key)`},
 		{`"command": "x", "envFile": "."`, `FILE:2:28: "envFile": ` + dir + ` is not a regular file (mode drwxr-xr-x)`},
 		{`"command": "x", "envFile": "large.env"`, `FILE:2:28: "envFile": the file ` + large + ` is larger than 1MiB`},
 		{
 			`"command": "x", "envFile": "bad.env"`,
-			`FILE:2:28: "envFile": line 1 of ` + bad + ` opens a quote that nothing closes` + "\n" +
+			`FILE:2:28: "envFile": line 1 of ` + bad + ` has a quote that is not closed` + "\n" +
 				`FILE:2:28: "envFile": line 2 of ` + bad + ` sets no variable (write NAME=value)` + "\n" +
 				`FILE:2:28: "envFile": line 3 of ` + bad + ` has a # inside a value without quotes (put the value in quotes, or a space before the #)`,
 		},

@@ -197,7 +197,7 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 				t.Errorf("%s: %v, want it at 1:%d", text, got, at)
 			}
 			key := row.path[strings.LastIndexByte(row.path, '.')+1:]
-			if !strings.HasPrefix(got.Message, `"`+key+`" wants `) || !strings.HasSuffix(got.Path, key) {
+			if !strings.HasPrefix(got.Message, `"`+key+`" must be `) || !strings.HasSuffix(got.Path, key) {
 				t.Errorf("%s: %v (path %s), want the key and what it wants", text, got, got.Path)
 			}
 			if shows := strings.Contains(got.String(), secretText); shows && row.want != "a duration" && row.want != "a size" {
@@ -219,7 +219,7 @@ func TestEveryKeyOnce(t *testing.T) {
 		member := fmt.Sprintf("%q: 0", key)
 		twice := strings.Replace(text, member, member+",\n"+member, 1)
 		_, err := Parse("x.json", []byte(twice), nil)
-		want := fmt.Sprintf("x.json:2:1: the key %q stands here twice, first on line 1", key)
+		want := fmt.Sprintf("x.json:2:1: duplicate key %q, first on line 1", key)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", twice, err, want)
 		}

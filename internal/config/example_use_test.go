@@ -43,7 +43,7 @@ func ExampleConfig_Validate() {
 	}
 	// Output:
 	// listen
-	// "listen" reaches beyond this machine, and everybody there could use every server
+	// "listen" reaches beyond this machine, so that anyone on the network could use every server
 }
 
 func ExampleServer_Offers() {
@@ -105,7 +105,7 @@ func ExampleConfig_notes() {
 		fmt.Println(note)
 	}
 	// Output:
-	// signalbox.yaml:5:5: "description" is not used here: it says how a client shows the server
+	// signalbox.yaml:5:5: "description" is ignored: it specifies how a client shows the server
 	// signalbox.yaml:6:26: "write_all" adds nothing to "write_*"
 }
 

@@ -58,7 +58,7 @@ func (r *reader) variable(reference string, at position, p place) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	switch {
 	case !isVariable(name):
-		r.complain(at, p, referenceHint(reference), "%q has a reference that is not read here: ${%s}", p.name, shorten(reference))
+		r.complain(at, p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
 		return ""
 	// The first closing brace would end the default.
 	case strings.Contains(fallback, "${"):
@@ -108,7 +108,7 @@ func referenceHint(reference string) string {
 	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
 	switch kind {
 	case "input":
-		return "nobody can be asked here: set an environment variable and write ${NAME}"
+		return "the gateway cannot ask for input: set an environment variable and write ${NAME}"
 	case "userHome":
 		return "write ${HOME}"
 	case "workspaceFolder", "workspaceFolderBasename":
@@ -119,7 +119,7 @@ func referenceHint(reference string) string {
 		if !colon {
 			return anyReference
 		}
-		return "only an editor knows it: write the value"
+		return "only editors support it: write the value"
 	default:
 		return anyReference
 	}

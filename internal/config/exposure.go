@@ -96,7 +96,7 @@ func pathsIn(text string) []string {
 func (e *Exposure) Of(path string) []string {
 	way, err := wayTo(path)
 	if err != nil || len(way) == 0 {
-		return []string{fmt.Sprintf("the way to the file cannot be judged (%v)", err)}
+		return []string{fmt.Sprintf("the path of the file cannot be checked (%v)", err)}
 	}
 	return append(e.backends(way), others(way)...)
 }

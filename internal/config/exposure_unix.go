@@ -48,7 +48,7 @@ func replaceable(s step) string {
 func changeable(path string, info fs.FileInfo) string {
 	switch mode := info.Mode().Perm(); {
 	case mode&0o002 != 0:
-		return fmt.Sprintf("everybody on this machine can write %s (mode %04o)", path, mode)
+		return fmt.Sprintf("all users of this machine can write %s (mode %04o)", path, mode)
 	case mode&0o020 != 0:
 		return fmt.Sprintf("the group of %s can write it (mode %04o)", path, mode)
 	}

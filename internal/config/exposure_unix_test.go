@@ -100,7 +100,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 		}, `backend "files" is given BASE/between`},
 
 		{"written by its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o660)) }, "the group of BASE/etc/signalbox.yaml can write it (mode 0660)"},
-		{"written by everybody", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o602)) }, "everybody on this machine can write BASE/etc/signalbox.yaml (mode 0602)"},
+		{"written by everybody", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o602)) }, "all users of this machine can write BASE/etc/signalbox.yaml (mode 0602)"},
 		{"in a folder of its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.at("etc"), 0o770)) }, "the group of BASE/etc can write it (mode 0770)"},
 		{"below a folder of its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.base, 0o770)) }, "the group of BASE can write it (mode 0770)"},
 		{"in a folder like /tmp", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.at("etc"), 0o777|os.ModeSticky)) }, ""},
@@ -108,10 +108,10 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 			must(t, os.Mkdir(x.at("open"), 0o700), os.Chmod(x.at("open"), 0o777))
 			link(t, x.file, x.at("open", "link.yaml"))
 			x.file = x.at("open", "link.yaml")
-		}, "everybody on this machine can write BASE/open (mode 0777)"},
+		}, "all users of this machine can write BASE/open (mode 0777)"},
 		{"under a second name", func(t *testing.T, x *exposed) { must(t, os.Link(x.file, x.at("elsewhere", "name"))) }, "BASE/etc/signalbox.yaml has a second name (a hard link)"},
-		{"not there", func(_ *testing.T, x *exposed) { x.file = x.at("etc", "none.yaml") }, "the way to the file cannot be judged (lstat BASE/etc/none.yaml: no such file or directory)"},
-		{"in a ring of links", func(t *testing.T, x *exposed) { link(t, x.at("ring"), x.at("ring")); x.file = x.at("ring") }, "the way to the file cannot be judged (too many links)"},
+		{"not there", func(_ *testing.T, x *exposed) { x.file = x.at("etc", "none.yaml") }, "the path of the file cannot be checked (lstat BASE/etc/none.yaml: no such file or directory)"},
+		{"in a ring of links", func(t *testing.T, x *exposed) { link(t, x.at("ring"), x.at("ring")); x.file = x.at("ring") }, "the path of the file cannot be checked (too many links)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			base, err := filepath.EvalSymlinks(t.TempDir())

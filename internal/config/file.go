@@ -39,9 +39,9 @@ func whyNoRecord(path string) (problem, hint string) {
 	folder := filepath.Dir(path)
 	switch info, err := os.Stat(folder); {
 	case err != nil:
-		return "the folder of the record is not there: " + err.Error(), "make it first"
+		return "the folder of the record cannot be read: " + err.Error(), "create it first"
 	case !info.IsDir():
-		return fmt.Sprintf("%s is no folder", folder), ""
+		return fmt.Sprintf("%s is not a folder", folder), ""
 	}
 	return "", ""
 }

@@ -30,7 +30,7 @@ func (r *reader) unknownKey(name string, mapping place, known []string, others [
 		case other.name != name:
 			continue
 		case other.passed:
-			r.note(at, p, "%q is not used here: %s", name, other.about)
+			r.note(at, p, "%q is ignored: %s", name, other.about)
 		default:
 			r.unread.guess(mapping.key(other.means))
 			r.tell(at, p, other.about, "unknown key %q", name)
@@ -113,7 +113,7 @@ func (r *reader) withOwnNames(server node, p place) node {
 			m.key = own
 			members = append(members, m)
 		case known.kind == kindText && known.text == m.value.text:
-			r.note(m.at, p.key(m.key), "%q says the same as %q", m.key, own)
+			r.note(m.at, p.key(m.key), "%q means the same as %q", m.key, own)
 		default:
 			members = append(members, m) // rejected as an unknown key
 		}
@@ -134,7 +134,7 @@ func (r *reader) withDisabled(server node, p place) node {
 	known, both := server.member("disabled")
 	members := slices.DeleteFunc(slices.Clone(server.members[at+1:]), func(again member) bool {
 		if again.key == m.key {
-			r.tell(again.at, p, "", "the key %q stands here twice, first on line %d", m.key, m.at.line)
+			r.tell(again.at, p, "", "duplicate key %q, first on line %d", m.key, m.at.line)
 		}
 		return again.key == m.key
 	})
@@ -149,7 +149,7 @@ func (r *reader) withDisabled(server node, p place) node {
 	case both && known.kind == kindBool && known.text == m.value.text:
 		r.tell(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
 	case both && known.kind == kindBool:
-		r.note(m.at, p, `"enabled" says the same as "disabled"`)
+		r.note(m.at, p, `"enabled" means the same as "disabled"`)
 	case both: // the value of "disabled" is rejected
 	default:
 		r.note(m.at, p, `"enabled" is read as the opposite of "disabled"`)

@@ -178,7 +178,7 @@ func oneOf[S ~string](words ...S) form[S] {
 				*into = S(s)
 			default:
 				hint := didYouMean(s, names)
-				r.complain(n.at, p, hint, "%q wants one of %s", p.name, strings.Join(names, ", "))
+				r.complain(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
 			}
 		},
 		schema: func() *jsonschema.Schema {
@@ -289,7 +289,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 			// n.text has the source text of a number, so that the hint can repeat it.
 			v, err := parse(n.text)
 			if err != nil {
-				r.complain(n.at, p, hint(n.text, err), "%q wants %s, and %.20q %v", p.name, want, n.text, err)
+				r.complain(n.at, p, hint(n.text, err), "%q must be %s, but %.20q %v", p.name, want, n.text, err)
 				return
 			}
 			*into = v
@@ -310,7 +310,7 @@ func count() form[int] {
 			v, err := strconv.Atoi(n.text)
 			// Zero is rejected: it could mean no capacity or no limit.
 			if err != nil || v <= 0 || n.kind != kindInteger {
-				r.complain(n.at, p, countHint(n), "%q wants a whole number above zero", p.name)
+				r.complain(n.at, p, countHint(n), "%q must be a whole number above zero", p.name)
 				return
 			}
 			*into = v

@@ -109,7 +109,7 @@ func foreignTable() string {
 	for _, other := range foreignServerKeys() {
 		what := "refused: " + other.about
 		if other.passed {
-			what = "passed over: " + other.about
+			what = "ignored: " + other.about
 		}
 		if own := otherNames()[other.name]; own != "" {
 			what = fmt.Sprintf("read as %q; refused where the entry has that, too, with another value", own)

@@ -130,7 +130,7 @@ func auditRecord() form[Audit] {
 	f.read = func(r *reader, n node, p place, into *Audit) {
 		record(r, n, p, into)
 		if _, found := n.member("file"); !found && !r.unread.someMeant(p, p.key("file")) {
-			r.tell(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not say where the record goes", p.name)
+			r.tell(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
 		}
 	}
 	return f

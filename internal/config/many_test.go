@@ -63,7 +63,7 @@ func TestManyOfBoth(t *testing.T) {
 	text := strings.Replace(repeated(1500, `{}`), "{\n", "{\n"+strings.Repeat(`"x": 1, `, 700), 1)
 	_, err := config.Parse("x.json", []byte(text), nil)
 	// "x" is no mapping, and stands there 699 times too often.
-	if err == nil || !strings.HasSuffix(err.Error(), ": 1200 more problems (mend these first)") {
+	if err == nil || !strings.HasSuffix(err.Error(), ": 1200 more problems (fix these first)") {
 		t.Errorf("%.200v", err)
 	}
 }

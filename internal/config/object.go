@@ -160,7 +160,7 @@ func objectSchema[T any](keys []key[T], others []foreign) *jsonschema.Schema {
 	}
 	for _, other := range others {
 		if other.passed {
-			s.Properties[other.name] = &jsonschema.Schema{Description: "Not used here: " + other.about + "."}
+			s.Properties[other.name] = &jsonschema.Schema{Description: "Ignored: " + other.about + "."}
 			s.PropertyOrder = append(s.PropertyOrder, other.name)
 		}
 	}

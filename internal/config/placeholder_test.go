@@ -37,8 +37,8 @@ func TestPlaceholderWords(t *testing.T) {
 // TestPlaceholderTokens holds where a placeholder is refused: wherever strangers can
 // try it. It is never shown.
 func TestPlaceholderTokens(t *testing.T) {
-	const refused = "auth.tokens[0].env: what the environment variable T holds is a placeholder, which anybody can guess"
-	const noted = `"tokens[0]" holds a placeholder, which anybody can guess`
+	const refused = "auth.tokens[0].env: the value of the environment variable T is a placeholder, which anyone can guess"
+	const noted = `"tokens[0]" holds a placeholder, which anyone can guess`
 	const short = `"tokens[0]" holds a token of fewer than 16 characters, which can be guessed`
 	tests := []struct{ listen, token, problem, note string }{
 		{"127.0.0.1:1", "changeme", "", noted},

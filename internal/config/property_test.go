@@ -77,17 +77,17 @@ func TestShorten(t *testing.T) {
 // has a hint of its own, with and without what follows its colon.
 func TestReferenceHints(t *testing.T) {
 	tests := map[string]string{
-		"input:id":                "nobody can be asked",
-		"input":                   "nobody can be asked",
+		"input:id":                "the gateway cannot ask",
+		"input":                   "the gateway cannot ask",
 		"userHome":                "${HOME}",
 		"workspaceFolder":         "no workspace here",
 		"workspaceFolder:one":     "no workspace here",
 		"workspaceFolderBasename": "no workspace here",
 		"pathSeparator":           "write the separator",
 		"/":                       "write the separator",
-		"command:x":               "only an editor",
-		"config:x.y":              "only an editor",
-		"file:x":                  "only an editor",
+		"command:x":               "only editors",
+		"config:x.y":              "only editors",
+		"file:x":                  "only editors",
 		"command":                 anyReference,
 		"config":                  anyReference,
 		"file":                    anyReference,
@@ -376,7 +376,7 @@ func TestForeignKeys(t *testing.T) {
 			want := fmt.Sprintf("x.json:2:1: unknown key %q (%s)", other.name, other.about)
 			got := fmt.Sprint(err)
 			if other.passed {
-				want = fmt.Sprintf("x.json:2:1: %q is not used here: %s", other.name, other.about)
+				want = fmt.Sprintf("x.json:2:1: %q is ignored: %s", other.name, other.about)
 				if err != nil || len(c.Servers) != 1 {
 					t.Errorf("%s: %+v, %v, want the rest of the file read", other.name, c, err)
 					continue

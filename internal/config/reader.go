@@ -61,7 +61,7 @@ func (r *reader) result() Problems {
 	last := all[len(all)-1]
 	return append(all, Problem{
 		File: last.File, Line: last.Line, Column: last.Column,
-		Message: fmt.Sprintf("%d more problems", r.untold), Hint: "mend these first",
+		Message: fmt.Sprintf("%d more problems", r.untold), Hint: "fix these first",
 	})
 }
 
@@ -84,7 +84,7 @@ func (r *reader) problem(at position, p place, hint, message string) Problem {
 // wrongKind reports a value of the wrong kind. The value is not shown, as it may be a
 // misplaced secret.
 func (r *reader) wrongKind(n node, p place, want, hint string) {
-	r.complain(n.at, p, hint, "%q wants %s, not %s", p.name, want, n.kind)
+	r.complain(n.at, p, hint, "%q must be %s, not %s", p.name, want, n.kind)
 }
 
 // resolve makes a relative path of the file relative to the working directory.

@@ -237,7 +237,7 @@ func TestDisabledServer(t *testing.T) {
 		{"rules that contradict each other", `command: x, include: [a], exclude: [a]`, "", "both included and excluded"},
 		{"the prefix of another", `command: x, prefix: other__`, "", "the same prefix"},
 		{"an unknown key", `command: x, comand: y`, `did you mean "command"?`, `did you mean "command"?`},
-		{"a wrong type", `command: [x]`, "wants a string", "wants a string"},
+		{"a wrong type", `command: [x]`, "must be a string", "must be a string"},
 		{"a number without a unit", `command: x, timeout: 30`, "has no unit", "has no unit"},
 		{"a reference without an end", `command: "${NONE"`, "has a ${ without an end", "has a ${ without an end"},
 	}

@@ -41,7 +41,7 @@ func (r *reader) noteEnvFile(c *Config, s *Server) {
 	p := place{}.key(serversKey).key(s.Name).key("envFile")
 	at := r.nearestPosition(p.path)
 	if isReadableByAll(info) {
-		r.advise(at, p, "chmod 600 it", "%q holds variables, and everybody on this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
+		r.advise(at, p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
 	r.noteWriters(c, at, p, s.EnvFile)
 }
@@ -59,7 +59,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 	}
 	for _, p := range r.literals {
 		r.advise(r.where[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
-			"%q looks like a credential, and everybody on this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
+			"%q looks like a credential, and all users of this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
 		default:
 			r.advise(at, p, "keep it in a folder that neither a server nor another user can write",
-				"others may be able to write %s, so that what it would run anew waits for 'signalbox reload': %s", name, who)
+				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func (r *reader) noteProgram(s *Server) {
 	}
 	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
 		r.advise(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
-			"%q is one string with spaces in it, and there is no such program", p.name)
+			"%q is one string with spaces in it, and no program has that name", p.name)
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {
-		r.advise(at, p, "", "the program of %q is not there, or cannot be executed", s.Name)
+		r.advise(at, p, "", "the program of %q does not exist or cannot be executed", s.Name)
 		return
 	}
 	r.advise(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)

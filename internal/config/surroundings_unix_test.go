@@ -51,7 +51,7 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 		"a": {"url": "http://x", "headers": {"Authorization": "Bearer LITERALSECRET123", "X-Trace": "on"}},
 		"b": {"command": "known", "env": {"GITHUB_TOKEN": "ghp_123", "MODE": "fast", "API_KEY": "${KEY}"}}},
 		"state": {"keys": ["0123456789abcdef0123456789abcdef"]}}`
-	const cure = " looks like a credential, and everybody on this machine can read this file (mode 0644) (write ${NAME} and set that variable, or chmod 600 the file)"
+	const cure = " looks like a credential, and all users of this machine can read this file (mode 0644) (write ${NAME} and set that variable, or chmod 600 the file)"
 	const keep = " (keep it in a folder that neither a server nor another user can write)"
 	for _, tt := range []struct {
 		name, text string
@@ -67,23 +67,23 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 		}},
 		{"nothing to read", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer ${T}"}}}}`, 0o644, nil},
 		{"everybody writes", `{"mcpServers": {}}`, 0o666, []string{
-			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so that what it would run anew waits for 'signalbox reload': " +
-				"everybody on this machine can write DIR/etc/signalbox.json (mode 0666)" + keep,
+			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so changes that run something new wait for 'signalbox reload': " +
+				"all users of this machine can write DIR/etc/signalbox.json (mode 0666)" + keep,
 		}},
 		{"everybody writes, and it is taken", `{"reload": "auto", "mcpServers": {}}`, 0o666, []string{
 			`DIR/etc/signalbox.json:1:1: others may be able to write this file, and "reload: auto" runs what they write: ` +
-				`everybody on this machine can write DIR/etc/signalbox.json (mode 0666) (remove "reload: auto")`,
+				`all users of this machine can write DIR/etc/signalbox.json (mode 0666) (remove "reload: auto")`,
 		}},
 		{"everybody writes, and nothing is taken", `{"reload": "manual", "mcpServers": {}}`, 0o666, nil},
 		{"a backend writes", `{"mcpServers": {"files": {"command": "known", "args": ["../etc"]}}}`, 0o600, []string{
-			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so that what it would run anew waits for 'signalbox reload': " +
+			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so changes that run something new wait for 'signalbox reload': " +
 				`backend "files" is given DIR/etc` + keep,
 		}},
 		{"a file of variables of its owner", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/own.env"}}}`, 0o600, nil},
 		{"a file of variables that others read and write", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/all.env"}}}`, 0o600, []string{
-			`DIR/etc/signalbox.json:1:54: "envFile" holds variables, and everybody on this machine can read DIR/var/all.env (mode 0666) (chmod 600 it)`,
-			`DIR/etc/signalbox.json:1:54: others may be able to write the file of "envFile", so that what it would run anew waits for 'signalbox reload': ` +
-				"everybody on this machine can write DIR/var/all.env (mode 0666)" + keep,
+			`DIR/etc/signalbox.json:1:54: "envFile" holds variables, and all users of this machine can read DIR/var/all.env (mode 0666) (chmod 600 it)`,
+			`DIR/etc/signalbox.json:1:54: others may be able to write the file of "envFile", so changes that run something new wait for 'signalbox reload': ` +
+				"all users of this machine can write DIR/var/all.env (mode 0666)" + keep,
 		}},
 		{"a file of variables that a backend writes", `{"reload": "auto", "mcpServers": {"a": {"command": "known", "args": ["../var"], "envFile": "../var/own.env"}}}`, 0o600, []string{
 			`DIR/etc/signalbox.json:1:92: others may be able to write the file of "envFile", and "reload: auto" runs what they write: backend "a" is given DIR/var (remove "reload: auto")`,
@@ -107,10 +107,10 @@ func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
 		{`"nosuchprogram", "disabled": true`, ""},
 		{`"nosuchprogram"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
 		{`"here"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
-		{`"./nosuchprogram"`, `the program of "a" is not there, or cannot be executed`},
-		{`"/nosuch/program"`, `the program of "a" is not there, or cannot be executed`},
-		{`"known -y @example/server"`, `"command" is one string with spaces in it, and there is no such program (write "command": "known", and each word after it as one of "args")`},
-		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" is not there, or cannot be executed`},
+		{`"./nosuchprogram"`, `the program of "a" does not exist or cannot be executed`},
+		{`"/nosuch/program"`, `the program of "a" does not exist or cannot be executed`},
+		{`"known -y @example/server"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args")`},
+		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" does not exist or cannot be executed`},
 	} {
 		got := strings.Join(inspected(t, `{"mcpServers": {"a": {"command": `+tt.command+`}}}`, 0o600), "\n")
 		if want := strings.TrimPrefix("DIR/etc/signalbox.json:1:35: "+tt.want, "DIR/etc/signalbox.json:1:35: "); tt.want == "" && got != "" || !strings.HasSuffix(got, want) {

@@ -83,7 +83,7 @@ func notText(data []byte) *syntaxError {
 		return &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here", hint: cure}
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here, and so is no text, or UTF-16", hint: cure}
+		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here: it is not text, or it is UTF-16", hint: cure}
 	}
 	return nil
 }

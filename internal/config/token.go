@@ -41,7 +41,7 @@ func bearerToken() form[Token] {
 func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 	// The value may be the token itself, and is not shown.
 	if !isVariable(name) {
-		r.complain(at, p, "write the name alone, without $", "%q wants the name of an environment variable", p.name)
+		r.complain(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
 		return Secret{}
 	}
 	value, ok := "", false
@@ -80,7 +80,7 @@ func readToken(path string) (value Secret, problem, hint string) {
 	// Not on Windows, which has no such bits. Elsewhere, users other than the owner and the
 	// group need no access; those that can write the file can call as its principal.
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
-		message := fmt.Sprintf("everybody on this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
+		message := fmt.Sprintf("all users of this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
 		return Secret{}, message, "chmod 600, or mount it with mode 0400"
 	}
 	// The mode may have changed since. Only a user that could have placed another token
@@ -134,7 +134,7 @@ func notBearerHint(text string) string {
 	case strings.HasPrefix(text, "\ufeff"):
 		return "save it without a byte order mark"
 	case strings.ContainsAny(text, "\r\n"):
-		return "a token is one line; an entry of its own for each"
+		return "a token is one line; write a separate entry for each"
 	case spaced && strings.EqualFold(first, "bearer"):
 		return "write the token alone, without Bearer"
 	case strings.TrimSpace(text) != text:

@@ -12,7 +12,7 @@ import (
 // TestUnclearDisabled holds what a server counts for whose "disabled" is no
 // boolean: what its author meant is known from the word.
 func TestUnclearDisabled(t *testing.T) {
-	const refused = `mcpServers.g.disabled: "disabled" wants true or false, not a string`
+	const refused = `mcpServers.g.disabled: "disabled" must be true or false, not a string`
 	const neither = `mcpServers.g: "g" has neither "command" nor "url"`
 	tests := map[string]map[string]bool{
 		`true`:    {},

@@ -65,11 +65,11 @@ func checkListen(c *Config, j *judge) {
 	}
 	// Names of ports depend on a table of the machine, and are not accepted.
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
+		j.complain(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
 	if c.reachesBeyond() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.saysWho() {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
-		j.complain(p, hint, "%q reaches beyond this machine, and everybody there could use every server", p.name)
+		j.complain(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
 }
 
@@ -103,9 +103,9 @@ func checkPath(c *Config, j *judge) {
 	case c.Path == "":
 	// Characters that a router, a proxy or a client would rewrite.
 	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
-		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
+		j.complain(p, `such as "/mcp"`, "%q must be a plain URL path that begins with /", p.name)
 	case slices.Contains(operations(), c.Path):
-		j.complain(p, "", "%q is %s, where the gateway says how it is", p.name, c.Path)
+		j.complain(p, "", "%q is %s, where the gateway serves its operations", p.name, c.Path)
 	case c.Path == oldTransport:
 		j.complain(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
 	}
@@ -187,10 +187,10 @@ func checkToken(token *Token, p place, j *judge) {
 	case hasEnv && hasFile:
 		j.complain(p, "remove one of them", `%q has both "env" and "file"`, p.name)
 	case token.Value.IsZero() && !hasEnv && !hasFile && !j.someMeant(inEnv, inFile):
-		j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
+		j.complain(p, `"env" names a variable, "file" a path`, "%q does not specify where the token is", p.name)
 	case !isBearer(token.Value.Reveal()):
 		at := token.source(p)
-		j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
+		j.complain(at, notBearerHint(token.Value.Reveal()), "the value of %s is not a single bearer token", token.origin(p))
 	}
 }
 
@@ -201,13 +201,13 @@ func checkGuessable(token *Token, p place, public bool, j *judge) {
 	text := token.Value.Reveal()
 	switch {
 	case isPlaceholder(text):
-		j.note(p, hint, "%q holds a placeholder, which anybody can guess", p.name)
+		j.note(p, hint, "%q holds a placeholder, which anyone can guess", p.name)
 	case len(text) < shortToken:
 		j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
 	}
 	if public && isPlaceholder(text) {
 		const cure = hint + `; to let everybody in, write "allowUnauthenticated: true" instead of "auth"`
-		j.complain(token.source(p), cure, "what %s holds is a placeholder, which anybody can guess", token.origin(p))
+		j.complain(token.source(p), cure, "the value of %s is a placeholder, which anyone can guess", token.origin(p))
 	}
 }
 
@@ -216,7 +216,7 @@ func checkPrincipal(token *Token, p place, j *judge) {
 	switch {
 	// Limits, sessions and the audit record depend on it.
 	case token.Principal == "" && !j.meant(at):
-		j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
+		j.complain(p, `add "principal"`, "%q does not name its principal", p.name)
 	case strings.ContainsFunc(token.Principal, unicode.IsControl):
 		j.complain(at, "remove it", "%q has a control character in it", at.name)
 	}
@@ -263,6 +263,6 @@ func checkWords(c *Config, j *judge) {
 
 func checkWord[S ~string](j *judge, p place, word S, known ...S) {
 	if word != "" && !slices.Contains(known, word) {
-		j.complain(p, "", "%q wants one of %v", p.name, known)
+		j.complain(p, "", "%q must be one of %v", p.name, known)
 	}
 }

@@ -23,8 +23,8 @@ func checkPrefixes(c *Config, j *judge) {
 		case !taken || c.Servers[first].Name == s.Name:
 			owner[s.NamePrefix()] = i
 		case s.NamePrefix() == "":
-			const hint = "a prefix of its own keeps the names of each where they are"
-			j.note(s.place().key("prefix"), hint, `%q and %q share their names: who gets one that both offer is decided by "conflict", and only once both were heard of`, c.Servers[first].Name, s.Name)
+			const hint = "give one of them a prefix"
+			j.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
 		default:
 			j.problems = append(j.problems, samePrefix(&c.Servers[first], s))
 		}

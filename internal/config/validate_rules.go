@@ -43,7 +43,7 @@ func checkPatterns(s *Server, p place, j *judge) {
 			switch at := list.at.item(i); {
 			case j.there(at):
 			case seen[pattern] && pattern != "":
-				j.complain(at, "remove one of them", "%.80q stands in the list twice", pattern)
+				j.complain(at, "remove one of them", "%.80q is in the list twice", pattern)
 			default:
 				checkPattern(pattern, at, j)
 			}
@@ -58,23 +58,23 @@ func checkPatterns(s *Server, p place, j *judge) {
 const foreignSigns = `?[]{}|^$\,`
 
 func checkPattern(pattern string, at place, j *judge) {
-	const cure = "only * is special: it stands for any characters"
+	const cure = "only * is special: it matches any characters"
 	sign := strings.IndexAny(pattern, foreignSigns)
 	switch {
 	case pattern == "":
 		j.complain(at, "remove it", "%q is empty", at.name)
 	case strings.TrimSpace(pattern) != pattern:
-		j.complain(at, "remove it", "%.80q begins or ends with a space, and no name does", pattern)
+		j.complain(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
 	case strings.ContainsFunc(pattern, unicode.IsControl):
-		j.complain(at, "remove it", "%.80q has a control character in it, and no name has", pattern)
+		j.complain(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
 	case pattern[0] == '!':
-		j.complain(at, `write what is not to be offered in "exclude"`, "%.80q begins with !, which means nothing here", pattern)
+		j.complain(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
 	case sign >= 0 && pattern[sign] == ',':
 		j.complain(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
 	case sign >= 0:
-		j.complain(at, cure, "%.80q has a %s in it, which stands for nothing but itself", pattern, pattern[sign:sign+1])
+		j.complain(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
 	case pattern == ".*":
-		j.note(at, `write "*" for any name`, "%q stands only for names that begin with a dot", pattern)
+		j.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
 	}
 }
 
@@ -136,7 +136,7 @@ func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
 		idle = `"include" and "rename"`
 	}
 	j.complain(at, `remove it, or write "disabled: true" to leave the server out`,
-		"%.80q excludes every tool and prompt of %q, so that %s can never count", s.Exclude[i], s.Name, idle)
+		"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, idle)
 }
 
 // checkExcluded reports what is both included and excluded. Patterns that exclude everything
@@ -165,7 +165,7 @@ func (l ruleLists) checkIdle(j *judge) {
 	for i, pattern := range l.exclude {
 		included := func(other string) bool { return meet(other, pattern) }
 		if !slices.ContainsFunc(l.include, included) {
-			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no name that it stands for is included", pattern)
+			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func checkCommand(s *Server, p place, j *judge) {
 	case strings.TrimSpace(s.Command) == "":
 		j.complain(at, "write the program to start", "%q is blank", at.name)
 	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
-		j.note(at, `write what follows the program in "args"`, "%q has a space in it, and is the name of one program", at.name)
+		j.note(at, `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
 	default:
 		if problem, hint := notAPath(s.Command); problem != "" {
 			j.complain(at, hint, "%q %s", at.name, problem)
@@ -133,11 +133,11 @@ func checkURL(s *Server, p place, j *judge) {
 	case err != nil:
 		j.complain(p, anAddress, "%q is not a URL", p.name)
 	case u.Scheme != "http" && u.Scheme != "https":
-		j.complain(p, anAddress, "%q wants to begin with http:// or https://", p.name)
+		j.complain(p, anAddress, "%q must begin with http:// or https://", p.name)
 	case u.Hostname() == "":
 		j.complain(p, anAddress, "%q names no host", p.name)
 	case !isPort(u.Port()):
-		j.complain(p, "", "%q wants a port from 1 to 65535", p.name)
+		j.complain(p, "", "%q needs a port from 1 to 65535", p.name)
 	// It would appear in logs, errors and the status.
 	case u.User != nil:
 		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
@@ -174,7 +174,7 @@ func checkHeaders(s *Server, p place, j *judge) {
 			j.complain(at, "remove it", "the header %s is set by the gateway", name)
 		// A server would see one header with one of the two values, or both.
 		case seen[lower]:
-			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
+			j.complain(at, "", "duplicate header %s, in two spellings", name)
 		}
 		if strings.ContainsFunc(s.Headers[name].Reveal(), isControl) {
 			shown := beginning(name, isTokenRune)
@@ -248,9 +248,9 @@ func checkPrefix(s *Server, p place, j *judge) {
 	const hint = `give it a short "prefix"`
 	switch prefix := s.NamePrefix(); {
 	case strings.Contains(prefix, "."):
-		j.note(p, hint, "the names of its tools begin with %q, and providers of models refuse names with a dot", prefix)
+		j.note(p, hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
 	case len(prefix) > maxPrefix:
-		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that providers of models take", prefix, max(0, 64-len(prefix)))
+		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
 	}
 }
 

@@ -192,7 +192,7 @@ func refuseYAML(n ast.Node) error {
 	case *ast.MergeKeyNode:
 		what = "a merge key (<<)"
 	}
-	return &yamlError{at: n.GetToken(), message: what + " is not read in a config", hint: "write the value out"}
+	return &yamlError{at: n.GetToken(), message: what + " is not supported in a config", hint: "write the value out"}
 }
 
 func (r *yamlReader) list(n *ast.SequenceNode, at position, depth int) (node, error) {
@@ -236,7 +236,7 @@ func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) 
 	}
 	// YAML permits any key. Such a key is most often the {{ }} of a template.
 	if name.kind == kindList || name.kind == kindMapping || name.kind == kindNull {
-		return member{}, &yamlError{at: key.GetToken(), message: "a key wants to be a string, not " + name.kind.String()}
+		return member{}, &yamlError{at: key.GetToken(), message: "a key must be a string, not " + name.kind.String()}
 	}
 	m := member{key: name.text, at: name.at}
 	if name.kind != kindText {
