@@ -18,10 +18,10 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 	for _, tt := range []struct{ name, method, params, want string }{
 		{"progress", "notifications/progress", `{"progressToken":1,"progress":1.50,"total":3,"message":"half"}`, "[1.50/3] half\n"},
 		{"no total", "notifications/progress", `{"progressToken":1,"progress":7}`, "[7]\n"},
-		{"odd progress", "notifications/progress", `{"message":7}`, "progress that cannot be read\n"},
+		{"odd progress", "notifications/progress", `{"message":7}`, "progress that cannot be decoded\n"},
 		{"log", "notifications/message", `{"level":"warning","logger":"db","data":"slow"}`, "warning db: slow\n"},
 		{"no logger", "notifications/message", `{"level":"info","data":{"a": 1.0}}`, "info {\"a\": 1.0}\n"},
-		{"odd log", "notifications/message", `{"level":7}`, "a log message that cannot be read\n"},
+		{"odd log", "notifications/message", `{"level":7}`, "a log message that cannot be decoded\n"},
 		{"escapes and lines", "notifications/message", `{"level":"info","data":"\u001b[2J\nsignalbox: all is well"}`, `info \x1b[2J signalbox: all is well` + "\n"},
 		{"something else", "notifications/resources/updated", `{"uri":"x:y"}`, ""},
 	} {
@@ -63,7 +63,7 @@ func TestConsoleAnswers(t *testing.T) {
 		{name: "end of input", terminal: true, method: "elicitation/create", params: form,
 			want: `{"action":"decline"}`, said: `the server of a__x asks: `},
 		{name: "no terminal", stdin: "Ada\n", method: "elicitation/create", params: form,
-			want: `{"action":"decline"}`, said: `declined to answer the server of a__x, because standard input is no terminal: Who?\x1b` + "\n"},
+			want: `{"action":"decline"}`, said: `declined to answer the server of a__x, because standard input is not a terminal: Who?\x1b` + "\n"},
 		{name: "address", terminal: true, method: "elicitation/create", params: `{"mode":"url"}`, code: mcp.CodeInvalidParams},
 		{name: "sampling", terminal: true, method: "sampling/createMessage", params: `{}`, code: mcp.CodeMethodNotFound},
 	} {

@@ -279,7 +279,7 @@ func drainDuringCall(t *testing.T, timeout, signal, after time.Duration, wantAns
 	if !strings.Contains(said, "running=1 ") {
 		t.Errorf("the drain began with %q, want one running", said)
 	}
-	if got := strings.Contains(said, "what was still running was cut"); got != wantCut {
+	if got := strings.Contains(said, "running calls were canceled at the deadline"); got != wantCut {
 		t.Errorf("it was cut: %v, want %v: %s", got, wantCut, said)
 	}
 	say.Close()

@@ -86,9 +86,9 @@ func TestExplainListen(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"taken", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}, "another program has the port"},
+		{"taken", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}, "the port is in use by another program"},
 		{"elsewhere", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRNOTAVAIL}, "this machine does not have that address"},
-		{"rights", &os.SyscallError{Syscall: "bind", Err: syscall.EACCES}, "ports below 1024 need rights"},
+		{"rights", &os.SyscallError{Syscall: "bind", Err: syscall.EACCES}, "permission denied; ports below 1024 need privileges"},
 		{"other", other, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

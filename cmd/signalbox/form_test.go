@@ -97,26 +97,26 @@ func TestFormAsksUntilTheAnswerFits(t *testing.T) {
 	}
 	wantPrompts := []string{
 		"Name (of yours):",
-		"An answer is needed. Name (of yours):",
+		"An answer is required. Name (of yours):",
 		"At least 2 characters are needed. Name (of yours):",
 		"At most 5 characters are possible. Name (of yours):",
 		`size [s, m, l] default "m":`,
-		`"xl" is none of s, m, l. size [s, m, l] default "m":`,
+		`"xl" is not one of s, m, l. size [s, m, l] default "m":`,
 		"colour [r = Red, b = Blue] (optional):",
-		`"green" is none of r = Red, b = Blue. colour [r = Red, b = Blue] (optional):`,
+		`"green" is not one of r = Red, b = Blue. colour [r = Red, b = Blue] (optional):`,
 		"count (optional):",
-		"That is no number. count (optional):",
-		"That is no whole number. count (optional):",
+		"That is not a number. count (optional):",
+		"That is not a whole number. count (optional):",
 		"The least is 1. count (optional):",
 		"The most is 9. count (optional):",
-		"That is no number. count (optional):",
+		"That is not a number. count (optional):",
 		"weight (optional):",
-		"That is no number. weight (optional):",
+		"That is not a number. weight (optional):",
 		"gift [y/n]:",
 		"That is neither yes nor no. gift [y/n]:",
-		"An answer is needed. gift [y/n]:",
+		"An answer is required. gift [y/n]:",
 		"extras [x = Extra, y; several with commas] (optional):",
-		`"z" is none of x = Extra, y. extras [x = Extra, y; several with commas] (optional):`,
+		`"z" is not one of x = Extra, y. extras [x = Extra, y; several with commas] (optional):`,
 	}
 	if diff := cmp.Diff(s.prompts, wantPrompts); diff != "" {
 		t.Errorf("prompts (-got +want):\n%s", diff)
@@ -139,7 +139,7 @@ func TestFormThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, params, want string }{
 		{"address", `{"mode":"url","message":"m","url":"https://a.example/"}`, `mode "url"`},
-		{"properties", `{"requestedSchema":{"properties":[]}}`, "the properties are no object"},
+		{"properties", `{"requestedSchema":{"properties":[]}}`, "the properties are not an object"},
 		{"property", `{"requestedSchema":{"properties":{"a":{"type":7}}}}`, `the property "a"`},
 		{"message", `{"message":7}`, "message"},
 	} {

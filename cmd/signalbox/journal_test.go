@@ -52,7 +52,7 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 		j.close()
 		w.Close()
 		all := <-read
-		if want := "x\nsignalbox: 7 records of the log dropped, because nobody read it\n"; !strings.HasSuffix(all, want) {
+		if want := "x\nsignalbox: 7 records of the log dropped, because standard error was not read\n"; !strings.HasSuffix(all, want) {
 			t.Errorf("it ended with %q, want %q", all[max(0, len(all)-200):], want)
 		}
 		if got := strings.Count(all, record); got != journalRoom/len(record) {

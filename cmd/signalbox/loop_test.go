@@ -61,7 +61,7 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 			t.Errorf("%s: disabled %v, want %v", cfg.Servers[i].Name, got, want)
 		}
 	}
-	if len(cfg.Notes) != 1 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is left out` {
+	if len(cfg.Notes) != 1 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is skipped` {
 		t.Errorf("noted %v", cfg.Notes)
 	}
 }

@@ -25,15 +25,15 @@ func TestHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("%d (%s)", os.Getpid(), strings.TrimSpace(string(comm)))
-	if got := holders(l.Addr().String()); got != want {
+	if got := portOwners(l.Addr().String()); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	got := explainListen(l.Addr().String(), syscall.EADDRINUSE).Error()
-	if want := fmt.Sprintf("listen on %v: process %s has the port; end it, or choose another with --listen", l.Addr(), want); !strings.HasPrefix(got, want) {
+	if want := fmt.Sprintf("listen on %v: the port is in use by process %s; stop it, or choose another port with --listen", l.Addr(), want); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, addr := range []string{"127.0.0.1:0", "127.0.0.1:http", "nowhere", "127.0.0.1:70000"} {
-		if got := holders(addr); got != "" {
+		if got := portOwners(addr); got != "" {
 			t.Errorf("%s: got %q", addr, got)
 		}
 	}

@@ -44,7 +44,7 @@ func TestReloadThatIsRefused(t *testing.T) {
 		said       string
 	}{
 		{"gone", "", []string{"read config: open FILE: no such file or directory"}, `msg="reload refused: the file cannot be read"`},
-		{"a wrong key", "lisen: x\nmcpServers: {}\n", []string{`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`}, `msg="reload refused: the old configuration goes on" problem="FILE:1:1: `},
+		{"a wrong key", "lisen: x\nmcpServers: {}\n", []string{`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`}, `msg="reload refused: the old configuration stays in effect" problem="FILE:1:1: `},
 		{"several", "lisen: x\nmcpServers: {a: {comand: x}}\n", []string{
 			`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`,
 			`FILE:2:18: unknown key "comand" (did you mean "command"?)`,

@@ -143,7 +143,7 @@ func TestServeReloadsOnHangup(t *testing.T) {
 	if code := e.run(t.Context(), "serve", "--stdio"); code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
 	}
-	if !strings.Contains(e.err.String(), "nothing to reload: this is the demo") {
+	if !strings.Contains(e.err.String(), "nothing to reload: the demo has no configuration file") {
 		t.Errorf("said %q", e.err)
 	}
 }
