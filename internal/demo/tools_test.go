@@ -26,12 +26,12 @@ func TestMistakes(t *testing.T) {
 		{"no object", `"name":"echo","arguments":"hi"`, `The arguments do not fit: it is not what the schema asks for.`},
 		{"twice", `"name":"echo","arguments":{"text":"a","text":"b"}`, `The arguments do not fit: it is not what the schema asks for.`},
 		{"a fraction", `"name":"roll_dice","arguments":{"count":1.5}`, `The arguments do not fit: /count is not of the type that the schema asks for.`},
-		{"no dice", `"name":"roll_dice","arguments":{"count":0}`, `count goes from 1 to 10; 0 is outside.`},
-		{"too many dice", `"name":"roll_dice","arguments":{"count":11}`, `count goes from 1 to 10; 11 is outside.`},
-		{"from nowhere", `"name":"countdown","arguments":{"from":0}`, `from goes from 1 to 60; 0 is outside.`},
-		{"from far away", `"name":"countdown","arguments":{"from":61}`, `from goes from 1 to 60; 61 is outside.`},
-		{"back in time", `"name":"countdown","arguments":{"stepMs":-1}`, `stepMs goes from 0 to 1000; -1 is outside.`},
-		{"for ever", `"name":"countdown","arguments":{"stepMs":1001}`, `stepMs goes from 0 to 1000; 1001 is outside.`},
+		{"no dice", `"name":"roll_dice","arguments":{"count":0}`, `count must be from 1 to 10, not 0.`},
+		{"too many dice", `"name":"roll_dice","arguments":{"count":11}`, `count must be from 1 to 10, not 11.`},
+		{"from nowhere", `"name":"countdown","arguments":{"from":0}`, `from must be from 1 to 60, not 0.`},
+		{"from far away", `"name":"countdown","arguments":{"from":61}`, `from must be from 1 to 60, not 61.`},
+		{"back in time", `"name":"countdown","arguments":{"stepMs":-1}`, `stepMs must be from 0 to 1000, not -1.`},
+		{"for ever", `"name":"countdown","arguments":{"stepMs":1001}`, `stepMs must be from 0 to 1000, not 1001.`},
 		{"steps of another type", `"name":"countdown","arguments":{"stepMs":"1s"}`, `The arguments do not fit: /stepMs is not of the type that the schema asks for.`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

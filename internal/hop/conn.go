@@ -19,14 +19,14 @@ type conn struct {
 	net.Conn
 	of      *Transport
 	address string
-	round   int // in which it was made
+	round   int // the idle.round in which it was created
 	now     nowOrNever
-	cut     func()        // closes it
-	head    int           // how much may be read of what is before the body; negative behind that
-	heard   bool          // something has been read since a request was sent
-	used    bool          // for a request
-	since   time.Time     // when something was last read from it
-	rest    time.Duration // how long it may be idle
+	cut     func()        // closes the connection
+	head    int           // how many bytes may still be read before the body; negative in the body
+	heard   bool          // data has been received since the request was sent
+	used    bool          // a request has been sent
+	since   time.Time     // the time at which data was last received
+	rest    time.Duration // the maximum idle time
 }
 
 func newConn(t *Transport, made net.Conn, address string, round int) *conn {
@@ -35,29 +35,29 @@ func newConn(t *Transport, made net.Conn, address string, round int) *conn {
 	return c
 }
 
-// nowOrNever does to a connection what can be done without waiting.
+// nonblocking has operations on a connection that do not wait.
 type nowOrNever interface {
-	// TryWrite writes as much as is taken at once.
+	// TryWrite writes as much as possible without waiting.
 	TryWrite(p []byte) (n int, err error)
 
-	// IsQuiet reports whether there is nothing to be read now, and no end either.
+	// IsQuiet reports whether neither data nor the end of the stream is available.
 	IsQuiet() bool
 }
 
-// isFit reports whether a connection that is idle can be used. Of one that cannot be
-// looked at, nobody knows; and what is written to one while the server closes it was read
-// or was not, and nobody knows either.
+// isUsable reports whether an idle connection can be used. It is false if the state of the socket
+// cannot be checked: if the server closes the connection while a request is sent, it is unknown
+// whether the request was read.
 func (c *conn) isFit(now time.Time) bool {
 	return now.Sub(c.since) < c.rest && c.now != nil && c.now.IsQuiet()
 }
 
-// onTheWay is how long an answer and the next request may take to arrive, together, so
-// that the server has the request before it gives the connection up.
+// transitTime is subtracted from the server's idle timeout: the response and the next request have
+// to arrive before the server closes the connection.
 const onTheWay = time.Second
 
-// heed has the connection rest no longer than the server will keep it, where that has
-// said how long: Node's do, which close what was idle for five seconds. No standard has
-// the header, but most of those who send requests know it, and that it is about seconds.
+// applyKeepAlive reduces the maximum idle time to the timeout of the server's Keep-Alive header.
+// Node.js sends it and closes connections that are idle for five seconds. It is not in a standard,
+// but widely used, with seconds as its unit.
 func (c *conn) heed(h http.Header) {
 	for _, list := range h["Keep-Alive"] {
 		for one := range strings.SplitSeq(list, ",") {
@@ -73,8 +73,8 @@ func (c *conn) heed(h http.Header) {
 	}
 }
 
-// mayRepeat reports whether a request that has failed with err, on a connection that was
-// kept, may be made on another one: the server has closed this one, as it may at any time.
+// mayRepeat reports whether a request that failed with err on a reused connection may be repeated
+// on another one: the server may close an idle connection at any time.
 func (c *conn) mayRepeat(req *http.Request, err error) bool {
 	if req.Body != nil && req.Body != http.NoBody || req.Context().Err() != nil {
 		return false
@@ -82,10 +82,10 @@ func (c *conn) mayRepeat(req *http.Request, err error) bool {
 	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.heard
 }
 
-// incoming is what a connection reads from, within the bound of heads.
+// incoming is the conn as a Reader, with the limit on headers.
 type incoming conn
 
-// Read reads on.
+// Read reads from the connection.
 func (i *incoming) Read(p []byte) (int, error) {
 	if i.head == 0 {
 		return 0, ErrHeaderTooLong
@@ -95,7 +95,7 @@ func (i *incoming) Read(p []byte) (int, error) {
 	}
 	n, err := i.Conn.Read(p)
 	if n > 0 {
-		i.heard, i.since = true, time.Now() // the server counts from there, whenever it is put back
+		i.heard, i.since = true, time.Now() // the server's idle timeout starts here
 	}
 	if i.head > 0 {
 		i.head -= n
@@ -103,22 +103,22 @@ func (i *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readers are lent to exchanges. One has room for most answers, which are one read then,
-// and a connection that nobody uses has none.
+// readers is the pool of the exchanges' readers. The buffer is sufficient to read most responses
+// at once. An idle connection has none.
 //
-//nolint:gochecknoglobals // a pool is shared by nature
+//nolint:gochecknoglobals // a pool is shared by all connections
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
 
 const readerSize = 16 << 10
 
-// lend returns a reader of the connection.
+// getReader returns a reader of the connection.
 func (c *conn) lend() *bufio.Reader {
 	r, _ := readers.Get().(*bufio.Reader)
 	r.Reset((*incoming)(c))
 	return r
 }
 
-// giveBack takes a reader back that nobody reads from any more.
+// putReader returns an unused reader to the pool.
 func giveBack(r *bufio.Reader) {
 	r.Reset(nil)
 	readers.Put(r)

@@ -7,14 +7,14 @@ package hop
 
 import "net"
 
-// looks says that sockets cannot be looked at.
+// canPeek reports whether sockets can be checked for data without reading.
 const looks = false
 
-// nowOn returns what can be done to the connection without waiting, nil for nothing.
+// nonblockingOn returns the nonblocking operations of the connection, or nil.
 func nowOn(c net.Conn) nowOrNever {
 	own, _ := c.(nowOrNever)
 	return own
 }
 
-// isOfPeer reports whether writing has failed because the other end reads no more.
+// isPeerClosed reports whether a write failed because the peer no longer reads.
 func isOfPeer(error) bool { return false }

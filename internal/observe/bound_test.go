@@ -231,7 +231,7 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 		if first, later := b.count("the first"), b.count("msg=later"); first != 1 || later != maxQueue {
 			t.Errorf("%d and %d records, want 1 and %d", first, later, maxQueue)
 		}
-		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log was not taken" count=%d`, over)); got != 1 {
+		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log is written too slowly" count=%d`, over)); got != 1 {
 			t.Errorf("the lost ones are told %d times", got)
 		}
 	})

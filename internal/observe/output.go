@@ -8,65 +8,60 @@ import (
 	"sync"
 )
 
-// output runs jobs one after another, in the order in which they came. A goroutine
-// does, which is there as long as there are any: who brings a job is held up by
-// none, be it one that does not return (a pipe that nobody reads), and cannot tell
-// by the time it takes that something was written. What the queue cannot take is
-// dropped, and counted.
+// output runs jobs one after another, in order. It has a goroutine while there are jobs, so
+// that callers never wait for a job, not even for one that blocks (on a pipe that is not read),
+// and do not reveal by their timing that something is written. If the queue is full, jobs are
+// dropped and counted.
 //
-// The zero value is ready, but for lost.
+// The zero value is ready to use, except for lost.
 type output struct {
-	// lost is told of what was dropped as soon as something can be written
-	// again. It runs as a job does.
+	// lost is called with the number of dropped things as soon as the current job has
+	// returned. It runs like a job.
 	lost func(n int)
 
 	mu      sync.Mutex
 	queue   []waiting
-	apart   int // of the queue: those that have room of their own
+	apart   int // the number of jobs in queue with ownRoom
 	dropped int
-	busy    chan struct{} // closed when the goroutine ends; nil while there is none
+	busy    chan struct{} // closed when the goroutine ends; nil without one
 }
 
-// waiting is a job in the queue.
+// waiting is a queued job.
 type waiting struct {
 	job   func()
 	worth int
 }
 
-// What a job may be worth besides the number of things that are lost with it.
+// Special values of worth, which is otherwise the number of things lost with a job.
 const (
 	neverLost = 0
-	ownRoom   = -1 // never lost either, and it takes no room from those that may be
+	ownRoom   = -1 // never dropped, and not counted against maxQueue
 )
 
-// maxQueue is how many jobs may wait for a writer that is stuck: some seconds of
-// a lively log, and a few hundred kilobytes.
+// maxQueue bounds the queued jobs: some seconds of a busy log, and a few hundred KiB.
 const maxQueue = 1024
 
-// put has a job run. It does not wait for that.
+// put queues a job, and does not wait for it.
 func (o *output) put(job func()) { o.putFor(1, job) }
 
-// putFor is put for a job that stands for n things: so many are lost with it.
+// putFor is put for a job that represents n things, for counting if it is dropped.
 func (o *output) putFor(n int, job func()) { o.enter(job, n) }
 
-// must is put for a job that is never dropped. Nothing here bounds how many wait;
-// whoever brings them does.
+// must is put for a job that is never dropped. The caller bounds the number of such jobs.
 func (o *output) must(job func()) { o.enter(job, neverLost) }
 
-// mustBeside is must for jobs that leave as much room for all others as if they were
-// not there.
+// mustBeside is must for jobs that do not reduce the space for others.
 func (o *output) mustBeside(job func()) { o.enter(job, ownRoom) }
 
-// behind runs a job here and now where nobody writes, and else has it run as put
-// or, where it is never lost, as must does: so that what was brought before it
-// comes before it.
+// behind runs a job immediately if the queue is idle, and otherwise queues it like put or must,
+// so that it runs after the jobs queued before.
 func (o *output) behind(worth int, job func()) {
 	if !o.joins(job, worth) {
 		job()
 	}
 }
 
-// joins leaves a job to who writes, and reports whether anybody does.
+// joins queues a job if there is a goroutine, and reports whether there is one.
 func (o *output) joins(job func(), worth int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +71,7 @@ func (o *output) joins(job func(), worth int) bool {
 	return o.busy != nil
 }
 
-// waitLocked has a job wait for its turn, or counts what it is worth.
+// waitLocked appends a job to the queue, or drops and counts it.
 func (o *output) waitLocked(job func(), worth int) {
 	if worth > 0 && len(o.queue)-o.apart >= maxQueue {
 		o.dropped += worth
@@ -101,8 +96,8 @@ func (o *output) run(job func()) {
 	}
 }
 
-// begin reports whether the job needs a goroutine, or leaves it to the one that is
-// there. A job that is worth nothing is never dropped.
+// begin reports whether the caller has to start a goroutine with the job. Otherwise it queues the
+// job for the existing one.
 func (o *output) begin(job func(), worth int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +109,7 @@ func (o *output) begin(job func(), worth int) bool {
 	return false
 }
 
-// next returns the next job; with nil the goroutine is no longer there for any.
+// next returns the next job, or nil if there is none, after which the goroutine must end.
 func (o *output) next() func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -124,11 +119,11 @@ func (o *output) next() func() {
 	}
 	if len(o.queue) == 0 {
 		close(o.busy)
-		o.busy, o.queue = nil, nil // what has grown is let go
+		o.busy, o.queue = nil, nil // release the memory of the queue
 		return nil
 	}
 	first := o.queue[0]
-	o.queue[0] = waiting{} // what it holds is let go with it
+	o.queue[0] = waiting{} // release what the job refers to
 	o.queue = o.queue[1:]
 	if first.worth == ownRoom {
 		o.apart--
@@ -136,7 +131,7 @@ func (o *output) next() func() {
 	return first.job
 }
 
-// wait returns when nobody writes, or when ctx ends.
+// wait returns when the queue is idle, or when ctx ends.
 func (o *output) wait(ctx context.Context) {
 	select {
 	case <-o.writing():
@@ -144,7 +139,7 @@ func (o *output) wait(ctx context.Context) {
 	}
 }
 
-// writing returns a channel that is closed when what is written now has been.
+// writing returns a channel that is closed when the queue is next idle.
 func (o *output) writing() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
