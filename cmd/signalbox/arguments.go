@@ -28,7 +28,7 @@ type pair struct {
 }
 
 // argumentsUsage is the last part of errors about arguments.
-const howToWrite = `write them as '{"key": "value"}', or each as key=value`
+const argumentsUsage = `write them as '{"key": "value"}', or each as key=value`
 
 // maxArguments bounds what is read from standard input.
 const maxArguments = 64 << 20
@@ -41,7 +41,7 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	case isPair(args[0]):
 		return parsePairs(args)
 	case len(args) > 1:
-		return nil, usagef("the arguments: %q is not of the form key=value; %s", args[0], howToWrite)
+		return nil, usagef("the arguments: %q is not of the form key=value; %s", args[0], argumentsUsage)
 	}
 	text := []byte(args[0])
 	if args[0] == "-" {
@@ -53,7 +53,7 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	// ParseObject is strict: these are the user's own arguments. They are sent unmodified.
 	object, err := mcp.ParseObject(text)
 	if err != nil {
-		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	if object.IsZero() {
 		return nil, usagef("the arguments are empty; write {} for none")
@@ -71,14 +71,14 @@ func parsePairs(words []string) (*callArguments, error) {
 	a := new(callArguments)
 	for _, word := range words {
 		if !isPair(word) {
-			return nil, usagef("the arguments: %q is not of the form key=value; %s", word, howToWrite)
+			return nil, usagef("the arguments: %q is not of the form key=value; %s", word, argumentsUsage)
 		}
 		var p pair
 		p.key, p.text, _ = strings.Cut(word, "=")
 		p.key, p.isJSON = strings.CutSuffix(p.key, ":")
 		switch {
 		case p.key == "":
-			return nil, usagef("the arguments: %q has no key; %s", word, howToWrite)
+			return nil, usagef("the arguments: %q has no key; %s", word, argumentsUsage)
 		case slices.ContainsFunc(a.pairs, func(other pair) bool { return other.key == p.key }):
 			return nil, usagef("the arguments: %q is given twice; remove one of them", p.key)
 		case p.isJSON && !jsontext.Value(p.text).IsValid():
@@ -87,7 +87,7 @@ func parsePairs(words []string) (*callArguments, error) {
 		a.pairs = append(a.pairs, p)
 	}
 	if _, err := mcp.ParseObject(a.bytes(func(pair) bool { return false })); err != nil {
-		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	return a, nil
 }
@@ -115,7 +115,7 @@ func (a *callArguments) bytes(isText func(pair) bool) []byte {
 
 // needsSchema reports whether the tool's schema decides the type of an argument: a string
 // may look like a number.
-func (a *callArguments) depends() bool {
+func (a *callArguments) needsSchema() bool {
 	return slices.ContainsFunc(a.pairs, func(p pair) bool {
 		v := jsontext.Value(p.text)
 		return !p.isJSON && v.IsValid() && v.Kind() != '"'
@@ -124,12 +124,14 @@ func (a *callArguments) depends() bool {
 
 // forTool returns the arguments as an object for a tool. If the schema of the tool cannot
 // be fetched, the values alone decide, and the call itself reports the error.
-func (a *callArguments) fit(ctx context.Context, t *target, tool string) []byte {
+func (a *callArguments) forTool(ctx context.Context, t *target, tool string) []byte {
 	var properties map[string]jsontext.Value
-	if a.depends() {
+	if a.needsSchema() {
 		properties = propertiesOf(ctx, t, tool)
 	}
-	return a.bytes(func(p pair) bool { return jsontext.Value(p.text).Kind() != '"' && wantsText(properties[p.key], p.text) })
+	return a.bytes(func(p pair) bool {
+		return jsontext.Value(p.text).Kind() != '"' && wantsString(properties[p.key], p.text)
+	})
 }
 
 // propertiesOf returns the schemas of a tool's arguments, or nil.
@@ -153,7 +155,7 @@ func propertiesOf(ctx context.Context, t *target, name string) map[string]jsonte
 }
 
 // wantsString reports whether a schema accepts value only as a string.
-func wantsText(schema jsontext.Value, value string) bool {
+func wantsString(schema jsontext.Value, value string) bool {
 	var one struct {
 		Type string `json:"type"`
 	}

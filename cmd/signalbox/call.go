@@ -78,21 +78,21 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 
 // callTool calls a tool, and shows its notifications and requests until it returns.
 func (e *env) callTool(ctx context.Context, t *target, name string, arguments *callArguments, level mcp.LogLevel) (*mcp.Result, error) {
-	if err := t.ready(ctx); err != nil {
+	if err := t.awaitBackends(ctx); err != nil {
 		return nil, err
 	}
 	// The arguments are inserted unmodified: numbers keep their digits, and members
 	// their order. A server sends progress only for a request with a progress token
 	// (2026-07-28, basic/patterns/progress). Any token will do for a single call.
 	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
-	params = append(append(params, `,"arguments":`...), arguments.fit(ctx, t, name)...)
+	params = append(append(params, `,"arguments":`...), arguments.forTool(ctx, t, name)...)
 	params = append(params, `,"_meta":{"progressToken":1}}`...)
 	req, err := request("tools/call", params)
 	if err != nil {
 		return nil, err
 	}
 	req.LogLevel = level
-	return t.Serve(ctx, req, newConsole(e, t.whose(name)))
+	return t.Serve(ctx, req, newConsole(e, t.serverOf(name)))
 }
 
 // suggestTool adds a suggestion to the error of an unknown tool: a tool with the same
@@ -124,7 +124,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 
 // serverOf describes the server of a tool for the user. The name of a gateway's tool
 // begins with the configured name of its server.
-func (t *target) whose(tool string) string {
+func (t *target) serverOf(tool string) string {
 	if t.host == "" {
 		return "the server of " + tool
 	}
@@ -133,7 +133,7 @@ func (t *target) whose(tool string) string {
 
 // awaitBackends waits until a gateway that was started for the command has the lists of
 // its backends. Before that it knows no tool, since a call never fetches a list.
-func (t *target) ready(ctx context.Context) error {
+func (t *target) awaitBackends(ctx context.Context) error {
 	if !t.isNew {
 		return nil
 	}

@@ -161,7 +161,7 @@ func TestArgumentsFitTheSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(a.fit(t.Context(), &target{Handler: h}, tt.tool)); got != tt.want || asked != tt.asked {
+			if got := string(a.forTool(t.Context(), &target{Handler: h}, tt.tool)); got != tt.want || asked != tt.asked {
 				t.Errorf("got %s after %d lists, want %s after %d", got, asked, tt.want, tt.asked)
 			}
 		})

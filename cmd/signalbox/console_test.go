@@ -112,7 +112,7 @@ func TestWhoseAToolIs(t *testing.T) {
 		{&target{isNew: true}, "the server of a__x"},
 		{there, "the server at tools.example:7777"},
 	} {
-		if got := tt.at.whose("a__x"); got != tt.want {
+		if got := tt.at.serverOf("a__x"); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

@@ -34,24 +34,24 @@ const (
 )
 
 // socketSuffix is the suffix of the sockets' names.
-const socketEnd = ".sock"
+const socketSuffix = ".sock"
 
 // gatewayInfo describes the gateway of a socket.
-type gatewayAnswer struct {
+type gatewayInfo struct {
 	Process  int  `json:"process"`
 	Joinable bool `json:"joinable"` // commands of the user may use joinPath
 }
 
 // reloadResult is the result of a reload.
-type reloadAnswer struct {
+type reloadResult struct {
 	Process  int      `json:"process"`
 	Backends int      `json:"backends"`           // the number of backends after it
 	Problems []string `json:"problems,omitempty"` // why it was refused; empty if it was not
 }
 
 // newReloadResult returns the result of a reload that returned cfg and err.
-func answerTo(cfg *signalbox.Config, err error) reloadAnswer {
-	a := reloadAnswer{Process: os.Getpid()}
+func newReloadResult(cfg *signalbox.Config, err error) reloadResult {
+	a := reloadResult{Process: os.Getpid()}
 	var problems signalbox.Problems
 	switch {
 	case errors.As(err, &problems):
@@ -68,10 +68,10 @@ func answerTo(cfg *signalbox.Config, err error) reloadAnswer {
 
 // control is the socket of a running gateway. The methods of a nil control do nothing.
 type control struct {
-	server *http.Server
-	asked  chan chan<- reloadAnswer
-	ending chan struct{} // closed when reloads are no longer accepted
-	ended  chan struct{} // closed when Serve has returned
+	server   *http.Server
+	requests chan chan<- reloadResult
+	draining chan struct{} // closed when reloads are no longer accepted
+	ended    chan struct{} // closed when Serve has returned
 }
 
 // openControl starts listening. If it fails, the gateway serves without the socket, and
@@ -82,7 +82,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
-	self := gatewayAnswer{Process: os.Getpid(), Joinable: s.flags.http()}
+	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
@@ -104,9 +104,9 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err := makePrivate(folder); err != nil {
 		return nil, err
 	}
-	removeDead(ctx, folder)
+	removeStale(ctx, folder)
 	// The name is not the process ID: containers that share the folder may all have the same.
-	path := filepath.Join(folder, rand.Text()[:8]+socketEnd)
+	path := filepath.Join(folder, rand.Text()[:8]+socketSuffix)
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, err
@@ -114,10 +114,10 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	c := &control{asked: make(chan chan<- reloadAnswer), ending: make(chan struct{}), ended: make(chan struct{})}
+	c := &control{requests: make(chan chan<- reloadResult), draining: make(chan struct{}), ended: make(chan struct{})}
 	routes.HandleFunc("POST "+reloadPath, c.serveReload)
 	c.server = &http.Server{
-		Handler: routes, ReadHeaderTimeout: controlWithin, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Handler: routes, ReadHeaderTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	// Ends with close, which waits for it.
 	go func() {
@@ -128,22 +128,22 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 }
 
 // controlTimeout bounds how long each side of the socket waits for the other.
-const controlWithin = 30 * time.Second
+const controlTimeout = 30 * time.Second
 
 // reloads delivers requests to reload. Each is a channel that receives the result.
-func (c *control) asks() <-chan chan<- reloadAnswer {
+func (c *control) reloads() <-chan chan<- reloadResult {
 	if c == nil {
 		return nil
 	}
-	return c.asked
+	return c.requests
 }
 
 func (c *control) serveReload(w http.ResponseWriter, r *http.Request) {
-	answer := make(chan reloadAnswer, 1) // buffered: the loop does not wait for a client that has left
+	answer := make(chan reloadResult, 1) // buffered: the loop does not wait for a client that has left
 	select {
-	case c.asked <- answer:
-	case <-c.ending:
-		answer <- reloadAnswer{Process: os.Getpid(), Problems: []string{"the gateway is shutting down"}}
+	case c.requests <- answer:
+	case <-c.draining:
+		answer <- reloadResult{Process: os.Getpid(), Problems: []string{"the gateway is shutting down"}}
 	case <-r.Context().Done():
 		return
 	}
@@ -159,7 +159,7 @@ func writeAnswer(w http.ResponseWriter, answer any) {
 // end rejects reloads from now on. Everything else is served until close.
 func (c *control) end() {
 	if c != nil {
-		close(c.ending)
+		close(c.draining)
 	}
 }
 
@@ -178,7 +178,7 @@ func (e *env) controlFolder(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(state, mark(file)), nil
+	return filepath.Join(state, fileID(file)), nil
 }
 
 // stateFolder returns the folder for state that lasts from one command to the next.
@@ -211,13 +211,13 @@ func makePrivate(folder string) error {
 
 // staleAfter is the age from which a socket that refuses connections is removed. A younger
 // one may be about to listen.
-const deadAfter = time.Minute
+const staleAfter = time.Minute
 
 // removeStale removes the sockets of gateways that were killed.
-func removeDead(ctx context.Context, folder string) {
+func removeStale(ctx context.Context, folder string) {
 	for _, path := range socketsIn(folder) {
 		info, err := os.Lstat(path)
-		if err != nil || time.Since(info.ModTime()) < deadAfter {
+		if err != nil || time.Since(info.ModTime()) < staleAfter {
 			continue
 		}
 		conn, err := dialSocket(ctx, path)
@@ -233,7 +233,7 @@ func removeDead(ctx context.Context, folder string) {
 
 // socketsIn returns the sockets of a folder, including those of killed gateways.
 func socketsIn(folder string) []string {
-	paths, _ := filepath.Glob(filepath.Join(folder, "*"+socketEnd)) // the pattern is valid
+	paths, _ := filepath.Glob(filepath.Join(folder, "*"+socketSuffix)) // the pattern is valid
 	return paths
 }
 

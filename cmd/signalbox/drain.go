@@ -22,7 +22,7 @@ import (
 // defaultLocalDrain drops the default delay and spread of a drain, which serve load
 // balancers, if only this machine can reach the gateway. It then stops as soon as the
 // running calls have ended.
-func localDrain(cfg *signalbox.Config, http bool) {
+func defaultLocalDrain(cfg *signalbox.Config, http bool) {
 	if http && !isLocal(cfg.Effective().Listen) {
 		return
 	}
@@ -57,7 +57,7 @@ func hardDeadline(delay, timeout time.Duration) time.Duration {
 	if timeout < 0 {
 		return -1
 	}
-	return max(delay, 0) + timeout + backendsEnd + lastWords
+	return max(delay, 0) + timeout + backendsEnd + closeTimeout
 }
 
 // drain shuts the service down in order: it reports not ready and rejects new sessions,
@@ -74,7 +74,7 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	// Ends with ctx, which ends with drain.
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
-	if d := s.patience(); d >= 0 {
+	if d := s.eofGrace(); d >= 0 {
 		defer time.AfterFunc(d, cut).Stop()
 	}
 
@@ -82,12 +82,12 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	s.gateway.Drain()
 	hard := hardDeadline(d.Delay, d.Timeout)
 	s.log.InfoContext(ctx, "shutting down; a second signal stops at once",
-		slog.Int("running", s.gateway.Status().InFlight), noneOr("delay", d.Delay), noneOr("timeout", d.Timeout), noneOr("deadline", hard))
-	return within(hard, func() error { return s.end(ctx, d.Delay, d.Timeout) })
+		slog.Int("running", s.gateway.Status().InFlight), durationOrNone("delay", d.Delay), durationOrNone("timeout", d.Timeout), durationOrNone("deadline", hard))
+	return runWithin(hard, func() error { return s.end(ctx, d.Delay, d.Timeout) })
 }
 
 // durationOrNone returns a log attribute. A negative duration means no limit.
-func noneOr(key string, d time.Duration) slog.Attr {
+func durationOrNone(key string, d time.Duration) slog.Attr {
 	if d < 0 {
 		return slog.String(key, "none")
 	}
@@ -99,7 +99,7 @@ var errHardDeadline = errors.New("the shutdown did not complete within its deadl
 
 // runWithin calls end, and returns errHardDeadline if it takes longer than d. A negative d
 // is no limit.
-func within(d time.Duration, end func() error) error {
+func runWithin(d time.Duration, end func() error) error {
 	if d < 0 {
 		return end()
 	}
@@ -120,7 +120,7 @@ func within(d time.Duration, end func() error) error {
 // end shuts the parts down in order: the gateway before the server of its connections, as
 // it sends a last message on each of them.
 func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
-	wait(ctx, delay)
+	sleep(ctx, delay)
 	err := s.shutdown(ctx, timeout)
 	if s.flags.stdio {
 		<-s.stdio // if it ended only now, the shutdown is the reason
@@ -175,7 +175,7 @@ func cutOnSignal(ctx context.Context, signals <-chan os.Signal, cut func()) {
 }
 
 // sleep returns after d, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -60,7 +60,7 @@ func TestWithin(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				err := within(tt.deadline, func() error {
+				err := runWithin(tt.deadline, func() error {
 					time.Sleep(tt.takes)
 					return tt.err
 				})

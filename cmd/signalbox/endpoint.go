@@ -35,7 +35,7 @@ const (
 	largestFrame = 16 << 10
 
 	// closeTimeout bounds how long connections take to end after the gateway.
-	lastWords = 2 * time.Second
+	closeTimeout = 2 * time.Second
 )
 
 // endpoint is the HTTP server of the gateway: the MCP endpoint and its operations
@@ -141,7 +141,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server; close waits for it.
-	go func() { p.ended <- p.server.Serve(answerListener{p.listener, p.write, p.header}) }()
+	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()
 }
 
 // ssePath is the path for clients that have only the transport of 2024-11-05 (HTTP+SSE).
@@ -187,7 +187,7 @@ func (p *endpoint) close(ctx context.Context) {
 	defer p.listener.Close() // in case the server never started serving
 	// Independent of ctx, which may be canceled already: the clients still receive the
 	// last messages.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := p.server.Shutdown(ctx); err != nil {
 		_ = p.server.Close() // the listener is closed; close the connections

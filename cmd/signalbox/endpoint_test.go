@@ -125,7 +125,7 @@ func TestLocalDrain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := tt.cfg
-			localDrain(&cfg, tt.http)
+			defaultLocalDrain(&cfg, tt.http)
 			if cfg.Drain.Delay != tt.delay || cfg.Drain.Spread != tt.spread {
 				t.Errorf("got %v, %v; want %v, %v", cfg.Drain.Delay, cfg.Drain.Spread, tt.delay, tt.spread)
 			}

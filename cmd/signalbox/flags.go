@@ -52,9 +52,9 @@ func configFlag(cmd *cobra.Command, path *string) {
 
 // flagError returns an error of the flag parser without the names of Go functions.
 func flagError(_ *cobra.Command, err error) error {
-	said, _, isGo := strings.Cut(err.Error(), ": strconv.")
+	text, _, isGo := strings.Cut(err.Error(), ": strconv.")
 	if isGo && errors.Is(err, strconv.ErrSyntax) {
-		return usageError{fmt.Errorf("%s: use true or false", said)}
+		return usageError{fmt.Errorf("%s: use true or false", text)}
 	}
 	return usageError{err}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // hintedError is an error with a hint how to fix it.
-type hinted struct {
+type hintedError struct {
 	error
 
 	hint string
@@ -22,10 +22,10 @@ type hinted struct {
 
 // Error returns the error and the hint. The hint is on a line of its own, as the errors
 // of servers are long.
-func (h hinted) Error() string { return h.error.Error() + "\n" + h.hint }
+func (h hintedError) Error() string { return h.error.Error() + "\n" + h.hint }
 
 // Unwrap returns the error without the hint.
-func (h hinted) Unwrap() error { return h.error }
+func (h hintedError) Unwrap() error { return h.error }
 
 // hint adds a hint to an error of the server at target, if there is one for it.
 func hint(err error, target *url.URL, hasToken bool) error {
@@ -40,7 +40,7 @@ func hint(err error, target *url.URL, hasToken bool) error {
 	if text == "" {
 		return err
 	}
-	return hinted{err, text}
+	return hintedError{err, text}
 }
 
 // faultHint returns a hint for a request that did not reach the server. It inspects the

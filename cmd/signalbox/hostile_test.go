@@ -208,7 +208,7 @@ func TestHugeAnswers(t *testing.T) {
 		t.Errorf("%d lines, want 2000", len(lines))
 	}
 	for _, line := range lines {
-		if n := len([]rune(line)); n > len("tool_")+60+2+aboutLength {
+		if n := len([]rune(line)); n > len("tool_")+60+2+summaryLength {
 			t.Fatalf("a line has %d characters: %q", n, line)
 		}
 	}

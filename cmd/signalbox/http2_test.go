@@ -178,7 +178,7 @@ func TestShutdownEndsHTTP2(t *testing.T) {
 		}
 		start := time.Now()
 		s.e.close(s.t.Context())
-		if took := time.Since(start); took >= lastWords {
+		if took := time.Since(start); took >= closeTimeout {
 			t.Errorf("closing took %v", took)
 		}
 		c.until(frameGoAway)

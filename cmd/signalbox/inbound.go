@@ -20,7 +20,7 @@ import (
 // read must be called only by the goroutine that reads the connection.
 type inbound struct {
 	headerRead time.Duration // limits.headerRead; no limit if not positive
-	hangUp     func()
+	closeConn  func()
 
 	preface int // bytes received that equal the HTTP/2 preface, in order
 	http1   bool
@@ -111,7 +111,7 @@ func (i *inbound) expectHeader() {
 	switch {
 	case i.ended:
 	case i.late == nil:
-		i.late = time.AfterFunc(i.headerRead, i.hangUp)
+		i.late = time.AfterFunc(i.headerRead, i.closeConn)
 	default:
 		i.late.Reset(i.headerRead)
 	}
@@ -196,7 +196,7 @@ type inboundKey struct{}
 
 // withInbound is an http.Server's ConnContext.
 func withInbound(ctx context.Context, c net.Conn) context.Context {
-	if a, ok := c.(*answerConn); ok {
+	if a, ok := c.(*responseConn); ok {
 		return context.WithValue(ctx, inboundKey{}, &a.in)
 	}
 	return ctx

@@ -52,12 +52,12 @@ func (in *input) Close() error {
 
 // exitAfterEOF is the time after the end of the input at which running calls are canceled.
 // Clients kill a server that is still running after 2 s, or 4 s.
-const partingTime = time.Second
+const exitAfterEOF = time.Second
 
 // eofGrace returns how long the shutdown may take before running calls are canceled: if the
 // only client has closed the input, until exitAfterEOF, or no time at all after a signal. A
 // negative duration is no limit.
-func (s *service) patience() time.Duration {
+func (s *service) eofGrace() time.Duration {
 	if s.http != nil || s.input == nil {
 		return -1
 	}
@@ -68,6 +68,6 @@ func (s *service) patience() time.Duration {
 	case s.signalled:
 		return 0
 	default:
-		return max(0, partingTime-time.Since(at))
+		return max(0, exitAfterEOF-time.Since(at))
 	}
 }

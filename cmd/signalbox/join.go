@@ -31,7 +31,7 @@ func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, e
 			s.transport.CloseIdleConnections()
 			return nil, fmt.Errorf("the gateway at %s does not respond: %w; use --alone to start the backends anew", path, err)
 		case err == nil && gateway.Joinable:
-			e.complain(fmt.Sprintf("using the running gateway, process %d", gateway.Process))
+			e.printError(fmt.Sprintf("using the running gateway, process %d", gateway.Process))
 			return s.target(f.logger(e, &signalbox.Config{})), nil
 		}
 		s.transport.CloseIdleConnections()
@@ -70,12 +70,12 @@ func (s socketClient) get(ctx context.Context, path string) (int, []byte, error)
 
 // gateway returns the gatewayInfo. A gateway of an earlier version does not have the path,
 // and cannot be joined.
-func (s socketClient) gateway(ctx context.Context) (*gatewayAnswer, error) {
+func (s socketClient) gateway(ctx context.Context) (*gatewayInfo, error) {
 	status, body, err := s.get(ctx, gatewayPath)
 	if err != nil {
 		return nil, explainDial(ctx, err)
 	}
-	a := new(gatewayAnswer)
+	a := new(gatewayInfo)
 	if status == http.StatusOK {
 		err = decode(body, a)
 	}

@@ -189,7 +189,7 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 			if err := decode(raw, &it); err != nil {
 				return fmt.Errorf("cannot decode a %s: %w", l.noun, err)
 			}
-			fmt.Fprintf(w, "%s\t%s\n", visibleLine(l.name(it)), it.about())
+			fmt.Fprintf(w, "%s\t%s\n", visibleLine(l.name(it)), it.summary())
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -199,15 +199,15 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 }
 
 // summaryLength is how much of a description is shown beside the name.
-const aboutLength = 100
+const summaryLength = 100
 
 // summary returns the beginning of the description, or of the title if there is none.
-func (it item) about() string {
+func (it item) summary() string {
 	text := it.Description
 	if text == "" {
 		text = it.Title
 	}
-	return shorten(visibleLine(text), aboutLength)
+	return shorten(visibleLine(text), summaryLength)
 }
 
 // noCaller is the mcp.Caller of a request without notifications and questions.

@@ -29,7 +29,7 @@ const insideVariable = "SIGNALBOX_INSIDE"
 
 // fileID identifies a file in insideVariable. It is not the path: log messages have the
 // values of a backend's environment redacted, and would lose the configuration's path.
-func mark(path string) string {
+func fileID(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -41,14 +41,14 @@ func mark(path string) string {
 }
 
 // enclosing returns the fileIDs of the gateways that started this process.
-func (s source) around() []string {
+func (s source) enclosing() []string {
 	marks, _ := s.lookup(insideVariable)
 	return strings.FieldsFunc(marks, func(r rune) bool { return r == ',' })
 }
 
 // refuseLoop rejects a file that already configures a gateway around this one.
 func (s source) refuseLoop() error {
-	if !slices.Contains(s.around(), mark(s.path)) {
+	if !slices.Contains(s.enclosing(), fileID(s.path)) {
 		return nil
 	}
 	return fmt.Errorf("%s would start itself without end: "+
@@ -59,7 +59,7 @@ func (s source) refuseLoop() error {
 // markBackends sets insideVariable for all backends that are processes. cfg must have just
 // been read, and not be in use.
 func (s source) markBackends(cfg *signalbox.Config) {
-	inside := config.NewSecret(strings.Join(append(s.around(), mark(s.path)), ","))
+	inside := config.NewSecret(strings.Join(append(s.enclosing(), fileID(s.path)), ","))
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]
 		if b.Command == "" {

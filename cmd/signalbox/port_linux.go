@@ -15,7 +15,7 @@ import (
 )
 
 // maxOwners bounds how many processes are named that share a port.
-const maxHolders = 3
+const maxOwners = 3
 
 // portOwners names the processes that listen on the port of an address, if this user can
 // see them. It names the program without arguments, which may contain secrets.
@@ -38,7 +38,7 @@ func portOwners(addr string) string {
 	}
 	var names []string
 	for _, process := range processes {
-		if len(names) < maxHolders && hasOneOf(process, sockets) {
+		if len(names) < maxOwners && hasOneOf(process, sockets) {
 			name, _ := os.ReadFile(filepath.Join(process, "comm")) // empty if the process has ended
 			names = append(names, fmt.Sprintf("%s (%s)", filepath.Base(process), visibleLine(string(bytes.TrimSpace(name)))))
 		}

@@ -58,7 +58,7 @@ func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 // readResource reads a resource after the backends have been listed: their lists determine
 // which of them owns a URI.
 func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, error) {
-	if err := t.ready(ctx); err != nil {
+	if err := t.awaitBackends(ctx); err != nil {
 		return nil, err
 	}
 	params := append([]byte(`{"uri":`), mcp.AppendString(nil, uri)...)

@@ -69,7 +69,7 @@ func (e *env) askReload(ctx context.Context, flag string) error {
 }
 
 // printReload prints the result of one reload, each problem on a line.
-func (e *env) printReload(file string, a *reloadAnswer, err error) error {
+func (e *env) printReload(file string, a *reloadResult, err error) error {
 	if err != nil {
 		return e.printText(e.Stdout, fmt.Sprintf("%s: %v\n", file, err))
 	}
@@ -92,8 +92,8 @@ func isGone(err error) bool {
 const maxReloadAnswer = 16 << 20
 
 // askSocket asks the gateway at a socket to reload.
-func askSocket(ctx context.Context, socket string) (*reloadAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlWithin)
+func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -113,7 +113,7 @@ func askSocket(ctx context.Context, socket string) (*reloadAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := new(reloadAnswer)
+	a := new(reloadResult)
 	if err := decode(body, a); err != nil || resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.StatusCode)
 	}

@@ -40,7 +40,7 @@ func run(ctx context.Context, e *env, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
 	// Cobra ignores errors when it prints help and completions: a truncated script would
 	// pass for a complete one.
-	printed := &firstError{to: e.Stdout}
+	printed := &firstErrorWriter{to: e.Stdout}
 	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
 	// The command's own error takes precedence.
@@ -48,21 +48,21 @@ func run(ctx context.Context, e *env, args []string) int {
 		return exitOK
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
-		e.complain(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
+		e.printError(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
 		return exitUsage
 	}
-	e.complain(err.Error())
+	e.printError(err.Error())
 	return exitFailed
 }
 
 // firstErrorWriter is a writer that keeps its first error.
-type firstError struct {
+type firstErrorWriter struct {
 	to  io.Writer
 	err error
 }
 
 // Write writes p, unless a write has failed before.
-func (w *firstError) Write(p []byte) (int, error) {
+func (w *firstErrorWriter) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -71,9 +71,9 @@ func (w *firstError) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// complain writes each line of a message to standard error. Hidden characters are escaped,
+// printError writes each line of a message to standard error. Hidden characters are escaped,
 // as the message may contain text from a server.
-func (e *env) complain(message string) {
+func (e *env) printError(message string) {
 	for line := range strings.Lines(message) {
 		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
 	}

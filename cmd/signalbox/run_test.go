@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 func TestComplainMarksEachLine(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
-	e.complain("one\r\n\x1b[1mtwo\n")
+	e.printError("one\r\n\x1b[1mtwo\n")
 	if got, want := e.err.String(), "signalbox: one\nsignalbox: \\x1b[1mtwo\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

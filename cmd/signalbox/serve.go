@@ -74,7 +74,7 @@ type service struct {
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
 	defer headroom.Keep()()
-	j := newJournal(e.Stderr)
+	j := newAsyncWriter(e.Stderr)
 	defer j.close()
 	// Everything goes through the writer and not only the log: any write to standard error
 	// can block.
@@ -161,7 +161,7 @@ func (s *service) load() (*signalbox.Config, error) {
 	if s.flags.listen != "" {
 		cfg.Listen = s.flags.listen
 	}
-	localDrain(cfg, s.flags.http())
+	defaultLocalDrain(cfg, s.flags.http())
 	if s.flags.http() {
 		leaveSelf(cfg)
 	}
@@ -201,9 +201,9 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			if w.differs() {
 				s.reloadChange(ctx)
 			}
-		case ask := <-s.control.asks():
+		case ask := <-s.control.reloads():
 			cfg, err := s.reload(ctx)
-			ask <- answerTo(cfg, err)
+			ask <- newReloadResult(cfg, err)
 		case sig := <-signals:
 			if sig != syscall.SIGHUP {
 				s.signalled = true
@@ -236,12 +236,12 @@ func (s *service) announce() {
 	}
 	fmt.Fprintf(s.Stderr, "listening on %s\n", s.http.url)
 	if s.source.isDemo() {
-		fmt.Fprintf(s.Stderr, paste, s.http.url)
+		fmt.Fprintf(s.Stderr, clientHint, s.http.url)
 	}
 }
 
 // clientHint shows how to configure a client, in the two usual ways.
-const paste = `to use it from a client:
+const clientHint = `to use it from a client:
   claude mcp add --transport http signalbox %[1]s
 or in the client's file of servers:
   {"mcpServers": {"signalbox": {"type": "http", "url": "%[1]s"}}}

@@ -156,7 +156,7 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 }
 
 // statusError returns the error for a response that is not a status.
-func refusedStatus(resp *http.Response, body []byte) error {
+func statusError(resp *http.Response, body []byte) error {
 	// A gateway uses each of these codes for one reason. The texts are fixed, since another
 	// program's would not help.
 	switch resp.StatusCode {
@@ -174,10 +174,10 @@ func refusedStatus(resp *http.Response, body []byte) error {
 }
 
 // excerptLength is how much of an unexpected page is shown.
-const refusalLength = 200
+const excerptLength = 200
 
 // firstLine returns the part of an unexpected page that is shown.
 func firstLine(body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	return shorten(visibleLine(line), refusalLength)
+	return shorten(visibleLine(line), excerptLength)
 }

@@ -19,7 +19,7 @@ import (
 const (
 	// statusTimeout bounds a request for a status. A gateway responds at once, without
 	// waiting for anything.
-	statusWithin = 10 * time.Second
+	statusTimeout = 10 * time.Second
 
 	// maxStatus bounds the size of a status: some thousand backends need less.
 	maxStatus = 16 << 20
@@ -50,7 +50,7 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 	case len(body) > maxStatus:
 		return nil, errNoSignalbox
 	case resp.StatusCode != http.StatusOK:
-		return nil, refusedStatus(resp, body)
+		return nil, statusError(resp, body)
 	}
 	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, errNoSignalbox
@@ -60,11 +60,11 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 
 // withStatusTimeout returns a context with statusTimeout, and errStatusLate as its cause.
 func withStatusTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, statusWithin, errStatusLate)
+	return context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
 }
 
 // errStatusLate is the error for exceeding statusTimeout.
-var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusWithin)
+var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
 // explainDial returns the error of connecting to an address, with what to do about it.
 func explainDial(ctx context.Context, err error) error {

@@ -198,7 +198,7 @@ func TestStatusThatDoesNotCome(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		<-ctx.Done()
-		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusWithin {
+		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusTimeout {
 			t.Errorf("got %v after %v", got, time.Since(start))
 		}
 	})

@@ -55,7 +55,7 @@ type target struct {
 // firstListTimeout is how long a command waits for backends that are starting, unless the
 // configuration sets limits.firstList. It is longer than the default of a gateway that
 // serves, because a command lists only once.
-const firstList = 15 * time.Second
+const firstListTimeout = 15 * time.Second
 
 // open returns the target of the flags. Closing it ends all processes that were started for
 // it.
@@ -72,7 +72,7 @@ func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	}
 	src := e.source(f.config)
 	if src.isDemo() {
-		e.complain(e.nothingFound() + ": using the built-in demo")
+		e.printError(e.nothingFound() + ": using the built-in demo")
 	} else if !f.alone && !f.verbose {
 		if t, err := f.join(ctx, e, src.path); t != nil || err != nil {
 			return t, err
@@ -89,7 +89,7 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	}
 	// A configured value applies to commands, too.
 	if cfg.Limits.FirstList == 0 {
-		cfg.Limits.FirstList = firstList
+		cfg.Limits.FirstList = firstListTimeout
 	}
 	opt := src.options(f.logger(e, cfg))
 	opt.Grace = promptGrace
@@ -234,7 +234,7 @@ func (t *target) warn(ctx context.Context, e *env) {
 	}
 	s, err := t.status(ctx)
 	if err != nil {
-		e.complain(fmt.Sprintf("warning: cannot read the status of the gateway: %v", err))
+		e.printError(fmt.Sprintf("warning: cannot read the status of the gateway: %v", err))
 		return
 	}
 	for _, b := range s.Backends {
@@ -245,9 +245,9 @@ func (t *target) warn(ctx context.Context, e *env) {
 		if b.Reason != "" {
 			text += ": " + b.Reason
 		}
-		e.complain(text)
+		e.printError(text)
 	}
 	for _, p := range s.Problems {
-		e.complain("warning: " + p)
+		e.printError("warning: " + p)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // settleTime is how long the watcher waits after the last event: editors write in several
 // steps, and a half-written file is invalid.
-const settle = 100 * time.Millisecond
+const settleTime = 100 * time.Millisecond
 
 // watcher notices when the content of a file changes. A nil watcher notices nothing.
 //
@@ -23,11 +23,11 @@ const settle = 100 * time.Millisecond
 // file, or a link to a folder. Any event of the folder can thus mean a change, and the
 // file's content decides.
 type watcher struct {
-	path string
-	fs   *fsnotify.Watcher
-	out  chan struct{} // capacity 1
-	done chan struct{} // closed when run has returned
-	last [sha256.Size]byte
+	path    string
+	fs      *fsnotify.Watcher
+	changes chan struct{} // capacity 1
+	done    chan struct{} // closed when run has returned
+	last    [sha256.Size]byte
 }
 
 // watch starts watching a file. It returns a nil watcher for an empty path.
@@ -45,9 +45,9 @@ func watch(path string) (*watcher, error) {
 			return nil, errorsOnClose(fs, fmt.Errorf("watch %s: %w", dir, err))
 		}
 	}
-	w := &watcher{path: path, fs: fs, out: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &watcher{path: path, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
 	w.last, _ = digest(path) // a file that cannot be read is a change when it can
-	go w.follow()            // ends when close has closed fs; close waits for it
+	go w.run()               // ends when close has closed fs; close waits for it
 	return w, nil
 }
 
@@ -67,7 +67,7 @@ func foldersOf(path string) []string {
 }
 
 // run merges bursts of events into single sends on changes.
-func (w *watcher) follow() {
+func (w *watcher) run() {
 	defer close(w.done)
 	quiet := time.NewTimer(0)
 	quiet.Stop()
@@ -78,15 +78,15 @@ func (w *watcher) follow() {
 			if !ok {
 				return
 			}
-			quiet.Reset(settle) // each event restarts the timer
+			quiet.Reset(settleTime) // each event restarts the timer
 		case _, ok := <-w.fs.Errors:
 			if !ok {
 				return
 			}
-			quiet.Reset(settle) // events may have been lost
+			quiet.Reset(settleTime) // events may have been lost
 		case <-quiet.C:
 			select {
-			case w.out <- struct{}{}:
+			case w.changes <- struct{}{}:
 			default: // already sent
 			}
 		}
@@ -98,7 +98,7 @@ func (w *watcher) changed() <-chan struct{} {
 	if w == nil {
 		return nil
 	}
-	return w.out
+	return w.changes
 }
 
 // differs reports whether the content of the file has changed since the last call. A file

@@ -17,17 +17,17 @@ const maxEnvFile = 1 << 20
 func (r *reader) withEnvFile(s *Server, n node, p place) {
 	at, ok := n.member("envFile")
 	p = p.key("envFile")
-	if !ok || s.EnvFile == "" || r.formOnly || r.unread.there(p) {
+	if !ok || s.EnvFile == "" || r.formOnly || r.rejected.has(p) {
 		return
 	}
 	text, problem, hint := readEnvFile(s.EnvFile)
 	if problem != "" {
-		r.complain(at.at, p, hint, "%q: %s", p.name, problem)
+		r.reject(at.at, p, hint, "%q: %s", p.name, problem)
 		return
 	}
 	vars, mistakes := parseEnv(text)
 	for _, m := range mistakes {
-		r.complain(at.at, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
+		r.reject(at.at, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
 	}
 	maps.Copy(vars, s.Env)
 	// With a URL the key is reported as unused, and "env" must not appear as well.
@@ -111,19 +111,19 @@ func (e *envText) skip(n int) {
 // or a comment is empty.
 func (e *envText) next() (name, value, message, hint string) {
 	line, _, _ := strings.Cut(e.rest, "\n")
-	name, value, message = envName(line)
+	name, value, message = splitEnvLine(line)
 	switch {
 	case message != "":
 		hint = "write NAME=value"
 	case value != "" && strings.Contains("'\"`", value[:1]):
 		start := len(line) - len(value)
 		var length int
-		if value, length, message = envQuoted(e.rest[start:]); message == "" {
+		if value, length, message = parseQuoted(e.rest[start:]); message == "" {
 			e.skip(start + length)
 			return name, value, "", ""
 		}
 	default:
-		value, message = envPlain(value)
+		value, message = parseUnquoted(value)
 		hint = "put the value in quotes, or a space before the #"
 	}
 	e.skip(len(line) + 1)
@@ -131,7 +131,7 @@ func (e *envText) next() (name, value, message, hint string) {
 }
 
 // splitEnvLine splits a line into the name of a variable and the rest.
-func envName(line string) (name, rest, message string) {
+func splitEnvLine(line string) (name, rest, message string) {
 	const blanks = " \t"
 	line = strings.TrimLeft(line, blanks)
 	if line == "" || line[0] == '#' {
@@ -153,7 +153,7 @@ func envName(line string) (name, rest, message string) {
 }
 
 // parseUnquoted returns the value without quotes at the beginning of text.
-func envPlain(text string) (value, message string) {
+func parseUnquoted(text string) (value, message string) {
 	before, _, comment := strings.Cut(text, "#")
 	value = strings.TrimSpace(before)
 	if comment && before != "" && value == before {
@@ -164,7 +164,7 @@ func envPlain(text string) (value, message string) {
 
 // parseQuoted returns the quoted value at the beginning of text, and the number of bytes up
 // to the end of its last line.
-func envQuoted(text string) (value string, length int, message string) {
+func parseQuoted(text string) (value string, length int, message string) {
 	quote := text[0]
 	end := 1
 	for end < len(text) && text[end] != quote {
@@ -177,12 +177,12 @@ func envQuoted(text string) (value string, length int, message string) {
 		return "", 0, "has a quote that is not closed"
 	}
 	value = text[1:end]
-	behind, _, _ := strings.Cut(text[end+1:], "\n")
-	if after := strings.TrimSpace(behind); after != "" && after[0] != '#' {
+	rest, _, _ := strings.Cut(text[end+1:], "\n")
+	if after := strings.TrimSpace(rest); after != "" && after[0] != '#' {
 		return "", 0, "has text after the closing quote"
 	}
 	if quote == '"' {
 		value = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(value)
 	}
-	return value, min(len(text), end+1+len(behind)+1), ""
+	return value, min(len(text), end+1+len(rest)+1), ""
 }

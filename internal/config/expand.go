@@ -21,11 +21,11 @@ func (r *reader) expand(text string, at position, p place) string {
 // expandFilled is expand, but reports an empty variable without a default.
 func (r *reader) expandFilled(text string, at position, p place) string {
 	return r.expandBy(func(reference string, at position, p place) string {
-		known := r.found()
+		known := r.problemCount()
 		value := r.variable(reference, at, p)
-		if value == "" && r.found() == known && !strings.Contains(reference, ":-") {
+		if value == "" && r.problemCount() == known && !strings.Contains(reference, ":-") {
 			name := strings.TrimPrefix(reference, "env:")
-			r.complain(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
+			r.reject(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 		}
 		return value
 	}, text, at, p)
@@ -42,7 +42,7 @@ func (r *reader) expandBy(one func(string, position, place) string, text string,
 		}
 		reference, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			r.complain(at, p, "close it with }", "%q has a ${ without an end", p.name)
+			r.reject(at, p, "close it with }", "%q has a ${ without an end", p.name)
 			return out.String()
 		}
 		if !r.formOnly {
@@ -58,11 +58,11 @@ func (r *reader) variable(reference string, at position, p place) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	switch {
 	case !isVariable(name):
-		r.complain(at, p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
+		r.reject(at, p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
 		return ""
 	// The first closing brace would end the default.
 	case strings.Contains(fallback, "${"):
-		r.complain(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
+		r.reject(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
 		return ""
 	}
 	value, ok := "", false
@@ -75,7 +75,7 @@ func (r *reader) variable(reference string, at position, p place) string {
 	case hasFallback && value == "":
 		return fallback
 	case !ok:
-		r.complain(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+		r.reject(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
 	}
 	return value
 }

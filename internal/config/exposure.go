@@ -17,11 +17,11 @@ import (
 // file. Backends are never removed from it, as a process that a reload has removed may still
 // run. The zero value has no backends.
 type Exposure struct {
-	all []given
+	all []grant
 }
 
 // grant is a path below which a backend may write.
-type given struct {
+type grant struct {
 	server, path, how string
 }
 
@@ -33,7 +33,7 @@ func (e *Exposure) Add(c *Config) {
 		if s.Disabled || s.Transport() != TypeStdio {
 			continue
 		}
-		for _, r := range givenTo(s) {
+		for _, r := range grantsOf(s) {
 			if !slices.Contains(e.all, r) {
 				e.all = append(e.all, r)
 			}
@@ -43,18 +43,18 @@ func (e *Exposure) Add(c *Config) {
 
 // grantsOf returns the working directory of a server, and every path that its arguments and
 // variables may contain.
-func givenTo(s *Server) []given {
+func grantsOf(s *Server) []grant {
 	here, err := filepath.Abs(s.Cwd)
 	if err != nil {
 		here = s.Cwd
 	}
-	list := []given{{s.Name, here, "works in"}}
+	list := []grant{{s.Name, here, "works in"}}
 	add := func(text, how string) {
 		for _, path := range pathsIn(text) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(here, path)
 			}
-			list = append(list, given{s.Name, path, how})
+			list = append(list, grant{s.Name, path, how})
 		}
 	}
 	for _, arg := range s.Args {
@@ -94,48 +94,48 @@ func pathsIn(text string) []string {
 // that it is given; another user may if the mode or owner of the file, or of a folder on its
 // path, permits it. On Windows, which has no such modes, only backends are described.
 func (e *Exposure) Of(path string) []string {
-	way, err := wayTo(path)
+	way, err := stepsTo(path)
 	if err != nil || len(way) == 0 {
 		return []string{fmt.Sprintf("the path of the file cannot be checked (%v)", err)}
 	}
-	return append(e.backends(way), others(way)...)
+	return append(e.backends(way), otherUsers(way)...)
 }
 
 // backends describes the backends that may write a file with these steps.
 func (e *Exposure) backends(way []step) []string {
-	holders := []holder{{way[0].folder, rootOf(way[0].path)}}
+	holders := []ancestor{{way[0].folder, rootOf(way[0].path)}}
 	for _, s := range way {
-		holders = append(holders, holder{s.info, s.path})
+		holders = append(holders, ancestor{s.info, s.path})
 	}
 	found := make(map[string][]string)
 	seen := make(map[string]bool)
 	for _, r := range e.all {
-		if at, ok := holds(holders, r.path); ok && !seen[r.server] {
+		if at, ok := findAncestor(holders, r.path); ok && !seen[r.server] {
 			seen[r.server] = true
 			found[r.how+" "+at] = append(found[r.how+" "+at], r.server)
 		}
 	}
 	var told []string
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		told = append(told, tellBackends(found[what], what))
+		told = append(told, describeBackends(found[what], what))
 	}
 	return told
 }
 
 // ancestor is the file, or a folder that contains it.
-type holder struct {
+type ancestor struct {
 	info fs.FileInfo
 	path string
 }
 
 // findAncestor returns the ancestor to which a path leads. Files are compared instead of
 // names, so that links, other spellings and mounts are recognized.
-func holds(holders []holder, path string) (at string, ok bool) {
+func findAncestor(holders []ancestor, path string) (at string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", false // a missing path contains nothing
 	}
-	i := slices.IndexFunc(holders, func(h holder) bool { return os.SameFile(h.info, info) })
+	i := slices.IndexFunc(holders, func(h ancestor) bool { return os.SameFile(h.info, info) })
 	if i < 0 {
 		return "", false
 	}
@@ -147,7 +147,7 @@ func rootOf(path string) string {
 	return root
 }
 
-func tellBackends(names []string, what string) string {
+func describeBackends(names []string, what string) string {
 	switch more := len(names) - 1; more {
 	case 0:
 		return fmt.Sprintf("backend %q %s", names[0], what)

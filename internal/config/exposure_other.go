@@ -6,4 +6,4 @@
 package config
 
 // otherUsers returns nothing: file modes do not determine access on this system.
-func others([]step) []string { return nil }
+func otherUsers([]step) []string { return nil }

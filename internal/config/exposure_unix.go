@@ -14,7 +14,7 @@ import (
 )
 
 // otherUsers describes how other users of the machine may write the file with these steps.
-func others(way []step) []string {
+func otherUsers(way []step) []string {
 	for _, s := range way {
 		if told := replaceable(s); told != "" {
 			return []string{told}

@@ -132,7 +132,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 // TestExposureByOwner holds that a file of another user, who can write it, is not the
 // operator's alone.
 func TestExposureByOwner(t *testing.T) {
-	way, err := wayTo("/")
+	way, err := stepsTo("/")
 	if err != nil || len(way) != 0 {
 		t.Fatalf("the way to the root is %v, %v", way, err)
 	}

@@ -32,7 +32,7 @@ func readAtMost(path string, most int64) ([]byte, error) {
 
 // checkAppendable reports why a file cannot be appended to, as far as this is known without
 // opening it, or "".
-func whyNoRecord(path string) (problem, hint string) {
+func checkAppendable(path string) (problem, hint string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Sprintf("%s is a folder", path), "write the path of a file in it"
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // foreignKey is a key that other programs read in such a file.
-type foreign struct {
+type foreignKey struct {
 	name string
 	// A passed key does not change how a server is reached, and is ignored with a note.
 	// Other keys are rejected, because ignoring them would silently drop what they
@@ -22,9 +22,9 @@ type foreign struct {
 }
 
 // unknownKey reports a key that the gateway does not have.
-func (r *reader) unknownKey(name string, mapping place, known []string, others []foreign) {
+func (r *reader) unknownKey(name string, mapping place, known []string, others []foreignKey) {
 	p := mapping.key(name)
-	at := r.where[p.path]
+	at := r.positions[p.path]
 	for _, other := range others {
 		switch {
 		case other.name != name:
@@ -32,24 +32,24 @@ func (r *reader) unknownKey(name string, mapping place, known []string, others [
 		case other.passed:
 			r.note(at, p, "%q is ignored: %s", name, other.about)
 		default:
-			r.unread.guess(mapping.key(other.means))
-			r.tell(at, p, other.about, "unknown key %q", name)
+			r.rejected.addMeant(mapping.key(other.means))
+			r.report(at, p, other.about, "unknown key %q", name)
 		}
 		return
 	}
 	if word := nearest(name, known); word != "" {
-		r.unread.guess(mapping.key(word))
+		r.rejected.addMeant(mapping.key(word))
 	}
-	r.tell(at, p, didYouMean(name, known), "unknown key %q", name)
+	r.report(at, p, didYouMean(name, known), "unknown key %q", name)
 }
 
 // foreignServerKeys returns the keys that clients and editors write into a server's entry.
-func foreignServerKeys() []foreign {
+func foreignServerKeys() []foreignKey {
 	const (
 		approval = "it lists what a client may call without asking its user"
 		display  = "it specifies how a client shows the server"
 	)
-	return []foreign{
+	return []foreignKey{
 		// Passed keys concern the user of a client, and not the server. Rejecting them
 		// would force people to keep two copies of a file.
 		{"description", true, display, ""},
@@ -87,18 +87,18 @@ func foreignServerKeys() []foreign {
 // keyAliases returns the keys of other programs that are read as a key of the gateway,
 // unless the entry has a different value under the gateway's key. Then the meaning would
 // depend on the program, and the alias is rejected.
-func otherNames() map[string]string {
+func keyAliases() map[string]string {
 	return map[string]string{"serverUrl": "url", "httpUrl": "url", "transport": "type", "transportType": "type"}
 }
 
 // renameAliases replaces the aliases in a server's entry by the gateway's keys.
-func (r *reader) withOwnNames(server node, p place) node {
+func (r *reader) renameAliases(server node, p place) node {
 	if server.kind != kindMapping {
 		return server
 	}
 	var members []member
 	for _, m := range server.members {
-		own, ok := otherNames()[m.key]
+		own, ok := keyAliases()[m.key]
 		if !ok || m.value.kind != kindText || own == "type" && !isTypeName(m.value.text) {
 			members = append(members, m)
 			continue
@@ -124,7 +124,7 @@ func (r *reader) withOwnNames(server node, p place) node {
 
 // convertEnabled replaces "enabled" in a server's entry by "disabled", which means the
 // opposite.
-func (r *reader) withDisabled(server node, p place) node {
+func (r *reader) convertEnabled(server node, p place) node {
 	at := slices.IndexFunc(server.members, func(m member) bool { return m.key == "enabled" })
 	if at < 0 {
 		return server
@@ -134,7 +134,7 @@ func (r *reader) withDisabled(server node, p place) node {
 	known, both := server.member("disabled")
 	members := slices.DeleteFunc(slices.Clone(server.members[at+1:]), func(again member) bool {
 		if again.key == m.key {
-			r.tell(again.at, p, "", "duplicate key %q, first on line %d", m.key, m.at.line)
+			r.report(again.at, p, "", "duplicate key %q, first on line %d", m.key, m.at.line)
 		}
 		return again.key == m.key
 	})
@@ -147,7 +147,7 @@ func (r *reader) withDisabled(server node, p place) node {
 			members = append(members, member{"disabled", m.at, node{at: m.value.at, kind: kindBool, text: "true"}})
 		}
 	case both && known.kind == kindBool && known.text == m.value.text:
-		r.tell(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
+		r.report(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
 	case both && known.kind == kindBool:
 		r.note(m.at, p, `"enabled" means the same as "disabled"`)
 	case both: // the value of "disabled" is rejected
@@ -161,8 +161,8 @@ func (r *reader) withDisabled(server node, p place) node {
 }
 
 // foreignConfigKeys returns the keys of other programs beside the servers.
-func foreignConfigKeys() []foreign {
-	others := []foreign{
+func foreignConfigKeys() []foreignKey {
+	others := []foreignKey{
 		// The list itself requests nothing. A reference to it does, and is rejected
 		// where it is used.
 		{"inputs", true, "they are values for which an editor asks its user", ""},
@@ -175,17 +175,17 @@ func foreignConfigKeys() []foreign {
 	}
 	// Examples on web pages are often a server without a name.
 	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {
-		others = append(others, foreign{name, false, `a server must be below "mcpServers" with a name of its own`, serversKey})
+		others = append(others, foreignKey{name, false, `a server must be below "mcpServers" with a name of its own`, serversKey})
 	}
 	return others
 }
 
 // foreignTokenKeys returns the keys for a token written into the file.
-func foreignTokenKeys() []foreign {
+func foreignTokenKeys() []foreignKey {
 	const cure = `a token must not be in the config itself: write "env" with the name of a variable, or "file" with a path`
-	var others []foreign
+	var others []foreignKey
 	for _, name := range []string{"token", "value", "secret", "bearer", "password"} {
-		others = append(others, foreign{name, false, cure, "env"})
+		others = append(others, foreignKey{name, false, cure, "env"})
 	}
 	return others
 }

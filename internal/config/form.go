@@ -74,14 +74,14 @@ func expanded() form[string] {
 
 // nonEmpty is an expanded string that must not become empty by its variables: it would
 // count as absent.
-func filled() form[string] {
+func nonEmpty() form[string] {
 	f := expanded()
 	read := f.read
 	f.read = func(r *reader, n node, p place, into *string) {
-		known := r.found()
+		known := r.problemCount()
 		read(r, n, p, into)
-		if *into == "" && n.text != "" && r.found() == known && !r.formOnly {
-			r.complain(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
+		if *into == "" && n.text != "" && r.problemCount() == known && !r.formOnly {
+			r.reject(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
 	}
 	return f
@@ -97,7 +97,7 @@ func pathname() form[string] {
 			return
 		}
 		if problem, hint := notAPath(*into); problem != "" {
-			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.at, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(*into)
@@ -126,21 +126,21 @@ func auditFile() form[string] {
 			return
 		}
 		if s == "" {
-			r.complain(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
+			r.reject(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
 			return
 		}
-		known := r.found()
+		known := r.problemCount()
 		path := r.expandFilled(s, n.at, p)
-		if path == "" || r.found() > known {
+		if path == "" || r.problemCount() > known {
 			return
 		}
 		if problem, hint := notAPath(path); problem != "" {
-			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.at, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(path)
-		if problem, hint := whyNoRecord(*into); problem != "" {
-			r.complain(n.at, p, hint, "%q: %s", p.name, problem)
+		if problem, hint := checkAppendable(*into); problem != "" {
+			r.reject(n.at, p, hint, "%q: %s", p.name, problem)
 		}
 	}
 	return f
@@ -178,7 +178,7 @@ func oneOf[S ~string](words ...S) form[S] {
 				*into = S(s)
 			default:
 				hint := didYouMean(s, names)
-				r.complain(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
+				r.reject(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
 			}
 		},
 		schema: func() *jsonschema.Schema {
@@ -256,12 +256,12 @@ func booleanHint(n node) string {
 
 // duration is a time with its unit, or "none".
 func duration() form[time.Duration] {
-	return measure[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
+	return quantity[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
 }
 
 // size is a number of bytes with its unit, or "none".
 func size() form[int64] {
-	return measure[int64]("a size", sizePattern, parseBytes, bytesHint)
+	return quantity[int64]("a size", sizePattern, parseBytes, bytesHint)
 }
 
 // The patterns of durations and sizes in the schema.
@@ -273,7 +273,7 @@ const (
 // quantity is a number with a unit, written as a string. A missing unit is the most common
 // mistake: MCP clients use seconds for some times and milliseconds for others, so no unit is
 // assumed.
-func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
+func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
 	return form[F]{
 		want: want,
 		read: func(r *reader, n node, p place, into *F) {
@@ -289,7 +289,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 			// n.text has the source text of a number, so that the hint can repeat it.
 			v, err := parse(n.text)
 			if err != nil {
-				r.complain(n.at, p, hint(n.text, err), "%q must be %s, but %.20q %v", p.name, want, n.text, err)
+				r.reject(n.at, p, hint(n.text, err), "%q must be %s, but %.20q %v", p.name, want, n.text, err)
 				return
 			}
 			*into = v
@@ -310,7 +310,7 @@ func count() form[int] {
 			v, err := strconv.Atoi(n.text)
 			// Zero is rejected: it could mean no capacity or no limit.
 			if err != nil || v <= 0 || n.kind != kindInteger {
-				r.complain(n.at, p, countHint(n), "%q must be a whole number above zero", p.name)
+				r.reject(n.at, p, countHint(n), "%q must be a whole number above zero", p.name)
 				return
 			}
 			*into = v
@@ -360,7 +360,7 @@ func listOf[F any](of form[F]) form[[]F] {
 			list := make([]F, len(n.items))
 			for i, item := range n.items {
 				// Set before the element is read, as its problems need the position.
-				r.where[p.item(i).path] = item.at
+				r.positions[p.item(i).path] = item.at
 				of.read(r, item, p.item(i), &list[i])
 			}
 			*into = list
@@ -368,7 +368,7 @@ func listOf[F any](of form[F]) form[[]F] {
 		schema: func() *jsonschema.Schema {
 			return &jsonschema.Schema{Type: "array", Items: of.schema()}
 		},
-		rows: below(of, "[]"),
+		rows: nestedRows(of, "[]"),
 	}
 }
 
@@ -408,7 +408,7 @@ func mapOf[F any](of form[F]) form[map[string]F] {
 func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }
 
 // nestedRows returns the rows of a form inside another.
-func below[F any](of form[F], suffix string) func(prefix string) []row {
+func nestedRows[F any](of form[F], suffix string) func(prefix string) []row {
 	if of.rows == nil {
 		return nil
 	}

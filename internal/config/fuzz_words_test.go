@@ -95,7 +95,7 @@ func FuzzNearest(f *testing.F) {
 		if got != "" && !isKey {
 			t.Errorf("nearest(%q) = %q, which is no key", word, got)
 		}
-		if got != "" && distance(plain(word), plain(got)) > max(1, len(plain(word))/3) {
+		if got != "" && distance(normalize(word), normalize(got)) > max(1, len(normalize(word))/3) {
 			t.Errorf("nearest(%q) = %q, which is far away", word, got)
 		}
 	})

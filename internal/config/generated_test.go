@@ -111,7 +111,7 @@ func foreignTable() string {
 		if other.passed {
 			what = "ignored: " + other.about
 		}
-		if own := otherNames()[other.name]; own != "" {
+		if own := keyAliases()[other.name]; own != "" {
 			what = fmt.Sprintf("read as %q; refused where the entry has that, too, with another value", own)
 		}
 		if other.name == "enabled" {
@@ -186,7 +186,7 @@ func TestKeysReachTheirOwnField(t *testing.T) {
 func TestForeignKeysAreForeign(t *testing.T) {
 	tables := []struct {
 		ours   []string
-		others []foreign
+		others []foreignKey
 	}{
 		{keyNames(configKeys()), foreignConfigKeys()},
 		{keyNames(serverKeys()), foreignServerKeys()},

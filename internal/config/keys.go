@@ -125,12 +125,12 @@ func logKeys() []key[Log] {
 // auditRecord is the form of audit. It requires "file": without it the record would be
 // expected in a file that does not exist.
 func auditRecord() form[Audit] {
-	f := object(auditKeys(), []foreign{{"path", false, `write "file"`, "file"}})
+	f := object(auditKeys(), []foreignKey{{"path", false, `write "file"`, "file"}})
 	record := f.read
 	f.read = func(r *reader, n node, p place, into *Audit) {
 		record(r, n, p, into)
-		if _, found := n.member("file"); !found && !r.unread.someMeant(p, p.key("file")) {
-			r.tell(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
+		if _, found := n.member("file"); !found && !r.rejected.hasAnyOrMeant(p, p.key("file")) {
+			r.report(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
 		}
 	}
 	return f

@@ -18,7 +18,7 @@ func serverKeys() []key[Server] {
 			"The transport of the server. By default \"command\" means stdio and \"url\" means http. streamable-http, streamableHttp and streamable_http are other names of http; sse is the transport of 2024-11-05."),
 		// It must not become empty by its variables: without a command it is another kind of
 		// server.
-		field("command", filled(), func(s *Server) *string { return &s.Command }, "",
+		field("command", nonEmpty(), func(s *Server) *string { return &s.Command }, "",
 			"The program to start. It is started directly, without a shell."),
 		// Empty elements are kept: they may be arguments.
 		field("args", listOf(expanded()), func(s *Server) *[]string { return &s.Args }, "",
@@ -32,7 +32,7 @@ func serverKeys() []key[Server] {
 		// Relative to the file, and not to the directory in which the gateway was started.
 		field("cwd", pathname(), func(s *Server) *string { return &s.Cwd }, "",
 			"The working directory of the program, relative to the folder of the config. The default is that of the gateway."),
-		field("url", filled(), func(s *Server) *string { return &s.URL }, "",
+		field("url", nonEmpty(), func(s *Server) *string { return &s.URL }, "",
 			"The URL of a remote server, http or https."),
 		// Secrets: most headers are credentials.
 		field("headers", mapOf(secret()), func(s *Server) *map[string]Secret { return &s.Headers }, "",
@@ -92,7 +92,7 @@ func servers() form[[]Server] {
 			list := make([]Server, 0, len(n.members))
 			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
 				server := Server{Name: name}
-				n = r.withOwnNames(r.withDisabled(n, p), p)
+				n = r.renameAliases(r.convertEnabled(n, p), p)
 				// Before the entry is read, because it decides how to read it.
 				disabled, _ := n.member("disabled")
 				r.formOnly = meansTrue(disabled)

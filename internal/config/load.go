@@ -42,7 +42,7 @@ func Inspect(path string, env Lookup) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.noteSurroundings(config)
+	r.noteEnvironment(config)
 	config.Notes = r.notes.sorted()
 	return config, nil
 }
@@ -81,17 +81,17 @@ func Parse(name string, data []byte, env Lookup) (*Config, error) {
 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env Lookup) (*Config, *reader, error) {
-	r := &reader{file: name, lookup: env, where: make(map[string]position)}
+	r := &reader{file: name, lookup: env, positions: make(map[string]position)}
 	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
 	extension := strings.ToLower(filepath.Ext(name))
 	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
-		r.complain(syntax.at, place{}, syntax.hint, "%s", syntax.message)
+		r.reject(syntax.at, place{}, syntax.hint, "%s", syntax.message)
 		return nil, nil, r.problems
 	}
 	config := new(Config)
 	r.config(root, config)
-	r.judge(config)
+	r.validate(config)
 	config.Notes = r.notes.sorted()
 	if err := r.result().orNil(); err != nil {
 		return nil, nil, err
@@ -109,17 +109,17 @@ const (
 func (r *reader) config(root node, into *Config) {
 	// All other problems would follow from this one.
 	if root.kind != kindMapping {
-		r.complain(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
+		r.reject(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
 		return
 	}
-	root.members = r.oneServersKey(root.members)
+	root.members = r.renameServersKey(root.members)
 	if _, found := root.member(serversKey); !found {
 		root.members = r.withoutBareServers(root.members)
 	}
 	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
 	// A file without servers is most often the wrong one. A misspelt key has been reported.
-	if _, found := root.member(serversKey); !found && !r.unread.meant(place{}.key(serversKey)) {
-		r.tell(root.at, place{}, "write {} below it for none", "no %q", serversKey)
+	if _, found := root.member(serversKey); !found && !r.rejected.hasOrMeant(place{}.key(serversKey)) {
+		r.report(root.at, place{}, "write {} below it for none", "no %q", serversKey)
 	}
 }
 
@@ -134,8 +134,8 @@ func (r *reader) withoutBareServers(members []member) []member {
 			continue
 		}
 		if !told {
-			r.unread.guess(place{}.key(serversKey))
-			r.tell(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
+			r.rejected.addMeant(place{}.key(serversKey))
+			r.report(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
 			told = true
 		}
 	}
@@ -154,14 +154,14 @@ func looksLikeServer(m member) bool {
 }
 
 // renameServersKey replaces the editor's name of the servers' key by the usual one.
-func (r *reader) oneServersKey(members []member) []member {
+func (r *reader) renameServersKey(members []member) []member {
 	// Both are looked up first: the order of the keys has no meaning.
 	ours := slices.IndexFunc(members, func(m member) bool { return m.key == serversKey })
 	var renamed, more []member
 	for _, m := range members {
 		// With both keys the order of the servers, which decides about names, is undefined.
 		if m.key == editorsKey && ours >= 0 {
-			r.tell(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			r.report(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
 			more = append(more, m.value.members...)
 			continue
 		}

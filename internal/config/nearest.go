@@ -14,7 +14,7 @@ const longestWord = 64
 // nearest returns the candidate that a misspelt word most likely means, or "" if none is
 // close. Of equally close candidates the first is returned.
 func nearest(word string, candidates []string) string {
-	if word = plain(word); len(word) > longestWord {
+	if word = normalize(word); len(word) > longestWord {
 		return ""
 	}
 	// One mistake in a short word, more in a longer one: beyond a third of its letters, a
@@ -22,7 +22,7 @@ func nearest(word string, candidates []string) string {
 	best, limit := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
 		// Strictly nearer: of equally near ones the first of the table is more common.
-		if d := distance(word, plain(c)); d < limit {
+		if d := distance(word, normalize(c)); d < limit {
 			best, limit = c, d
 		}
 	}
@@ -34,7 +34,7 @@ func Nearest(word string, candidates []string) string { return nearest(word, can
 
 // normalize removes the separators and case of other naming styles, so that mcp_servers is
 // close to mcpServers.
-func plain(word string) string {
+func normalize(word string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
 			return -1

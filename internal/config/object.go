@@ -84,7 +84,7 @@ func fill[T any](keys []key[T], into *T) {
 
 // object is a mapping with known keys. Any other key is a problem, or a note if it is a
 // harmless key of another program.
-func object[T any](keys []key[T], others []foreign) form[T] {
+func object[T any](keys []key[T], others []foreignKey) form[T] {
 	return form[T]{
 		want: "a mapping",
 		read: func(r *reader, n node, p place, into *T) {
@@ -97,7 +97,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 				}
 				keys[i].read(r, n, at, into)
 				if n.kind != kindMapping {
-					r.where[at.path] = n.at // later problems refer to the value
+					r.positions[at.path] = n.at // later problems refer to the value
 				}
 			})
 		},
@@ -147,7 +147,7 @@ func keyRows[T any](k key[T], prefix string) []row {
 
 // objectSchema returns the schema of a mapping with known keys. It permits passed keys of
 // other programs, so that editors do not mark them.
-func objectSchema[T any](keys []key[T], others []foreign) *jsonschema.Schema {
+func objectSchema[T any](keys []key[T], others []foreignKey) *jsonschema.Schema {
 	s := &jsonschema.Schema{
 		Type:                 "object",
 		Properties:           make(map[string]*jsonschema.Schema),
@@ -179,10 +179,10 @@ func (r *reader) eachMember(n node, p place, hint string, f func(name string, n 
 	for _, m := range n.members {
 		at := p.key(m.key)
 		if first, twice := seen[m.key]; twice {
-			r.tell(m.at, at, "", "duplicate key %q, first on line %d", m.key, first.line)
+			r.report(m.at, at, "", "duplicate key %q, first on line %d", m.key, first.line)
 			continue
 		}
-		seen[m.key], r.where[at.path] = m.at, m.at
+		seen[m.key], r.positions[at.path] = m.at, m.at
 		f(m.key, m.value, at)
 	}
 }

@@ -6,13 +6,13 @@ package config
 import "strings"
 
 // wildcard matches any sequence of characters in a pattern, including none.
-const anything = "*"
+const wildcard = "*"
 
 // match reports whether a name matches a pattern, in which an asterisk matches any
 // characters, including none. All other characters match themselves: unlike for path.Match,
 // since names of tools may contain its syntax.
 func match(pattern, name string) bool {
-	parts := strings.Split(pattern, anything)
+	parts := strings.Split(pattern, wildcard)
 	if len(parts) == 1 {
 		return pattern == name
 	}
@@ -45,16 +45,16 @@ func covers(wide, narrow string) bool { return match(wide, narrow) }
 // overlaps reports whether some name matches both patterns. Two patterns with an asterisk
 // only have to agree on the beginning and the end of such a name: the rest of both can occur
 // in between, one after the other.
-func meet(a, b string) bool {
-	firstA, _, wildA := strings.Cut(a, anything)
-	firstB, _, wildB := strings.Cut(b, anything)
+func overlaps(a, b string) bool {
+	firstA, _, wildA := strings.Cut(a, wildcard)
+	firstB, _, wildB := strings.Cut(b, wildcard)
 	switch {
 	case !wildA:
 		return match(b, a)
 	case !wildB:
 		return match(a, b)
 	}
-	lastA, lastB := a[strings.LastIndex(a, anything)+1:], b[strings.LastIndex(b, anything)+1:]
+	lastA, lastB := a[strings.LastIndex(a, wildcard)+1:], b[strings.LastIndex(b, wildcard)+1:]
 	begin := strings.HasPrefix(firstA, firstB) || strings.HasPrefix(firstB, firstA)
 	end := strings.HasSuffix(lastA, lastB) || strings.HasSuffix(lastB, lastA)
 	return begin && end

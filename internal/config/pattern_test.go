@@ -116,7 +116,7 @@ func TestPatternsByForce(t *testing.T) {
 			if got, want := covers(a, b), force.covers(a, b); got != want {
 				t.Errorf("covers(%q, %q) = %t, want %t", a, b, got, want)
 			}
-			if got, want := meet(a, b), force.meet(a, b); got != want {
+			if got, want := overlaps(a, b), force.meet(a, b); got != want {
 				t.Errorf("meet(%q, %q) = %t, want %t", a, b, got, want)
 			}
 		}
@@ -192,8 +192,8 @@ func TestMeet(t *testing.T) {
 		{"", "a*", false},
 	}
 	for _, tt := range tests {
-		if meet(tt.a, tt.b) != tt.want || meet(tt.b, tt.a) != tt.want {
-			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, meet(tt.a, tt.b), meet(tt.b, tt.a), tt.want)
+		if overlaps(tt.a, tt.b) != tt.want || overlaps(tt.b, tt.a) != tt.want {
+			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, overlaps(tt.a, tt.b), overlaps(tt.b, tt.a), tt.want)
 		}
 	}
 }
@@ -209,13 +209,13 @@ func FuzzPatterns(f *testing.F) {
 		switch {
 		case covers(a, b) && fitsB && !fitsA:
 			t.Errorf("%q covers %q, and %q fits only the second", a, b, name)
-		case covers(a, b) && !meet(a, b):
+		case covers(a, b) && !overlaps(a, b):
 			t.Errorf("%q covers %q, and they do not meet", a, b)
-		case fitsA && fitsB && !meet(a, b):
+		case fitsA && fitsB && !overlaps(a, b):
 			t.Errorf("%q fits %q and %q, and they do not meet", name, a, b)
-		case meet(a, b) != meet(b, a):
+		case overlaps(a, b) != overlaps(b, a):
 			t.Errorf("whether %q and %q meet depends on the order", a, b)
-		case !covers(a, a) || !covers(anything, a):
+		case !covers(a, a) || !covers(wildcard, a):
 			t.Errorf("%q is not covered by itself or by everything", a)
 		}
 	})

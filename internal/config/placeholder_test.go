@@ -52,7 +52,7 @@ func TestPlaceholderTokens(t *testing.T) {
 	}
 	for _, tt := range tests {
 		token := Token{Principal: "p", Env: "T", Value: NewSecret(tt.token)}
-		j := (&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).judge()
+		j := (&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).check()
 		problem, note := "", ""
 		for _, p := range j.problems {
 			problem += p.Path + ": " + p.Message

@@ -301,7 +301,7 @@ func TestBeginning(t *testing.T) {
 		{"=", isVariableRune, "..."},
 	}
 	for _, tt := range tests {
-		if got := beginning(tt.name, tt.fits); got != tt.want {
+		if got := validPrefix(tt.name, tt.fits); got != tt.want {
 			t.Errorf("beginning(%q) = %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -355,7 +355,7 @@ func TestKindsHaveNames(t *testing.T) {
 // all the same; and that its value is never shown.
 func TestForeignKeys(t *testing.T) {
 	tables := []struct {
-		others []foreign
+		others []foreignKey
 		text   string // %q is the key
 	}{
 		{foreignServerKeys(), "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n%q: \"" + secretText + "\"}}}"},
@@ -366,7 +366,7 @@ func TestForeignKeys(t *testing.T) {
 	for _, table := range tables {
 		for _, other := range table.others {
 			text := table.text
-			if otherNames()[other.name] != "" || other.name == "enabled" {
+			if keyAliases()[other.name] != "" || other.name == "enabled" {
 				continue // it is read
 			}
 			if other.means == "url" {

@@ -21,57 +21,57 @@ type reader struct {
 	formOnly bool
 
 	// Problems of later checks need positions, which a Config does not have.
-	where    map[string]position // by path
-	unread   unread
-	literals []place // credentials written into the file
-	problems Problems
-	notes    Problems
-	untold   int // the number of problems beyond maxProblems
+	positions map[string]position // by path
+	rejected  rejected
+	literals  []place // credentials written into the file
+	problems  Problems
+	notes     Problems
+	omitted   int // the number of problems beyond maxProblems
 }
 
 // maxProblems bounds the number of problems and of notes that are reported for one file. A
 // file with more is generated, or not a configuration.
 const maxProblems = 1000
 
-// complain reports a problem with the value at a place. The Config has the zero value or
+// reject reports a problem with the value at a place. The Config has the zero value or
 // only a part of it there.
-func (r *reader) complain(at position, p place, hint, format string, args ...any) {
-	r.unread.refuse(p)
-	r.tell(at, p, hint, format, args...)
+func (r *reader) reject(at position, p place, hint, format string, args ...any) {
+	r.rejected.add(p)
+	r.report(at, p, hint, format, args...)
 }
 
-// tell reports a problem that does not affect the value in the Config.
-func (r *reader) tell(at position, p place, hint, format string, args ...any) {
+// report reports a problem that does not affect the value in the Config.
+func (r *reader) report(at position, p place, hint, format string, args ...any) {
 	if len(r.problems) == maxProblems {
-		r.untold++
+		r.omitted++
 		return
 	}
 	r.problems = append(r.problems, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
 }
 
-// found returns the number of problems so far.
-func (r *reader) found() int { return len(r.problems) + r.untold }
+// problemCount returns the number of problems so far.
+func (r *reader) problemCount() int { return len(r.problems) + r.omitted }
 
 // result returns all problems in file order, and one with the number of omitted ones.
 func (r *reader) result() Problems {
 	all := r.problems.sorted()
-	if r.untold == 0 {
+	if r.omitted == 0 {
 		return all
 	}
 	last := all[len(all)-1]
 	return append(all, Problem{
 		File: last.File, Line: last.Line, Column: last.Column,
-		Message: fmt.Sprintf("%d more problems", r.untold), Hint: "fix these first",
+		Message: fmt.Sprintf("%d more problems", r.omitted), Hint: "fix these first",
 	})
 }
 
 // note adds a note at a position.
 func (r *reader) note(at position, p place, format string, args ...any) {
-	r.advise(at, p, "", format, args...)
+	r.noteHint(at, p, "", format, args...)
 }
 
-// advise adds a note with a hint.
-func (r *reader) advise(at position, p place, hint, format string, args ...any) {
+// noteHint adds a note with a hint.
+func (r *reader) noteHint(at position, p place, hint, format string, args ...any) {
 	if len(r.notes) < maxProblems {
 		r.notes = append(r.notes, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
 	}
@@ -84,7 +84,7 @@ func (r *reader) problem(at position, p place, hint, message string) Problem {
 // wrongKind reports a value of the wrong kind. The value is not shown, as it may be a
 // misplaced secret.
 func (r *reader) wrongKind(n node, p place, want, hint string) {
-	r.complain(n.at, p, hint, "%q must be %s, not %s", p.name, want, n.kind)
+	r.reject(n.at, p, hint, "%q must be %s, not %s", p.name, want, n.kind)
 }
 
 // resolve makes a relative path of the file relative to the working directory.
@@ -96,23 +96,23 @@ func (r *reader) resolve(path string) string {
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// judge adds the problems of the Config as a whole, with the positions of their paths.
-func (r *reader) judge(c *Config) {
-	judged := c.judgeRead(r.unread)
+// validate adds the problems of the Config as a whole, with the positions of their paths.
+func (r *reader) validate(c *Config) {
+	judged := c.checkRead(r.rejected)
 	for _, p := range judged.problems {
 		if len(r.problems) == maxProblems {
-			r.untold++
+			r.omitted++
 			continue
 		}
-		r.problems = append(r.problems, r.placed(p))
+		r.problems = append(r.problems, r.locate(p))
 	}
 	for _, p := range judged.notes[:min(len(judged.notes), maxProblems-len(r.notes))] {
-		r.notes = append(r.notes, r.placed(p))
+		r.notes = append(r.notes, r.locate(p))
 	}
 }
 
-// placed sets the position of a problem.
-func (r *reader) placed(p Problem) Problem {
+// locate sets the position of a problem.
+func (r *reader) locate(p Problem) Problem {
 	at := r.nearestPosition(p.Path)
 	p.File, p.Line, p.Column = r.file, at.line, at.column
 	return p
@@ -122,7 +122,7 @@ func (r *reader) placed(p Problem) Problem {
 func (r *reader) nearestPosition(path string) position {
 	// A missing value has no position, but what it is missing from has one.
 	for ; path != ""; path = parent(path) {
-		if at, ok := r.where[path]; ok {
+		if at, ok := r.positions[path]; ok {
 			return at
 		}
 	}

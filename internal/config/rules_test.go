@@ -29,7 +29,7 @@ func TestRulesWithoutEffect(t *testing.T) {
 			return list
 		}
 		s := Server{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
-		j := (&Config{Servers: []Server{s}}).judge()
+		j := (&Config{Servers: []Server{s}}).check()
 		if len(j.problems) > 0 {
 			continue
 		}
@@ -92,12 +92,12 @@ func TestManyPatterns(t *testing.T) {
 	for n, want := range map[int]int{maxCompared: maxCompared - 1, maxCompared + 1: 0} {
 		list := make([]string, n)
 		for i := range list {
-			list[i] = strings.Repeat("a", i+1) + anything
+			list[i] = strings.Repeat("a", i+1) + wildcard
 		}
 		for _, s := range []Server{{Include: list}, {Exclude: list}} {
 			s.Name, s.Command = "s", "x"
 			c := &Config{Servers: []Server{s}}
-			if got := len(c.judge().notes); got != want {
+			if got := len(c.check().notes); got != want {
 				t.Errorf("%d patterns: %d notes, want %d", n, got, want)
 			}
 		}

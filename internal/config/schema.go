@@ -34,8 +34,8 @@ func Schema() *jsonschema.Schema {
 	need := []*jsonschema.Schema{{Required: []string{"command"}}, {Required: []string{"url"}}, {Required: []string{"disabled"}}, {Required: []string{"enabled"}}}
 	server.Properties["enabled"] = &jsonschema.Schema{Type: "boolean", Description: `The opposite of "disabled".`}
 	server.PropertyOrder = append(server.PropertyOrder, "enabled")
-	for _, name := range slices.Sorted(maps.Keys(otherNames())) {
-		own := otherNames()[name]
+	for _, name := range slices.Sorted(maps.Keys(keyAliases())) {
+		own := keyAliases()[name]
 		server.Properties[name] = &jsonschema.Schema{Type: "string", Description: fmt.Sprintf("Another name of %q.", own)}
 		server.PropertyOrder = append(server.PropertyOrder, name)
 		if own == "url" {

@@ -35,7 +35,7 @@ func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
 		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
 		return node{}, &syntaxError{at: position{1, 1}, message: message, hint: "is it the right one?"}
 	}
-	if err := notText(data); err != nil {
+	if err := checkText(data); err != nil {
 		return node{}, err
 	}
 	if isJSON {
@@ -74,7 +74,7 @@ func findTOML(data []byte) (position, bool) {
 
 // checkText finds bytes that editors do not show: invalid UTF-8, and NULs, which are valid
 // but most often one half of the characters of UTF-16.
-func notText(data []byte) *syntaxError {
+func checkText(data []byte) *syntaxError {
 	const cure = "save it as UTF-8"
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return &syntaxError{at: position{1, 1}, message: "the file is UTF-16", hint: cure}

@@ -31,7 +31,7 @@ func bearerToken() form[Token] {
 		if at, ok := n.member("env"); ok && into.Env != "" {
 			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
 		}
-		if at, ok := n.member("file"); ok && into.File != "" && !r.unread.there(p.key("file")) {
+		if at, ok := n.member("file"); ok && into.File != "" && !r.rejected.has(p.key("file")) {
 			into.Value = r.tokenFromFile(into.File, at.at, p.key("file"))
 		}
 	}
@@ -41,7 +41,7 @@ func bearerToken() form[Token] {
 func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 	// The value may be the token itself, and is not shown.
 	if !isVariable(name) {
-		r.complain(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
+		r.reject(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
 		return Secret{}
 	}
 	value, ok := "", false
@@ -51,9 +51,9 @@ func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 	}
 	switch {
 	case !ok:
-		r.complain(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
+		r.reject(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
 	case value == "":
-		r.complain(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
+		r.reject(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
 	}
 	// Set even if it is empty, which has been reported and must not be again.
 	return NewSecret(value)
@@ -62,7 +62,7 @@ func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 func (r *reader) tokenFromFile(path string, at position, p place) Secret {
 	value, problem, hint := readToken(path)
 	if problem != "" {
-		r.complain(at, p, hint, "%s", problem)
+		r.reject(at, p, hint, "%s", problem)
 	}
 	return value
 }

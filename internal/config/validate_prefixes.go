@@ -11,11 +11,11 @@ import (
 
 // checkPrefixes rejects two prefixes with which one server could offer a name of the other.
 // Several servers may have the empty prefix, which is noted.
-func checkPrefixes(c *Config, j *judge) {
+func checkPrefixes(c *Config, j *validator) {
 	owner := make(map[string]int) // the first server with a prefix
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		if s.Disabled || j.someMeant(s.place(), s.place().key("prefix")) {
+		if s.Disabled || j.hasAnyOrMeant(s.place(), s.place().key("prefix")) {
 			continue
 		}
 		first, taken := owner[s.NamePrefix()]
@@ -37,7 +37,7 @@ func checkPrefixes(c *Config, j *judge) {
 }
 
 // checkShorter compares a server with those whose prefix is a prefix of its own.
-func checkShorter(c *Config, i int, owner map[string]int, j *judge) {
+func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
 	prefix := c.Servers[i].NamePrefix()
 	for end := 1; end < len(prefix); end++ {
 		short, ok := owner[prefix[:end]]
@@ -73,7 +73,7 @@ func SharedNames(first, second *Server) (Problem, bool) {
 		Path: second.place().key("prefix").path,
 		Message: fmt.Sprintf("the prefix %q of %q begins with the prefix %q of %q, which could offer names of it",
 			long.NamePrefix(), long.Name, short.NamePrefix(), short.Name),
-		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+anything, short.Name),
+		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+wildcard, short.Name),
 	}, true
 }
 
@@ -90,7 +90,7 @@ func samePrefix(first, second *Server) Problem {
 func (s *Server) reaches(rest string, other *Server) bool {
 	for _, theirs := range other.included() {
 		for _, ours := range s.included() {
-			if meet(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
+			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
 				return true
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Server) reaches(rest string, other *Server) bool {
 // included returns the patterns of what the server may offer, before Exclude.
 func (s *Server) included() []string {
 	if len(s.Include) == 0 {
-		return []string{anything}
+		return []string{wildcard}
 	}
 	return s.Include
 }

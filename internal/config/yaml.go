@@ -70,7 +70,7 @@ func (r *yamlReader) syntaxError(err error) *syntaxError {
 	// Other errors of the parser would show the text around them.
 	found := &syntaxError{at: position{1, 1}, message: "not YAML"}
 	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		found.at, found.message = r.position(theirs.Token), "not YAML: "+tidy(theirs.Message)
+		found.at, found.message = r.position(theirs.Token), "not YAML: "+cleanMessage(theirs.Message)
 	}
 	if r.indentedByTab(found.at) {
 		found.message, found.hint = "not YAML: a tab indents this line", "indent with spaces"
@@ -80,9 +80,9 @@ func (r *yamlReader) syntaxError(err error) *syntaxError {
 
 // cleanMessage makes a message of the parser one line, and removes quotes of the text, which
 // may be a part of a secret.
-func tidy(message string) string {
-	if said, _, quotes := strings.Cut(message, `"`); quotes {
-		message = said + "..."
+func cleanMessage(message string) string {
+	if text, _, quotes := strings.Cut(message, `"`); quotes {
+		message = text + "..."
 	}
 	return strings.Join(strings.Fields(strings.ReplaceAll(message, "\t", `\t`)), " ")
 }
@@ -175,12 +175,12 @@ func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return node{at: at, kind: kindFloat, text: n.GetToken().Value}, nil
 	default:
-		return node{}, refuseYAML(n)
+		return node{}, unsupportedYAML(n)
 	}
 }
 
-// refuseYAML returns the error for an unsupported feature of YAML.
-func refuseYAML(n ast.Node) error {
+// unsupportedYAML returns the error for an unsupported feature of YAML.
+func unsupportedYAML(n ast.Node) error {
 	what := "this form of YAML"
 	switch n.(type) {
 	case *ast.AnchorNode:

@@ -44,7 +44,7 @@ func countdown(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	}
 	// Before the pause, so that a countdown of one step shows something at once.
 	for done := 1; done <= in.From; done++ {
-		if err := tell(ctx, call, done, in.From); err != nil {
+		if err := reportStep(ctx, call, done, in.From); err != nil {
 			return nil, err
 		}
 		if err := pause(ctx, time.Duration(in.StepMs)*time.Millisecond); err != nil {
@@ -66,8 +66,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tell sends the progress and a log message, if the client has requested them.
-func tell(ctx context.Context, call *mux.Call, done, total int) error {
+// reportStep sends the progress and a log message, if the client has requested them.
+func reportStep(ctx context.Context, call *mux.Call, done, total int) error {
 	message := strconv.Itoa(total-done) + " to go"
 	if err := call.Progress(ctx, float64(done), float64(total), message); err != nil {
 		return err

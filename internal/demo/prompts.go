@@ -24,7 +24,7 @@ func greetPrompt() mux.Prompt {
 // getGreet accepts any language, as a model may know more than the demo. If the demo has a
 // greeting, it is embedded as a resource, so that the client does not have to read it
 // (2026-07-28, server/prompts, "Embedded Resources").
-func getGreet(_ context.Context, _ *mux.Call, in greetee) ([]mux.Message, error) {
+func getGreet(_ context.Context, _ *mux.Call, in greetArguments) ([]mux.Message, error) {
 	if in.Language == "" {
 		return nil, mux.Errorf("the argument %q is missing", "language") // the field of the form was left empty
 	}
@@ -38,8 +38,8 @@ func getGreet(_ context.Context, _ *mux.Call, in greetee) ([]mux.Message, error)
 	return all, nil
 }
 
-// greetee has the arguments of greet.
-type greetee struct {
+// greetArguments has the arguments of greet.
+type greetArguments struct {
 	Language string `json:"language"`
 	Name     string `json:"name"`
 }

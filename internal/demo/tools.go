@@ -36,11 +36,11 @@ func echoTool() mux.Tool {
 
 // echo is for testing the path of a call: the result differs from the argument only if something
 // on the way has changed it.
-func echo(_ context.Context, _ *mux.Call, in said) (*mux.Result, error) {
+func echo(_ context.Context, _ *mux.Call, in echoArguments) (*mux.Result, error) {
 	return mux.Say("%s", in.Text), nil
 }
 
-// said has the arguments of echo.
-type said struct {
+// echoArguments has the arguments of echo.
+type echoArguments struct {
 	Text string `json:"text"`
 }

@@ -25,20 +25,20 @@ const (
 	// minGarbage is the least garbage permitted while the process is busy. Beyond it, the
 	// permitted garbage is liveFactor times the live heap, up to maxGarbage: a collection
 	// scans the live heap, and the cost of a request must not grow with sessions and backends.
-	room  = 24 << 20
-	times = 3
-	ample = 64 << 20
+	minGarbage = 24 << 20
+	liveFactor = 3
+	maxGarbage = 64 << 20
 
 	// defaultPercent is the runtime's default.
-	usual = 100
+	defaultPercent = 100
 
 	// maxPercent bounds the percentage for a nearly empty heap.
-	most = 600
+	maxPercent = 600
 
 	// busyInterval is the time between collections below which more garbage is permitted,
 	// and idleInterval the time above which the default applies.
-	busy = 250 * time.Millisecond
-	calm = 4 * time.Second
+	busyInterval = 250 * time.Millisecond
+	idleInterval = 4 * time.Second
 
 	// startTime is the usual duration of a start.
 	startTime = 2 * time.Second
@@ -51,14 +51,14 @@ func Keep() (stop func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
-	k := newKeeper(inUse, func(percent int) { debug.SetGCPercent(percent) })
+	k := newTuner(liveHeap, func(percent int) { debug.SetGCPercent(percent) })
 	k.watch()
-	return k.settle(debug.FreeOSMemory)
+	return k.freeAfterStart(debug.FreeOSMemory)
 }
 
 // freeAfterStart frees the memory of the start when that is over, and returns the function that
 // stops everything.
-func (k *keeper) settle(free func()) (stop func()) {
+func (k *tuner) freeAfterStart(free func()) (stop func()) {
 	started := time.AfterFunc(startTime, free)
 	return func() {
 		started.Stop()
@@ -67,37 +67,37 @@ func (k *keeper) settle(free func()) (stop func()) {
 }
 
 // liveHeap returns the size of the live heap after the last collection.
-func inUse() uint64 {
+func liveHeap() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return room // changes nothing
+		return minGarbage // changes nothing
 	}
 	return sample[0].Value.Uint64()
 }
 
 // tuner sets the percentage by which the heap may grow.
-type keeper struct {
+type tuner struct {
 	live func() uint64
 	set  func(percent int)
 
 	mu      sync.Mutex
-	over    bool
+	stopped bool
 	last    time.Time // the time of the last collection
 	percent int
 }
 
-func newKeeper(live func() uint64, set func(int)) *keeper {
-	return &keeper{live: live, set: set, last: time.Now(), percent: usual}
+func newTuner(live func() uint64, set func(int)) *tuner {
+	return &tuner{live: live, set: set, last: time.Now(), percent: defaultPercent}
 }
 
 // sentinel is an unreachable object with a finalizer, which runs after a collection.
-type canary struct{ of *keeper }
+type sentinel struct{ of *tuner }
 
 // watch calls collected after the next collection, and after each later one. The runtime runs a
 // finalizer once, on a goroutine of its own.
-func (k *keeper) watch() {
-	runtime.SetFinalizer(&canary{k}, func(c *canary) {
+func (k *tuner) watch() {
+	runtime.SetFinalizer(&sentinel{k}, func(c *sentinel) {
 		if c.of.collected(time.Now()) {
 			c.of.watch()
 		}
@@ -105,18 +105,18 @@ func (k *keeper) watch() {
 }
 
 // collected adjusts the percentage after a collection. It returns false after stop.
-func (k *keeper) collected(now time.Time) bool {
+func (k *tuner) collected(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over {
+	if k.stopped {
 		return false
 	}
 	since := now.Sub(k.last)
 	k.last = now
 	switch {
-	case since >= calm:
-		k.choose(usual)
-	case since < busy, k.percent != usual:
+	case since >= idleInterval:
+		k.choose(defaultPercent)
+	case since < busyInterval, k.percent != defaultPercent:
 		k.choose(percentOf(k.live()))
 	}
 	return true
@@ -124,14 +124,14 @@ func (k *keeper) collected(now time.Time) bool {
 
 // percentOf returns the percentage by which a heap with so many live bytes may grow.
 func percentOf(live uint64) int {
-	garbage := min(max(room, times*live), ample)
-	return int(min(max(garbage*100/max(live, 1), usual), most))
+	garbage := min(max(minGarbage, liveFactor*live), maxGarbage)
+	return int(min(max(garbage*100/max(live, 1), defaultPercent), maxPercent))
 }
 
 // choose sets the percentage. This stops all goroutines for a moment, so nearly equal percentages
 // are ignored.
-func (k *keeper) choose(percent int) {
-	if near := percent*4 > k.percent*3 && percent*3 < k.percent*4; near && percent != usual || percent == k.percent {
+func (k *tuner) choose(percent int) {
+	if near := percent*4 > k.percent*3 && percent*3 < k.percent*4; near && percent != defaultPercent || percent == k.percent {
 		return
 	}
 	k.percent = percent
@@ -139,9 +139,9 @@ func (k *keeper) choose(percent int) {
 }
 
 // stop restores the default.
-func (k *keeper) stop() {
+func (k *tuner) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.over = true
-	k.choose(usual)
+	k.stopped = true
+	k.choose(defaultPercent)
 }

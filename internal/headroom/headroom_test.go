@@ -14,7 +14,7 @@ import (
 
 // bench is a keeper whose process the test plays.
 type bench struct {
-	*keeper
+	*tuner
 	now  time.Time
 	live uint64
 	sets []int
@@ -22,7 +22,7 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{}
-	b.keeper = newKeeper(func() uint64 { return b.live }, func(percent int) { b.sets = append(b.sets, percent) })
+	b.tuner = newTuner(func() uint64 { return b.live }, func(percent int) { b.sets = append(b.sets, percent) })
 	b.now = b.last
 	return b
 }
@@ -57,20 +57,20 @@ func TestBusyAndCalm(t *testing.T) {
 	b := newBench()
 	b.collect(time.Second, 6)
 	b.wants(t, "neither busy nor calm")
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.wants(t, "busy", 400)
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.collect(time.Second, 7)
 	b.wants(t, "less often, for it has its room")
 	b.collect(time.Second, 12)
 	b.wants(t, "more in use", 300)
 	b.collect(time.Second, 100)
 	b.wants(t, "much in use", 100)
-	b.collect(busy-1, 100)
+	b.collect(busyInterval-1, 100)
 	b.wants(t, "much in use, and busy")
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.wants(t, "little again", 400)
-	b.collect(calm, 6)
+	b.collect(idleInterval, 6)
 	b.wants(t, "calm", 100)
 	b.collect(2*time.Minute, 6)
 	b.wants(t, "calm still")
@@ -94,7 +94,7 @@ func TestSettle(t *testing.T) {
 	}{{startTime - 1, 0}, {startTime + 1, 1}, {time.Hour, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			freed := 0
-			stop := newBench().settle(func() { freed++ })
+			stop := newBench().freeAfterStart(func() { freed++ })
 			time.Sleep(tt.lives)
 			synctest.Wait()
 			stop()
@@ -111,17 +111,17 @@ func TestSettle(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	before := debug.SetGCPercent(usual)
+	before := debug.SetGCPercent(defaultPercent)
 	defer debug.SetGCPercent(before)
 	seen := make(chan int, 1)
-	k := newKeeper(inUse, func(percent int) { seen <- percent })
+	k := newTuner(liveHeap, func(percent int) { seen <- percent })
 	k.watch()
 	deadline := time.After(10 * time.Second)
 	for found := false; !found; {
 		runtime.GC()
 		select {
 		case percent := <-seen:
-			if found = percent > usual; !found {
+			if found = percent > defaultPercent; !found {
 				t.Fatalf("set to %d", percent)
 			}
 		case <-deadline:
@@ -131,11 +131,11 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	go k.stop() // ends when the percentage was taken below
-	if percent := <-seen; percent != usual {
-		t.Errorf("left at %d, want %d", percent, usual)
+	if percent := <-seen; percent != defaultPercent {
+		t.Errorf("left at %d, want %d", percent, defaultPercent)
 	}
 	Keep()()
-	if got := debug.SetGCPercent(usual); got != usual {
+	if got := debug.SetGCPercent(defaultPercent); got != defaultPercent {
 		t.Errorf("Keep has left %d", got)
 	}
 }

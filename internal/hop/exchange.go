@@ -17,21 +17,21 @@ import (
 // exchange is a request and its response, and the body of the response.
 type exchange struct {
 	*conn
-	ctx     context.Context //nolint:containedctx // the request's; ends the exchange
-	stay    func() bool     // cancels closing the connection at the end of ctx; false if it is too late
-	in      *bufio.Reader   // used until the response is complete
-	body    io.Reader
-	err     error   // of the last Read
-	last    bool    // the connection must not be reused
-	sending *sender // writes the rest of the request; nil if there is none
-	over    atomic.Bool
+	ctx       context.Context //nolint:containedctx // the request's; ends the exchange
+	cancelCut func() bool     // cancels closing the connection at the end of ctx; false if it is too late
+	in        *bufio.Reader   // used until the response is complete
+	body      io.Reader
+	err       error   // of the last Read
+	last      bool    // the connection must not be reused
+	sending   *sender // writes the rest of the request; nil if there is none
+	ended     atomic.Bool
 }
 
 // exchange sends the request and returns the response. Reading or closing its body ends the
 // exchange.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
-	x := &exchange{conn: c, ctx: req.Context(), in: c.lend()}
-	x.stay = whenOver(req.Context(), c.cut)
+	x := &exchange{conn: c, ctx: req.Context(), in: c.getReader()}
+	x.cancelCut = afterFunc(req.Context(), c.cut)
 	err := x.send(req)
 	if err != nil {
 		return nil, x.fail(err)
@@ -50,7 +50,7 @@ func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 
 // afterFunc calls f when ctx ends. Contexts of this module have a method that needs no goroutine;
 // closing a connection is fast enough for that.
-func whenOver(ctx context.Context, f func()) (stop func() bool) {
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return own.AfterFunc(f)
 	}
@@ -59,11 +59,11 @@ func whenOver(ctx context.Context, f func()) (stop func() bool) {
 
 // receive reads the header of the response. It ignores provisional responses.
 func (x *exchange) receive(req *http.Request) (*http.Response, error) {
-	x.head, x.heard = x.of.MaxHeaderBytes, false
+	x.headerLeft, x.received = x.of.MaxHeaderBytes, false
 	for {
 		resp, err := http.ReadResponse(x.in, req)
 		switch {
-		case err != nil && x.head == 0:
+		case err != nil && x.headerLeft == 0:
 			return nil, ErrHeaderTooLong // or an error caused by the truncated header
 		case err != nil:
 			return nil, err
@@ -72,8 +72,8 @@ func (x *exchange) receive(req *http.Request) (*http.Response, error) {
 		case resp.StatusCode/100 == 1:
 			continue
 		}
-		x.head = -1
-		x.heed(resp.Header)
+		x.headerLeft = -1
+		x.applyKeepAlive(resp.Header)
 		return resp, nil
 	}
 }
@@ -83,7 +83,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	switch {
 	case x.err != nil:
 		return 0, x.err
-	case x.over.Load():
+	case x.ended.Load():
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := x.body.Read(p)
@@ -120,12 +120,12 @@ func (x *exchange) fail(err error) error {
 // end ends the exchange, once. The connection is kept if the response is complete, which whole
 // reports, and the connection is not being closed.
 func (x *exchange) end(whole bool) {
-	if x.over.Swap(true) {
+	if x.ended.Swap(true) {
 		return
 	}
-	keep := x.stay() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
+	keep := x.cancelCut() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
 	if whole {
-		giveBack(x.in)
+		putReader(x.in)
 	}
 	if !keep || !x.of.idle.put(x.conn) {
 		x.conn.Close()

@@ -19,7 +19,7 @@ type idle struct {
 }
 
 // sweepInterval bounds how long a connection stays open after the server has closed it.
-const lookAfter = 15 * time.Second
+const sweepInterval = 15 * time.Second
 
 // take returns the most recently used connection that is usable, or nil, and the current round. It
 // closes connections that the server has closed or will close soon, or on which it sent unexpected
@@ -32,7 +32,7 @@ func (i *idle) take(address string) (c *conn, round int) {
 		last := len(some) - 1
 		c, some[last] = some[last], nil
 		some = some[:last]
-		if !c.isFit(now) {
+		if !c.isUsable(now) {
 			c.Close()
 			c = nil
 		}
@@ -47,7 +47,7 @@ func (i *idle) take(address string) (c *conn, round int) {
 func (i *idle) put(c *conn) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if c.round != i.round || c.rest <= 0 || len(i.all[c.address]) >= c.of.MaxIdle {
+	if c.round != i.round || c.keepFor <= 0 || len(i.all[c.address]) >= c.of.MaxIdle {
 		return false
 	}
 	if i.all == nil {
@@ -55,19 +55,19 @@ func (i *idle) put(c *conn) bool {
 	}
 	i.all[c.address] = append(i.all[c.address], c)
 	if i.timer == nil {
-		i.timer = time.AfterFunc(lookAfter, i.look)
+		i.timer = time.AfterFunc(sweepInterval, i.sweep)
 	}
 	return true
 }
 
 // sweep closes connections that were idle for too long or were closed by the server.
-func (i *idle) look() {
+func (i *idle) sweep() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
 	for address, some := range i.all {
 		some = slices.DeleteFunc(some, func(c *conn) bool {
-			fit := c.isFit(now)
+			fit := c.isUsable(now)
 			if !fit {
 				c.Close()
 			}
@@ -81,7 +81,7 @@ func (i *idle) look() {
 		i.timer = nil
 		return
 	}
-	i.timer.Reset(lookAfter)
+	i.timer.Reset(sweepInterval)
 }
 
 // closeAll closes all idle connections, and keeps none that was created before.

@@ -8,13 +8,13 @@ package hop
 import "net"
 
 // canPeek reports whether sockets can be checked for data without reading.
-const looks = false
+const canPeek = false
 
 // nonblockingOn returns the nonblocking operations of the connection, or nil.
-func nowOn(c net.Conn) nowOrNever {
-	own, _ := c.(nowOrNever)
+func nonblockingOn(c net.Conn) nonblocking {
+	own, _ := c.(nonblocking)
 	return own
 }
 
 // isPeerClosed reports whether a write failed because the peer no longer reads.
-func isOfPeer(error) bool { return false }
+func isPeerClosed(error) bool { return false }

@@ -14,11 +14,11 @@ import (
 )
 
 // canPeek reports whether sockets can be checked for data without reading.
-const looks = true
+const canPeek = true
 
 // nonblockingOn returns the nonblocking operations of the connection, or nil.
-func nowOn(c net.Conn) nowOrNever {
-	if own, ok := c.(nowOrNever); ok {
+func nonblockingOn(c net.Conn) nonblocking {
+	if own, ok := c.(nonblocking); ok {
 		return own
 	}
 	sys, ok := c.(syscall.Conn)
@@ -82,6 +82,6 @@ func isLater(err error) bool {
 }
 
 // isPeerClosed reports whether a write failed because the peer no longer reads.
-func isOfPeer(err error) bool {
+func isPeerClosed(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe)
 }

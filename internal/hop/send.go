@@ -28,18 +28,18 @@ func (x *exchange) send(req *http.Request) error {
 	again := x.used
 	x.used = true
 	out := newPiece()
-	if x.now == nil || req.ContentLength > pieceSize-headRoom {
+	if x.sock == nil || req.ContentLength > pieceSize-headRoom {
 		out.to = x.conn
-		x.sending = launch(x.conn, out, func() error { return out.write(req) })
+		x.sending = startSender(x.conn, out, func() error { return out.write(req) })
 		return nil
 	}
 	if err := out.fill(req); err != nil {
 		out.free()
 		return err
 	}
-	n, err := x.now.TryWrite(out.p)
+	n, err := x.sock.TryWrite(out.p)
 	if err == nil && n < len(out.p) {
-		x.sending = launch(x.conn, out, func() error { return x.write(out.p[n:]) })
+		x.sending = startSender(x.conn, out, func() error { return x.write(out.p[n:]) })
 		return nil
 	}
 	out.free()
@@ -50,10 +50,10 @@ func (x *exchange) send(req *http.Request) error {
 	switch {
 	case n == 0 && again:
 		return fmt.Errorf("%w: %w", ErrUnsent, err)
-	case isOfPeer(err): // the server may have sent a response
+	case isPeerClosed(err): // the server may have sent a response
 		x.sending = &sender{done: make(chan struct{}), err: err}
 		close(x.sending.done)
-		x.giveUp(err)
+		x.abort(err)
 		return nil
 	default:
 		return err
@@ -79,7 +79,7 @@ type sender struct {
 
 // startSender starts a goroutine that writes. It ends with its write, with the connection, or after
 // WriteTimeout.
-func launch(c *conn, out *piece, write func() error) *sender {
+func startSender(c *conn, out *piece, write func() error) *sender {
 	s := &sender{done: make(chan struct{})}
 	go func() { // ends as above; done is closed at its end
 		s.err = write()
@@ -89,19 +89,19 @@ func launch(c *conn, out *piece, write func() error) *sender {
 		}
 		close(s.done) // first: an exchange that finds the connection closed asks for the error
 		if s.err != nil {
-			c.giveUp(s.err)
+			c.abort(s.err)
 		}
 	}()
 	return s
 }
 
 // responseGrace is how long a server that no longer reads may take to send a response.
-const lastWords = time.Second
+const responseGrace = time.Second
 
 // abort ends the wait for the response to an incomplete request, except for a response that the
 // server sent before it closed the connection.
-func (c *conn) giveUp(err error) {
-	if !isOfPeer(err) || c.SetReadDeadline(time.Now().Add(lastWords)) != nil {
+func (c *conn) abort(err error) {
+	if !isPeerClosed(err) || c.SetReadDeadline(time.Now().Add(responseGrace)) != nil {
 		c.Close()
 	}
 }

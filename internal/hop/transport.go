@@ -66,7 +66,7 @@ var (
 // missing or not ASCII, if headers change how the connection is used or what is sent before the
 // body, and on systems that cannot check a connection without reading from it.
 func Serves(req *http.Request) bool {
-	if !looks || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
+	if !canPeek || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
 		return false
 	}
 	for _, k := range [...]string{"Connection", "Expect", "Trailer", "Transfer-Encoding", "Upgrade"} {

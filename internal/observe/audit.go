@@ -89,27 +89,27 @@ const (
 // record. Calls are not limited in this way, as they are made by accepted callers: each is
 // recorded, unless the file is so slow that too many are waiting.
 type Audit struct {
-	log    *slog.Logger
-	failed func() // called for an entry that did not reach the file
-	meter  *meter[string]
-	asked  output // decisions whether to record an entry
-	out    output
+	log       *slog.Logger
+	failed    func() // called for an entry that did not reach the file
+	meter     *meter[string]
+	decisions jobQueue // decisions whether to record an entry
+	out       jobQueue
 
-	keeps   atomic.Bool  // whether calls are recorded; set before the file is
-	waiting atomic.Int64 // the number of calls not yet written
-	missing atomic.Int64 // the number of calls dropped because too many were waiting
+	recording atomic.Bool  // whether calls are recorded; set before the file is
+	waiting   atomic.Int64 // the number of calls not yet written
+	missing   atomic.Int64 // the number of calls dropped because too many were waiting
 
-	file io.WriteCloser // nil means the log; used only by jobs of out
-	torn bool           // the file ends within a line; used only by jobs of out
+	file    io.WriteCloser // nil means the log; used only by jobs of out
+	partial bool           // the file ends within a line; used only by jobs of out
 }
 
 // NewAudit returns an Audit that writes to the log until Use sets a file. failed is called for
 // each entry that does not reach the file; it must not be nil and must not block.
 func NewAudit(logger *slog.Logger, failed func()) *Audit {
 	a := &Audit{log: logger, failed: failed}
-	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.tell)
-	a.asked.lost = func(n int) { a.tell("any", n) }
-	a.out.lost = func(n int) { a.write(context.Background(), dropped("any", n)) }
+	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.recordDropped)
+	a.decisions.dropFunc = func(n int) { a.recordDropped("any", n) }
+	a.out.dropFunc = func(n int) { a.write(context.Background(), dropped("any", n)) }
 	return a
 }
 
@@ -135,23 +135,23 @@ func (a *Audit) Use(ctx context.Context, file *os.File) {
 }
 
 func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
-	a.keeps.Store(next != nil)
+	a.recording.Store(next != nil)
 	ctx = context.WithoutCancel(ctx) // must complete even if the caller is canceled
-	a.asked.behind(0, func() { a.out.must(func() { a.change(ctx, next) }) })
+	a.decisions.runAfter(0, func() { a.out.putAlways(func() { a.change(ctx, next) }) })
 }
 
 // change is run as a job of out, and thus has exclusive access to the file.
 func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
 	if a.file != nil {
-		a.tellMissing(ctx)
-		a.complain(ctx, a.file.Close())
+		a.recordMissing(ctx)
+		a.logFailure(ctx, a.file.Close())
 	}
-	a.file, a.torn = next, endsTorn(next)
+	a.file, a.partial = next, endsPartial(next)
 }
 
-// endsTorn reports whether a file ends within a line, because the disk was full or the previous
+// endsPartial reports whether a file ends within a line, because the disk was full or the previous
 // process was killed. A file that cannot be read is assumed to be complete.
-func endsTorn(file io.WriteCloser) bool {
+func endsPartial(file io.WriteCloser) bool {
 	named, ok := file.(*os.File)
 	if !ok {
 		return false
@@ -177,7 +177,7 @@ func (a *Audit) Record(ctx context.Context, e Entry) {
 		e.Time = time.Now()
 	}
 	ctx = context.WithoutCancel(ctx)
-	a.asked.behind(1, func() { a.record(ctx, e) })
+	a.decisions.runAfter(1, func() { a.record(ctx, e) })
 }
 
 func (a *Audit) record(ctx context.Context, e Entry) {
@@ -187,7 +187,7 @@ func (a *Audit) record(ctx context.Context, e Entry) {
 }
 
 // HasCalls reports whether calls are recorded. It is cheap.
-func (a *Audit) HasCalls() bool { return a.keeps.Load() }
+func (a *Audit) HasCalls() bool { return a.recording.Load() }
 
 // RecordCall adds an entry about a call, with the event "call" and the current time as its
 // end. entry is called later on another goroutine, so that the caller waits for neither
@@ -200,14 +200,14 @@ func (a *Audit) RecordCall(ctx context.Context, entry func() Entry) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.out.mustBeside(func() {
+	a.out.putSeparate(func() {
 		a.waiting.Add(-1)
 		a.writeCall(ctx, now, entry)
 	})
 }
 
 func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
-	a.tellMissing(ctx)
+	a.recordMissing(ctx)
 	if a.file == nil { // a reload has just ended the record
 		return
 	}
@@ -216,8 +216,8 @@ func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Ent
 	a.write(ctx, e)
 }
 
-// tellMissing must be called by a job of out.
-func (a *Audit) tellMissing(ctx context.Context) {
+// recordMissing must be called by a job of out.
+func (a *Audit) recordMissing(ctx context.Context) {
 	if n := a.missing.Swap(0); n > 0 {
 		a.write(ctx, dropped(callEvent, int(n)))
 	}
@@ -229,7 +229,7 @@ func (a *Audit) tellMissing(ctx context.Context) {
 func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.asked.put(func() {
+	a.decisions.put(func() {
 		if e, ok := judge(); ok {
 			e.Time = now
 			a.record(ctx, e)
@@ -240,15 +240,15 @@ func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
 // Close writes what is outstanding and closes the file. It returns when that is done, or when
 // ctx ends. Later entries are logged.
 func (a *Audit) Close(ctx context.Context) {
-	a.asked.wait(ctx)
+	a.decisions.wait(ctx)
 	a.meter.report()
 	a.use(ctx, nil)
-	a.asked.wait(ctx) // the first wait may have ended before the job was queued
+	a.decisions.wait(ctx) // the first wait may have ended before the job was queued
 	a.out.wait(ctx)
 }
 
-// tell records that n entries of an event were dropped.
-func (a *Audit) tell(event string, n int) {
+// recordDropped records that n entries of an event were dropped.
+func (a *Audit) recordDropped(event string, n int) {
 	a.out.putFor(n, func() { a.write(context.Background(), dropped(event, n)) })
 }
 
@@ -268,22 +268,22 @@ func (a *Audit) write(ctx context.Context, e Entry) {
 		err = a.append(line)
 	}
 	if err != nil {
-		a.complain(ctx, err)
+		a.logFailure(ctx, err)
 		a.logEntry(ctx, e)
 	}
 }
 
 // append writes a line. If the previous write was incomplete, it begins a new line first.
 func (a *Audit) append(line []byte) error {
-	if a.torn {
+	if a.partial {
 		line = append([]byte("\n"), line...)
 	}
 	n, err := a.file.Write(append(line, '\n'))
 	if err != nil && n > 0 {
-		a.torn = true
+		a.partial = true
 	}
 	if err == nil {
-		a.torn = false
+		a.partial = false
 	}
 	return err
 }
@@ -307,9 +307,9 @@ func (c *Call) attrs() []slog.Attr {
 	}
 }
 
-// complain logs that an entry did not reach the file. The level is a warning, so that the
+// logFailure logs that an entry did not reach the file. The level is a warning, so that the
 // rate is limited: a full disk fails every entry.
-func (a *Audit) complain(ctx context.Context, err error) {
+func (a *Audit) logFailure(ctx context.Context, err error) {
 	if err == nil {
 		return
 	}

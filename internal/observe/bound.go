@@ -41,9 +41,9 @@ type Bounded struct {
 
 // flow is shared by all handlers derived from one Bound.
 type flow struct {
-	meter *meter[recordKind]
-	out   output
-	plain slog.Handler // without attributes, for the flow's own records
+	meter   *meter[recordKind]
+	out     jobQueue
+	handler slog.Handler // without attributes, for the flow's own records
 }
 
 type recordKind struct {
@@ -53,9 +53,9 @@ type recordKind struct {
 
 // Bound returns a bounded handler around h. Flush should be called at the end.
 func Bound(h slog.Handler) *Bounded {
-	f := &flow{plain: h}
-	f.meter = newMeter(recordsPerSecond, kindsOfRecord, f.tell)
-	f.out.lost = func(n int) {
+	f := &flow{handler: h}
+	f.meter = newMeter(recordsPerSecond, kindsOfRecord, f.logDropped)
+	f.out.dropFunc = func(n int) {
 		f.write(slog.LevelWarn, "log records dropped: the log is written too slowly", slog.Int("count", n))
 	}
 	return &Bounded{inner: h, flow: f}
@@ -104,8 +104,8 @@ func (b *Bounded) admit(r *slog.Record) bool {
 	return b.meter.admit(recordKind{r.Level, r.Message, subject}, time.Now())
 }
 
-// tell logs that n records of a kind were dropped.
-func (f *flow) tell(kind recordKind, n int) {
+// logDropped logs that n records of a kind were dropped.
+func (f *flow) logDropped(kind recordKind, n int) {
 	attrs := []slog.Attr{slog.String("message", kind.message), slog.Int("count", n)}
 	if kind.subject != "" {
 		attrs = append(attrs, slog.String("about", kind.subject))
@@ -116,7 +116,7 @@ func (f *flow) tell(kind recordKind, n int) {
 func (f *flow) write(level slog.Level, message string, attrs ...slog.Attr) {
 	r := slog.NewRecord(time.Now(), level, message, 0)
 	r.AddAttrs(attrs...)
-	_ = f.plain.Handle(context.Background(), r) // there is no other log
+	_ = f.handler.Handle(context.Background(), r) // there is no other log
 }
 
 // Flush logs the numbers of dropped records and returns when everything is written, or when

@@ -26,9 +26,9 @@ const (
 type Lag struct {
 	began time.Time
 
-	mu   sync.Mutex
-	late [lagMemory]second // indexed by the number of the second, modulo lagMemory
-	told time.Time
+	mu     sync.Mutex
+	late   [lagMemory]second // indexed by the number of the second, modulo lagMemory
+	logged time.Time
 }
 
 // second is the largest lateness within one second.
@@ -52,10 +52,10 @@ func (l *Lag) Note(late time.Duration) bool {
 		*s = second{number: n}
 	}
 	s.worst = max(s.worst, late)
-	if _, behind := l.worstLocked(n); !behind || late < lagLimit || !l.told.IsZero() && now.Sub(l.told) < time.Minute {
+	if _, behind := l.worstLocked(n); !behind || late < lagLimit || !l.logged.IsZero() && now.Sub(l.logged) < time.Minute {
 		return false
 	}
-	l.told = now
+	l.logged = now
 	return true
 }
 

@@ -16,7 +16,7 @@ import (
 type meter[K comparable] struct {
 	most int                // per key and second
 	keys int                // maximum number of buckets
-	tell func(key K, n int) // called with the number dropped since the last report
+	drop func(key K, n int) // called with the number dropped since the last report
 
 	mu    sync.Mutex
 	kept  map[K]*bucket
@@ -43,8 +43,8 @@ func (b *bucket) allow(now time.Time) bool {
 // reportEvery is the time between reports of dropped things.
 const reportEvery = time.Second
 
-func newMeter[K comparable](most, keys int, tell func(key K, n int)) *meter[K] {
-	return &meter[K]{most: most, keys: keys, tell: tell, kept: make(map[K]*bucket)}
+func newMeter[K comparable](most, keys int, drop func(key K, n int)) *meter[K] {
+	return &meter[K]{most: most, keys: keys, drop: drop, kept: make(map[K]*bucket)}
 }
 
 // admit reports whether a thing is within the limit, and counts it otherwise.
@@ -96,11 +96,11 @@ func (m *meter[K]) forgetLocked(now time.Time) {
 	}
 }
 
-// report calls tell with the number dropped for each key since the last report.
+// report calls drop with the number dropped for each key since the last report.
 func (m *meter[K]) report() {
 	keys, counts := m.take()
 	for i, key := range keys {
-		m.tell(key, counts[i])
+		m.drop(key, counts[i])
 	}
 }
 

@@ -14,19 +14,19 @@ import (
 )
 
 // responseListener accepts connections of type responseConn.
-type answerListener struct {
+type responseListener struct {
 	net.Listener
-	write      time.Duration // limits.write
-	headerRead time.Duration // limits.headerRead
+	writeTimeout time.Duration // limits.write
+	headerRead   time.Duration // limits.headerRead
 }
 
 // Accept waits for a connection, and starts the time limit for its first HTTP/2 header.
-func (l answerListener) Accept() (net.Conn, error) {
+func (l responseListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	a := &answerConn{Conn: c, write: l.write, in: inbound{headerRead: l.headerRead, hangUp: func() { _ = c.Close() }}}
+	a := &responseConn{Conn: c, writeTimeout: l.writeTimeout, in: inbound{headerRead: l.headerRead, closeConn: func() { _ = c.Close() }}}
 	a.in.expectHeader()
 	return a, nil
 }
@@ -38,67 +38,67 @@ func (l answerListener) Accept() (net.Conn, error) {
 // incomplete. And a write fails if the client reads too slowly, even if it reads some.
 //
 // Only one goroutine may write at a time, as with net/http's connections.
-type answerConn struct {
+type responseConn struct {
 	net.Conn
-	front *[frontSize]byte // the buffer held back; nil if there is none
-	room  [2][]byte        // the two elements of buffers
-	both  net.Buffers
+	held    *[firstBufferSize]byte // the buffer held back; nil if there is none
+	parts   [2][]byte              // the two elements of buffers
+	buffers net.Buffers
 
-	write time.Duration // the time for each writeUnit
-	until time.Time     // the deadline of a write that has timed out after a part; zero if none has
+	writeTimeout time.Duration // the time for each writeUnit
+	deadline     time.Time     // the deadline of a write that has timed out after a part; zero if none has
 
 	in inbound
 }
 
 // Read reads from the connection, and passes what it read to the inbound.
-func (c *answerConn) Read(p []byte) (int, error) {
+func (c *responseConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.read(p[:n])
 	return n, err
 }
 
 // Close closes the connection.
-func (c *answerConn) Close() error {
+func (c *responseConn) Close() error {
 	c.in.end()
 	return c.Conn.Close()
 }
 
 // writeUnit is how much a client on a slow line has to read in limits.write. The
 // responses of the server package use the same size.
-const slowPiece = 16 << 10
+const writeUnit = 16 << 10
 
 // errSlowClient must not be a timeout: net/http would continue writing the rest.
-var errSlow = errors.New("the client takes too little of what is written (limits.write)")
+var errSlowClient = errors.New("the client takes too little of what is written (limits.write)")
 
 // firstBufferSize is the size of net/http's write buffer. A write of exactly that size is
 // a buffer that has overflowed. A flushed buffer is smaller, and must not be held back.
-const frontSize = 4 << 10
+const firstBufferSize = 4 << 10
 
 //nolint:gochecknoglobals // a pool is shared by all connections
-var fronts = sync.Pool{New: func() any { return new([frontSize]byte) }}
+var firstBuffers = sync.Pool{New: func() any { return new([firstBufferSize]byte) }}
 
 // Write writes p after the buffer that is held back, if any, or holds p back.
-func (c *answerConn) Write(p []byte) (int, error) {
+func (c *responseConn) Write(p []byte) (int, error) {
 	switch {
-	case c.front != nil:
-		return c.writeBehind(p)
-	case !isFront(p):
+	case c.held != nil:
+		return c.writeBoth(p)
+	case !isFirstBuffer(p):
 		n, err := c.Conn.Write(p)
-		return n, c.pace(len(p), n, err)
+		return n, c.checkPace(len(p), n, err)
 	}
-	c.front, _ = fronts.Get().(*[frontSize]byte)
-	copy(c.front[:], p)
+	c.held, _ = firstBuffers.Get().(*[firstBufferSize]byte)
+	copy(c.held[:], p)
 	return len(p), nil
 }
 
-func (c *answerConn) writeBehind(p []byte) (int, error) {
-	c.room = [2][]byte{c.front[:], p}
-	c.both = c.room[:]
-	n, err := c.both.WriteTo(c.Conn)
-	c.room, c.both = [2][]byte{}, nil
-	fronts.Put(c.front)
-	c.front = nil
-	return int(max(0, n-frontSize)), err
+func (c *responseConn) writeBoth(p []byte) (int, error) {
+	c.parts = [2][]byte{c.held[:], p}
+	c.buffers = c.parts[:]
+	n, err := c.buffers.WriteTo(c.Conn)
+	c.parts, c.buffers = [2][]byte{}, nil
+	firstBuffers.Put(c.held)
+	c.held = nil
+	return int(max(0, n-firstBufferSize)), err
 }
 
 // checkPace returns the error of a write, or errSlowClient if the client reads too slowly. With
@@ -106,20 +106,20 @@ func (c *answerConn) writeBehind(p []byte) (int, error) {
 // some bytes were written. A client that reads a byte now and then could thus block all
 // streams of its connection, and the deadlines of the responses, whose resets are queued
 // behind the write.
-func (c *answerConn) pace(all, taken int, err error) error {
+func (c *responseConn) checkPace(all, taken int, err error) error {
 	switch {
 	case err == nil:
-		c.until = time.Time{}
+		c.deadline = time.Time{}
 		return nil
 	case taken == 0 || !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	}
 	now := time.Now()
-	if c.until.IsZero() { // the time for the first writeUnit has passed
-		c.until = now.Add(c.write * time.Duration((all-1)/slowPiece))
+	if c.deadline.IsZero() { // the time for the first writeUnit has passed
+		c.deadline = now.Add(c.writeTimeout * time.Duration((all-1)/writeUnit))
 	}
-	if !now.Before(c.until) {
-		return errSlow
+	if !now.Before(c.deadline) {
+		return errSlowClient
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func (c *answerConn) pace(all, taken int, err error) error {
 // CloseWrite closes the writing side, if the connection can. net/http calls it before it
 // closes a connection whose request it has not read completely, so that the client
 // receives the response.
-func (c *answerConn) CloseWrite() error {
+func (c *responseConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
@@ -136,8 +136,8 @@ func (c *answerConn) CloseWrite() error {
 
 // isFirstBuffer reports whether p is the beginning of a response with Content-Length:
 // the header and a part of the body.
-func isFront(p []byte) bool {
-	if len(p) != frontSize || !bytes.HasPrefix(p, []byte("HTTP/1.1 ")) {
+func isFirstBuffer(p []byte) bool {
+	if len(p) != firstBufferSize || !bytes.HasPrefix(p, []byte("HTTP/1.1 ")) {
 		return false
 	}
 	head, body, ok := bytes.Cut(p, []byte("\r\n\r\n"))

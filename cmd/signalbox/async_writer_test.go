@@ -16,7 +16,7 @@ import (
 func TestJournalWritesInOrder(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
-	j := newJournal(&out)
+	j := newAsyncWriter(&out)
 	var want strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(j, "record %d\n", i)
@@ -34,11 +34,11 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		j := newJournal(w)
+		j := newAsyncWriter(w)
 		fmt.Fprintln(j, "the first is being written")
 		synctest.Wait() // follow is in its write, where it stays
 		record := strings.Repeat("x", 1023) + "\n"
-		for range journalRoom/len(record) + 7 {
+		for range logBufferSize/len(record) + 7 {
 			if n, err := io.WriteString(j, record); n != len(record) || err != nil {
 				t.Fatalf("a write returned %d, %v", n, err)
 			}
@@ -55,8 +55,8 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 		if want := "x\nsignalbox: 7 records of the log dropped, because standard error was not read\n"; !strings.HasSuffix(all, want) {
 			t.Errorf("it ended with %q, want %q", all[max(0, len(all)-200):], want)
 		}
-		if got := strings.Count(all, record); got != journalRoom/len(record) {
-			t.Errorf("%d records were kept, want %d", got, journalRoom/len(record))
+		if got := strings.Count(all, record); got != logBufferSize/len(record) {
+			t.Errorf("%d records were kept, want %d", got, logBufferSize/len(record))
 		}
 	})
 }
@@ -66,12 +66,12 @@ func TestJournalEndsWithoutItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		j := newJournal(w)
+		j := newAsyncWriter(w)
 		fmt.Fprintln(j, "nobody reads this")
 		start := time.Now()
 		j.close()
-		if waited := time.Since(start); waited != journalEnd {
-			t.Errorf("close waited %v, want %v", waited, journalEnd)
+		if waited := time.Since(start); waited != logFlushTimeout {
+			t.Errorf("close waited %v, want %v", waited, logFlushTimeout)
 		}
 		r.Close() // and with it the write that was waiting
 		<-j.ended
@@ -92,7 +92,7 @@ func TestJournalOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w brokenWriter
-		j := newJournal(&w)
+		j := newAsyncWriter(&w)
 		for range 3 {
 			if _, err := fmt.Fprintln(j, "x"); err != nil {
 				t.Error(err)
@@ -109,7 +109,7 @@ func TestJournalOutlivesItsReader(t *testing.T) {
 func TestJournalThatSaidNothing(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
-	newJournal(&out).close()
+	newAsyncWriter(&out).close()
 	if got := out.String(); got != "" {
 		t.Errorf("wrote %q", got)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// noteSurroundings adds notes on the environment of a valid file: on others that may read or
+// noteEnvironment adds notes on the environment of a valid file: on others that may read or
 // write it, and on missing programs. It starts nothing.
-func (r *reader) noteSurroundings(c *Config) {
+func (r *reader) noteEnvironment(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
 		r.noteWriters(c, position{1, 1}, place{}, r.file)
@@ -41,7 +41,7 @@ func (r *reader) noteEnvFile(c *Config, s *Server) {
 	p := place{}.key(serversKey).key(s.Name).key("envFile")
 	at := r.nearestPosition(p.path)
 	if isReadableByAll(info) {
-		r.advise(at, p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
+		r.noteHint(at, p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
 	r.noteWriters(c, at, p, s.EnvFile)
 }
@@ -58,7 +58,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 		return
 	}
 	for _, p := range r.literals {
-		r.advise(r.where[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
+		r.noteHint(r.positions[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
 			"%q looks like a credential, and all users of this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
 	}
 }
@@ -84,10 +84,10 @@ func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 		case ReloadManual:
 			return
 		case ReloadAuto:
-			r.advise(at, p, `remove "reload: auto"`,
+			r.noteHint(at, p, `remove "reload: auto"`,
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
 		default:
-			r.advise(at, p, "keep it in a folder that neither a server nor another user can write",
+			r.noteHint(at, p, "keep it in a folder that neither a server nor another user can write",
 				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}
 	}
@@ -103,15 +103,15 @@ func (r *reader) noteProgram(s *Server) {
 		return
 	}
 	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
-		r.advise(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
+		r.noteHint(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
 			"%q is one string with spaces in it, and no program has that name", p.name)
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {
-		r.advise(at, p, "", "the program of %q does not exist or cannot be executed", s.Name)
+		r.noteHint(at, p, "", "the program of %q does not exist or cannot be executed", s.Name)
 		return
 	}
-	r.advise(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
+	r.noteHint(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
 }
 
 // findProgram looks up a program in the same way as starting it does.

@@ -26,7 +26,7 @@ func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, erro
 	done := make(chan struct{})
 	go func() { // ends with the server
 		defer close(done)
-		_ = s.Serve(answerListener{Listener: l})
+		_ = s.Serve(responseListener{Listener: l})
 	}()
 	tr := l.Transport()
 	t.Cleanup(func() {
@@ -74,10 +74,10 @@ func TestAnswersOfAllLengths(t *testing.T) {
 			}
 			gate <- struct{}{}
 		}
-		for n := frontSize - 300; n <= frontSize+10; n++ {
+		for n := firstBufferSize - 300; n <= firstBufferSize+10; n++ {
 			check(n)
 		}
-		for _, n := range []int{0, 1, 100, 2*frontSize - 200, 2 * frontSize, 32 << 10, 1 << 20} {
+		for _, n := range []int{0, 1, 100, 2*firstBufferSize - 200, 2 * firstBufferSize, 32 << 10, 1 << 20} {
 			check(n)
 		}
 	})
@@ -88,8 +88,8 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan struct{})
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
-			announced(w, 3*frontSize)
-			for _, piece := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+			announced(w, 3*firstBufferSize)
+			for _, piece := range []string{strings.Repeat("a", 2*firstBufferSize), strings.Repeat("b", firstBufferSize)} {
 				_, _ = io.WriteString(w, piece)
 				_ = http.NewResponseController(w).Flush()
 				<-next
@@ -100,7 +100,7 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		for _, want := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+		for _, want := range []string{strings.Repeat("a", 2*firstBufferSize), strings.Repeat("b", firstBufferSize)} {
 			got := make([]byte, len(want))
 			if _, err := io.ReadFull(res.Body, got); string(got) != want || err != nil {
 				t.Errorf("%.10q arrived, %v; want %.10q", got, err, want)
@@ -119,7 +119,7 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 			_, _ = io.WriteString(w, strings.Repeat("x", written))
 			panic(http.ErrAbortHandler) // net/http's own way
 		})
-		for _, written = range []int{0, 100, frontSize - 100, frontSize, 3 * frontSize} {
+		for _, written = range []int{0, 100, firstBufferSize - 100, firstBufferSize, 3 * firstBufferSize} {
 			res, err := call()
 			if err == nil {
 				_, err = io.ReadAll(res.Body)
@@ -145,7 +145,7 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	near, err := answerListener{Listener: l}.Accept()
+	near, err := responseListener{Listener: l}.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +171,10 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 func TestIsFront(t *testing.T) {
 	full := func(format string, args ...any) string {
 		text := fmt.Sprintf(format, args...)
-		return text + strings.Repeat("x", max(0, frontSize-len(text)))
+		return text + strings.Repeat("x", max(0, firstBufferSize-len(text)))
 	}
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nDate: x\r\n\r\n"
-	inFront := frontSize - len(fmt.Sprintf(head, 4000))
+	inFront := firstBufferSize - len(fmt.Sprintf(head, 4000))
 	tests := []struct {
 		name string
 		text string
@@ -183,20 +183,20 @@ func TestIsFront(t *testing.T) {
 		{"more follows", full(head, 9000), true},
 		{"one byte follows", full(head, inFront+1), true},
 		{"all of it", full(head, inFront), false},
-		{"smaller: it was flushed", full(head, 9000)[:frontSize-1], false},
+		{"smaller: it was flushed", full(head, 9000)[:firstBufferSize-1], false},
 		{"larger", full(head, 9000) + "x", false},
 		{"without a length", full("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false},
 		{"without an end of its head", full("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\nX: "), false},
-		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:frontSize-26] + "\r\nContent-Length: 9000\r\n\r\n", false},
+		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:firstBufferSize-26] + "\r\nContent-Length: 9000\r\n\r\n", false},
 		{"in the middle of one", full("x"), false},
 		{"a length that is none", full("HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n"), false},
 		{"nothing", "", false},
 	}
 	for _, tt := range tests {
-		if n := len(tt.text); n != frontSize && !strings.Contains("smaller: it was flushed, larger, nothing", tt.name) {
+		if n := len(tt.text); n != firstBufferSize && !strings.Contains("smaller: it was flushed, larger, nothing", tt.name) {
 			t.Fatalf("%s: has %d bytes, and tells nothing by that", tt.name, n)
 		}
-		if got := isFront([]byte(tt.text)); got != tt.want {
+		if got := isFirstBuffer([]byte(tt.text)); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -13,17 +13,17 @@ import (
 
 const (
 	// logBufferSize bounds the text waiting to be written: a burst of records.
-	journalRoom = 256 << 10
+	logBufferSize = 256 << 10
 
 	// logFlushTimeout bounds how long close waits for the last records to be written.
-	journalEnd = time.Second
+	logFlushTimeout = time.Second
 )
 
 // asyncWriter writes to standard error while a gateway serves. A reader of standard error
 // may stop reading, such as a paused terminal, or exit: a write would then block, or end
 // the process. So only one goroutine writes; Write only enqueues, and drops and counts
 // text for which there is no space.
-type journal struct {
+type asyncWriter struct {
 	to    io.Writer
 	more  chan struct{} // capacity 1: there is text to write
 	ended chan struct{} // closed when run has returned
@@ -35,36 +35,36 @@ type journal struct {
 }
 
 // newAsyncWriter returns an asyncWriter that writes to w. It must be closed.
-func newJournal(to io.Writer) *journal {
-	j := &journal{to: to, more: make(chan struct{}, 1), ended: make(chan struct{})}
+func newAsyncWriter(to io.Writer) *asyncWriter {
+	j := &asyncWriter{to: to, more: make(chan struct{}, 1), ended: make(chan struct{})}
 	// Ends after close, when all is written. close waits for it at most logFlushTimeout: a
 	// write that blocks cannot be canceled, and ends with the process.
-	go j.follow()
+	go j.run()
 	return j
 }
 
 // Write enqueues text. It does not block and never fails: there is nothing left to report
 // an error to.
-func (j *journal) Write(text []byte) (int, error) {
-	j.leave(text)
+func (j *asyncWriter) Write(text []byte) (int, error) {
+	j.enqueue(text)
 	j.wake()
 	return len(text), nil
 }
 
 // enqueue appends text completely or not at all: half a record would be read as another.
-func (j *journal) leave(text []byte) {
+func (j *asyncWriter) enqueue(text []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.waiting.Len()+len(text) > journalRoom {
+	if j.waiting.Len()+len(text) > logBufferSize {
 		j.dropped++
 		return
 	}
-	j.tellDroppedLocked()
+	j.noteDroppedLocked()
 	j.waiting.Write(text)
 }
 
 // noteDroppedLocked appends how many records are missing at this place.
-func (j *journal) tellDroppedLocked() {
+func (j *asyncWriter) noteDroppedLocked() {
 	if j.dropped > 0 {
 		fmt.Fprintf(&j.waiting, "signalbox: %s of the log dropped, because standard error was not read\n", plural(j.dropped, "record"))
 		j.dropped = 0
@@ -72,7 +72,7 @@ func (j *journal) tellDroppedLocked() {
 }
 
 // wake wakes run. Several calls may be merged into one: run takes all that is waiting.
-func (j *journal) wake() {
+func (j *asyncWriter) wake() {
 	select {
 	case j.more <- struct{}{}:
 	default: // already awake
@@ -80,10 +80,10 @@ func (j *journal) wake() {
 }
 
 // next returns the waiting text, and whether more may follow.
-func (j *journal) take() (text []byte, more bool) {
+func (j *asyncWriter) next() (text []byte, more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.tellDroppedLocked() // there may be no later record
+	j.noteDroppedLocked() // there may be no later record
 	text = bytes.Clone(j.waiting.Bytes())
 	j.waiting.Reset()
 	return text, !j.closing
@@ -91,10 +91,10 @@ func (j *journal) take() (text []byte, more bool) {
 
 // run writes the waiting text until the writer is closed and all is written. It writes
 // without the lock, so that a blocked write blocks no other goroutine.
-func (j *journal) follow() {
+func (j *asyncWriter) run() {
 	defer close(j.ended)
 	for range j.more {
-		text, more := j.take()
+		text, more := j.next()
 		_, _ = j.to.Write(text) // nothing is left to report the error to
 		if !more {
 			return
@@ -103,10 +103,10 @@ func (j *journal) follow() {
 }
 
 // close returns when all is written, or after logFlushTimeout.
-func (j *journal) close() {
+func (j *asyncWriter) close() {
 	j.markClosing()
 	j.wake()
-	late := time.NewTimer(journalEnd)
+	late := time.NewTimer(logFlushTimeout)
 	defer late.Stop()
 	select {
 	case <-j.ended:
@@ -115,7 +115,7 @@ func (j *journal) close() {
 }
 
 // markClosing makes the next call of next the last one.
-func (j *journal) markClosing() {
+func (j *asyncWriter) markClosing() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closing = true

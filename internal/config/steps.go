@@ -27,7 +27,7 @@ var errManyLinks = errors.New("too many links")
 
 // stepsTo returns every directory entry that leads to a file, the file last. Replacing any
 // of them replaces the file.
-func wayTo(path string) ([]step, error) {
+func stepsTo(path string) ([]step, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 // A job that brings another one does not wait for itself.
 func TestOutputTakesJobsFromJobs(t *testing.T) {
-	var o output
+	var o jobQueue
 	var got []string
 	o.put(func() {
 		o.put(func() { got = append(got, "second") })
@@ -34,7 +34,7 @@ func TestOutputStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []int
 		lost := 0
-		o := output{lost: func(n int) { lost += n }}
+		o := jobQueue{dropFunc: func(n int) { lost += n }}
 		release := make(chan struct{})
 		o.put(func() { <-release })
 		synctest.Wait()
@@ -42,7 +42,7 @@ func TestOutputStuck(t *testing.T) {
 		for i := range maxQueue + over {
 			o.put(func() { ran = append(ran, i) })
 		}
-		o.must(func() { ran = append(ran, -1) })
+		o.putAlways(func() { ran = append(ran, -1) })
 		if len(ran) != 0 || lost != 0 {
 			t.Errorf("%d jobs ran and %d were lost beside one that is stuck", len(ran), lost)
 		}
@@ -63,13 +63,13 @@ func TestOutputStuck(t *testing.T) {
 // However long the writer is stuck, what must run does, and a job that stands for
 // many things counts for all of them where it is lost.
 func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
-	var o output
+	var o jobQueue
 	ran, lost := 0, 0
-	o.lost = func(n int) { lost += n }
+	o.dropFunc = func(n int) { lost += n }
 	release := make(chan struct{})
 	o.put(func() { <-release })
 	for range 3 * maxQueue {
-		o.must(func() { ran++ })
+		o.putAlways(func() { ran++ })
 	}
 	o.putFor(700, func() { t.Error("a job ran for which there was no room") })
 	o.put(func() { t.Error("so did another") })
@@ -83,7 +83,7 @@ func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
 // wait returns at the end of what is written now, or with the context.
 func TestOutputWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o output
+		var o jobQueue
 		o.wait(t.Context()) // nobody writes
 		release := make(chan struct{})
 		o.put(func() { <-release })
@@ -110,7 +110,7 @@ func TestOutputWait(t *testing.T) {
 // time, and their goroutine ends with the work.
 func TestOutputIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o output
+		var o jobQueue
 		began := time.Now()
 		var ran []int
 		for i := range 10 {
@@ -127,7 +127,7 @@ func TestOutputIsNotWaitedFor(t *testing.T) {
 }
 
 func TestOutputConcurrently(t *testing.T) {
-	var o output
+	var o jobQueue
 	ran := 0 // the output itself keeps jobs apart; the race detector watches
 	var all sync.WaitGroup
 	for range 8 {

@@ -28,7 +28,7 @@ func TestLargerAnswerIsOneWrite(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // ends with the server
 		defer close(done)
-		_ = s.Serve(answerListener{Listener: l})
+		_ = s.Serve(responseListener{Listener: l})
 	}()
 	defer func() {
 		s.Close()
