@@ -28,15 +28,15 @@ func TestJournalWritesInOrder(t *testing.T) {
 	}
 }
 
-// A terminal that is held, or a pipe that nobody reads, costs records and never
-// a call: FAULTS, "log pipe blocked".
+// A paused terminal, or a pipe that is not read, causes the loss of records but blocks no call:
+// FAULTS, "log pipe blocked".
 func TestJournalNeverWaitsForItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		j := newAsyncWriter(w)
 		fmt.Fprintln(j, "the first is being written")
-		synctest.Wait() // follow is in its write, where it stays
+		synctest.Wait() // run blocks in its write
 		record := strings.Repeat("x", 1023) + "\n"
 		for range logBufferSize/len(record) + 7 {
 			if n, err := io.WriteString(j, record); n != len(record) || err != nil {
@@ -48,7 +48,7 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 			all, _ := io.ReadAll(r)
 			read <- string(all)
 		}()
-		synctest.Wait() // what is missing is told without another record to bring it
+		synctest.Wait() // the missing records are reported without a further record
 		j.close()
 		w.Close()
 		all := <-read
@@ -61,7 +61,7 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 	})
 }
 
-// The end of the command does not wait for ever for a reader that does not read.
+// close does not wait forever for a reader that does not read.
 func TestJournalEndsWithoutItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,12 +73,12 @@ func TestJournalEndsWithoutItsReader(t *testing.T) {
 		if waited := time.Since(start); waited != logFlushTimeout {
 			t.Errorf("close waited %v, want %v", waited, logFlushTimeout)
 		}
-		r.Close() // and with it the write that was waiting
+		r.Close() // ends the blocked write, too
 		<-j.ended
 	})
 }
 
-// brokenWriter fails, and counts how often it was tried.
+// brokenWriter fails, and counts its calls.
 type brokenWriter struct{ tried int }
 
 func (w *brokenWriter) Write([]byte) (int, error) {
@@ -86,8 +86,8 @@ func (w *brokenWriter) Write([]byte) (int, error) {
 	return 0, errors.New("the reader went away")
 }
 
-// A reader that went away is no reason to stop, nor to stop trying: the writer
-// may be a file on a disk that is full for a moment.
+// An error of the writer does not end the output: it may be a file on a disk that is full
+// temporarily.
 func TestJournalOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

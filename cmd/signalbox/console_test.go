@@ -42,7 +42,7 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// Who asks is said in front of each question, in words that are not the server's.
+// Each question names the server in the command's own words.
 //
 // X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
 // server is requesting information"
@@ -92,7 +92,7 @@ func TestConsoleAnswers(t *testing.T) {
 	}
 }
 
-// A server that is called directly has no name but its address.
+// A server that is called directly is named by its address.
 //
 // X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
 // server is requesting information"

@@ -143,7 +143,7 @@ func TestNilEndpoint(t *testing.T) {
 	}
 }
 
-// The header of a request is bounded before anything looks at it.
+// The size of a header is limited before it is processed.
 func TestServeBoundsHeaders(t *testing.T) {
 	t.Parallel()
 	gw, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "serve", "--listen", "127.0.0.1:0")
@@ -157,7 +157,7 @@ func TestServeBoundsHeaders(t *testing.T) {
 	}
 	tr := &http.Transport{DisableKeepAlives: true}
 	for _, tt := range []struct{ size, want int }{
-		{60 << 10, http.StatusMethodNotAllowed}, // by the endpoint, which has seen it
+		{60 << 10, http.StatusMethodNotAllowed}, // from the endpoint, so the header was accepted
 		{80 << 10, http.StatusRequestHeaderFieldsTooLarge},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, match[1], http.NoBody)

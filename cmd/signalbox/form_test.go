@@ -24,7 +24,7 @@ const order = `{"message":"Your order","requestedSchema":{"type":"object","prope
 	"extras":{"type":"array","items":{"anyOf":[{"const":"x","title":"Extra"},{"const":"y"}]}}
 	},"required":["name","gift"]}}`
 
-// script answers prompts with its lines, and keeps the prompts.
+// script answers prompts with its lines, and records the prompts.
 type script struct {
 	lines   []string
 	prompts []string
@@ -160,7 +160,7 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, w := io.Pipe() // nobody ever types
+	r, w := io.Pipe() // there is no input
 	defer w.Close()
 	defer r.Close()
 	_, err = f.ask(ctx, func(ctx context.Context, _ string) (string, error) { return readLine(ctx, r) })
@@ -169,8 +169,8 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// FuzzForm holds that no server's form makes the command fail, and that what the
-// person typed leaves as the JSON that the specification wants (2026-07-28,
+// FuzzForm checks that no form of a server makes the command fail, and that the answers are sent
+// as the JSON required by the specification (2026-07-28,
 // client/elicitation, "Response Actions").
 func FuzzForm(f *testing.F) {
 	f.Add(order, "Ada\nl\nred\n3\n1.50\ny\nx, y")

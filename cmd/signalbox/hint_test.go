@@ -18,8 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// answering is a server that has nothing to do with MCP, as whatever listens on
-// a port that was guessed.
+// answering is a server that is not an MCP server, as found on a guessed port.
 func answering(status int, media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -29,8 +28,8 @@ func answering(status int, media, body string) http.HandlerFunc {
 	}
 }
 
-// A command that does not reach its server says what is wrong in words that
-// whoever typed the URL can act on, and never waits for the end of patience.
+// A command that does not reach its server reports the reason with a cure, without waiting for a
+// timeout.
 func TestServersThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -82,8 +81,8 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-// A certificate is told from a server that is down: the one is not mended by
-// starting it (FAULTS, "TLS expired/wrong name/self-signed").
+// An invalid certificate is distinguished from a server that is down, which has another cure
+// (FAULTS, "TLS expired/wrong name/self-signed").
 func TestServerWithABadCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(answering(200, "text/plain", ""))
@@ -112,8 +111,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// What may have run is nothing to try again with another URL, and what the
-// server itself said is its own.
+// There is no hint for a request that may have run, or for an error of the server itself.
 func TestNoHintWhereThereIsNone(t *testing.T) {
 	t.Parallel()
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pages is a server whose lists have so many pages of one item each; -1 never
-// ends.
+// pages is a server whose lists have n pages of one item each; -1 means without end.
 func pages(n int) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		at := 0

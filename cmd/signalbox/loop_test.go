@@ -45,8 +45,8 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 	}
 }
 
-// A file that other programs read too names the gateway; what it names besides
-// is served.
+// A file that is shared with other programs may contain the gateway; the other servers are
+// served.
 func TestOwnEntryIsLeftOut(t *testing.T) {
 	t.Parallel()
 	cfg := &signalbox.Config{Listen: "127.0.0.1:99", Path: "/here", Servers: []signalbox.Backend{
@@ -66,8 +66,8 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 	}
 }
 
-// The file is the same file under each of its names, and the mark of it reaches
-// what the backends start, beside the marks of the gateways around.
+// A file has the same fileID under all its names. The fileID is passed to backends, together with
+// those of the enclosing gateways.
 func TestFileIsKnownAgainInside(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
@@ -106,7 +106,7 @@ func TestFileIsKnownAgainInside(t *testing.T) {
 	}
 }
 
-// An operator who sets the variable for a backend knows what it is inside of.
+// A configured value of the variable has precedence.
 func TestMarkYieldsToTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := source{path: "x.yaml", lookup: func(string) (string, bool) { return "", false }}

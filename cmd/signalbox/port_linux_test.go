@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The process that has the port is named, in the error too (fault 89).
+// The process that uses the port is named, also in the error (fault 89).
 func TestHolders(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

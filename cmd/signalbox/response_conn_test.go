@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// serveAnswers serves a handler over an answerListener, and returns what calls it. All ends
-// with the test.
+// serveAnswers serves a handler on a responseListener, and returns a function that calls it. Both
+// end with the test.
 func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, error) {
 	t.Helper()
 	l := memnet.Listen()
@@ -43,14 +43,14 @@ func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, erro
 	}
 }
 
-// announced writes the head of an answer of so many bytes.
+// announced writes the header of a response with a Content-Length.
 func announced(w http.ResponseWriter, n int) {
 	w.Header().Set("Content-Length", strconv.Itoa(n))
 	w.WriteHeader(http.StatusOK)
 }
 
-// Answers of all lengths around that of net/http's buffer arrive whole, one after
-// another, while their handlers have not returned yet.
+// Responses of all lengths near that of net/http's buffer arrive completely, one after another,
+// even before their handlers return.
 func TestAnswersOfAllLengths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		length := 0
@@ -83,7 +83,7 @@ func TestAnswersOfAllLengths(t *testing.T) {
 	})
 }
 
-// What is flushed does not wait for what comes next.
+// A flushed response is not held back.
 func TestFlushedAnswerDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan struct{})
@@ -110,14 +110,14 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 	})
 }
 
-// An answer that breaks off looks like none that is whole, wherever it does.
+// A truncated response is recognized as such, wherever it ends.
 func TestAnswerThatBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := 0
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
 			announced(w, 1<<20)
 			_, _ = io.WriteString(w, strings.Repeat("x", written))
-			panic(http.ErrAbortHandler) // net/http's own way
+			panic(http.ErrAbortHandler) // the usual way with net/http
 		})
 		for _, written = range []int{0, 100, firstBufferSize - 100, firstBufferSize, 3 * firstBufferSize} {
 			res, err := call()
@@ -132,8 +132,8 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 	})
 }
 
-// net/http closes a connection for writing first, where it can: what it has not read of
-// a request would have the system throw the answer away.
+// net/http closes a connection for writing first, if possible: otherwise unread data of the request
+// would make the system discard the response.
 func TestConnectionsCanBeHalfClosed(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

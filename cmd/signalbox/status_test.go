@@ -18,8 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// served is a status as a gateway serves it, with what a hostile backend would
-// put into its reason.
+// served is the JSON of a status, with a reason from a hostile backend.
 const served = `{
 	"version": "1.2.3", "started": "2026-07-28T10:00:00Z", "uptime": "3h0m5s", "draining": true,
 	"sessions": 1, "inFlight": 2, "later": {"a": ["revision's member"]},
@@ -48,7 +47,7 @@ reload refused: a.yaml:2:1: two
 backend "files": tool "x": left out
 `
 
-// statusServer answers as a gateway does, and keeps what it was asked.
+// statusServer responds like a gateway, and records the request.
 func statusServer(t *testing.T, handler http.HandlerFunc) (address *url.URL, asked *http.Request) {
 	t.Helper()
 	asked = new(http.Request)
@@ -106,7 +105,7 @@ func TestStatusOfNothing(t *testing.T) {
 	}
 }
 
-// Each error names what is wrong and what to do, and never shows a token.
+// Each error names the cause and a cure, and never shows a token.
 func TestStatusThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -171,9 +170,8 @@ func TestStatusOfNobody(t *testing.T) {
 	}
 }
 
-// addressOfNobody returns an address at which nobody listens as long as the test runs:
-// it is that of the far end of a connection. One that was free a moment ago another
-// test may have by now.
+// addressOfNobody returns an address without a listener for as long as the test runs: that of the
+// far end of a connection. A port that was free a moment ago may be in use by another test.
 func addressOfNobody(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -189,8 +187,7 @@ func addressOfNobody(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// A gateway answers at once, so that one which does not has a problem that is
-// worth telling.
+// A gateway responds immediately, so the absence of a response is an error.
 func TestStatusThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +258,7 @@ func TestAgo(t *testing.T) {
 		past time.Duration
 		want string
 	}{
-		{-time.Second, "just now"}, // clocks are not one
+		{-time.Second, "just now"}, // clocks differ
 		{999 * time.Millisecond, "just now"},
 		{time.Second, "1s ago"},
 		{59 * time.Second, "59s ago"},

@@ -16,8 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Whom a command talks to is decided by its flags alone, before anything is
-// started or dialled.
+// The target of a command is determined by its flags, before anything is started or dialed.
 func TestTargetThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -50,14 +49,14 @@ func TestTargetThatIsNone(t *testing.T) {
 	}
 }
 
-// A token comes from the environment, because the arguments of a process are
-// everybody's on the machine.
+// The token is in the environment, because all users of a machine can see the arguments of a
+// process.
 func TestTargetHeaders(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		headers []string
-		token   string // "-" is not set
+		token   string // "-" means not set
 		want    http.Header
 		err     string
 	}{
@@ -91,8 +90,8 @@ func TestTargetHeaders(t *testing.T) {
 	}
 }
 
-// What a command sends is a request of the latest revision that says who asks,
-// as the specification wants of every one (2026-07-28, basic, "Metadata").
+// Requests of a command have the latest revision and the client info, as
+// the specification requires (2026-07-28, basic, "Metadata").
 func TestRequestsSayWhoAsks(t *testing.T) {
 	t.Parallel()
 	var got []*mcp.Peer
@@ -115,8 +114,8 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 	}
 }
 
-// A backend that is of no help costs its own items and a line, and no exit code:
-// the others were listed.
+// A backend that is not available causes a warning and the absence of its items, but no other exit
+// code.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
