@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParseEnv holds the rules of the format. Of what is read alike by everybody the values
-// are those that the package dotenv of npm returns for the same text.
+// TestParseEnv checks the rules of the format. For texts without ambiguity, the expected values
+// are those of npm's dotenv package.
 func TestParseEnv(t *testing.T) {
 	const (
 		nothing  = "sets no variable"
@@ -97,9 +97,8 @@ func FuzzParseEnv(f *testing.F) {
 	})
 }
 
-// TestEnvFile holds that a file of variables is read into env, which counts for more, and
-// that what is wrong with it is told with the key, the file and the line, and never with
-// what it holds.
+// TestEnvFile checks that a file of variables is read into env, which has precedence, and that
+// problems name the key, the file and the line, and never the content.
 func TestEnvFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -167,8 +166,8 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// TestEnvFileRunsNew holds that another value in the file is a change of env, and another
-// path with the same values none.
+// TestEnvFileRunsNew checks that a changed value in the file is a change of env, and that a changed
+// path with the same values is not.
 func TestEnvFileRunsNew(t *testing.T) {
 	dir := t.TempDir()
 	read := func(file, text string) *Config {

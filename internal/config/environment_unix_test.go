@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inspected returns the notes on a file of that text and mode, in a folder that only its
-// owner can open. PATH has the program "known", and the folder of the file has "here".
+// inspected returns the notes on a file with a text and a mode, in a folder that only its owner can
+// open. PATH has the program "known", and the folder of the file has "here".
 func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -44,8 +44,8 @@ func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	return notes
 }
 
-// TestInspectFindsReadersAndWriters holds that credentials which everybody can read, and a
-// file that others can write, are noted.
+// TestInspectFindsReadersAndWriters checks the notes on readable credentials and on files that
+// others can write.
 func TestInspectFindsReadersAndWriters(t *testing.T) {
 	const literal = `{"mcpServers": {
 		"a": {"url": "http://x", "headers": {"Authorization": "Bearer LITERALSECRET123", "X-Trace": "on"}},
@@ -119,8 +119,8 @@ func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestReadmeExampleKeepsItsFileToItself holds that the first example of the README is no
-// file that its own server could write.
+// TestReadmeExampleKeepsItsFileToItself checks that the server of the README's first example
+// cannot write the example's file.
 func TestReadmeExampleKeepsItsFileToItself(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// exposed is a file in folders of its own, and what a test makes of it.
+// exposed is a file in new folders, which a test modifies.
 type exposed struct {
 	base, file string
 	servers    []Server
@@ -36,15 +36,14 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestExposureKnowsWhoCanWriteAFile holds that a change of a file is taken for the
-// operator's own only where no backend was given what holds the file, and no other user
-// can write or replace it.
+// TestExposureKnowsWhoCanWriteAFile checks that a file counts as the operator's own only if no
+// backend was given a folder that contains it, and no other user can write or replace it.
 func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 	link := func(t *testing.T, to, from string) { t.Helper(); must(t, os.Symlink(to, from)) }
 	for _, tt := range []struct {
 		name string
 		make func(t *testing.T, x *exposed)
-		want string // nothing where only the operator can write it
+		want string // empty if only the operator can write it
 	}{
 		{"nothing is given", func(*testing.T, *exposed) {}, ""},
 		{"another folder", func(_ *testing.T, x *exposed) { x.gives("-y", "@example/server", x.at("elsewhere")) }, ""},
@@ -121,7 +120,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 			tt.make(t, x)
 			var e Exposure
 			e.Add(&Config{Servers: x.servers})
-			e.Add(&Config{}) // what a reload has removed may still run
+			e.Add(&Config{}) // a process removed by a reload may still run
 			if got := strings.ReplaceAll(strings.Join(e.Of(x.file), "; "), base, "BASE"); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -129,8 +128,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 	}
 }
 
-// TestExposureByOwner holds that a file of another user, who can write it, is not the
-// operator's alone.
+// TestExposureByOwner checks that the owner of a file is reported if it is another user.
 func TestExposureByOwner(t *testing.T) {
 	way, err := stepsTo("/")
 	if err != nil || len(way) != 0 {
@@ -151,7 +149,7 @@ func TestExposureByOwner(t *testing.T) {
 	}
 }
 
-// owner is a file of some user.
+// owner is the FileInfo of a file with a given owner.
 type owner struct {
 	os.FileInfo
 
