@@ -28,8 +28,8 @@ func TestJournalWritesInOrder(t *testing.T) {
 	}
 }
 
-// A paused terminal, or a pipe that is not read, causes the loss of records but blocks no call:
-// FAULTS, "log pipe blocked".
+// A paused terminal, or a pipe that is not read, causes the loss of records but blocks no
+// call: FAULTS, "log pipe blocked".
 func TestJournalNeverWaitsForItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

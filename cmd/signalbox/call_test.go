@@ -83,8 +83,8 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The request has the arguments as typed, a progress token and the log level. Output is written
-// to the right streams.
+// The request has the arguments as typed, a progress token and the log level. Output is
+// written to the right streams.
 func TestCallIsSentAsTyped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// child is the command mcpchild: a legacy MCP server on standard input and output. Its arguments
-// are the name of its tool, a named pipe that it holds open, and "stubborn" to make it ignore the
-// end of its input, as some servers do.
+// child is the command mcpchild: a legacy MCP server on standard input and output. Its
+// arguments are the name of its tool, a named pipe that it holds open, and "stubborn" to make
+// it ignore the end of its input, as some servers do.
 func child() {
 	name := "hello"
 	if len(os.Args) > 1 {
@@ -90,8 +90,8 @@ func answer(tool string, line []byte) {
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
 }
 
-// answerLarge serves a child whose tool large returns 4 MiB, and a small tool. The id is the last
-// member of its responses, as with many servers. It reports whether it has responded.
+// answerLarge serves a child whose tool large returns 4 MiB, and a small tool. The id is the
+// last member of its responses, as with many servers. It reports whether it has responded.
 func answerLarge(line []byte, results map[string]string) bool {
 	results["tools/list"] = `{"tools":[{"name":"large","inputSchema":{"type":"object"}},{"name":"small","inputSchema":{"type":"object"}}]}`
 	results["tools/call"] = `{"content":[]}`

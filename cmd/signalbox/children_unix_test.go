@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// held starts a gateway with one backend that holds a pipe open. It returns the gateway, and the
-// pipe once the child has opened it.
+// held starts a gateway with one backend that holds a pipe open. It returns the gateway, and
+// the pipe once the child has opened it.
 func held(t *testing.T, manner string, args ...string) (*process, *os.File) {
 	t.Helper()
 	dir := t.TempDir()

@@ -212,8 +212,9 @@ func slow(begun chan<- struct{}) mcp.Handler {
 	})
 }
 
-// A running call has the configured time. Then it is canceled, and its client receives an error
-// with outcome unknown (DELIVERY, "Graceful drain"). A second signal cancels it immediately.
+// A running call has the configured time. Then it is canceled, and its client receives an
+// error with outcome unknown (DELIVERY, "Graceful drain"). A second signal cancels it
+// immediately.
 func TestRunningCallAndTheDrain(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -169,9 +169,9 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// FuzzForm checks that no form of a server makes the command fail, and that the answers are sent
-// as the JSON required by the specification (2026-07-28,
-// client/elicitation, "Response Actions").
+// FuzzForm checks that no form of a server makes the command fail, and that the answers are
+// sent as the JSON required by the specification (2026-07-28, client/elicitation, "Response
+// Actions").
 func FuzzForm(f *testing.F) {
 	f.Add(order, "Ada\nl\nred\n3\n1.50\ny\nx, y")
 	f.Add(order, "")

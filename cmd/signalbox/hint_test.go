@@ -28,8 +28,8 @@ func answering(status int, media, body string) http.HandlerFunc {
 	}
 }
 
-// A command that does not reach its server reports the reason with a cure, without waiting for a
-// timeout.
+// A command that does not reach its server reports the reason with a cure, without waiting for
+// a timeout.
 func TestServersThatAreNone(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

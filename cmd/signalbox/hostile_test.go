@@ -18,7 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// says is a server that responds to each method with its result, or with an error if it has none.
+// says is a server that responds to each method with its result, or with an error if it has
+// none.
 func says(results map[string]string) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if result, ok := results[req.Method]; ok {
@@ -45,9 +46,9 @@ func serving(t *testing.T, h mcp.Handler) string {
 const discovery = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}},
 	"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
 
-// hostile is a server with texts that would affect a terminal: clear it, set its title, overwrite
-// text, or change the direction of writing (FAULTS, "ANSI/zero-width/bidi in texts and
-// errors").
+// hostile is a server with texts that would affect a terminal: clear it, set its title,
+// overwrite text, or change the direction of writing (FAULTS, "ANSI/zero-width/bidi in texts
+// and errors").
 func hostile() mcp.Handler {
 	const bad = `\u001b[2J\u001b]0;owned\u0007\r\u202e\u200b\u009b31m`
 	results := map[string]string{
@@ -214,8 +215,8 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// Each command fails if its output cannot be written: a script must not continue with a part of
-// it.
+// Each command fails if its output cannot be written: a script must not continue with a part
+// of it.
 func TestOutputThatIsLost(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -271,8 +272,8 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-// A question without an answer ends with its call. A second question waits for its turn, but not
-// for the end of the first one's call.
+// A question without an answer ends with its call. A second question waits for its turn, but
+// not for the end of the first one's call.
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

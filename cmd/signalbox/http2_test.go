@@ -104,8 +104,8 @@ func callHeader(tool string) [][2]string {
 	}
 }
 
-// waiting has a tool that responds, and one that waits until its client has left. It counts the
-// waiting calls.
+// waiting has a tool that responds, and one that waits until its client has left. It counts
+// the waiting calls.
 func waiting(n *atomic.Int64) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if name, _ := req.Params.Text(mcp.FieldName); req.Method == "tools/call" && name == "wait" {
@@ -126,8 +126,8 @@ func waiting(n *atomic.Int64) mcp.Handler {
 	})
 }
 
-// A client that begins with HTTP/2 is served with it, on one connection. An upgrade from HTTP/1.1
-// is not accepted: proxies that forward it allow requests to be smuggled.
+// A client that begins with HTTP/2 is served with it, on one connection. An upgrade from
+// HTTP/1.1 is not accepted: proxies that forward it allow requests to be smuggled.
 func TestServesHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, waiting(new(atomic.Int64)), func(s *site) {
@@ -197,8 +197,8 @@ const (
 	refusedStream  = 7 // of a stream
 )
 
-// ATTACKS 84: attacks that exhaust an HTTP/2 server are rejected, or end their connection. Other
-// clients are served meanwhile, and no resources remain in use.
+// ATTACKS 84: attacks that exhaust an HTTP/2 server are rejected, or end their connection.
+// Other clients are served meanwhile, and no resources remain in use.
 func TestTortureByHTTP2(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -117,8 +117,8 @@ func TestHeaderDeadlineOfLaterRequests(t *testing.T) {
 	})
 }
 
-// statusCodes sends HTTP/1 requests, each after the response to the previous one, and returns the
-// status codes of all responses and whether the server has closed the connection.
+// statusCodes sends HTTP/1 requests, each after the response to the previous one, and returns
+// the status codes of all responses and whether the server has closed the connection.
 func (s *site) statusCodes(texts []string) (statuses []int, closed bool) {
 	s.t.Helper()
 	c, err := s.net.Dial(s.t.Context())

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// A gateway of one client on stdio is not joined: its backends' processes belong to that client.
+// A gateway of one client on stdio is not joined: its backends' processes belong to that
+// client.
 func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	t.Parallel()
 	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded

@@ -185,7 +185,8 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		for _, raw := range found[i] {
 			var it item
-			// An invalid item fails the list, as the cause of a missing item would be hard to find.
+			// An invalid item fails the list, as the cause of a missing item would be hard to
+			// find.
 			if err := decode(raw, &it); err != nil {
 				return fmt.Errorf("cannot decode a %s: %w", l.noun, err)
 			}

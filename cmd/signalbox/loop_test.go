@@ -66,8 +66,8 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 	}
 }
 
-// A file has the same fileID under all its names. The fileID is passed to backends, together with
-// those of the enclosing gateways.
+// A file has the same fileID under all its names. The fileID is passed to backends, together
+// with those of the enclosing gateways.
 func TestFileIsKnownAgainInside(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

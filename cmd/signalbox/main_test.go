@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// shallow limits how deeply the command can start itself: the command's own protection is tested,
-// and a failing test must not overload the machine. It uses PATH, which every backend process
-// inherits.
+// shallow limits how deeply the command can start itself: the command's own protection is
+// tested, and a failing test must not overload the machine. It uses PATH, which every backend
+// process inherits.
 func shallow() {
 	const level, deepest = string(os.PathListSeparator) + "signalbox-in-signalbox", 4
 	path := os.Getenv("PATH") + level

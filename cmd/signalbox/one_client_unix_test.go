@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its tool
-// "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients that
-// support elicitation. It appends a line to the file that is its argument.
+// growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its
+// tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients
+// that support elicitation. It appends a line to the file that is its argument.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -127,8 +127,8 @@ func (c *pipeClient) await(text string) {
 }
 
 // A client on stdio has the same as with the server itself: one process, the tools for its
-// capabilities, the instructions, and what the server adds in its session. A modern client with
-// roots has another process for its calls, and what is added there.
+// capabilities, the instructions, and what the server adds in its session. A modern client
+// with roots has another process for its calls, and what is added there.
 func TestOneClientOnStdio(t *testing.T) {
 	t.Parallel()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}`
@@ -208,8 +208,8 @@ func TestOneClientOnStdio(t *testing.T) {
 	}
 }
 
-// rootsChild is the command mcproots: a legacy MCP server that asks for roots after its handshake,
-// while it has a request. Its tool "roots" returns the response.
+// rootsChild is the command mcproots: a legacy MCP server that asks for roots after its
+// handshake, while it has a request. Its tool "roots" returns the response.
 func rootsChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	var answer string
@@ -254,8 +254,8 @@ func rootsChild() {
 	}
 }
 
-// A server that asks for roots right after its handshake receives them: the client of the stdio
-// gateway is asked once, and not before its own handshake.
+// A server that asks for roots right after its handshake receives them: the client of the
+// stdio gateway is asked once, and not before its own handshake.
 func TestOneClientIsAskedForItsRootsAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

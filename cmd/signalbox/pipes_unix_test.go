@@ -46,8 +46,8 @@ func alive(t *testing.T, base string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// A gateway continues if the reader of its log has ended, as in "signalbox serve 2>&1 | head -1",
-// or with a crashed log collector.
+// A gateway continues if the reader of its log has ended, as in "signalbox serve 2>&1 | head
+// -1", or with a crashed log collector.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--listen", "127.0.0.1:0")

@@ -31,8 +31,8 @@ func serviceOf(t *testing.T, text string) (s *service, e *testEnv, file string) 
 	return s, e, file
 }
 
-// An invalid file does not change what is served, and the status shows the problem until a file
-// is valid (FAULTS, "bad reload while running").
+// An invalid file does not change what is served, and the status shows the problem until a
+// file is valid (FAULTS, "bad reload while running").
 func TestReloadThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const sound = "mcpServers: {a: {command: no-such-program}}\n"
@@ -88,8 +88,8 @@ func TestReloadThatIsRefused(t *testing.T) {
 	}
 }
 
-// Flags stay in effect after a reload: the file's address is not used, and a change of it has no
-// effect.
+// Flags stay in effect after a reload: the file's address is not used, and a change of it has
+// no effect.
 func TestReloadKeepsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s, e, file := serviceOf(t, "listen: 127.0.0.1:1\nmcpServers: {}\n")

@@ -101,8 +101,8 @@ func (c *responseConn) writeBoth(p []byte) (int, error) {
 	return int(max(0, n-firstBufferSize)), err
 }
 
-// checkPace returns the error of a write, or errSlowClient if the client reads too slowly. With
-// HTTP/2, net/http sets a deadline for the next byte, and continues after a timeout if
+// checkPace returns the error of a write, or errSlowClient if the client reads too slowly.
+// With HTTP/2, net/http sets a deadline for the next byte, and continues after a timeout if
 // some bytes were written. A client that reads a byte now and then could thus block all
 // streams of its connection, and the deadlines of the responses, whose resets are queued
 // behind the write.

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// serveAnswers serves a handler on a responseListener, and returns a function that calls it. Both
-// end with the test.
+// serveAnswers serves a handler on a responseListener, and returns a function that calls it.
+// Both end with the test.
 func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, error) {
 	t.Helper()
 	l := memnet.Listen()
@@ -49,8 +49,8 @@ func announced(w http.ResponseWriter, n int) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// Responses of all lengths near that of net/http's buffer arrive completely, one after another,
-// even before their handlers return.
+// Responses of all lengths near that of net/http's buffer arrive completely, one after
+// another, even before their handlers return.
 func TestAnswersOfAllLengths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		length := 0
@@ -132,8 +132,8 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 	})
 }
 
-// net/http closes a connection for writing first, if possible: otherwise unread data of the request
-// would make the system discard the response.
+// net/http closes a connection for writing first, if possible: otherwise unread data of the
+// request would make the system discard the response.
 func TestConnectionsCanBeHalfClosed(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -42,8 +42,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Every line of a server's message has the prefix of the command, so that it is not mistaken for a
-// line of the shell or of another program.
+// Every line of a server's message has the prefix of the command, so that it is not mistaken
+// for a line of the shell or of another program.
 func TestComplainMarksEachLine(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
@@ -67,8 +67,8 @@ func TestInterruptible(t *testing.T) {
 	}
 }
 
-// A gateway in the process of its caller, as a program that embeds the command uses it. It leaves
-// no goroutines.
+// A gateway in the process of its caller, as a program that embeds the command uses it. It
+// leaves no goroutines.
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

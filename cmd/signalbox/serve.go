@@ -127,7 +127,8 @@ func (s *service) open(ctx context.Context) error {
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
 	if !s.flags.http() {
-		// The client shows standard error to its user, and the backends' lines would hide our own.
+		// The client shows standard error to its user, and the backends' lines would hide our
+		// own.
 		opt.ProcessLevel = slog.LevelDebug
 	}
 	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // the gateway lives until Shutdown

@@ -28,8 +28,8 @@ func large() mcp.Handler {
 	})
 }
 
-// drink calls the tool and reads perSecond bytes of the connection each second, until it ends or
-// enough bytes have been read. It returns the number of bytes read.
+// drink calls the tool and reads perSecond bytes of the connection each second, until it ends
+// or enough bytes have been read. It returns the number of bytes read.
 func (s *site) drink(perSecond, enough int) int {
 	s.t.Helper()
 	s.net.Buffer = 1 << 10
@@ -56,8 +56,8 @@ func (s *site) drink(perSecond, enough int) int {
 	return got
 }
 
-// FAULTS 26: a client that reads a byte now and then is disconnected, as with HTTP/1.1, with all
-// its streams; and does not delay the shutdown.
+// FAULTS 26: a client that reads a byte now and then is disconnected, as with HTTP/1.1, with
+// all its streams; and does not delay the shutdown.
 func TestTrickleOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {
@@ -84,8 +84,8 @@ func TestTrickleOverHTTP2(t *testing.T) {
 	})
 }
 
-// A slow client is not disconnected: one that reads what two responses need, and not much more, is
-// served.
+// A slow client is not disconnected: one that reads what two responses need, and not much
+// more, is served.
 func TestSlowLineOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {

@@ -29,8 +29,8 @@ const (
 	slowReaders = 32
 )
 
-// mostMemory returns what a gateway may need, in KiB. It buffers 8 MiB and one more response, and
-// needs about 25 MiB otherwise; the race detector multiplies that.
+// mostMemory returns what a gateway may need, in KiB. It buffers 8 MiB and one more response,
+// and needs about 25 MiB otherwise; the race detector multiplies that.
 func mostMemory() int {
 	const most = 100 << 10
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -39,8 +39,8 @@ func mostMemory() int {
 	return most
 }
 
-// eventServer is a modern backend whose responses are event streams. The result of its tool large
-// has a text of size bytes.
+// eventServer is a modern backend whose responses are event streams. The result of its tool
+// large has a text of size bytes.
 func eventServer(t *testing.T, size int) string {
 	t.Helper()
 	text := strings.Repeat("x", size)
@@ -84,8 +84,8 @@ func eventServer(t *testing.T, size int) string {
 	return s.URL
 }
 
-// boundedGateway is a gateway in a separate process, with small limits, two principals, and one
-// backend.
+// boundedGateway is a gateway in a separate process, with small limits, two principals, and
+// one backend.
 type boundedGateway struct {
 	t    *testing.T
 	pid  int
@@ -177,8 +177,8 @@ func (g *boundedGateway) session(version string) [][2]string {
 	return header
 }
 
-// send sends a request of the slow principal on a connection with small buffers, and does not read
-// the response.
+// send sends a request of the slow principal on a connection with small buffers, and does not
+// read the response.
 func (g *boundedGateway) send(method, path string, header [][2]string, body string) net.Conn {
 	g.t.Helper()
 	return g.sendAs(slowToken, method, path, header, body)
@@ -252,8 +252,9 @@ func legacyCall(id int, tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
 }
 
-// Clients that do not read their responses use no more memory than the limits permit, with every
-// transport on both sides. Their principal's next request is rejected, and others are not affected.
+// Clients that do not read their responses use no more memory than the limits permit, with
+// every transport on both sides. Their principal's next request is rejected, and others are
+// not affected.
 func TestSlowReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -343,8 +344,8 @@ func TestSlowReadersAreBounded(t *testing.T) {
 	}
 }
 
-// A client that reads slowly receives the whole response, even if other clients of its principal
-// use all of the memory meanwhile.
+// A client that reads slowly receives the whole response, even if other clients of its
+// principal use all of the memory meanwhile.
 func TestSlowLineGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t, largeText))+"}")

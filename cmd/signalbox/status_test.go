@@ -170,8 +170,9 @@ func TestStatusOfNobody(t *testing.T) {
 	}
 }
 
-// addressOfNobody returns an address without a listener for as long as the test runs: that of the
-// far end of a connection. A port that was free a moment ago may be in use by another test.
+// addressOfNobody returns an address without a listener for as long as the test runs: that of
+// the far end of a connection. A port that was free a moment ago may be in use by another
+// test.
 func addressOfNobody(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

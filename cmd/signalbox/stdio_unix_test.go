@@ -16,8 +16,9 @@ import (
 )
 
 // A client starts the gateway, gets instructions and tools, and leaves. It receives no
-// notifications of changes, and nothing is written after it has left. A server that ignores the end
-// of its input and SIGTERM delays the gateway for less than the 2 s after which clients kill it.
+// notifications of changes, and nothing is written after it has left. A server that ignores
+// the end of its input and SIGTERM delays the gateway for less than the 2 s after which
+// clients kill it.
 func TestServeOneClientOnPipes(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--stdio")

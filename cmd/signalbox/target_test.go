@@ -114,8 +114,8 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 	}
 }
 
-// A backend that is not available causes a warning and the absence of its items, but no other exit
-// code.
+// A backend that is not available causes a warning and the absence of its items, but no other
+// exit code.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

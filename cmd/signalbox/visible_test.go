@@ -40,8 +40,8 @@ func TestVisibleLine(t *testing.T) {
 	}
 }
 
-// FuzzVisible checks that the result has nothing that a terminal interprets, and that JSON keeps its
-// value.
+// FuzzVisible checks that the result has nothing that a terminal interprets, and that JSON
+// keeps its value.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"", "a\nb", "\x1b[2J", "\u202e", "\U000e0041", "\xff", `"\u001b`, "\x7f\u0085\u2028"} {
 		f.Add(seed)

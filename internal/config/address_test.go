@@ -39,8 +39,8 @@ func TestListenAddresses(t *testing.T) {
 	}
 }
 
-// TestEndpointPaths checks that only paths are accepted that no router, proxy or client rewrites
-// and that the gateway does not use itself.
+// TestEndpointPaths checks that only paths are accepted that no router, proxy or client
+// rewrites and that the gateway does not use itself.
 func TestEndpointPaths(t *testing.T) {
 	tests := map[string]bool{
 		"": true, "/": true, "/mcp": true, "/a/b/c": true, "/mcp.json": true, "/.well": true, "/größe": true, "/healthz/x": true, "/STATUS": true,
@@ -55,8 +55,8 @@ func TestEndpointPaths(t *testing.T) {
 	}
 }
 
-// TestAllowedHosts checks the accepted values of allowedHosts. A value that no request can have
-// would be misleading.
+// TestAllowedHosts checks the accepted values of allowedHosts. A value that no request can
+// have would be misleading.
 func TestAllowedHosts(t *testing.T) {
 	tests := map[string]bool{
 		"h": true, "mcp.example.com": true, "mcp.example.com:8443": true, "10.0.0.1": true, "10.0.0.1:80": true, "[2001:db8::1]": true,
@@ -89,8 +89,8 @@ func TestAllowedOrigins(t *testing.T) {
 	}
 }
 
-// TestAddressesOfServers checks the accepted URLs, and that no message shows a part of one, as it
-// may contain a key.
+// TestAddressesOfServers checks the accepted URLs, and that no message shows a part of one, as
+// it may contain a key.
 func TestAddressesOfServers(t *testing.T) {
 	tests := map[string]bool{
 		"https://h": true, "http://h/": true, "https://h/mcp?key=hunter2": true, "https://h:8443/a/b": true, "http://127.0.0.1:1": true,

@@ -23,8 +23,8 @@ func parsed(t *testing.T, text string) *Config {
 	return c
 }
 
-// TestEveryKeyOfAServerRunsNewOrNot checks that each key of a server is listed as changing what is
-// run, or not. A new key has to be added to one of the lists.
+// TestEveryKeyOfAServerRunsNewOrNot checks that each key of a server is listed as changing
+// what is run, or not. A new key has to be added to one of the lists.
 func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomDocument returns a random config with some of all keys. Values are valid for their keys or,
-// if wrong is not zero, sometimes of another kind; the paths of those are returned.
+// randomDocument returns a random config with some of all keys. Values are valid for their
+// keys or, if wrong is not zero, sometimes of another kind; the paths of those are returned.
 func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 	sections := map[string][]string{}
 	var order []string
@@ -83,8 +83,8 @@ func pickValue(r *rand.Rand, row row, wrong int) (value string, isWrong bool) {
 	return values[r.IntN(len(values))], false
 }
 
-// TestRandomDocuments checks that keys do not interfere: a config of valid values is valid, for
-// the parser and the schema, and in a config with some invalid values each of them is
+// TestRandomDocuments checks that keys do not interfere: a config of valid values is valid,
+// for the parser and the schema, and in a config with some invalid values each of them is
 // reported.
 func TestRandomDocuments(t *testing.T) {
 	schema := resolvedSchema(t)

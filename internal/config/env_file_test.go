@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParseEnv checks the rules of the format. For texts without ambiguity, the expected values
-// are those of npm's dotenv package.
+// TestParseEnv checks the rules of the format. For texts without ambiguity, the expected
+// values are those of npm's dotenv package.
 func TestParseEnv(t *testing.T) {
 	const (
 		nothing  = "sets no variable"
@@ -166,8 +166,8 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// TestEnvFileRunsNew checks that a changed value in the file is a change of env, and that a changed
-// path with the same values is not.
+// TestEnvFileRunsNew checks that a changed value in the file is a change of env, and that a
+// changed path with the same values is not.
 func TestEnvFileRunsNew(t *testing.T) {
 	dir := t.TempDir()
 	read := func(file, text string) *Config {

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inspected returns the notes on a file with a text and a mode, in a folder that only its owner can
-// open. PATH has the program "known", and the folder of the file has "here".
+// inspected returns the notes on a file with a text and a mode, in a folder that only its
+// owner can open. PATH has the program "known", and the folder of the file has "here".
 func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

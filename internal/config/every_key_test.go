@@ -63,8 +63,8 @@ func special() map[string][]string {
 	}
 }
 
-// document returns a config with a value at a path of the documents, and with everything that the
-// value depends on.
+// document returns a config with a value at a path of the documents, and with everything that
+// the value depends on.
 func document(path, value string) string {
 	switch {
 	case path == serversKey:
@@ -115,8 +115,8 @@ func schemaTakes(t *testing.T, schema *jsonschema.Resolved, text string) bool {
 	return schema.Validate(value) == nil
 }
 
-// TestEveryKeyTakesItsForm checks that the documents, the schema and the parser agree on the values
-// of each key.
+// TestEveryKeyTakesItsForm checks that the documents, the schema and the parser agree on the
+// values of each key.
 func TestEveryKeyTakesItsForm(t *testing.T) {
 	t.Chdir(t.TempDir())
 	schema := resolvedSchema(t)
@@ -171,9 +171,9 @@ func takes(want string, k kind) bool {
 	}
 }
 
-// TestEveryKeyRefusesWrongKinds checks for each key and each wrong kind of value that there is one
-// problem, at the position of the value, which names the key and what it must be, has a hint if
-// that is not obvious, and does not show the value; and that the schema rejects it.
+// TestEveryKeyRefusesWrongKinds checks for each key and each wrong kind of value that there is
+// one problem, at the position of the value, which names the key and what it must be, has a
+// hint if that is not obvious, and does not show the value; and that the schema rejects it.
 func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 	schema := resolvedSchema(t)
 	for _, row := range allRows() {
@@ -207,7 +207,8 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 	}
 }
 
-// TestEveryKeyOnce checks that each key is rejected if it is repeated, with the line of the first.
+// TestEveryKeyOnce checks that each key is rejected if it is repeated, with the line of the
+// first.
 func TestEveryKeyOnce(t *testing.T) {
 	for _, row := range allRows() {
 		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
@@ -222,8 +223,8 @@ func TestEveryKeyOnce(t *testing.T) {
 	}
 }
 
-// TestEveryKeyMisspelt checks that each misspelt key is corrected by a hint. Keys of two or three
-// letters are too short for some mistakes, and another key may be as near.
+// TestEveryKeyMisspelt checks that each misspelt key is corrected by a hint. Keys of two or
+// three letters are too short for some mistakes, and another key may be as near.
 func TestEveryKeyMisspelt(t *testing.T) {
 	for _, row := range allRows() {
 		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
@@ -239,8 +240,8 @@ func TestEveryKeyMisspelt(t *testing.T) {
 	}
 }
 
-// slips returns typical misspellings: a letter omitted, doubled or swapped, and other styles of
-// writing words.
+// slips returns typical misspellings: a letter omitted, doubled or swapped, and other styles
+// of writing words.
 func slips(key string) []string {
 	key, dollar := strings.CutPrefix(key, "$")
 	if dollar || len(key) < 5 {
@@ -270,8 +271,8 @@ func slips(key string) []string {
 	return all
 }
 
-// TestEveryLimitCanBeNone checks that each limit and time can be "none", which is negative, and
-// that defaults do not replace it.
+// TestEveryLimitCanBeNone checks that each limit and time can be "none", which is negative,
+// and that defaults do not replace it.
 func TestEveryLimitCanBeNone(t *testing.T) {
 	for _, row := range allRows() {
 		section, key, _ := strings.Cut(row.path, ".")
@@ -306,8 +307,8 @@ func fieldOf(t *testing.T, c *Config, section, key string) reflect.Value {
 	return tagged(tagged(reflect.ValueOf(c).Elem(), section), key)
 }
 
-// TestEveryDefaultIsDocumented checks that the defaults of an empty Config are the documented ones,
-// and that configuring them changes nothing.
+// TestEveryDefaultIsDocumented checks that the defaults of an empty Config are the documented
+// ones, and that configuring them changes nothing.
 func TestEveryDefaultIsDocumented(t *testing.T) {
 	empty := (&Config{}).Effective()
 	for _, row := range allRows() {

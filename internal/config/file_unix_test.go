@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestLoadFromPipe checks that a config can be read from a pipe, as with <(...) in a shell, and
-// that a pipe without a writer does not block.
+// TestLoadFromPipe checks that a config can be read from a pipe, as with <(...) in a shell,
+// and that a pipe without a writer does not block.
 func TestLoadFromPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe.yaml")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

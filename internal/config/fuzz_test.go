@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// FuzzParse checks that Parse never panics, that each problem has a position in the file and is
-// one line of output, that the result is deterministic, and that the schema accepts what Parse
-// accepts.
+// FuzzParse checks that Parse never panics, that each problem has a position in the file and
+// is one line of output, that the result is deterministic, and that the schema accepts what
+// Parse accepts.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"problems", "configs"} {
 		seedScripts(f, folder)
@@ -73,8 +73,8 @@ func problemsOf(t *testing.T, err error) config.Problems {
 	return problems
 }
 
-// checkPositions checks that each problem or note has a position in the file, is in order, and is
-// one line of printable text.
+// checkPositions checks that each problem or note has a position in the file, is in order, and
+// is one line of printable text.
 func checkPositions(t *testing.T, text string, problems config.Problems) {
 	t.Helper()
 	if len(problems) == 0 {

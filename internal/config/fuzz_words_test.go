@@ -39,8 +39,8 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// FuzzUnits checks that a parsed duration or size is positive, that its formatted value is parsed
-// as the same value and accepted by the schema, and that hints are short.
+// FuzzUnits checks that a parsed duration or size is positive, that its formatted value is
+// parsed as the same value and accepted by the schema, and that hints are short.
 func FuzzUnits(f *testing.F) {
 	for _, seed := range []string{"", "30", "30s", "1m30s", "4MiB", "1.5h", "-1s", "0s", "1e9s", "9223372036854775807ns", "8589934592GiB", "none", "µs", "1µs"} {
 		f.Add(seed)

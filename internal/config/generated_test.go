@@ -81,8 +81,8 @@ func TestDocumentIsCurrent(t *testing.T) {
 	current(t, documentFile, []byte(out.String()))
 }
 
-// documentTables returns the tables by the names of their markers: one for the keys of the root,
-// and one for the keys below each mapping.
+// documentTables returns the tables by the names of their markers: one for the keys of the
+// root, and one for the keys below each mapping.
 func documentTables() map[string]string {
 	tables := make(map[string]string)
 	for _, row := range object(configKeys(), nil).rows("") {
@@ -155,8 +155,8 @@ func sameNames[T any](t *testing.T, keys []key[T], zero T) {
 	}
 }
 
-// TestKeysReachTheirOwnField sets each limit and checks the field: two keys with the same field
-// would pass all other tests.
+// TestKeysReachTheirOwnField sets each limit and checks the field: two keys with the same
+// field would pass all other tests.
 func TestKeysReachTheirOwnField(t *testing.T) {
 	for _, k := range limitKeys() {
 		t.Run(k.name, func(t *testing.T) {
@@ -179,7 +179,8 @@ func TestKeysReachTheirOwnField(t *testing.T) {
 	}
 }
 
-// TestForeignKeysAreForeign checks that no key of another program is also a key of the gateway.
+// TestForeignKeysAreForeign checks that no key of another program is also a key of the
+// gateway.
 func TestForeignKeysAreForeign(t *testing.T) {
 	tables := []struct {
 		ours   []string

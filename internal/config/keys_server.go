@@ -98,8 +98,8 @@ func servers() form[[]Server] {
 				r.formOnly = meansTrue(disabled)
 				one.read(r, n, p, &server)
 				r.withEnvFile(&server, n, p)
-				// Kept even if the value was invalid, which has been reported: missing parts of
-				// a disabled entry must not be reported besides.
+				// Kept even if the value was invalid, which has been reported: missing parts
+				// of a disabled entry must not be reported besides.
 				server.Disabled, r.formOnly = r.formOnly, false
 				list = append(list, server)
 			})

@@ -55,9 +55,9 @@ func wordsOf(letters string, most int) []string {
 	return all
 }
 
-// byForce compares two patterns on all short names. The names have a letter, c, that the patterns
-// do not have, as for all real patterns; and they are long enough to show any difference
-// between two patterns.
+// byForce compares two patterns on all short names. The names have a letter, c, that the
+// patterns do not have, as for all real patterns; and they are long enough to show any
+// difference between two patterns.
 type byForce struct {
 	names []string
 	fits  map[string][]bool // for each pattern, whether it matches each name
@@ -101,8 +101,8 @@ func (b *byForce) meet(one, other string) bool {
 	return false
 }
 
-// TestPatternsByForce checks match, covers and overlaps with all names of up to six letters, for all
-// pairs of patterns of up to three characters.
+// TestPatternsByForce checks match, covers and overlaps with all names of up to six letters,
+// for all pairs of patterns of up to three characters.
 func TestPatternsByForce(t *testing.T) {
 	patterns := wordsOf("ab*", 3)
 	force := newByForce(patterns, 6)
@@ -123,8 +123,8 @@ func TestPatternsByForce(t *testing.T) {
 	}
 }
 
-// TestPatternsTogether checks that no two patterns together cover a third one that neither covers,
-// so that comparing pairs is sufficient.
+// TestPatternsTogether checks that no two patterns together cover a third one that neither
+// covers, so that comparing pairs is sufficient.
 func TestPatternsTogether(t *testing.T) {
 	patterns := wordsOf("a*", 3)
 	force := newByForce(patterns, 6)

@@ -49,8 +49,8 @@ func TestPrefixesThatLetNamesMeet(t *testing.T) {
 	}
 }
 
-// TestPrefixesKeepNamesApart checks with random servers that of two accepted ones none offers a
-// name that the other could offer.
+// TestPrefixesKeepNamesApart checks with random servers that of two accepted ones none offers
+// a name that the other could offer.
 func TestPrefixesKeepNamesApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(letters string, most int) string {

@@ -82,8 +82,8 @@ func (s script) env() config.Lookup {
 	}
 }
 
-// enter writes the files of a script to a new folder and makes it the working directory, so that
-// paths in messages are short.
+// enter writes the files of a script to a new folder and makes it the working directory, so
+// that paths in messages are short.
 func (s script) enter(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// TestValidatePaths checks that Validate reports each mistake in a Config made by a program with
-// the path of the field, and nothing else.
+// TestValidatePaths checks that Validate reports each mistake in a Config made by a program
+// with the path of the field, and nothing else.
 func TestValidatePaths(t *testing.T) {
 	token := func(principal, value string) config.Token {
 		return config.Token{Principal: principal, Value: config.NewSecret(value)}
@@ -86,7 +86,8 @@ func TestValidatePaths(t *testing.T) {
 	}
 }
 
-// TestValidateLeavesTheConfig checks that Validate does not change the Config, and can be repeated.
+// TestValidateLeavesTheConfig checks that Validate does not change the Config, and can be
+// repeated.
 func TestValidateLeavesTheConfig(t *testing.T) {
 	for _, s := range scripts(t, "configs") {
 		t.Run(s.name(), func(t *testing.T) {
@@ -177,8 +178,8 @@ func TestVariablesAreReplacedWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// TestUnsetVariables checks that an unset variable is reported by its name at the position of the
-// value, at every place.
+// TestUnsetVariables checks that an unset variable is reported by its name at the position of
+// the value, at every place.
 func TestUnsetVariables(t *testing.T) {
 	for _, p := range places() {
 		if !p.expands {
@@ -196,8 +197,8 @@ func TestUnsetVariables(t *testing.T) {
 	}
 }
 
-// TestPathsAreOfTheFolder checks that paths in a file are independent of the working directory, and
-// that no other key is a path.
+// TestPathsAreOfTheFolder checks that paths in a file are independent of the working
+// directory, and that no other key is a path.
 func TestPathsAreOfTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -232,8 +233,8 @@ func TestPathsAreOfTheFolder(t *testing.T) {
 	}
 }
 
-// TestRulesMeanWhatTheCatalogDoes checks that the catalog offers the names that the rules of a file
-// permit, with the prefixes and new names of the file.
+// TestRulesMeanWhatTheCatalogDoes checks that the catalog offers the names that the rules of a
+// file permit, with the prefixes and new names of the file.
 func TestRulesMeanWhatTheCatalogDoes(t *testing.T) {
 	patterns := []string{"*", "a*", "*b", "a*b", "ab", "a", "*a*b*", "b**", "a.b", "a_*"}
 	names := []string{"a", "b", "ab", "ba", "aab", "abb", "a.b", "a_b", "axb", "bab", "bb", "c"}
@@ -277,8 +278,8 @@ func TestRulesMeanWhatTheCatalogDoes(t *testing.T) {
 	}
 }
 
-// TestSchemaDescribesEverything checks that the schema has a description for each key, in the order
-// of the documents, and no unknown keys.
+// TestSchemaDescribesEverything checks that the schema has a description for each key, in the
+// order of the documents, and no unknown keys.
 func TestSchemaDescribesEverything(t *testing.T) {
 	data, err := json.Marshal(config.Schema())
 	if err != nil {
@@ -332,8 +333,8 @@ func TestSchemaIsFresh(t *testing.T) {
 	}
 }
 
-// TestSecretsCanBeCompared checks that two Configs of one file are equal with secrets, which is how
-// changes are found.
+// TestSecretsCanBeCompared checks that two Configs of one file are equal with secrets, which
+// is how changes are found.
 func TestSecretsCanBeCompared(t *testing.T) {
 	parse := func(value string) *config.Config {
 		t.Helper()

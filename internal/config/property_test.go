@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestExpandIsOnePattern compares expand with a regular expression, on random texts with special
-// characters.
+// TestExpandIsOnePattern compares expand with a regular expression, on random texts with
+// special characters.
 func TestExpandIsOnePattern(t *testing.T) {
 	parts := []string{"${A}", "${B}", "${env:A}", "${NONE:-d}", "${E:-d e}", "${A:-d}", "${NONE:-}", "$", "$$", "}", "{", "A", " ", "${E}", "é", ":-"}
 	vars := map[string]string{"A": "one", "B": "${A}$}", "E": ""}
@@ -73,8 +73,8 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// TestReferenceHints checks that each kind of reference that only editors support has its hint,
-// with and without the part after its colon.
+// TestReferenceHints checks that each kind of reference that only editors support has its
+// hint, with and without the part after its colon.
 func TestReferenceHints(t *testing.T) {
 	tests := map[string]string{
 		"input:id":                "the gateway cannot ask",
@@ -106,8 +106,8 @@ func TestReferenceHints(t *testing.T) {
 	}
 }
 
-// TestUnitsReadBack checks that a formatted duration or size is parsed as the same value, and that
-// sizes have unique formats.
+// TestUnitsReadBack checks that a formatted duration or size is parsed as the same value, and
+// that sizes have unique formats.
 func TestUnitsReadBack(t *testing.T) {
 	seen := make(map[string]int64)
 	for seed := range uint64(2000) {
@@ -157,8 +157,8 @@ func TestUnitHintsAreRight(t *testing.T) {
 	}
 }
 
-// TestDistanceIsOne checks that every word that one edit makes of another has distance one, and
-// that distance is symmetric.
+// TestDistanceIsOne checks that every word that one edit makes of another has distance one,
+// and that distance is symmetric.
 func TestDistanceIsOne(t *testing.T) {
 	words := wordsOf("ab", 4)
 	for _, a := range words {
@@ -196,8 +196,8 @@ func oneSlip(word string) map[string]bool {
 	return made
 }
 
-// TestTokenFileModes tries each mode: a file is rejected if users other than the owner and the group
-// have any permission.
+// TestTokenFileModes tries each mode: a file is rejected if users other than the owner and the
+// group have any permission.
 func TestTokenFileModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // there are no such modes
@@ -349,8 +349,8 @@ func TestKindsHaveNames(t *testing.T) {
 }
 
 // TestForeignKeys checks for each key of another program that it is rejected with its hint or
-// ignored with a note, at its position; that the rest of the file is read; and that its value is
-// never shown.
+// ignored with a note, at its position; that the rest of the file is read; and that its value
+// is never shown.
 func TestForeignKeys(t *testing.T) {
 	tables := []struct {
 		others []foreignKey

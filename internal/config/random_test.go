@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// trickyWords returns texts that careless code could read as another kind, as syntax, or as several
-// characters.
+// trickyWords returns texts that careless code could read as another kind, as syntax, or as
+// several characters.
 func trickyWords() []string {
 	return []string{
 		"", "a", "true", "no", "null", "~", "7", "1e3", "0x10", "1_000", ".5", "-", "- a", "a: b", "a #b", "#", "{", "[x]",
@@ -62,8 +62,8 @@ func randomTree(r *rand.Rand, depth int) node {
 	}
 }
 
-// writeJSON writes a tree with spaces, line breaks and comments wherever they are permitted, and
-// records the position of each value and key.
+// writeJSON writes a tree with spaces, line breaks and comments wherever they are permitted,
+// and records the position of each value and key.
 func writeJSON(r *rand.Rand, out *bytes.Buffer, n *node) {
 	gap(r, out)
 	n.at = positionAt(out.Bytes(), out.Len())
@@ -173,8 +173,8 @@ func plainValue(n node) any {
 	}
 }
 
-// TestRandomYAML checks that encoded values are parsed as the same values, in block and flow style,
-// with positions in the text.
+// TestRandomYAML checks that encoded values are parsed as the same values, in block and flow
+// style, with positions in the text.
 func TestRandomYAML(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -257,8 +257,8 @@ func checkPlaces(t *testing.T, n node, lines []string) {
 }
 
 // TestBrokenFilesShowNoSecret modifies a valid file at every position: a character is removed,
-// doubled, or replaced by a syntax character. The messages must not contain secrets, except for a
-// secret that has become a key, which cannot be distinguished from other names.
+// doubled, or replaced by a syntax character. The messages must not contain secrets, except
+// for a secret that has become a key, which cannot be distinguished from other names.
 func TestBrokenFilesShowNoSecret(t *testing.T) {
 	const yamlText = "mcpServers:\n  a:\n    command: x\n    env:\n      K: " + secretText + "\n      L: \"" + secretText + "\"\n" +
 		"  b: {url: \"https://h/?k=" + secretText + "\", headers: {H: '" + secretText + "'}}\n"

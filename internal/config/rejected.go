@@ -27,7 +27,8 @@ func addTo(set *map[string]bool, p place) {
 // has reports whether the value at a place was rejected: it is not missing, but unknown.
 func (u *rejected) has(p place) bool { return u.values[p.path] }
 
-// hasOrMeant reports whether the value was rejected, or an unknown key seems to mean the place.
+// hasOrMeant reports whether the value was rejected, or an unknown key seems to mean the
+// place.
 func (u *rejected) hasOrMeant(p place) bool { return u.has(p) || u.meantKeys[p.path] }
 
 // hasAnyOrMeant reports whether hasOrMeant is true for one of the places.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUnclearDisabled checks whether a server counts as disabled if its "disabled" is not a boolean
-// but a similar word.
+// TestUnclearDisabled checks whether a server counts as disabled if its "disabled" is not a
+// boolean but a similar word.
 func TestUnclearDisabled(t *testing.T) {
 	const refused = `mcpServers.g.disabled: "disabled" must be true or false, not a string`
 	const neither = `mcpServers.g: "g" has neither "command" nor "url"`
@@ -28,7 +28,8 @@ func TestUnclearDisabled(t *testing.T) {
 	}
 }
 
-// TestFollowsFromUnread checks that problems that only follow from a rejected value are not reported.
+// TestFollowsFromUnread checks that problems that only follow from a rejected value are not
+// reported.
 func TestFollowsFromUnread(t *testing.T) {
 	tests := map[string]int{
 		`{"mcpServers": {}, "listen": ":1", "auth": 7}`:                                                           1,

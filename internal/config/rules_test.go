@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestRulesWithoutEffect compares the notes on patterns with their effect: a noted pattern can be
-// removed without changing any name, and a pattern that can be removed is noted. If two patterns
-// contradict each other, only that is reported. The names are all short words of the patterns'
-// letters and of one more.
+// TestRulesWithoutEffect compares the notes on patterns with their effect: a noted pattern can
+// be removed without changing any name, and a pattern that can be removed is noted. If two
+// patterns contradict each other, only that is reported. The names are all short words of the
+// patterns' letters and of one more.
 func TestRulesWithoutEffect(t *testing.T) {
 	names := wordsOf("abc", 5)
 	patterns := wordsOf("ab*", 2)[1:]
@@ -73,7 +73,8 @@ func (p Problems) touch(path string) bool {
 	})
 }
 
-// twins reports whether another pattern of a list is equivalent, so that either of them may be noted.
+// twins reports whether another pattern of a list is equivalent, so that either of them may be
+// noted.
 func twins(list []string, i int) bool {
 	for k, other := range list {
 		if k != i && covers(other, list[i]) && covers(list[i], other) {

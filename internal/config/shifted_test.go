@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// change is a change of a file's layout but not of its meaning: all problems stay the same, and move
-// with their text.
+// change is a change of a file's layout but not of its meaning: all problems stay the same,
+// and move with their text.
 type change struct {
 	name  string
 	does  func(name, text string) (string, bool) // false if the meaning would change
@@ -140,8 +140,8 @@ func withoutNotes(c *config.Config) *config.Config {
 	return &copied
 }
 
-// TestJSONUnderBothNames checks that a JSON file without comments has the same problems when it is
-// parsed as YAML.
+// TestJSONUnderBothNames checks that a JSON file without comments has the same problems when
+// it is parsed as YAML.
 func TestJSONUnderBothNames(t *testing.T) {
 	compared := 0
 	for _, s := range append(scripts(t, "problems"), scripts(t, "configs")...) {
@@ -170,8 +170,8 @@ func notParsed(problems config.Problems) bool {
 	return len(problems) == 1 && problems[0].Path == "" && strings.HasPrefix(problems[0].Message, "not JSON")
 }
 
-// TestOrderOfServers checks that servers keep the order of the file, which decides about names that
-// several offer, including names that a map or numbers would sort differently.
+// TestOrderOfServers checks that servers keep the order of the file, which decides about names
+// that several offer, including names that a map or numbers would sort differently.
 func TestOrderOfServers(t *testing.T) {
 	want := []string{"z", "10", "9", "a", "Z", "_", "0", "1.5", "true", "null", "-", "b"}
 	var asYAML, asJSON strings.Builder
@@ -204,8 +204,8 @@ func TestOrderOfServers(t *testing.T) {
 	}
 }
 
-// TestNamesThatYAMLReadsOtherwise checks that a server can have a name that YAML parses as a number
-// or a boolean, and keeps its spelling.
+// TestNamesThatYAMLReadsOtherwise checks that a server can have a name that YAML parses as a
+// number or a boolean, and keeps its spelling.
 func TestNamesThatYAMLReadsOtherwise(t *testing.T) {
 	for _, name := range []string{"7", "007", "0x1F", "1_000", "1.50", "true", "True", "no", "2026-07-28", "1e3"} {
 		c, err := config.Parse("x.yaml", []byte("mcpServers:\n  "+name+": {command: x}\n"), nil)
@@ -215,8 +215,8 @@ func TestNamesThatYAMLReadsOtherwise(t *testing.T) {
 	}
 }
 
-// TestDisabledServer checks that a disabled server may lack what it needs, but that mistakes in its
-// entry are found.
+// TestDisabledServer checks that a disabled server may lack what it needs, but that mistakes
+// in its entry are found.
 func TestDisabledServer(t *testing.T) {
 	tests := []struct {
 		name, entry string
@@ -248,8 +248,8 @@ func TestDisabledServer(t *testing.T) {
 	}
 }
 
-// TestDisabledEndsWithItsEntry checks that settings after a disabled server are checked: the next
-// server, and those of the gateway.
+// TestDisabledEndsWithItsEntry checks that settings after a disabled server are checked: the
+// next server, and those of the gateway.
 func TestDisabledEndsWithItsEntry(t *testing.T) {
 	text := `{"mcpServers": {
 		"a": {"disabled": true, "command": "${NONE}"},

@@ -165,7 +165,8 @@ func TestDepthAllowed(t *testing.T) {
 	}
 }
 
-// TestDepthBeyondTheDecoder checks the message for a text that is too deep for the JSON decoder.
+// TestDepthBeyondTheDecoder checks the message for a text that is too deep for the JSON
+// decoder.
 func TestDepthBeyondTheDecoder(t *testing.T) {
 	for _, open := range []string{"[", `{"a":`} {
 		_, err := parseTree([]byte(strings.Repeat(open, 20_000)), true)

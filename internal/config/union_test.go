@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// slip is one mistake: a change of rightConfig. The suffix "again" of a key means a repeated key.
+// slip is one mistake: a change of rightConfig. The suffix "again" of a key means a repeated
+// key.
 type slip struct {
 	name string
 	set  map[string]any // by path; gone removes the value
@@ -193,8 +194,8 @@ func mistaken(t *testing.T, slips ...slip) string {
 	return strings.ReplaceAll(string(text), again+`"`, `"`)
 }
 
-// put sets the value at a path of a tree, and creates missing parents. Missing elements of a list are
-// filled with valid ones.
+// put sets the value at a path of a tree, and creates missing parents. Missing elements of a
+// list are filled with valid ones.
 func put(tree any, in string, path []string, value any) any {
 	if len(path) == 0 {
 		return value
@@ -279,8 +280,8 @@ func told(text string) map[string]bool {
 	return all
 }
 
-// TestNoProblemHidesAnother checks that a file with several mistakes has exactly the problems of
-// each of them. Any two compatible mistakes occur together in some file.
+// TestNoProblemHidesAnother checks that a file with several mistakes has exactly the problems
+// of each of them. Any two compatible mistakes occur together in some file.
 func TestNoProblemHidesAnother(t *testing.T) {
 	if problems := told(rightConfig); len(problems) > 0 {
 		t.Fatalf("the config is not right: %v", problems)
@@ -324,8 +325,8 @@ func TestNoProblemHidesAnother(t *testing.T) {
 	}
 }
 
-// gather returns groups of the first n numbers. Two numbers for which apart is true are never in the
-// same group; any others are together in at least one.
+// gather returns groups of the first n numbers. Two numbers for which apart is true are never
+// in the same group; any others are together in at least one.
 func gather(n int, apart func(i, k int) bool) [][]int {
 	parted, met := make(map[[2]int]bool), make(map[[2]int]bool)
 	for i := range n {

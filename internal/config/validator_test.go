@@ -193,8 +193,8 @@ func TestReadTokenOfNoFile(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreReadable checks that each default can be parsed: otherwise the field would stay
-// zero.
+// TestDefaultsAreReadable checks that each default can be parsed: otherwise the field would
+// stay zero.
 func TestDefaultsAreReadable(t *testing.T) {
 	for _, row := range object(configKeys(), nil).rows("") {
 		if row.def == "" || row.want == "a string" || strings.Contains(row.want, ", ") {

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// countdownTool has defaults for all arguments, so that a call without any shows something, and
-// forms are filled in.
+// countdownTool has defaults for all arguments, so that a call without any shows something,
+// and forms are filled in.
 func countdownTool() mux.Tool {
 	return mux.Tool{
 		Name: "countdown", Title: "Countdown",

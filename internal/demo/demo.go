@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo is the backend that is served if nothing is configured, so that a gateway can be
-// tried without a server. Each item exercises one feature that a gateway has to forward:
+// Package demo is the backend that is served if nothing is configured, so that a gateway can
+// be tried without a server. Each item exercises one feature that a gateway has to forward:
 //
 //	echo         text, byte for byte
 //	countdown    progress, log messages, cancellation

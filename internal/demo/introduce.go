@@ -18,16 +18,16 @@ func introduceTool() mux.Tool {
 	}
 }
 
-// askName asks for one text, because every client that supports elicitation supports a form with
-// one field.
+// askName asks for one text, because every client that supports elicitation supports a form
+// with one field.
 func askName() mux.Question {
 	return mux.Elicit("name", "What is your name?",
 		`{"type":"object","properties":{"name":{"type":"string","title":"Name","minLength":1,"maxLength":80}},"required":["name"]}`)
 }
 
 // introduce asks the user a question during a call. How it is transported (as a request on the
-// stream of the call, or as a result that asks for input and a retry) is up to the gateway: here
-// one call returns the answer.
+// stream of the call, or as a result that asks for input and a retry) is up to the gateway:
+// here one call returns the answer.
 func introduce(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	answer, err := call.Ask(ctx, askName())
 	switch {

@@ -116,7 +116,8 @@ func completeLanguage(_ context.Context, typed string, _ map[string]string) ([]s
 	return fit, nil
 }
 
-// languages returns a JSON text inside of a JSON text, so that repeated decoding can be noticed.
+// languages returns a JSON text inside of a JSON text, so that repeated decoding can be
+// noticed.
 func languages() string {
 	var all []string
 	for _, g := range greetings() {

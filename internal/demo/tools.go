@@ -16,8 +16,8 @@ func tools() []mux.Tool {
 	return []mux.Tool{echoTool(), countdownTool(), introduceTool(), diceTool()}
 }
 
-// within returns an error for a number outside of the bounds of the schema. Nothing else checks
-// the arguments against the schema.
+// within returns an error for a number outside of the bounds of the schema. Nothing else
+// checks the arguments against the schema.
 func within(name string, n, least, most int) error {
 	if n < least || n > most {
 		return mux.Errorf("%s must be from %d to %d, not %d.", name, least, most, n)
@@ -34,8 +34,8 @@ func echoTool() mux.Tool {
 	}
 }
 
-// echo is for testing the path of a call: the result differs from the argument only if something
-// on the way has changed it.
+// echo is for testing the path of a call: the result differs from the argument only if
+// something on the way has changed it.
 func echo(_ context.Context, _ *mux.Call, in echoArguments) (*mux.Result, error) {
 	return mux.Say("%s", in.Text), nil
 }

@@ -1,15 +1,15 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package headroom tunes the garbage collector of a process that makes much garbage with little
-// in its heap.
+// Package headroom tunes the garbage collector of a process that makes much garbage with
+// little in its heap.
 //
-// The collector starts when the heap is twice the live heap. With a few MiB, as in a gateway, this
-// happens many times a second, since each request makes garbage. With tens of MiB it is rare, but
-// each collection scans all of it. While collections are frequent and the live heap is smaller
-// than that, the heap may grow by some MiB more before the next collection. When they become rare,
-// or the live heap is large, the runtime's default applies again, so that an idle process returns
-// its memory.
+// The collector starts when the heap is twice the live heap. With a few MiB, as in a gateway,
+// this happens many times a second, since each request makes garbage. With tens of MiB it is
+// rare, but each collection scans all of it. While collections are frequent and the live heap
+// is smaller than that, the heap may grow by some MiB more before the next collection. When
+// they become rare, or the live heap is large, the runtime's default applies again, so that an
+// idle process returns its memory.
 package headroom
 
 import (
@@ -45,8 +45,8 @@ const (
 )
 
 // Keep tunes the collector until stop is called. stop must be called once. If the environment
-// configures the collector (GOGC, GOMEMLIMIT), Keep does nothing. It must be used only once in a
-// process, and uses no goroutine.
+// configures the collector (GOGC, GOMEMLIMIT), Keep does nothing. It must be used only once in
+// a process, and uses no goroutine.
 func Keep() (stop func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
@@ -56,8 +56,8 @@ func Keep() (stop func()) {
 	return k.freeAfterStart(debug.FreeOSMemory)
 }
 
-// freeAfterStart frees the memory of the start when that is over, and returns the function that
-// stops everything.
+// freeAfterStart frees the memory of the start when that is over, and returns the function
+// that stops everything.
 func (k *tuner) freeAfterStart(free func()) (stop func()) {
 	started := time.AfterFunc(startTime, free)
 	return func() {
@@ -94,8 +94,8 @@ func newTuner(live func() uint64, set func(int)) *tuner {
 // sentinel is an unreachable object with a finalizer, which runs after a collection.
 type sentinel struct{ of *tuner }
 
-// watch calls collected after the next collection, and after each later one. The runtime runs a
-// finalizer once, on a goroutine of its own.
+// watch calls collected after the next collection, and after each later one. The runtime runs
+// a finalizer once, on a goroutine of its own.
 func (k *tuner) watch() {
 	runtime.SetFinalizer(&sentinel{k}, func(c *sentinel) {
 		if c.of.collected(time.Now()) {
@@ -128,8 +128,8 @@ func percentOf(live uint64) int {
 	return int(min(max(garbage*100/max(live, 1), defaultPercent), maxPercent))
 }
 
-// choose sets the percentage. This stops all goroutines for a moment, so nearly equal percentages
-// are ignored.
+// choose sets the percentage. This stops all goroutines for a moment, so nearly equal
+// percentages are ignored.
 func (k *tuner) choose(percent int) {
 	if near := percent*4 > k.percent*3 && percent*3 < k.percent*4; near && percent != defaultPercent || percent == k.percent {
 		return

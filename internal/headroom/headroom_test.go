@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// bench is a keeper whose process the test plays.
+// bench is a tuner with a simulated process.
 type bench struct {
 	*tuner
 	now  time.Time
@@ -27,7 +27,7 @@ func newBench() *bench {
 	return b
 }
 
-// collect is a collection after a time, that leaves so many MiB in use.
+// collect simulates a collection after a time, with so many MiB live.
 func (b *bench) collect(after time.Duration, mib uint64) {
 	b.now, b.live = b.now.Add(after), mib<<20
 	b.collected(b.now)
@@ -52,7 +52,7 @@ func TestPercentage(t *testing.T) {
 	}
 }
 
-// A process that collects often has its room until it is calm.
+// A process that collects often may have more garbage until it is idle.
 func TestBusyAndCalm(t *testing.T) {
 	b := newBench()
 	b.collect(time.Second, 6)
@@ -86,7 +86,7 @@ func TestStop(t *testing.T) {
 	b.wants(t, "after the end")
 }
 
-// What the start of a process has left is freed once, unless that is over before.
+// The memory of the start is freed once, unless the tuner is stopped before.
 func TestSettle(t *testing.T) {
 	for _, tt := range []struct {
 		lives time.Duration
@@ -107,7 +107,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The runtime says of each collection that it was, and the percentage is its own.
+// The finalizer runs after each collection, and the percentage is restored by stop.
 func TestKeep(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
@@ -127,10 +127,10 @@ func TestKeep(t *testing.T) {
 		case <-deadline:
 			t.Fatal("collections were not seen")
 		default:
-			runtime.Gosched() // to the finalizers
+			runtime.Gosched() // let finalizers run
 		}
 	}
-	go k.stop() // ends when the percentage was taken below
+	go k.stop() // ends when the percentage is received below
 	if percent := <-seen; percent != defaultPercent {
 		t.Errorf("left at %d, want %d", percent, defaultPercent)
 	}
@@ -140,7 +140,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// The operator's word stands.
+// The operator's configuration has precedence.
 func TestKeepLeavesTheOperators(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(name, func(t *testing.T) {

@@ -44,20 +44,20 @@ type nonblocking interface {
 	IsQuiet() bool
 }
 
-// isUsable reports whether an idle connection can be used. It is false if the state of the socket
-// cannot be checked: if the server closes the connection while a request is sent, it is unknown
-// whether the request was read.
+// isUsable reports whether an idle connection can be used. It is false if the state of the
+// socket cannot be checked: if the server closes the connection while a request is sent, it is
+// unknown whether the request was read.
 func (c *conn) isUsable(now time.Time) bool {
 	return now.Sub(c.since) < c.keepFor && c.sock != nil && c.sock.IsQuiet()
 }
 
-// transitTime is subtracted from the server's idle timeout: the response and the next request have
-// to arrive before the server closes the connection.
+// transitTime is subtracted from the server's idle timeout: the response and the next request
+// have to arrive before the server closes the connection.
 const transitTime = time.Second
 
-// applyKeepAlive reduces the maximum idle time to the timeout of the server's Keep-Alive header.
-// Node.js sends it and closes connections that are idle for five seconds. It is not in a standard,
-// but widely used, with seconds as its unit.
+// applyKeepAlive reduces the maximum idle time to the timeout of the server's Keep-Alive
+// header. Node.js sends it and closes connections that are idle for five seconds. It is not in
+// a standard, but widely used, with seconds as its unit.
 func (c *conn) applyKeepAlive(h http.Header) {
 	for _, list := range h["Keep-Alive"] {
 		for one := range strings.SplitSeq(list, ",") {
@@ -73,8 +73,8 @@ func (c *conn) applyKeepAlive(h http.Header) {
 	}
 }
 
-// mayRepeat reports whether a request that failed with err on a reused connection may be repeated
-// on another one: the server may close an idle connection at any time.
+// mayRepeat reports whether a request that failed with err on a reused connection may be
+// repeated on another one: the server may close an idle connection at any time.
 func (c *conn) mayRepeat(req *http.Request, err error) bool {
 	if req.Body != nil && req.Body != http.NoBody || req.Context().Err() != nil {
 		return false
@@ -103,8 +103,8 @@ func (i *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readers is the pool of the exchanges' readers. The buffer is sufficient to read most responses
-// at once. An idle connection has none.
+// readers is the pool of the exchanges' readers. The buffer is sufficient to read most
+// responses at once. An idle connection has none.
 //
 //nolint:gochecknoglobals // a pool is shared by all connections
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}

@@ -48,8 +48,8 @@ func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// afterFunc calls f when ctx ends. Contexts of this module have a method that needs no goroutine;
-// closing a connection is fast enough for that.
+// afterFunc calls f when ctx ends. Contexts of this module have a method that needs no
+// goroutine; closing a connection is fast enough for that.
 func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return own.AfterFunc(f)
@@ -104,8 +104,8 @@ func (x *exchange) Close() error {
 	return nil
 }
 
-// fail ends the exchange and returns the reason: the cause of the request's context if that has
-// ended, or else the error of sending the request, if any.
+// fail ends the exchange and returns the reason: the cause of the request's context if that
+// has ended, or else the error of sending the request, if any.
 func (x *exchange) fail(err error) error {
 	x.end(false)
 	if x.ctx.Err() != nil {

@@ -21,9 +21,9 @@ type idle struct {
 // sweepInterval bounds how long a connection stays open after the server has closed it.
 const sweepInterval = 15 * time.Second
 
-// take returns the most recently used connection that is usable, or nil, and the current round. It
-// closes connections that the server has closed or will close soon, or on which it sent unexpected
-// data.
+// take returns the most recently used connection that is usable, or nil, and the current
+// round. It closes connections that the server has closed or will close soon, or on which it
+// sent unexpected data.
 func (i *idle) take(address string) (c *conn, round int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

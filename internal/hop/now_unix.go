@@ -34,8 +34,8 @@ func nonblockingOn(c net.Conn) nonblocking {
 	return s
 }
 
-// socket is a socket of the system. Its functions are created once and use fields, so that calls
-// do not allocate.
+// socket is a socket of the system. Its functions are created once and use fields, so that
+// calls do not allocate.
 type socket struct {
 	raw         syscall.RawConn
 	write, look func(fd uintptr) (done bool)

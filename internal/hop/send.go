@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// pieceSize is how much of a request is written at once. headRoom is the usual part of that for
-// its header.
+// pieceSize is how much of a request is written at once. headRoom is the usual part of that
+// for its header.
 const (
 	pieceSize = 32 << 10
 	headRoom  = 4 << 10
@@ -77,8 +77,8 @@ type sender struct {
 	err  error         // set before done is closed
 }
 
-// startSender starts a goroutine that writes. It ends with its write, with the connection, or after
-// WriteTimeout.
+// startSender starts a goroutine that writes. It ends with its write, with the connection, or
+// after WriteTimeout.
 func startSender(c *conn, out *piece, write func() error) *sender {
 	s := &sender{done: make(chan struct{})}
 	go func() { // ends as above; done is closed at its end
@@ -98,8 +98,8 @@ func startSender(c *conn, out *piece, write func() error) *sender {
 // responseGrace is how long a server that no longer reads may take to send a response.
 const responseGrace = time.Second
 
-// abort ends the wait for the response to an incomplete request, except for a response that the
-// server sent before it closed the connection.
+// abort ends the wait for the response to an incomplete request, except for a response that
+// the server sent before it closed the connection.
 func (c *conn) abort(err error) {
 	if !isPeerClosed(err) || c.SetReadDeadline(time.Now().Add(responseGrace)) != nil {
 		c.Close()

@@ -4,15 +4,15 @@
 // Package hop makes HTTP/1.1 requests without TLS on the caller's goroutine.
 //
 // A connection of net/http has two goroutines, one that writes requests and one that reads
-// responses: a call wakes both of them, and then the caller. Here the caller of RoundTrip writes
-// the request, and the reader of the response reads from the connection, so that a call waits only
-// once. Requests are written by net/http ([http.Request.Write]), and responses are read by it
-// ([http.ReadResponse]): this package changes only which goroutine waits. For the header of a
-// usual message it has a faster path to the same bytes.
+// responses: a call wakes both of them, and then the caller. Here the caller of RoundTrip
+// writes the request, and the reader of the response reads from the connection, so that a call
+// waits only once. Requests are written by net/http ([http.Request.Write]), and responses are
+// read by it ([http.ReadResponse]): this package changes only which goroutine waits. For the
+// header of a usual message it has a faster path to the same bytes.
 //
-// If the system does not accept a request at once, a goroutine writes the rest while the caller
-// waits for the response: a server may respond before it has read the request, and a caller that
-// waits to write would not see this.
+// If the system does not accept a request at once, a goroutine writes the rest while the
+// caller waits for the response: a server may respond before it has read the request, and a
+// caller that waits to write would not see this.
 package hop
 
 import (
@@ -62,9 +62,9 @@ var (
 	ErrHeaderTooLong = errors.New("the headers of the response are too long")
 )
 
-// Serves reports whether a Transport can make a request. It cannot if TLS is used, if the host is
-// missing or not ASCII, if headers change how the connection is used or what is sent before the
-// body, and on systems that cannot check a connection without reading from it.
+// Serves reports whether a Transport can make a request. It cannot if TLS is used, if the host
+// is missing or not ASCII, if headers change how the connection is used or what is sent before
+// the body, and on systems that cannot check a connection without reading from it.
 func Serves(req *http.Request) bool {
 	if !canPeek || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
 		return false
@@ -88,12 +88,13 @@ func isPlain(host string) bool {
 }
 
 // RoundTrip implements [http.RoundTripper] for requests for which Serves returns true. It may
-// return before the request is written; its headers and body are read until then. A read of the
-// body that blocks is not interrupted. The body of the response must be read by one goroutine at a
-// time, and may be closed by another at any time; it ends with the request's context.
+// return before the request is written; its headers and body are read until then. A read of
+// the body that blocks is not interrupted. The body of the response must be read by one
+// goroutine at a time, and may be closed by another at any time; it ends with the request's
+// context.
 //
-// If a reused connection turns out to be closed, a request without a body is repeated on another
-// one. A request with a body is not, and fails with ErrUnsent if nothing was sent.
+// If a reused connection turns out to be closed, a request without a body is repeated on
+// another one. A request with a body is not, and fails with ErrUnsent if nothing was sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := check(req); err != nil {
 		return nil, unmade(req, err)

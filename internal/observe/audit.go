@@ -149,8 +149,8 @@ func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
 	a.file, a.partial = next, endsPartial(next)
 }
 
-// endsPartial reports whether a file ends within a line, because the disk was full or the previous
-// process was killed. A file that cannot be read is assumed to be complete.
+// endsPartial reports whether a file ends within a line, because the disk was full or the
+// previous process was killed. A file that cannot be read is assumed to be complete.
 func endsPartial(file io.WriteCloser) bool {
 	named, ok := file.(*os.File)
 	if !ok {

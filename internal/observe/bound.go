@@ -24,8 +24,8 @@ const (
 // Records about one backend or event must not displace those about others.
 func isSubject(a slog.Attr) bool { return a.Key == "backend" || a.Key == "event" }
 
-// Bounded is a [slog.Handler] that limits the rate of records and never blocks. Its methods may
-// be called concurrently.
+// Bounded is a [slog.Handler] that limits the rate of records and never blocks. Its methods
+// may be called concurrently.
 //
 // It passes a limited number of records per second with the same level, message and backend or
 // event; the rest is counted, and logged as one record per second. Errors always pass. If the

@@ -9,9 +9,9 @@ import (
 )
 
 // jobQueue runs jobs one after another, in order. It has a goroutine while there are jobs, so
-// that callers never wait for a job, not even for one that blocks (on a pipe that is not read),
-// and do not reveal by their timing that something is written. If the queue is full, jobs are
-// dropped and counted.
+// that callers never wait for a job, not even for one that blocks (on a pipe that is not
+// read), and do not reveal by their timing that something is written. If the queue is full,
+// jobs are dropped and counted.
 //
 // The zero value is ready to use, except for dropFunc.
 type jobQueue struct {
@@ -53,8 +53,8 @@ func (o *jobQueue) putAlways(job func()) { o.start(job, neverLost) }
 // putSeparate is must for jobs that do not reduce the space for others.
 func (o *jobQueue) putSeparate(job func()) { o.start(job, neverLostSeparate) }
 
-// runAfter runs a job immediately if the queue is idle, and otherwise queues it like put or must,
-// so that it runs after the jobs queued before.
+// runAfter runs a job immediately if the queue is idle, and otherwise queues it like put or
+// must, so that it runs after the jobs queued before.
 func (o *jobQueue) runAfter(lost int, job func()) {
 	if !o.tryQueue(job, lost) {
 		job()
@@ -96,8 +96,8 @@ func (o *jobQueue) run(job func()) {
 	}
 }
 
-// begin reports whether the caller has to start a goroutine with the job. Otherwise it queues the
-// job for the existing one.
+// begin reports whether the caller has to start a goroutine with the job. Otherwise it queues
+// the job for the existing one.
 func (o *jobQueue) begin(job func(), lost int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A job that brings another one does not wait for itself.
+// A job that queues another one does not deadlock.
 func TestOutputTakesJobsFromJobs(t *testing.T) {
 	var o jobQueue
 	var got []string
@@ -28,8 +28,8 @@ func TestOutputTakesJobsFromJobs(t *testing.T) {
 	}
 }
 
-// While one job is stuck nobody waits for it. What the queue takes runs later
-// and in order, and of the rest the number is told.
+// While a job is blocked, callers do not wait. Queued jobs run later in order, and the number
+// of dropped ones is reported.
 func TestOutputStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []int
@@ -60,8 +60,8 @@ func TestOutputStuck(t *testing.T) {
 	})
 }
 
-// However long the writer is stuck, what must run does, and a job that stands for
-// many things counts for all of them where it is lost.
+// Jobs of putAlways run however long the queue is blocked, and a dropped job counts with its
+// number of things.
 func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
 	var o jobQueue
 	ran, lost := 0, 0
@@ -80,11 +80,11 @@ func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
 	}
 }
 
-// wait returns at the end of what is written now, or with the context.
+// wait returns when the queue is idle, or when the context ends.
 func TestOutputWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o jobQueue
-		o.wait(t.Context()) // nobody writes
+		o.wait(t.Context()) // idle
 		release := make(chan struct{})
 		o.put(func() { <-release })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -106,8 +106,8 @@ func TestOutputWait(t *testing.T) {
 	})
 }
 
-// put returns at once, whatever the job does; jobs run in their order, one at a
-// time, and their goroutine ends with the work.
+// put returns at once, whatever the job does. Jobs run in order, one at a time, and the
+// goroutine ends when there are none.
 func TestOutputIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o jobQueue
@@ -128,7 +128,7 @@ func TestOutputIsNotWaitedFor(t *testing.T) {
 
 func TestOutputConcurrently(t *testing.T) {
 	var o jobQueue
-	ran := 0 // the output itself keeps jobs apart; the race detector watches
+	ran := 0 // jobs do not run concurrently; the race detector checks it
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { // ends by itself; waited for below

@@ -20,9 +20,9 @@ const (
 	lagMemory = 60 // seconds
 )
 
-// Lag records how late timers of the process fired within the last minute. Timers that are late
-// repeatedly mean that the process has too little CPU time or waits for swapped memory: it
-// still serves, but its deadlines are wrong. Its methods may be called concurrently.
+// Lag records how late timers of the process fired within the last minute. Timers that are
+// late repeatedly mean that the process has too little CPU time or waits for swapped memory:
+// it still serves, but its deadlines are wrong. Its methods may be called concurrently.
 type Lag struct {
 	began time.Time
 

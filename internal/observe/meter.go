@@ -10,9 +10,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// meter is a rate limiter for things with keys, which counts those over the limit. The limit and
-// the burst of each key are most per second. The number of keys is fixed: further keys share
-// the bucket of the zero key, so that chosen keys use no memory and do not avoid the limit.
+// meter is a rate limiter for things with keys, which counts those over the limit. The limit
+// and the burst of each key are most per second. The number of keys is fixed: further keys
+// share the bucket of the zero key, so that chosen keys use no memory and do not avoid the
+// limit.
 type meter[K comparable] struct {
 	most int                // per key and second
 	keys int                // maximum number of buckets
@@ -30,9 +31,9 @@ type bucket struct {
 	dropped int       // since the last report
 }
 
-// allow reports whether there is a token. Callers read the clock before they wait for the lock,
-// so now may be earlier than in the previous call; a limiter would then grant the tokens of
-// that time again.
+// allow reports whether there is a token. Callers read the clock before they wait for the
+// lock, so now may be earlier than in the previous call; a limiter would then grant the tokens
+// of that time again.
 func (b *bucket) allow(now time.Time) bool {
 	if now.After(b.latest) {
 		b.latest = now

@@ -38,8 +38,8 @@ type Instrument struct {
 }
 
 // Value is one value of an instrument, with at most one label. The value of the label must be
-// from the configuration or the code and never from a client or a backend, which could otherwise
-// fill the memory of the collector.
+// from the configuration or the code and never from a client or a backend, which could
+// otherwise fill the memory of the collector.
 type Value struct {
 	Number     int64
 	Key, Label string
@@ -48,8 +48,8 @@ type Value struct {
 // One returns the value of an instrument without labels.
 func One(n int64) []Value { return []Value{{Number: n}} }
 
-// Metrics are the metrics of one gateway. Each has its own registry, so that a process can have
-// several. Its methods may be called concurrently.
+// Metrics are the metrics of one gateway. Each has its own registry, so that a process can
+// have several. Its methods may be called concurrently.
 type Metrics struct {
 	registry *prometheus.Registry
 	provider *sdkmetric.MeterProvider
@@ -58,8 +58,8 @@ type Metrics struct {
 }
 
 // NewMetrics returns metrics with the instruments, and with counters for the methods. Counters
-// are initialized with zero, for events by the given kinds: an alert on the first event needs a
-// previous value. It returns an error if an instrument is invalid.
+// are initialized with zero, for events by the given kinds: an alert on the first event needs
+// a previous value. It returns an error if an instrument is invalid.
 func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
@@ -149,9 +149,9 @@ func (m *Metrics) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
 // maxScrapes is the maximum number of concurrent collections; more are rejected with 503.
 const maxScrapes = 4
 
-// Handler returns a handler for the metrics in the format of Prometheus, including those of the
-// process. The latter are created for the first request, as that takes longer than creating a
-// gateway.
+// Handler returns a handler for the metrics in the format of Prometheus, including those of
+// the process. The latter are created for the first request, as that takes longer than
+// creating a gateway.
 func (m *Metrics) Handler() http.Handler {
 	show := sync.OnceValue(func() http.Handler {
 		all := prometheus.Gatherers{m.registry, processRegistry()}

@@ -20,7 +20,7 @@ func timeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc
 	return context.WithTimeout(t.Context(), d)
 }
 
-// scrape returns the lines of our own metrics.
+// scrape returns the lines of the gateway's own metrics.
 func scrape(t *testing.T, m *Metrics) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -46,8 +46,8 @@ func newMetrics(t *testing.T, instruments []Instrument, kinds ...string) *Metric
 	return m
 }
 
-// What a scraper reads: names with the suffixes of their kinds, help, types, and
-// zeros for what has not happened.
+// The text has names with the suffixes of their types, help, types, and zeros for counters
+// without events.
 func TestMetricsText(t *testing.T) {
 	sessions := int64(3)
 	m := newMetrics(t, []Instrument{
@@ -89,7 +89,7 @@ func TestMetricsText(t *testing.T) {
 	}
 }
 
-// A label whose backend is gone is gone with it.
+// The label of a removed backend disappears.
 func TestMetricsForgetWhatIsGone(t *testing.T) {
 	names := []string{"a", "b"}
 	m := newMetrics(t, []Instrument{{Name: "live", Help: "x", Read: func() []Value {
@@ -107,7 +107,7 @@ func TestMetricsForgetWhatIsGone(t *testing.T) {
 	}
 }
 
-// The process and the runtime are shown, too.
+// Metrics of the process and the runtime are included.
 func TestMetricsOfTheProcess(t *testing.T) {
 	w := httptest.NewRecorder()
 	newMetrics(t, nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -126,7 +126,7 @@ func TestMetricsOfTheProcess(t *testing.T) {
 	}
 }
 
-// An instrument that nobody could read is a mistake of ours, told at the start.
+// An invalid instrument is an error of NewMetrics.
 func TestMetricsRefuseABadName(t *testing.T) {
 	_, err := NewMetrics([]Instrument{{Name: "no spaces", Read: func() []Value { return One(1) }}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no spaces") {
@@ -134,7 +134,7 @@ func TestMetricsRefuseABadName(t *testing.T) {
 	}
 }
 
-// Scrapes and events come from many at once.
+// Collections and events may be concurrent.
 func TestMetricsConcurrently(t *testing.T) {
 	m := newMetrics(t, nil, "x")
 	var all sync.WaitGroup
