@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestJournalWritesInOrder(t *testing.T) {
+func TestAsyncWriterWritesInOrder(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
 	j := newAsyncWriter(&out)
@@ -30,7 +30,7 @@ func TestJournalWritesInOrder(t *testing.T) {
 
 // A paused terminal, or a pipe that is not read, causes the loss of records but blocks no
 // call: FAULTS, "log pipe blocked".
-func TestJournalNeverWaitsForItsReader(t *testing.T) {
+func TestAsyncWriterNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -62,7 +62,7 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 }
 
 // close does not wait forever for a reader that does not read.
-func TestJournalEndsWithoutItsReader(t *testing.T) {
+func TestAsyncWriterClosesWithoutReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -88,7 +88,7 @@ func (w *brokenWriter) Write([]byte) (int, error) {
 
 // An error of the writer does not end the output: it may be a file on a disk that is full
 // temporarily.
-func TestJournalOutlivesItsReader(t *testing.T) {
+func TestAsyncWriterContinuesAfterErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w brokenWriter
@@ -106,7 +106,7 @@ func TestJournalOutlivesItsReader(t *testing.T) {
 	})
 }
 
-func TestJournalThatSaidNothing(t *testing.T) {
+func TestAsyncWriterWithoutText(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
 	newAsyncWriter(&out).close()

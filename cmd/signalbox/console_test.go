@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func TestConsoleShowsWhatIsSaid(t *testing.T) {
+func TestConsoleShowsNotifications(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, method, params, want string }{
 		{"progress", "notifications/progress", `{"progressToken":1,"progress":1.50,"total":3,"message":"half"}`, "[1.50/3] half\n"},
@@ -96,7 +96,7 @@ func TestConsoleAnswers(t *testing.T) {
 //
 // X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
 // server is requesting information"
-func TestWhoseAToolIs(t *testing.T) {
+func TestServerOf(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	f := targetFlags{url: "http://tools.example:7777/mcp"}

@@ -40,7 +40,7 @@ func TestHardDeadline(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestRunWithin(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, tt := range []struct {

@@ -102,7 +102,7 @@ func TestExplainListen(t *testing.T) {
 	}
 }
 
-func TestLocalDrain(t *testing.T) {
+func TestDefaultLocalDrain(t *testing.T) {
 	t.Parallel()
 	own := signalbox.Config{Listen: "127.0.0.1:1"}
 	own.Drain.Delay, own.Drain.Spread = time.Second, 2*time.Second

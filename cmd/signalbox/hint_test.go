@@ -30,7 +30,7 @@ func answering(status int, media, body string) http.HandlerFunc {
 
 // A command that does not reach its server reports the reason with a cure, without waiting for
 // a timeout.
-func TestServersThatAreNone(t *testing.T) {
+func TestServersThatAreNotMCP(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -100,7 +100,7 @@ func TestServerWithABadCertificate(t *testing.T) {
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	at := addressOfNobody(t)
+	at := closedAddress(t)
 	e := newTestEnv(t, "")
 	if code := e.run(t.Context(), "call", "--url", "http://"+at+"/mcp", "echo"); code != exitFailed {
 		t.Errorf("exit code %d", code)

@@ -217,7 +217,7 @@ func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space
 
 // Each command fails if its output cannot be written: a script must not continue with a part
 // of it.
-func TestOutputThatIsLost(t *testing.T) {
+func TestOutputErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"--help", "--version", "help call", "version", "completion bash", "check demo.yaml", "check wrong.yaml",

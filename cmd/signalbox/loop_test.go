@@ -68,7 +68,7 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 
 // A file has the same fileID under all its names. The fileID is passed to backends, together
 // with those of the enclosing gateways.
-func TestFileIsKnownAgainInside(t *testing.T) {
+func TestFileIDIsPassedOn(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	file := filepath.Join(e.Dir, "signalbox.yaml")
@@ -107,7 +107,7 @@ func TestFileIsKnownAgainInside(t *testing.T) {
 }
 
 // A configured value of the variable has precedence.
-func TestMarkYieldsToTheConfiguration(t *testing.T) {
+func TestConfiguredInsideVariableWins(t *testing.T) {
 	t.Parallel()
 	s := source{path: "x.yaml", lookup: func(string) (string, bool) { return "", false }}
 	cfg := &signalbox.Config{Servers: []signalbox.Backend{{

@@ -13,7 +13,7 @@ import (
 )
 
 // The process that uses the port is named, also in the error (fault 89).
-func TestHolders(t *testing.T) {
+func TestPortOwners(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // A response that does not fit into net/http's buffer is sent in one write. Sockets that keep
 // message boundaries show this: each read returns one write.
-func TestLargerAnswerIsOneWrite(t *testing.T) {
+func TestLargerResponseIsOneWrite(t *testing.T) {
 	const length = 10 << 10
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unixpacket", path)

@@ -51,7 +51,7 @@ func announced(w http.ResponseWriter, n int) {
 
 // Responses of all lengths near that of net/http's buffer arrive completely, one after
 // another, even before their handlers return.
-func TestAnswersOfAllLengths(t *testing.T) {
+func TestResponsesOfAllLengths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		length := 0
 		gate := make(chan struct{})
@@ -84,7 +84,7 @@ func TestAnswersOfAllLengths(t *testing.T) {
 }
 
 // A flushed response is not held back.
-func TestFlushedAnswerDoesNotWait(t *testing.T) {
+func TestFlushedResponseDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan struct{})
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -111,7 +111,7 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 }
 
 // A truncated response is recognized as such, wherever it ends.
-func TestAnswerThatBreaksOff(t *testing.T) {
+func TestTruncatedResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := 0
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -168,7 +168,7 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 	}
 }
 
-func TestIsFront(t *testing.T) {
+func TestIsFirstBuffer(t *testing.T) {
 	full := func(format string, args ...any) string {
 		text := fmt.Sprintf(format, args...)
 		return text + strings.Repeat("x", max(0, firstBufferSize-len(text)))

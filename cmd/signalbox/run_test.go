@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 
 // Every line of a server's message has the prefix of the command, so that it is not mistaken
 // for a line of the shell or of another program.
-func TestComplainMarksEachLine(t *testing.T) {
+func TestPrintErrorMarksEachLine(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	e.printError("one\r\n\x1b[1mtwo\n")
@@ -147,7 +147,7 @@ func TestServeReloadsOnHangup(t *testing.T) {
 	}
 }
 
-func TestLogIsWhatTheConfigurationSays(t *testing.T) {
+func TestLogFollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, log, want, not string }{
 		{"text", `{}`, "level=INFO msg=\"shutting down", "{"},

@@ -106,7 +106,7 @@ func TestStatusOfNothing(t *testing.T) {
 }
 
 // Each error names the cause and a cure, and never shows a token.
-func TestStatusThatCannotBeHad(t *testing.T) {
+func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -156,9 +156,9 @@ func TestStatusThatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestStatusOfNobody(t *testing.T) {
+func TestStatusWithoutGateway(t *testing.T) {
 	t.Parallel()
-	at := addressOfNobody(t)
+	at := closedAddress(t)
 	e := newTestEnv(t, "")
 	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: "+at+"\nmcpServers: {}\n")
 	if code := e.run(t.Context(), "status"); code != exitFailed {
@@ -170,10 +170,10 @@ func TestStatusOfNobody(t *testing.T) {
 	}
 }
 
-// addressOfNobody returns an address without a listener for as long as the test runs: that of
+// closedAddress returns an address without a listener for as long as the test runs: that of
 // the far end of a connection. A port that was free a moment ago may be in use by another
 // test.
-func addressOfNobody(t *testing.T) string {
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -189,7 +189,7 @@ func addressOfNobody(t *testing.T) string {
 }
 
 // A gateway responds immediately, so the absence of a response is an error.
-func TestStatusThatDoesNotCome(t *testing.T) {
+func TestStatusTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := withStatusTimeout(t.Context())
@@ -202,7 +202,7 @@ func TestStatusThatDoesNotCome(t *testing.T) {
 	})
 }
 
-func TestWhereTheStatusIs(t *testing.T) {
+func TestStatusAddress(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, config string

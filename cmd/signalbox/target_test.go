@@ -17,7 +17,7 @@ import (
 )
 
 // The target of a command is determined by its flags, before anything is started or dialed.
-func TestTargetThatIsNone(t *testing.T) {
+func TestInvalidTarget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -92,7 +92,7 @@ func TestTargetHeaders(t *testing.T) {
 
 // Requests of a command have the latest revision and the client info, as
 // the specification requires (2026-07-28, basic, "Metadata").
-func TestRequestsSayWhoAsks(t *testing.T) {
+func TestRequestsNameTheClient(t *testing.T) {
 	t.Parallel()
 	var got []*mcp.Peer
 	url := serving(t, mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

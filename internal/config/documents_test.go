@@ -211,9 +211,9 @@ func TestDocumentedConfigsAreRead(t *testing.T) {
 	}
 }
 
-// TestDocumentedProblemsAreSaid checks that the problems in the document are those of its
+// TestDocumentedProblemsAreReported checks that the problems in the document are those of its
 // example, literally.
-func TestDocumentedProblemsAreSaid(t *testing.T) {
+func TestDocumentedProblemsAreReported(t *testing.T) {
 	text := `mcpServers:
   files:
     # the files of the team

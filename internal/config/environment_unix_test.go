@@ -97,7 +97,7 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 	}
 }
 
-func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
+func TestInspectFindsMissingPrograms(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
 		{`"known"`, ""},
 		{`"known", "disabled": false`, ""},

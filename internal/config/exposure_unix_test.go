@@ -36,9 +36,9 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestExposureKnowsWhoCanWriteAFile checks that a file counts as the operator's own only if no
+// TestExposureOf checks that a file counts as the operator's own only if no
 // backend was given a folder that contains it, and no other user can write or replace it.
-func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
+func TestExposureOf(t *testing.T) {
 	link := func(t *testing.T, to, from string) { t.Helper(); must(t, os.Symlink(to, from)) }
 	for _, tt := range []struct {
 		name string

@@ -173,7 +173,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-func TestMeet(t *testing.T) {
+func TestOverlaps(t *testing.T) {
 	tests := []struct {
 		a, b string
 		want bool

@@ -150,9 +150,9 @@ func places() []struct {
 	}
 }
 
-// TestVariablesAreReplacedWhereItIsSaid checks the documents' list: only strings at its
+// TestVariablesAreReplacedWhereDocumented checks the documents' list: only strings at its
 // places are expanded.
-func TestVariablesAreReplacedWhereItIsSaid(t *testing.T) {
+func TestVariablesAreReplacedWhereDocumented(t *testing.T) {
 	env := func(name string) (string, bool) {
 		v, ok := map[string]string{"V": "8080", "TOKEN": "sesame-open-sesame"}[name]
 		return v, ok

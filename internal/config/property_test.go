@@ -282,8 +282,8 @@ func TestNotBearerHint(t *testing.T) {
 	}
 }
 
-// TestBeginning checks that only the valid beginning of an invalid name is shown.
-func TestBeginning(t *testing.T) {
+// TestValidPrefix checks that only the valid beginning of an invalid name is shown.
+func TestValidPrefix(t *testing.T) {
 	tests := []struct {
 		name string
 		fits func(rune) bool

@@ -28,9 +28,9 @@ func TestUnclearDisabled(t *testing.T) {
 	}
 }
 
-// TestFollowsFromUnread checks that problems that only follow from a rejected value are not
+// TestFollowsFromRejected checks that problems that only follow from a rejected value are not
 // reported.
-func TestFollowsFromUnread(t *testing.T) {
+func TestFollowsFromRejected(t *testing.T) {
 	tests := map[string]int{
 		`{"mcpServers": {}, "listen": ":1", "auth": 7}`:                                                           1,
 		`{"mcpServers": {}, "listen": ":1", "auth": {"tokens": 7}}`:                                               1,

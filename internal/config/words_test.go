@@ -177,8 +177,8 @@ func TestPositionAt(t *testing.T) {
 	}
 }
 
-// TestNotText checks the position of the first character that editors do not show.
-func TestNotText(t *testing.T) {
+// TestCheckText checks the position of the first character that editors do not show.
+func TestCheckText(t *testing.T) {
 	utf16 := func(text string, swap int) []byte {
 		var out []byte
 		for _, unit := range []byte(text) {

@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestCountdownTellsOnlyWhatWasAskedFor(t *testing.T) {
+func TestCountdownSendsOnlyRequestedNotifications(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		level mcp.LogLevel
@@ -126,7 +126,7 @@ func TestCountdownCanBeCancelled(t *testing.T) {
 }
 
 // If a notification cannot be delivered, the countdown ends.
-func TestCountdownEndsWhereNobodyHears(t *testing.T) {
+func TestCountdownEndsIfNotificationsFail(t *testing.T) {
 	for _, level := range []mcp.LogLevel{mcp.LogNone, mcp.LogInfo} {
 		a := &audience{deaf: mcp.ErrRequestEnded}
 		meta := `,"_meta":{"progressToken":1}`

@@ -53,7 +53,7 @@ func TestPercentage(t *testing.T) {
 }
 
 // A process that collects often may have more garbage until it is idle.
-func TestBusyAndCalm(t *testing.T) {
+func TestBusyAndIdle(t *testing.T) {
 	b := newBench()
 	b.collect(time.Second, 6)
 	b.wants(t, "neither busy nor calm")
@@ -87,7 +87,7 @@ func TestStop(t *testing.T) {
 }
 
 // The memory of the start is freed once, unless the tuner is stopped before.
-func TestSettle(t *testing.T) {
+func TestFreeAfterStart(t *testing.T) {
 	for _, tt := range []struct {
 		lives time.Duration
 		freed int

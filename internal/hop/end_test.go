@@ -271,7 +271,7 @@ type mute struct{ *memnet.Conn }
 func (c mute) Write([]byte) (int, error) { return 0, &net.OpError{Op: "write", Err: syscall.EPIPE} }
 
 // The response of a server that no longer reads is awaited for a second at most.
-func TestLastWordsAreBounded(t *testing.T) {
+func TestResponseGraceIsBounded(t *testing.T) {
 	inMemory(t, func(w *world) {
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {

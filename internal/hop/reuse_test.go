@@ -108,7 +108,7 @@ func TestIdleTimeout(t *testing.T) {
 
 // A connection is not used when the server may be about to close it according to its
 // Keep-Alive header: a second before, or after half of the time if that is less.
-func TestServerSaysHowLongItKeepsAConnection(t *testing.T) {
+func TestKeepAliveHeader(t *testing.T) {
 	for _, tt := range []struct {
 		headers string
 		rest    time.Duration
@@ -434,13 +434,13 @@ func TestNewConnectionTakesNothing(t *testing.T) {
 	})
 }
 
-// halfDeaf accepts a part of each request after the first and then fails.
-type halfDeaf struct {
+// partialWriter accepts a part of each request after the first and then fails.
+type partialWriter struct {
 	*memnet.Conn
 	writes int
 }
 
-func (c *halfDeaf) TryWrite(p []byte) (int, error) {
+func (c *partialWriter) TryWrite(p []byte) (int, error) {
 	if c.writes++; c.writes == 1 {
 		return c.Conn.TryWrite(p)
 	}
@@ -454,7 +454,7 @@ func TestSomeOfARequestIsSent(t *testing.T) {
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
-			return &halfDeaf{Conn: c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
+			return &partialWriter{Conn: c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
 		}
 		w.serve(echo)
 		w.want("x", "x")

@@ -277,7 +277,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 
 // An incomplete line, of this process or of one that was killed, is followed by a line break
 // when the file is opened again.
-func TestAuditBehindATornLine(t *testing.T) {
+func TestAuditAfterAPartialLine(t *testing.T) {
 	for _, tt := range []struct{ before, want string }{
 		{"", ""},
 		{"{\"event\":\"whole\"}\n", "{\"event\":\"whole\"}\n"},
@@ -303,7 +303,7 @@ func TestAuditBehindATornLine(t *testing.T) {
 }
 
 // A network file system may report only at the end that nothing was written.
-func TestAuditTellsOfAFailedClose(t *testing.T) {
+func TestAuditReportsFailedClose(t *testing.T) {
 	a, log, failed := newAudit()
 	a.use(t.Context(), &sink{closing: syscall.EIO})
 	a.Close(t.Context())

@@ -84,7 +84,7 @@ func TestBoundAgainstAFlood(t *testing.T) {
 }
 
 // Levels, backends and events are counted separately: one must not hide another.
-func TestBoundTellsApart(t *testing.T) {
+func TestBoundCountsSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			name  string

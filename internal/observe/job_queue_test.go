@@ -15,7 +15,7 @@ import (
 )
 
 // A job that queues another one does not deadlock.
-func TestOutputTakesJobsFromJobs(t *testing.T) {
+func TestJobQueueAcceptsJobsFromJobs(t *testing.T) {
 	var o jobQueue
 	var got []string
 	o.put(func() {
@@ -30,7 +30,7 @@ func TestOutputTakesJobsFromJobs(t *testing.T) {
 
 // While a job is blocked, callers do not wait. Queued jobs run later in order, and the number
 // of dropped ones is reported.
-func TestOutputStuck(t *testing.T) {
+func TestJobQueueBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []int
 		lost := 0
@@ -62,7 +62,7 @@ func TestOutputStuck(t *testing.T) {
 
 // Jobs of putAlways run however long the queue is blocked, and a dropped job counts with its
 // number of things.
-func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
+func TestJobQueueCountsLostThings(t *testing.T) {
 	var o jobQueue
 	ran, lost := 0, 0
 	o.dropFunc = func(n int) { lost += n }
@@ -81,7 +81,7 @@ func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
 }
 
 // wait returns when the queue is idle, or when the context ends.
-func TestOutputWait(t *testing.T) {
+func TestJobQueueWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o jobQueue
 		o.wait(t.Context()) // idle
@@ -108,7 +108,7 @@ func TestOutputWait(t *testing.T) {
 
 // put returns at once, whatever the job does. Jobs run in order, one at a time, and the
 // goroutine ends when there are none.
-func TestOutputIsNotWaitedFor(t *testing.T) {
+func TestJobQueueDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o jobQueue
 		began := time.Now()
@@ -126,7 +126,7 @@ func TestOutputIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestOutputConcurrently(t *testing.T) {
+func TestJobQueueConcurrently(t *testing.T) {
 	var o jobQueue
 	ran := 0 // jobs do not run concurrently; the race detector checks it
 	var all sync.WaitGroup

@@ -80,7 +80,7 @@ func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 }
 
 // Reports are in the order in which the drops began.
-func TestMeterTellsInOrder(t *testing.T) {
+func TestMeterReportsInOrder(t *testing.T) {
 	var d told
 	m := newMeter(1, 64, d.tell)
 	var want []string
@@ -96,7 +96,7 @@ func TestMeterTellsInOrder(t *testing.T) {
 }
 
 // The rate is enforced as long as the flood lasts, with one report per second.
-func TestMeterTellsOnceASecond(t *testing.T) {
+func TestMeterReportsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d told
 		m := newMeter(10, 8, d.tell)
