@@ -46,7 +46,7 @@ func (e *env) fileToCheck(args []string) (string, error) {
 	return "", usagef("%s; name the FILE", e.nothingFound())
 }
 
-// check prints the problems of a file, or that there are none.
+// check prints the problems of a file, or a summary if it has no problems.
 func (e *env) check(file string) error {
 	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
 	// runs inside a gateway.

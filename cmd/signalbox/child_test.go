@@ -90,7 +90,7 @@ func answer(tool string, line []byte) {
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
 }
 
-// answerLarge serves a child whose tool large returns 4 MiB, and a small tool. The id is the
+// answerLarge serves the tool large, which returns 4 MiB, and a small tool. The id is the
 // last member of its responses, as with many servers. It reports whether it has responded.
 func answerLarge(line []byte, results map[string]string) bool {
 	results["tools/list"] = `{"tools":[{"name":"large","inputSchema":{"type":"object"}},{"name":"small","inputSchema":{"type":"object"}}]}`

@@ -278,7 +278,7 @@ func (f *formField) parseString(line string) (jsontext.Value, string) {
 	return mcp.AppendString(nil, line), ""
 }
 
-// parseSeveral parses choices separated by commas. A choice whose value has a comma cannot
+// parseSeveral parses choices separated by commas. A choice with a comma in its value cannot
 // be selected by it, but is never mistaken for another one.
 func (f *formField) parseSeveral(line string) (jsontext.Value, string) {
 	list := []byte{'['}

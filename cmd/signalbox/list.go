@@ -95,7 +95,7 @@ func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON
 	return e.printTable(lists, found)
 }
 
-// maxPages bounds a list whose pages do not end.
+// maxPages bounds the pages of an endless list.
 const maxPages = 1000
 
 // fetch returns all items. A server that does not have the method has none.
@@ -202,7 +202,7 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 // summaryLength is how much of a description is shown beside the name.
 const summaryLength = 100
 
-// summary returns the beginning of the description, or of the title if there is none.
+// summary returns the beginning of the description, or else of the title.
 func (it item) summary() string {
 	text := it.Description
 	if text == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pages is a server whose lists have n pages of one item each; -1 means without end.
+// pages is a server with lists of n pages, each with one item; -1 means without end.
 func pages(n int) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		at := 0

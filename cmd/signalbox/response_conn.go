@@ -40,7 +40,7 @@ func (l responseListener) Accept() (net.Conn, error) {
 // Only one goroutine may write at a time, as with net/http's connections.
 type responseConn struct {
 	net.Conn
-	held    *[firstBufferSize]byte // the buffer held back; nil if there is none
+	held    *[firstBufferSize]byte // the buffer held back, or nil
 	parts   [2][]byte              // the two elements of buffers
 	buffers net.Buffers
 
@@ -104,7 +104,7 @@ func (c *responseConn) writeBoth(p []byte) (int, error) {
 // checkPace returns the error of a write, or errSlowClient if the client reads too slowly.
 // With HTTP/2, net/http sets a deadline for the next byte, and continues after a timeout if
 // some bytes were written. A client that reads a byte now and then could thus block all
-// streams of its connection, and the deadlines of the responses, whose resets are queued
+// streams of its connection, and the deadlines of the responses: their resets are queued
 // behind the write.
 func (c *responseConn) checkPace(all, taken int, err error) error {
 	switch {

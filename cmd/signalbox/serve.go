@@ -62,7 +62,7 @@ type service struct {
 	gateway *signalbox.Gateway
 	http    *endpoint  // nil if there is only stdio
 	stdio   chan error // receives the error of ServeStdio; then closed
-	control *control   // nil if there is none
+	control *control   // nil without a socket
 
 	input *input // of the client on stdio; nil without one
 

@@ -39,7 +39,7 @@ func mostMemory() int {
 	return most
 }
 
-// eventServer is a modern backend whose responses are event streams. The result of its tool
+// eventServer is a modern backend with event streams as responses. The result of its tool
 // large has a text of size bytes.
 func eventServer(t *testing.T, size int) string {
 	t.Helper()

@@ -28,7 +28,7 @@ func newVersion(e *env) *cobra.Command {
 	}
 }
 
-// buildInfo returns the build information, which is nearly empty if there is none.
+// buildInfo returns the build information, or a nearly empty one.
 func buildInfo() *debug.BuildInfo {
 	// Builds without the go command have none.
 	info, ok := debug.ReadBuildInfo()

@@ -42,7 +42,7 @@ func rightValues() map[string][]string {
 	}
 }
 
-// special are the keys whose values have a format beyond their type.
+// special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
 		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
@@ -141,7 +141,7 @@ func TestEveryKeyTakesItsForm(t *testing.T) {
 	}
 }
 
-// wrongKinds returns values of every kind, of which a key accepts at most one. Their texts
+// wrongKinds returns values of every kind. A key accepts at most one of them. Their texts
 // must not be shown.
 func wrongKinds() map[kind]string {
 	return map[kind]string{

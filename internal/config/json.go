@@ -203,8 +203,8 @@ func (n *node) add(m member) {
 	n.items = append(n.items, m.value)
 }
 
-// next returns the position of the next token. It must be called in the order of the text,
-// of which it scans each byte once.
+// next returns the position of the next token. It must be called in the order of the text:
+// it scans each byte once.
 func (r *jsonReader) next() position {
 	start := int(r.dec.InputOffset())
 	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {

@@ -61,7 +61,7 @@ func countKeys() []key[Limits] {
 		// No client can use more, and an endless list would be kept completely.
 		field("toolsPerBackend", count(), func(l *Limits) *int { return &l.ToolsPerBackend }, "2000",
 			"How many tools of a backend are offered; the same number applies to resources, templates and prompts."),
-		// Ends the list of a server whose cursors form a loop.
+		// Ends a list with cursors that form a loop.
 		field("pages", count(), func(l *Limits) *int { return &l.Pages }, "200",
 			"How many pages of a backend's list are fetched."),
 		// Ends a call whose server asks for more input after each response, so that users are

@@ -18,7 +18,7 @@ type key[T any] struct {
 	name string
 	// doc describes the key in sentences.
 	doc string
-	// def is the default as written in a file; empty if there is none.
+	// def is the default as written in a file; empty means no default.
 	def string
 
 	want   string

@@ -22,7 +22,7 @@ func (c *Config) Validate() error { return c.check().problems.orNil() }
 
 func (c *Config) check() *validator { return c.checkRead(rejected{}) }
 
-// checkRead is Validate for a Config of which some values were rejected. Parse adds the
+// checkRead is Validate for a Config after some values were rejected. Parse adds the
 // positions.
 func (c *Config) checkRead(u rejected) *validator {
 	j := &validator{rejected: u}

@@ -36,7 +36,7 @@ func checkPrefixes(c *Config, j *validator) {
 	}
 }
 
-// checkShorter compares a server with those whose prefix is a prefix of its own.
+// checkShorter compares a server with those that have a prefix of its own prefix.
 func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
 	prefix := c.Servers[i].NamePrefix()
 	for end := 1; end < len(prefix); end++ {

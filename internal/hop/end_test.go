@@ -133,7 +133,7 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 	}
 }
 
-// tooLate is a context whose function is always about to run when it is stopped.
+// tooLate is a context with a function that is always about to run when it is stopped.
 type tooLate struct {
 	context.Context
 	f func()
@@ -265,7 +265,7 @@ func TestWriteTimeoutIsOver(t *testing.T) {
 	})
 }
 
-// mute is a connection whose other end neither reads nor writes.
+// mute is a connection to a peer that neither reads nor writes.
 type mute struct{ *memnet.Conn }
 
 func (c mute) Write([]byte) (int, error) { return 0, &net.OpError{Op: "write", Err: syscall.EPIPE} }

@@ -23,7 +23,7 @@ type exchange struct {
 	body      io.Reader
 	err       error   // of the last Read
 	last      bool    // the connection must not be reused
-	sending   *sender // writes the rest of the request; nil if there is none
+	sending   *sender // writes the rest of the request, or nil
 	ended     atomic.Bool
 }
 

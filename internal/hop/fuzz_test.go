@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// canned is a connection whose other end responds to any request with the same pieces, and
+// canned is a connection to a peer that responds to any request with the same pieces, and
 // then ends.
 type canned struct {
 	*memnet.Conn // for the methods that are not used

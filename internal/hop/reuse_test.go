@@ -448,7 +448,7 @@ func (c *partialWriter) TryWrite(p []byte) (int, error) {
 	return n, io.ErrClosedPipe
 }
 
-// A request of which a part was sent counts as sent.
+// A partly sent request counts as sent.
 func TestSomeOfARequestIsSent(t *testing.T) {
 	inMemory(t, func(w *world) {
 		dial := w.hop.Dial

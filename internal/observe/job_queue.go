@@ -109,7 +109,7 @@ func (o *jobQueue) begin(job func(), lost int) bool {
 	return false
 }
 
-// next returns the next job, or nil if there is none, after which the goroutine must end.
+// next returns the next job. If it returns nil, the goroutine must end.
 func (o *jobQueue) next() func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
