@@ -39,9 +39,8 @@ func ExampleParse_problems() {
 	_, err := config.Parse("signalbox.json", []byte(text), os.LookupEnv)
 	fmt.Println(err)
 	// Output:
-	// signalbox.json:2:28: unknown key "comand" (did you mean "command"?) signalbox.json:2:56:
-	// "timeout" must be a duration, but "30" has no unit (write "30s" for seconds or "30ms"
-	// for milliseconds)
+	// signalbox.json:2:28: unknown key "comand" (did you mean "command"?)
+	// signalbox.json:2:56: "timeout" must be a duration, but "30" has no unit (write "30s" for seconds or "30ms" for milliseconds)
 }
 
 func ExampleSchema() {

@@ -42,8 +42,8 @@ func ExampleConfig_Validate() {
 		fmt.Println(problems[0].Message)
 	}
 	// Output:
-	// listen "listen" reaches beyond this machine, so that anyone on the network could use
-	// every server
+	// listen
+	// "listen" reaches beyond this machine, so that anyone on the network could use every server
 }
 
 func ExampleServer_Offers() {
