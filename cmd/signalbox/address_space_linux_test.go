@@ -67,7 +67,7 @@ func TestAddressSpaceSuffices(t *testing.T) {
 	g.await("a call is answered again", func() bool { status, _ := g.call(honestToken, "b__small"); return status == http.StatusOK })
 }
 
-// startLimited starts a program with the default limits, behind what a shell does first.
+// startLimited starts a program with the default limits in a shell that runs first before it.
 func startLimited(t *testing.T, program, backend, first string) *boundedGateway {
 	t.Helper()
 	tokens := "{principal: honest, env: HONEST}"

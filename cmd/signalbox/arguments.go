@@ -15,23 +15,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// callArguments are the arguments of a call as the command line has them.
+// callArguments are the arguments of a call from the command line.
 type callArguments struct {
-	object []byte // one JSON object, as it was typed; nil where there are pairs
+	object []byte // one JSON object, unmodified; nil if there are pairs
 	pairs  []pair
 }
 
 // pair is one argument of the form key=value or key:=JSON.
 type pair struct {
 	key, text string
-	isJSON    bool // text is JSON whatever the tool's schema says
+	isJSON    bool // text is JSON, whatever the tool's schema declares
 }
 
-// howToWrite ends the errors about arguments.
-const howToWrite = `write them as '{"key": "value"}', or each as key=value`
+// argumentsUsage is the last part of errors about arguments.
+const argumentsUsage = `write them as '{"key": "value"}', or each as key=value`
 
-// maxArguments bounds what is read from standard input, as what a server would
-// accept is bounded.
+// maxArguments bounds what is read from standard input.
 const maxArguments = 64 << 20
 
 // arguments reads the arguments of the command line.
@@ -42,7 +41,7 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	case isPair(args[0]):
 		return parsePairs(args)
 	case len(args) > 1:
-		return nil, usagef("the arguments: %q is not of the form key=value; %s", args[0], howToWrite)
+		return nil, usagef("the arguments: %q is not of the form key=value; %s", args[0], argumentsUsage)
 	}
 	text := []byte(args[0])
 	if args[0] == "-" {
@@ -51,10 +50,10 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 			return nil, fmt.Errorf("read the arguments: %w", err)
 		}
 	}
-	// Strictly, because they are ours; and then they are sent as they are.
+	// ParseObject is strict: these are the user's own arguments. They are sent unmodified.
 	object, err := mcp.ParseObject(text)
 	if err != nil {
-		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	if object.IsZero() {
 		return nil, usagef("the arguments are empty; write {} for none")
@@ -62,24 +61,24 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	return &callArguments{object: object.Bytes()}, nil
 }
 
-// isPair reports whether a word has the form key=value. What begins as JSON does is JSON.
+// isPair reports whether word has the form key=value. A word that begins like JSON is not one.
 func isPair(word string) bool {
 	return strings.Contains(word, "=") && !strings.ContainsRune(`{["`, rune(word[0]))
 }
 
-// parsePairs reads words of the form key=value.
+// parsePairs parses words of the form key=value.
 func parsePairs(words []string) (*callArguments, error) {
 	a := new(callArguments)
 	for _, word := range words {
 		if !isPair(word) {
-			return nil, usagef("the arguments: %q is not of the form key=value; %s", word, howToWrite)
+			return nil, usagef("the arguments: %q is not of the form key=value; %s", word, argumentsUsage)
 		}
 		var p pair
 		p.key, p.text, _ = strings.Cut(word, "=")
 		p.key, p.isJSON = strings.CutSuffix(p.key, ":")
 		switch {
 		case p.key == "":
-			return nil, usagef("the arguments: %q has no key; %s", word, howToWrite)
+			return nil, usagef("the arguments: %q has no key; %s", word, argumentsUsage)
 		case slices.ContainsFunc(a.pairs, func(other pair) bool { return other.key == p.key }):
 			return nil, usagef("the arguments: %q is given twice; remove one of them", p.key)
 		case p.isJSON && !jsontext.Value(p.text).IsValid():
@@ -88,13 +87,13 @@ func parsePairs(words []string) (*callArguments, error) {
 		a.pairs = append(a.pairs, p)
 	}
 	if _, err := mcp.ParseObject(a.bytes(func(pair) bool { return false })); err != nil {
-		return nil, usagef("the arguments: %w; %s", err, howToWrite)
+		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	return a, nil
 }
 
-// bytes returns the arguments as a JSON object. isText says which pairs are text though
-// their values are JSON.
+// bytes returns the arguments as a JSON object. isText reports whether a pair is a string
+// although its value is JSON.
 func (a *callArguments) bytes(isText func(pair) bool) []byte {
 	if a.object != nil {
 		return a.object
@@ -114,23 +113,25 @@ func (a *callArguments) bytes(isText func(pair) bool) []byte {
 	return append(dst, '}')
 }
 
-// depends reports whether the tool's schema decides what the arguments are: a text may
-// look like a number.
-func (a *callArguments) depends() bool {
+// needsSchema reports whether the tool's schema decides the type of an argument: a string
+// may look like a number.
+func (a *callArguments) needsSchema() bool {
 	return slices.ContainsFunc(a.pairs, func(p pair) bool {
 		v := jsontext.Value(p.text)
 		return !p.isJSON && v.IsValid() && v.Kind() != '"'
 	})
 }
 
-// fit returns the arguments as an object for a tool. Where its schema cannot be had, the
-// values alone decide: the call itself says what is wrong.
-func (a *callArguments) fit(ctx context.Context, t *target, tool string) []byte {
+// forTool returns the arguments as an object for a tool. If the schema of the tool cannot
+// be fetched, the values alone decide, and the call itself reports the error.
+func (a *callArguments) forTool(ctx context.Context, t *target, tool string) []byte {
 	var properties map[string]jsontext.Value
-	if a.depends() {
+	if a.needsSchema() {
 		properties = propertiesOf(ctx, t, tool)
 	}
-	return a.bytes(func(p pair) bool { return jsontext.Value(p.text).Kind() != '"' && wantsText(properties[p.key], p.text) })
+	return a.bytes(func(p pair) bool {
+		return jsontext.Value(p.text).Kind() != '"' && wantsString(properties[p.key], p.text)
+	})
 }
 
 // propertiesOf returns the schemas of a tool's arguments, or nil.
@@ -153,8 +154,8 @@ func propertiesOf(ctx context.Context, t *target, name string) map[string]jsonte
 	return nil
 }
 
-// wantsText reports whether a schema takes a value only as a string.
-func wantsText(schema jsontext.Value, value string) bool {
+// wantsString reports whether a schema accepts value only as a string.
+func wantsString(schema jsontext.Value, value string) bool {
 	var one struct {
 		Type string `json:"type"`
 	}

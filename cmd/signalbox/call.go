@@ -17,32 +17,30 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// callFlags are what a command line says about a call. The target is chosen as
-// for the lists, so that what was listed is what is called.
+// callFlags are the flags of call. The target is chosen by the same flags as for the
+// lists, so that call finds what was listed.
 type callFlags struct {
 	targetFlags
-	json bool   // the whole result, and not its text
-	log  string // a level of the specification, or none
+	json bool   // print the whole result instead of its text
+	log  string // a level of the specification, or "none"
 }
 
-// newCall makes the command that calls a tool. It is the one command that asks
-// the person something, since a call is the one request during which a server may
-// (2026-07-28, client/elicitation).
+// newCall returns the command that calls a tool. It is the only command that asks the
+// user questions: a server may elicit only during a call (2026-07-28, client/elicitation).
 func newCall(e *env) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
 		Use:   "call NAME [JSON | KEY=VALUE ...]",
 		Short: "Call a tool",
-		Long: `Call a tool, and print the text of its result. Progress and log messages are
-written to standard error as they come, and what the tool asks is asked here where
-standard input is a terminal. A result that the tool calls an error ends with
-exit code 1. An interrupt cancels the call.
+		Long: `Call a tool and print the text of its result. Progress and log messages are written
+to standard error as they arrive. Questions of the tool (elicitation) are asked if
+standard input is a terminal, and declined otherwise. If the tool reports an error, the
+exit code is 1. An interrupt cancels the call.
 
-JSON are the arguments as one object; - reads them from standard input. Or each
-argument is a word KEY=VALUE. A VALUE that is JSON (a number, true, false, null, an
-object, a list or a quoted string) is sent as it is, unless the tool's schema has a
-string there. Any other VALUE is a string. KEY:=VALUE takes JSON only, whatever the
-schema has.`,
+JSON is one object with all arguments; - reads it from standard input. Alternatively,
+each argument is a word KEY=VALUE. A VALUE that is JSON (a number, true, false, null, an
+object, a list or a quoted string) is sent as JSON, unless the tool's schema requires a
+string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JSON.`,
 		Example: `  signalbox call echo '{"text": "hello"}'
   signalbox call echo text=hello
   signalbox call --url http://127.0.0.1:7777/mcp countdown`,
@@ -50,24 +48,21 @@ schema has.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return e.call(cmd.Context(), &f, args) },
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server gave it")
-	cmd.Flags().StringVar(&f.log, "log", "info", "show log messages from this `LEVEL` on, or none")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server sent it")
+	cmd.Flags().StringVar(&f.log, "log", "info", "show log messages of this `LEVEL` and above; none shows none")
 	return cmd
 }
 
-// maxWords bounds the words of a call. It is more than a tool has arguments.
+// maxWords bounds the words of a call. No tool has as many arguments.
 const maxWords = 1000
 
-// call reads everything that the command line says before anything is started:
-// a mistake in the arguments must not cost the start of all backends, nor be
-// told after their log.
+// call parses the command line completely before it opens the target: a mistake in the
+// arguments must not start all backends first.
 func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	level, ok := mcp.ParseLogLevel(f.log)
 	if !ok && f.log != "none" {
-		return usagef("--log %q is no level, such as debug, info, warning, error, or none", f.log)
+		return usagef("--log %q is not a level; use debug, info, warning, error or none", f.log)
 	}
-	// Neither of the two is cobra's to know, and both are told before anything is
-	// started.
 	arguments, err := e.arguments(args[1:])
 	if err != nil {
 		return err
@@ -81,27 +76,27 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 	})
 }
 
-// callTool calls a tool and follows what it says until it ends.
+// callTool calls a tool, and shows its notifications and requests until it returns.
 func (e *env) callTool(ctx context.Context, t *target, name string, arguments *callArguments, level mcp.LogLevel) (*mcp.Result, error) {
-	if err := t.ready(ctx); err != nil {
+	if err := t.awaitBackends(ctx); err != nil {
 		return nil, err
 	}
-	// The arguments are spliced in as they were typed: numbers keep their digits,
-	// and members their order. A progress token is what asks for progress at all
-	// (2026-07-28, basic/patterns/progress); any will do, as there is one call.
+	// The arguments are inserted unmodified: numbers keep their digits, and members
+	// their order. A server sends progress only for a request with a progress token
+	// (2026-07-28, basic/patterns/progress). Any token will do for a single call.
 	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
-	params = append(append(params, `,"arguments":`...), arguments.fit(ctx, t, name)...)
+	params = append(append(params, `,"arguments":`...), arguments.forTool(ctx, t, name)...)
 	params = append(params, `,"_meta":{"progressToken":1}}`...)
 	req, err := request("tools/call", params)
 	if err != nil {
 		return nil, err
 	}
 	req.LogLevel = level
-	return t.Serve(ctx, req, newConsole(e, t.whose(name)))
+	return t.Serve(ctx, req, newConsole(e, t.serverOf(name)))
 }
 
-// suggestTool adds to the error of a tool that is not known the one that was most likely
-// meant: the same name behind a prefix, or one that is spelt nearly so.
+// suggestTool adds a suggestion to the error of an unknown tool: a tool with the same
+// name after a prefix, or one with a similar name.
 func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	own, ok := errors.AsType[*mcp.Error](err)
 	if !ok || own.Code != mcp.CodeInvalidParams || !strings.Contains(strings.ToLower(own.Message), "unknown tool") {
@@ -109,7 +104,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	}
 	items, listErr := toolList().fetch(ctx, t)
 	if listErr != nil {
-		return err // the first error is the one to tell
+		return err // report the error of the call instead
 	}
 	var tools []string
 	for _, raw := range items {
@@ -127,47 +122,46 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	return err
 }
 
-// whose says which server a tool is of. That of a gateway is told by the tool's name,
-// which begins with what the configuration calls the server.
-func (t *target) whose(tool string) string {
+// serverOf describes the server of a tool for the user. The name of a gateway's tool
+// begins with the configured name of its server.
+func (t *target) serverOf(tool string) string {
 	if t.host == "" {
 		return "the server of " + tool
 	}
 	return "the server at " + t.host
 }
 
-// ready waits until a gateway that was just made has heard of its backends. It
-// knows of no tool before that, since it never asks a backend for a list on the
-// way of a call.
-func (t *target) ready(ctx context.Context) error {
+// awaitBackends waits until a gateway that was started for the command has the lists of
+// its backends. Before that it knows no tool, since a call never fetches a list.
+func (t *target) awaitBackends(ctx context.Context) error {
 	if !t.isNew {
 		return nil
 	}
-	// A gateway holds back its first list until it has heard of all, or for as
-	// long as it was told to wait; a list of anything else would do as well.
+	// The gateway delays its first list until all backends have been listed, or until
+	// limits.firstList has passed. Any of the lists would do.
 	_, _, err := toolList().page(ctx, t, nil)
 	return err
 }
 
-// toolResult is what is shown of a result (2026-07-28, server/tools, "Tool
-// Result").
+// toolResult is the part of a tool's result that is printed (2026-07-28, server/tools,
+// "Tool Result").
 type toolResult struct {
 	Content    []content      `json:"content"`
-	Structured jsontext.Value `json:"structuredContent"` // printed as it was written
-	IsError    bool           `json:"isError"`           // the tool's own failure, with its words in the content
+	Structured jsontext.Value `json:"structuredContent"` // printed unmodified
+	IsError    bool           `json:"isError"`           // the tool failed; the content describes how
 }
 
-// showResult prints a result. One that is an error is also the command's.
+// showResult prints a result. A result with isError is an error of the command, too.
 func (e *env) showResult(name string, res *mcp.Result, asJSON bool) error {
-	// With --json the result is passed on even where it cannot be read: that is
-	// when somebody wants to see it as it is.
+	// With --json the result is printed even if it cannot be decoded: that is when its
+	// exact text matters.
 	var r toolResult
 	err := decode(res.Bytes(), &r)
 	switch {
 	case asJSON:
 		err = e.printJSON(res.Bytes())
 	case err != nil:
-		return fmt.Errorf("call %s: the result cannot be read: %w; --json prints it as it is", name, err)
+		return fmt.Errorf("call %s: cannot decode the result: %w; use --json to print it unmodified", name, err)
 	default:
 		err = e.printResult(&r)
 	}
@@ -177,9 +171,9 @@ func (e *env) showResult(name string, res *mcp.Result, asJSON bool) error {
 	return err
 }
 
-// printResult prints the blocks of a result, each on lines of its own. Structured
-// content repeats what the blocks say for programs (2026-07-28, server/tools,
-// "Structured Content"), and is printed only where there are none.
+// printResult prints the blocks of a result, each on lines of its own. Structured content
+// repeats the blocks in another form (2026-07-28, server/tools, "Structured Content"), and
+// is printed only if there are no blocks.
 func (e *env) printResult(r *toolResult) error {
 	if len(r.Content) == 0 && r.Structured != nil {
 		return e.printJSON(r.Structured)

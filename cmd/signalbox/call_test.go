@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Arguments that are wrong are told with their place, before anything is started
-// for them; those that are right are sent as they were typed.
+// Invalid arguments are reported with their place before anything is started. Valid ones are
+// sent as typed.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -83,8 +83,8 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is sent is what was typed, with a token for progress and the level that
-// was asked for; what comes back is shown where it belongs.
+// The request has the arguments as typed, a progress token and the log level. Output is
+// written to the right streams.
 func TestCallIsSentAsTyped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestCallIsSentAsTyped(t *testing.T) {
 	}
 }
 
-// A schema that has a string makes a text of what looks like another value.
+// A schema with type string makes a string of a value that looks like another type.
 func TestArgumentsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	const tools = `{"tools":[{"name":"other","inputSchema":{"type":"object","properties":{"s":{"type":"integer"}}}},
@@ -135,7 +135,7 @@ func TestArgumentsFitTheSchema(t *testing.T) {
 		tool  string
 		args  []string
 		want  string
-		asked int // for the list
+		asked int // requests for the list
 	}{
 		"a string":             {"x", []string{"s=42"}, `{"s":"42"}`, 1},
 		"a quoted string":      {"x", []string{`s="42"`}, `{"s":"42"}`, 0},
@@ -161,7 +161,7 @@ func TestArgumentsFitTheSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(a.fit(t.Context(), &target{Handler: h}, tt.tool)); got != tt.want || asked != tt.asked {
+			if got := string(a.forTool(t.Context(), &target{Handler: h}, tt.tool)); got != tt.want || asked != tt.asked {
 				t.Errorf("got %s after %d lists, want %s after %d", got, asked, tt.want, tt.asked)
 			}
 		})

@@ -14,15 +14,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// newCheck makes the command that validates a file. What it finds wrong is its
-// output, for editors and pipelines; standard error only says how much it was.
+// newCheck returns the command that validates a file. The problems are its standard
+// output, for editors and pipelines. Standard error has only their number.
 func newCheck(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Validate a configuration file",
-		Long: `Validate a configuration file, and print every problem at once with its place.
-It reads the environment variables and the token files that the configuration
-names, and starts nothing. Without FILE it takes the one that serve would find.`,
+		Long: `Validate a configuration file and print all problems at once, each with its place.
+Environment variables and token files that the configuration names are read; nothing
+is started. Without FILE, the file that serve would use is checked.`,
 		Args: argsBetween(0, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := e.fileToCheck(args)
@@ -34,9 +34,8 @@ names, and starts nothing. Without FILE it takes the one that serve would find.`
 	}
 }
 
-// fileToCheck returns the file of the arguments, or the one that serve would
-// find. That there is none is a mistake here, and not the demo: whoever checks
-// believes to have a file.
+// fileToCheck returns the file of the arguments, or the file that serve would use. If
+// there is none, that is an error, and not the demo: the caller expects a file to be there.
 func (e *env) fileToCheck(args []string) (string, error) {
 	if len(args) == 1 {
 		return e.path(args[0]), nil
@@ -47,11 +46,10 @@ func (e *env) fileToCheck(args []string) (string, error) {
 	return "", usagef("%s; name the FILE", e.nothingFound())
 }
 
-// check prints what is wrong with a file, which is its output, or that nothing
-// is.
+// check prints the problems of a file, or a summary if it has no problems.
 func (e *env) check(file string) error {
-	// Not as serve loads it: a check starts nothing, and so is no loop where it
-	// stands inside of a gateway.
+	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
+	// runs inside a gateway.
 	cfg, err := config.Inspect(file, e.LookupEnv)
 	var problems signalbox.Problems
 	switch {
@@ -63,15 +61,15 @@ func (e *env) check(file string) error {
 	case err != nil:
 		return fmt.Errorf("check %s: %w", file, err)
 	}
-	// As serve does, so that what is counted here is what would serve.
+	// As serve does, so that the numbers are those of what would be served.
 	leaveSelf(cfg)
 	return e.printText(e.Stdout, checked(file, cfg))
 }
 
-// checked says what a sound file holds.
+// checked returns the summary of a file without problems.
 func checked(file string, cfg *signalbox.Config) string {
-	// Disabled entries are counted apart: a file whose only backend is disabled is
-	// sound, and serves nothing, which is what people come to ask about.
+	// Disabled entries are counted separately: a file with only disabled backends is
+	// valid, and serves nothing, which the user may not expect.
 	disabled := 0
 	for i := range cfg.Servers {
 		if cfg.Servers[i].Disabled {
@@ -89,7 +87,7 @@ func checked(file string, cfg *signalbox.Config) string {
 	return b.String() + "\n"
 }
 
-// plural counts something, for sentences that a person reads.
+// plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -14,16 +14,15 @@ import (
 	"time"
 )
 
-// child is the command mcpchild: an MCP server of the legacy era on standard
-// input and output. Its arguments are the name of its one tool, a named pipe
-// that it holds open for as long as it lives, and "stubborn" if it is to ignore
-// the end of its input, as bad servers do.
+// child is the command mcpchild: a legacy MCP server on standard input and output. Its
+// arguments are the name of its tool, a named pipe that it holds open, and "stubborn" to make
+// it ignore the end of its input, as some servers do.
 func child() {
 	name := "hello"
 	if len(os.Args) > 1 {
 		name = os.Args[1]
 	}
-	// Nobody waits for a child that a failed test left behind.
+	// Ends a child that a failed test has left behind.
 	time.AfterFunc(time.Minute, func() { os.Exit(3) })
 	if len(os.Args) > 2 {
 		held, err := os.OpenFile(os.Args[2], os.O_WRONLY, 0)
@@ -39,22 +38,21 @@ func child() {
 		answer(name, in.Bytes())
 	}
 	if len(os.Args) > 3 && os.Args[3] == "stubborn" {
-		select {} // until somebody kills it
+		select {} // until it is killed
 	}
 	vanish()
 }
 
-// muteChild is the command mcpmute: a program that is no MCP server. It greets people on
-// its output, and answers nothing.
+// muteChild is the command mcpmute: a program that is no MCP server. It writes a greeting, and
+// never responds.
 func muteChild() {
 	fmt.Println("Welcome to my server")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	vanish()
 }
 
-// vanish ends the process at once. Under the race detector an exit takes a
-// second, and the variable that says otherwise is none that gateways give their
-// children.
+// vanish ends the process immediately. With the race detector os.Exit takes a second, and
+// gateways do not pass GORACE to their children.
 func vanish() {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -63,7 +61,7 @@ func vanish() {
 	fmt.Fprintln(os.Stderr, err)
 }
 
-// answer answers one message.
+// answer responds to a message.
 func answer(tool string, line []byte) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -92,8 +90,8 @@ func answer(tool string, line []byte) {
 	fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
 }
 
-// answerLarge makes the child one whose tool large says 4 MiB, beside a small one. As
-// many servers do, it names the id of its answers last. It reports whether it has answered.
+// answerLarge serves the tool large, which returns 4 MiB, and a small tool. The id is the
+// last member of its responses, as with many servers. It reports whether it has responded.
 func answerLarge(line []byte, results map[string]string) bool {
 	results["tools/list"] = `{"tools":[{"name":"large","inputSchema":{"type":"object"}},{"name":"small","inputSchema":{"type":"object"}}]}`
 	results["tools/call"] = `{"content":[]}`

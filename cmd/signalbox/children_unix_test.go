@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// held starts a gateway whose one backend is a child that holds a pipe open. It
-// returns the gateway, and the pipe once the child has opened it.
+// held starts a gateway with one backend that holds a pipe open. It returns the gateway, and
+// the pipe once the child has opened it.
 func held(t *testing.T, manner string, args ...string) (*process, *os.File) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func held(t *testing.T, manner string, args ...string) (*process, *os.File) {
 	return gw, f
 }
 
-// ends waits until nobody holds the pipe any more.
+// ends waits until no process holds the pipe open.
 func ends(t *testing.T, pipe *os.File) {
 	t.Helper()
 	read := make(chan error, 1)

@@ -14,28 +14,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// console is the Caller of a command: the person before it. What a tool says is
-// written to standard error, what it asks is asked there.
+// console is the mcp.Caller of a command. It writes notifications to standard error, and
+// asks the user the questions of a server there.
 type console struct {
 	*env
-	server string        // who asks, in words that are not the server's own
-	asking chan struct{} // capacity 1: held by the question that is being asked
+	server string        // describes the server that asks; not the server's own text
+	asking chan struct{} // capacity 1: held while a question is asked
 
-	mu sync.Mutex // one line at a time
+	mu sync.Mutex // guards a line of Stderr
 }
 
-// newConsole returns a console for one call to a server, of which it is said who it is
-// when that asks: "Clients MUST provide clear indication of which server is requesting
-// information" (2026-07-28, client/elicitation, "Security Considerations"). It asks one question at a time, as
-// there is one person; the others wait, or end with their call.
+// newConsole returns a console for one call. The server is named in each question:
+// "Clients MUST provide clear indication of which server is requesting
+// information" (2026-07-28, client/elicitation, "Security Considerations"). Questions are
+// asked one at a time; the others wait, or end with their call.
 func newConsole(e *env, server string) *console {
 	return &console{env: e, server: server, asking: make(chan struct{}, 1)}
 }
 
-// Notify shows progress and log messages.
+// Notify prints progress and log messages.
 func (c *console) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	// Others are for programs, and none of them belongs to a call of a tool.
+	// No other notification belongs to a tool call.
 	case "notifications/progress":
 		c.line(progressLine(n.Params.Bytes()))
 	case "notifications/message":
@@ -44,15 +44,15 @@ func (c *console) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// line writes one line, in which nothing of a server's can move the cursor.
+// line writes one line. Characters in it that could move the cursor are escaped.
 func (c *console) line(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Fprintln(c.Stderr, visibleLine(text))
 }
 
-// progressLine renders notifications/progress (2026-07-28,
-// basic/patterns/progress). Numbers stay as they were written.
+// progressLine formats notifications/progress (2026-07-28, basic/patterns/progress).
+// Numbers keep their digits.
 func progressLine(params []byte) string {
 	var p struct {
 		Progress jsontext.Value `json:"progress"`
@@ -60,10 +60,9 @@ func progressLine(params []byte) string {
 		Message  string         `json:"message"`
 	}
 	if err := decode(params, &p); err != nil {
-		return "progress that cannot be read"
+		return "progress that cannot be decoded"
 	}
-	// Members that are not there are left out: a total that was invented would be
-	// read as a promise.
+	// A missing total is left out: an invented one would be read as a promise.
 	text := "[" + string(p.Progress)
 	if p.Total != nil {
 		text += "/" + string(p.Total)
@@ -71,7 +70,7 @@ func progressLine(params []byte) string {
 	return text + "] " + p.Message
 }
 
-// logLine renders notifications/message (2026-07-28, server/utilities/logging).
+// logLine formats notifications/message (2026-07-28, server/utilities/logging).
 func logLine(params []byte) string {
 	var p struct {
 		Level  string         `json:"level"`
@@ -79,14 +78,13 @@ func logLine(params []byte) string {
 		Data   jsontext.Value `json:"data"`
 	}
 	if err := decode(params, &p); err != nil {
-		return "a log message that cannot be read"
+		return "a log message that cannot be decoded"
 	}
 	words := []string{p.Level}
 	if p.Logger != "" {
 		words = append(words, p.Logger+":")
 	}
-	// Data is any JSON; a string is shown without its quotes, as that is what nearly
-	// all servers send.
+	// Data is any JSON. A string, which nearly all servers send, is shown without quotes.
 	text := string(p.Data)
 	if p.Data.Kind() == '"' {
 		if err := decode(p.Data, &text); err != nil {
@@ -96,8 +94,7 @@ func logLine(params []byte) string {
 	return strings.Join(append(words, text), " ")
 }
 
-// Ask puts an elicitation to the person. Nothing else can be asked here, and
-// the command has declared nothing else.
+// Ask puts an elicitation to the user. The command declares no other capability.
 func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if req.Method != "elicitation/create" {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s", req.Method)
@@ -106,8 +103,8 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "elicitation/create: %v", err)
 	}
-	// A call that ends takes its questions with it, asked or not: an answer would
-	// have nobody to go to.
+	// A question ends with its call, whether it was asked or not: its answer could not be
+	// delivered.
 	select {
 	case c.asking <- struct{}{}:
 	case <-ctx.Done():
@@ -121,44 +118,44 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	return mcp.NewResult(answer)
 }
 
-// fill has a form filled in, and returns the result of elicitation/create.
+// fill asks for the values of a form, and returns the result of elicitation/create.
 func (c *console) fill(ctx context.Context, f *form) ([]byte, error) {
 	if !c.Terminal(c.Stdin) {
-		c.line("declined to answer " + c.server + ", because standard input is no terminal: " + f.message)
+		c.line("declined to answer " + c.server + ", because standard input is not a terminal: " + f.message)
 		return []byte(`{"action":"decline"}`), nil
 	}
 	c.line(c.server + " asks: " + f.message + " (end of input, Ctrl-D, declines)")
 	return f.ask(ctx, c.prompt)
 }
 
-// prompt writes a prompt and reads one line. The error is io.EOF at the end of
-// standard input.
+// prompt writes a prompt and reads one line. The error is io.EOF at the end of standard
+// input.
 func (c *console) prompt(ctx context.Context, text string) (string, error) {
 	c.show(text)
 	return readLine(ctx, c.Stdin)
 }
 
-// show writes a prompt, which stays on its line: the answer is typed behind it.
+// show writes a prompt without a line break: the answer is typed after it.
 func (c *console) show(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Fprint(c.Stderr, visibleLine(text)+" ")
 }
 
-// readLine reads up to a line break, one byte at a time so that nothing behind
-// it is lost. A read that ctx interrupts goes on in the background until there
-// is a line, as a terminal cannot be told to stop waiting.
+// readLine reads up to a line break, one byte at a time so that nothing after it is
+// consumed. If ctx ends first, the read continues in the background until there is a
+// line, as a read from a terminal cannot be canceled.
 func readLine(ctx context.Context, r interface{ Read([]byte) (int, error) }) (string, error) {
 	type answer struct {
 		line string
 		err  error
 	}
 	read := make(chan answer, 1)
-	// Ends with the line, the input or the process; nobody waits after ctx.
+	// Ends with the line, the input or the process. After ctx nothing waits for it.
 	go func() {
 		var b strings.Builder
-		// One byte at a time: a larger read would take what the next question, or
-		// the program behind this one in a script, is to have.
+		// One byte at a time: a larger read would consume the input of the next question,
+		// or of the next program of a script.
 		buf := make([]byte, 1)
 		for {
 			n, err := r.Read(buf)

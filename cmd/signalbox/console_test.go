@@ -13,15 +13,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func TestConsoleShowsWhatIsSaid(t *testing.T) {
+func TestConsoleShowsNotifications(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, method, params, want string }{
 		{"progress", "notifications/progress", `{"progressToken":1,"progress":1.50,"total":3,"message":"half"}`, "[1.50/3] half\n"},
 		{"no total", "notifications/progress", `{"progressToken":1,"progress":7}`, "[7]\n"},
-		{"odd progress", "notifications/progress", `{"message":7}`, "progress that cannot be read\n"},
+		{"odd progress", "notifications/progress", `{"message":7}`, "progress that cannot be decoded\n"},
 		{"log", "notifications/message", `{"level":"warning","logger":"db","data":"slow"}`, "warning db: slow\n"},
 		{"no logger", "notifications/message", `{"level":"info","data":{"a": 1.0}}`, "info {\"a\": 1.0}\n"},
-		{"odd log", "notifications/message", `{"level":7}`, "a log message that cannot be read\n"},
+		{"odd log", "notifications/message", `{"level":7}`, "a log message that cannot be decoded\n"},
 		{"escapes and lines", "notifications/message", `{"level":"info","data":"\u001b[2J\nsignalbox: all is well"}`, `info \x1b[2J signalbox: all is well` + "\n"},
 		{"something else", "notifications/resources/updated", `{"uri":"x:y"}`, ""},
 	} {
@@ -42,7 +42,7 @@ func TestConsoleShowsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// Who asks is said in front of each question, in words that are not the server's.
+// Each question names the server in the command's own words.
 //
 // X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
 // server is requesting information"
@@ -63,7 +63,7 @@ func TestConsoleAnswers(t *testing.T) {
 		{name: "end of input", terminal: true, method: "elicitation/create", params: form,
 			want: `{"action":"decline"}`, said: `the server of a__x asks: `},
 		{name: "no terminal", stdin: "Ada\n", method: "elicitation/create", params: form,
-			want: `{"action":"decline"}`, said: `declined to answer the server of a__x, because standard input is no terminal: Who?\x1b` + "\n"},
+			want: `{"action":"decline"}`, said: `declined to answer the server of a__x, because standard input is not a terminal: Who?\x1b` + "\n"},
 		{name: "address", terminal: true, method: "elicitation/create", params: `{"mode":"url"}`, code: mcp.CodeInvalidParams},
 		{name: "sampling", terminal: true, method: "sampling/createMessage", params: `{}`, code: mcp.CodeMethodNotFound},
 	} {
@@ -92,11 +92,11 @@ func TestConsoleAnswers(t *testing.T) {
 	}
 }
 
-// A server that is called directly has no name but its address.
+// A server that is called directly is named by its address.
 //
 // X6+ 2026-07-28 client/elicitation: "Clients **MUST** provide clear indication of which
 // server is requesting information"
-func TestWhoseAToolIs(t *testing.T) {
+func TestServerOf(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	f := targetFlags{url: "http://tools.example:7777/mcp"}
@@ -112,7 +112,7 @@ func TestWhoseAToolIs(t *testing.T) {
 		{&target{isNew: true}, "the server of a__x"},
 		{there, "the server at tools.example:7777"},
 	} {
-		if got := tt.at.whose("a__x"); got != tt.want {
+		if got := tt.at.serverOf("a__x"); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

@@ -13,23 +13,22 @@ import (
 // Result"): text, image, audio, resource_link or resource.
 type content struct {
 	Type     string   `json:"type"`
-	Text     string   `json:"text"`     // of a text
+	Text     string   `json:"text"`     // of text
 	Data     string   `json:"data"`     // of an image or audio, in base64
-	MIMEType string   `json:"mimeType"` // of those
-	URI      string   `json:"uri"`      // of a link
-	Name     string   `json:"name"`     // of a link
-	Resource contents `json:"resource"` // of a resource that came with the result
+	MIMEType string   `json:"mimeType"` // of an image or audio
+	URI      string   `json:"uri"`      // of a resource_link
+	Name     string   `json:"name"`     // of a resource_link
+	Resource contents `json:"resource"` // of an embedded resource
 }
 
-// shown returns the block as text: its own, or a word about what it is.
+// shown returns the text to print for the block: its text, or a description of it.
 func (c *content) shown() string {
 	switch c.Type {
 	case "text":
 		return c.Text
 	case "image", "audio":
 		return fmt.Sprintf("[%s %s, %d bytes; --json prints it]", c.Type, cmp.Or(c.MIMEType, "of unknown type"), decodedSize(c.Data))
-	// A link is a name to read later, and not its contents: those are fetched by
-	// whoever wants them, with read.
+	// A link is a reference to a resource, which read can fetch.
 	case "resource_link":
 		return fmt.Sprintf("[resource %s: %s]", c.Name, c.URI)
 	case "resource":
@@ -39,17 +38,16 @@ func (c *content) shown() string {
 	}
 }
 
-// contents are those of a resource (2026-07-28, server/resources, "Resource
+// contents are the contents of a resource (2026-07-28, server/resources, "Resource
 // Contents"): text, or bytes in base64.
 type contents struct {
 	URI      string  `json:"uri"`
 	MIMEType string  `json:"mimeType"`
-	Text     *string `json:"text"` // nil where there is none: an empty text is one
+	Text     *string `json:"text"` // nil if absent; an empty text is not
 	Blob     *string `json:"blob"`
 }
 
-// shown returns the text, or a word about bytes: they are nothing to write to a
-// terminal, and would make no sense among the text of other blocks.
+// shown returns the text, or a description of bytes: they are not fit for a terminal.
 func (c *contents) shown() string {
 	if c.Text != nil {
 		return *c.Text
@@ -57,7 +55,7 @@ func (c *contents) shown() string {
 	return fmt.Sprintf("[resource %s, %s; --json prints it]", c.URI, c.describe())
 }
 
-// describe says what the contents are where they are no text.
+// describe returns the type and the size of contents that are not text.
 func (c *contents) describe() string {
 	size := 0
 	if c.Blob != nil {
@@ -66,7 +64,7 @@ func (c *contents) describe() string {
 	return fmt.Sprintf("%s, %d bytes", cmp.Or(c.MIMEType, "of unknown type"), size)
 }
 
-// bytes returns the contents as they are at their server.
+// bytes returns the decoded contents.
 func (c *contents) bytes() ([]byte, error) {
 	switch {
 	case c.Text != nil:
@@ -78,9 +76,9 @@ func (c *contents) bytes() ([]byte, error) {
 	}
 }
 
-// decodedSize is the number of bytes that a base64 text stands for.
+// decodedSize returns the number of bytes that a base64 text encodes.
 func decodedSize(text string) int {
-	// Without decoding: the text may be megabytes, and only its length is shown.
+	// Computed and not decoded: the text may be megabytes.
 	n := base64.StdEncoding.DecodedLen(len(text))
 	for i := len(text) - 1; i >= 0 && text[i] == '='; i-- {
 		n--

@@ -22,36 +22,36 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// A gateway that serves a file listens on a socket in the state folder of its user, for
-// the commands of that user. The folder is the user's alone. No web page, no client of MCP
-// and no tool that fetches addresses reaches a socket of the file system.
+// A gateway that serves a file listens on a Unix socket in the state folder of its user,
+// for the commands of that user. Only the user can open the folder. Web pages, MCP clients
+// and tools that fetch URLs cannot reach a socket of the file system.
 
-// The paths on the socket.
+// The paths served on the socket.
 const (
-	gatewayPath = "/admin/v1/gateway" // a gatewayAnswer
-	reloadPath  = "/admin/v1/reload"  // takes the request to reload
-	joinPath    = "/mcp"              // the MCP endpoint, where gatewayAnswer.Joinable
+	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
+	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
+	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
 )
 
-// socketEnd is what the names of sockets end in.
-const socketEnd = ".sock"
+// socketSuffix is the suffix of the sockets' names.
+const socketSuffix = ".sock"
 
-// gatewayAnswer is what a gateway says of itself on its socket.
-type gatewayAnswer struct {
+// gatewayInfo describes the gateway of a socket.
+type gatewayInfo struct {
 	Process  int  `json:"process"`
-	Joinable bool `json:"joinable"` // the commands of its user are served like other clients
+	Joinable bool `json:"joinable"` // commands of the user may use joinPath
 }
 
-// reloadAnswer is what a gateway says about a reload.
-type reloadAnswer struct {
+// reloadResult is the result of a reload.
+type reloadResult struct {
 	Process  int      `json:"process"`
-	Backends int      `json:"backends"`           // that it has now
-	Problems []string `json:"problems,omitempty"` // why it was refused; none where it was not
+	Backends int      `json:"backends"`           // the number of backends after it
+	Problems []string `json:"problems,omitempty"` // why it was refused; empty if it was not
 }
 
-// answerTo is the answer to a reload that ended so.
-func answerTo(cfg *signalbox.Config, err error) reloadAnswer {
-	a := reloadAnswer{Process: os.Getpid()}
+// newReloadResult returns the result of a reload that returned cfg and err.
+func newReloadResult(cfg *signalbox.Config, err error) reloadResult {
+	a := reloadResult{Process: os.Getpid()}
 	var problems signalbox.Problems
 	switch {
 	case errors.As(err, &problems):
@@ -66,36 +66,36 @@ func answerTo(cfg *signalbox.Config, err error) reloadAnswer {
 	return a
 }
 
-// control is the socket of a running gateway. The methods of a nil one do nothing.
+// control is the socket of a running gateway. The methods of a nil control do nothing.
 type control struct {
-	server *http.Server
-	asked  chan chan<- reloadAnswer
-	ending chan struct{} // closed when no reload is taken any more
-	ended  chan struct{} // closed when nothing is served on it any more
+	server   *http.Server
+	requests chan chan<- reloadResult
+	draining chan struct{} // closed when reloads are no longer accepted
+	ended    chan struct{} // closed when Serve has returned
 }
 
-// openControl begins to listen. A gateway without the socket still serves, and takes
-// signals.
+// openControl starts listening. If it fails, the gateway serves without the socket, and
+// is reloaded by signals.
 func (s *service) openControl(ctx context.Context) {
 	if s.source.isDemo() {
 		return
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
-	self := gatewayAnswer{Process: os.Getpid(), Joinable: s.flags.http()}
+	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
-	if self.Joinable { // otherwise the backends' processes are those of the only client
+	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
 	}
 	c, err := newControl(ctx, s.env, s.source.path, routes)
 	if err != nil {
-		s.log.InfoContext(ctx, "the commands of this user do not reach this gateway; SIGHUP reloads it", slog.Any("error", err))
+		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
 		return
 	}
 	s.control = c
 }
 
-// newControl listens on a socket for a file, and serves the routes and reloads there.
+// newControl listens on a socket for a file, and serves routes and reloads on it.
 func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux) (*control, error) {
 	folder, err := e.controlFolder(file)
 	if err != nil {
@@ -104,9 +104,9 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err := makePrivate(folder); err != nil {
 		return nil, err
 	}
-	removeDead(ctx, folder)
-	// Not by the process id: in containers that share the folder all have the same.
-	path := filepath.Join(folder, rand.Text()[:8]+socketEnd)
+	removeStale(ctx, folder)
+	// The name is not the process ID: containers that share the folder may all have the same.
+	path := filepath.Join(folder, rand.Text()[:8]+socketSuffix)
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, err
@@ -114,61 +114,61 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	c := &control{asked: make(chan chan<- reloadAnswer), ending: make(chan struct{}), ended: make(chan struct{})}
+	c := &control{requests: make(chan chan<- reloadResult), draining: make(chan struct{}), ended: make(chan struct{})}
 	routes.HandleFunc("POST "+reloadPath, c.serveReload)
 	c.server = &http.Server{
-		Handler: routes, ReadHeaderTimeout: controlWithin, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Handler: routes, ReadHeaderTimeout: controlTimeout, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	// Ends with close, which waits for it.
 	go func() {
 		defer close(c.ended)
-		_ = c.server.Serve(listener) // close ends it; the listener removes the socket
+		_ = c.server.Serve(listener) // the listener removes the socket
 	}()
 	return c, nil
 }
 
-// controlWithin is how long either side of the socket waits for the other.
-const controlWithin = 30 * time.Second
+// controlTimeout bounds how long each side of the socket waits for the other.
+const controlTimeout = 30 * time.Second
 
-// asks delivers requests to reload, each with where its answer goes.
-func (c *control) asks() <-chan chan<- reloadAnswer {
+// reloads delivers requests to reload. Each is a channel that receives the result.
+func (c *control) reloads() <-chan chan<- reloadResult {
 	if c == nil {
 		return nil
 	}
-	return c.asked
+	return c.requests
 }
 
 func (c *control) serveReload(w http.ResponseWriter, r *http.Request) {
-	answer := make(chan reloadAnswer, 1) // the loop does not wait for a client that left
+	answer := make(chan reloadResult, 1) // buffered: the loop does not wait for a client that has left
 	select {
-	case c.asked <- answer:
-	case <-c.ending:
-		answer <- reloadAnswer{Process: os.Getpid(), Problems: []string{"the gateway is shutting down"}}
+	case c.requests <- answer:
+	case <-c.draining:
+		answer <- reloadResult{Process: os.Getpid(), Problems: []string{"the gateway is shutting down"}}
 	case <-r.Context().Done():
 		return
 	}
 	writeAnswer(w, <-answer)
 }
 
-// writeAnswer writes an answer as JSON.
+// writeAnswer writes a response as JSON.
 func writeAnswer(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.MarshalWrite(w, answer) // fails if the client has gone
+	_ = json.MarshalWrite(w, answer) // fails only if the client has left
 }
 
-// end refuses reloads from now on. All else is served until close.
+// end rejects reloads from now on. Everything else is served until close.
 func (c *control) end() {
 	if c != nil {
-		close(c.ending)
+		close(c.draining)
 	}
 }
 
-// close ends the socket and removes it.
+// close closes the socket and removes it.
 func (c *control) close() {
 	if c == nil {
 		return
 	}
-	_ = c.server.Close() // nothing is left to do about it
+	_ = c.server.Close() // the error is of no use here
 	<-c.ended
 }
 
@@ -178,15 +178,15 @@ func (e *env) controlFolder(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(state, mark(file)), nil
+	return filepath.Join(state, fileID(file)), nil
 }
 
-// stateFolder returns the folder for what lasts from one command to the next.
+// stateFolder returns the folder for state that lasts from one command to the next.
 func (e *env) stateFolder() (string, error) {
 	if folder, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(folder) {
 		return filepath.Join(folder, "signalbox"), nil
 	}
-	// Not below AppData: programs that a packaged client starts see a copy of that.
+	// Not below AppData: programs started by a packaged client see a private copy of it.
 	variable, below := "HOME", filepath.Join(".local", "state", "signalbox")
 	switch runtime.GOOS {
 	case "windows":
@@ -196,44 +196,44 @@ func (e *env) stateFolder() (string, error) {
 	}
 	home, _ := e.LookupEnv(variable)
 	if !filepath.IsAbs(home) {
-		return "", fmt.Errorf("the user's folder is not known (%s is not set)", variable)
+		return "", fmt.Errorf("the home folder of the user is unknown (set %s)", variable)
 	}
 	return filepath.Join(home, below), nil
 }
 
-// makePrivate makes a folder that only this user can open.
+// makePrivate creates a folder that only this user can open.
 func makePrivate(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	return os.Chmod(folder, 0o700) //nolint:gosec // a folder; fails for a folder of another user
+	return os.Chmod(folder, 0o700) //nolint:gosec // a folder; fails if another user owns it
 }
 
-// deadAfter is the age from which a socket without a listener is a leftover: a younger
+// staleAfter is the age from which a socket that refuses connections is removed. A younger
 // one may be about to listen.
-const deadAfter = time.Minute
+const staleAfter = time.Minute
 
-// removeDead removes the sockets of gateways that were killed.
-func removeDead(ctx context.Context, folder string) {
+// removeStale removes the sockets of gateways that were killed.
+func removeStale(ctx context.Context, folder string) {
 	for _, path := range socketsIn(folder) {
 		info, err := os.Lstat(path)
-		if err != nil || time.Since(info.ModTime()) < deadAfter {
+		if err != nil || time.Since(info.ModTime()) < staleAfter {
 			continue
 		}
 		conn, err := dialSocket(ctx, path)
 		if err == nil {
-			_ = conn.Close() // it lives
+			_ = conn.Close() // in use
 			continue
 		}
 		if errors.Is(err, syscall.ECONNREFUSED) {
-			_ = os.Remove(path) // another process may have done so
+			_ = os.Remove(path) // another process may have removed it
 		}
 	}
 }
 
-// socketsIn returns the sockets of a folder, those of dead gateways included.
+// socketsIn returns the sockets of a folder, including those of killed gateways.
 func socketsIn(folder string) []string {
-	paths, _ := filepath.Glob(filepath.Join(folder, "*"+socketEnd)) // the pattern is right
+	paths, _ := filepath.Glob(filepath.Join(folder, "*"+socketSuffix)) // the pattern is valid
 	return paths
 }
 

@@ -19,15 +19,14 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// localDrain spares a laptop the time that load balancers need: where the
-// configuration does not say otherwise, and nobody but this machine can reach the
-// gateway, it stops as soon as the running calls have ended.
-func localDrain(cfg *signalbox.Config, http bool) {
+// defaultLocalDrain drops the default delay and spread of a drain, which serve load
+// balancers, if only this machine can reach the gateway. It then stops as soon as the
+// running calls have ended.
+func defaultLocalDrain(cfg *signalbox.Config, http bool) {
 	if http && !isLocal(cfg.Effective().Listen) {
 		return
 	}
-	// Zero is a key that the file does not have, so that nothing which somebody
-	// wrote is overruled.
+	// Zero means that the file does not have the key. Configured values are kept.
 	if cfg.Drain.Delay == 0 {
 		cfg.Drain.Delay = -1
 	}
@@ -36,39 +35,38 @@ func localDrain(cfg *signalbox.Config, http bool) {
 	}
 }
 
-// isLocal reports whether only this machine reaches an address. A name other
-// than localhost is taken for one that others know: looking it up would make the
-// answer depend on the network.
+// isLocal reports whether only this machine reaches an address. A name other than
+// localhost counts as not local: looking it up would make the answer depend on the network.
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return false // it is told where it is listened on
+		return false // listen reports the error
 	}
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// backendsEnd is what the backends may take to end after the last call has: the
-// process of one is given 5 s after its input was closed and 5 s after it was
-// asked to end (2026-07-28, basic/transports/stdio, "Shutdown"), and is killed.
+// backendsEnd bounds how long the backends take to end after the last call: a process has
+// 5 s after its input was closed and 5 s after SIGTERM (2026-07-28,
+// basic/transports/stdio, "Shutdown"), and is then killed.
 const backendsEnd = 12 * time.Second
 
-// hardDeadline returns what the whole end takes at most, or -1 where the
-// configuration lets running calls take as long as they like.
+// hardDeadline returns how long the whole shutdown takes at most, or -1 if the
+// configuration does not limit running calls.
 func hardDeadline(delay, timeout time.Duration) time.Duration {
 	if timeout < 0 {
 		return -1
 	}
-	return max(delay, 0) + timeout + backendsEnd + lastWords
+	return max(delay, 0) + timeout + backendsEnd + closeTimeout
 }
 
-// drain ends the service in order: it says that it is not ready and takes no new
-// sessions, gives load balancers the time to notice, lets the running calls end,
-// and ends the backends. One more signal cuts what is left of that. Then release
-// lets the signals go, so that the third ends the process.
+// drain shuts the service down in order: it reports not ready and rejects new sessions,
+// waits the delay for load balancers, lets the running calls end, and ends the backends.
+// The next signal cancels what is left of that, and calls release, which restores the
+// default handling of signals: one more ends the process.
 //
-// All of that has one deadline, which is said at the start: whoever sends the
-// signal has to know after which time to send a stronger one.
+// The shutdown has one deadline, which is logged at its start, so that the sender of the
+// signal knows after which time to send a stronger one.
 func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release func()) error {
 	d := s.cfg.Effective().Drain
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,39 +74,38 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal, release f
 	// Ends with ctx, which ends with drain.
 	go cutOnSignal(ctx, signals, func() { cut(); release() })
 
-	if d := s.patience(); d >= 0 {
+	if d := s.eofGrace(); d >= 0 {
 		defer time.AfterFunc(d, cut).Stop()
 	}
 
-	// First of all, so that a load balancer which asks while the rest is said
-	// learns it.
+	// First, so that a load balancer that asks in the meantime learns of it.
 	s.gateway.Drain()
 	hard := hardDeadline(d.Delay, d.Timeout)
-	s.log.InfoContext(ctx, "shutting down; one more signal ends it at once",
-		slog.Int("running", s.gateway.Status().InFlight), noneOr("delay", d.Delay), noneOr("timeout", d.Timeout), noneOr("deadline", hard))
-	return within(hard, func() error { return s.end(ctx, d.Delay, d.Timeout) })
+	s.log.InfoContext(ctx, "shutting down; a second signal stops at once",
+		slog.Int("running", s.gateway.Status().InFlight), durationOrNone("delay", d.Delay), durationOrNone("timeout", d.Timeout), durationOrNone("deadline", hard))
+	return runWithin(hard, func() error { return s.end(ctx, d.Delay, d.Timeout) })
 }
 
-// noneOr is a duration for the log, in which a negative one is no limit.
-func noneOr(key string, d time.Duration) slog.Attr {
+// durationOrNone returns a log attribute. A negative duration means no limit.
+func durationOrNone(key string, d time.Duration) slog.Attr {
 	if d < 0 {
 		return slog.String(key, "none")
 	}
 	return slog.Duration(key, d)
 }
 
-// errHardDeadline is returned where something did not end that has to.
-var errHardDeadline = errors.New("not everything ended within the deadline; what is left dies with this process")
+// errHardDeadline is returned if the shutdown exceeds its deadline.
+var errHardDeadline = errors.New("the shutdown did not complete within its deadline; what is left ends with this process")
 
-// within runs end, and no longer waits for it after the time, if that is not
-// negative.
-func within(d time.Duration, end func() error) error {
+// runWithin calls end, and returns errHardDeadline if it takes longer than d. A negative d
+// is no limit.
+func runWithin(d time.Duration, end func() error) error {
 	if d < 0 {
 		return end()
 	}
 	ended := make(chan error, 1)
-	// Ends with end, which has bounds of its own; beyond the deadline it ends with
-	// the process.
+	// Ends with end, which has limits of its own. After the deadline it ends with the
+	// process.
 	go func() { ended <- end() }()
 	late := time.NewTimer(d)
 	defer late.Stop()
@@ -120,27 +117,27 @@ func within(d time.Duration, end func() error) error {
 	}
 }
 
-// end does what drain says, in this order: the gateway ends before the server of
-// its connections, because it has a last word for each of them.
+// end shuts the parts down in order: the gateway before the server of its connections, as
+// it sends a last message on each of them.
 func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
-	wait(ctx, delay)
+	sleep(ctx, delay)
 	err := s.shutdown(ctx, timeout)
 	if s.flags.stdio {
-		<-s.stdio // if it ended only now, it was we who ended it
+		<-s.stdio // if it ended only now, the shutdown is the reason
 	}
 	s.http.close(ctx)
 	return err
 }
 
-// shutdown ends the gateway. Calls that had to be cut are told so and logged;
-// they are no failure of the command.
+// shutdown ends the gateway. Calls that were canceled by the timeout receive an error and
+// are logged; they are no failure of the command.
 func (s *service) shutdown(ctx context.Context, timeout time.Duration) error {
 	if timeout >= 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	// What is running is counted before it is cut, because nobody knows it after.
+	// The running calls are counted before they are canceled, as they are gone after it.
 	patience, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	var running atomic.Int64
@@ -157,13 +154,12 @@ func (s *service) shutdown(ctx context.Context, timeout time.Duration) error {
 		return fmt.Errorf("shut down: %w", err)
 	}
 	if n := running.Load(); n > 0 {
-		s.log.WarnContext(ctx, "what was still running was cut; its clients are told that it may have run", slog.Int64("running", n))
+		s.log.WarnContext(ctx, "running calls were canceled at the deadline; their clients receive an error that the call may have run", slog.Int64("running", n))
 	}
 	return nil
 }
 
-// cutOnSignal calls cut on the next signal that wants an end, unless ctx ends
-// before.
+// cutOnSignal calls cut on the next signal other than SIGHUP, unless ctx ends first.
 func cutOnSignal(ctx context.Context, signals <-chan os.Signal, cut func()) {
 	for {
 		select {
@@ -178,8 +174,8 @@ func cutOnSignal(ctx context.Context, signals <-chan os.Signal, cut func()) {
 	}
 }
 
-// wait returns after a time, or with ctx.
-func wait(ctx context.Context, d time.Duration) {
+// sleep returns after d, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

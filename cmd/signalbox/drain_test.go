@@ -40,7 +40,7 @@ func TestHardDeadline(t *testing.T) {
 	}
 }
 
-func TestWithin(t *testing.T) {
+func TestRunWithin(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, tt := range []struct {
@@ -60,20 +60,20 @@ func TestWithin(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				err := within(tt.deadline, func() error {
+				err := runWithin(tt.deadline, func() error {
 					time.Sleep(tt.takes)
 					return tt.err
 				})
 				if got := time.Since(start); !errors.Is(err, tt.want) || got != tt.after {
 					t.Errorf("got %v after %v, want %v after %v", err, got, tt.want, tt.after)
 				}
-				time.Sleep(tt.takes) // what was late ends here; in a process, with it
+				time.Sleep(tt.takes) // ends the late function
 			})
 		})
 	}
 }
 
-// draining is a service without a listener, whose one backend is h.
+// draining returns a service without a listener, with the backend h.
 func draining(t *testing.T, h mcp.Handler, d signalbox.Config) (*service, *testEnv) {
 	t.Helper()
 	e := newTestEnv(t, "")
@@ -95,8 +95,8 @@ func idle() mcp.Handler {
 	})
 }
 
-// The delay is for load balancers, and a second signal cuts it. Nothing was
-// running then, so nothing is said to have been cut.
+// A second signal cancels the delay for load balancers. No call was running, so none is
+// reported as canceled.
 func TestSecondSignalCutsTheDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestSecondSignalCutsTheDelay(t *testing.T) {
 	})
 }
 
-// SIGHUP asks for a reload, which there is none of any more; it must not cut.
+// SIGHUP asks for a reload, which is too late during a drain, and must not cancel it.
 func TestHangupDoesNotCutTheDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,8 +151,7 @@ func TestHangupDoesNotCutTheDrain(t *testing.T) {
 	})
 }
 
-// Where the configuration sets no limit to running calls, no deadline is
-// promised either.
+// Without a limit for running calls, no deadline is logged.
 func TestDrainWithoutLimitPromisesNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,8 +167,8 @@ func TestDrainWithoutLimitPromisesNone(t *testing.T) {
 	})
 }
 
-// A signal that cuts finds backends that have nothing to do but to end, and each
-// of them may say that it was cut. As no call was, nobody is to read so.
+// A signal that cancels the drain cancels the end of idle backends. As no call was canceled,
+// nothing is logged.
 func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	t.Parallel()
 	var cfg signalbox.Config
@@ -179,7 +178,7 @@ func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	}
 	s, e := draining(t, idle(), cfg)
 	signals := make(chan os.Signal, 3)
-	signals <- syscall.SIGTERM // at once: it is there before the delay begins
+	signals <- syscall.SIGTERM // before the delay begins
 	if err := s.drain(t.Context(), signals, func() {}); err != nil {
 		t.Error(err)
 	}
@@ -192,8 +191,7 @@ const calling = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":
 	`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 	`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}` + "\n"
 
-// slow is a backend whose one tool takes an hour, and begins to with a word on
-// the channel.
+// slow is a backend with a tool that takes an hour, and sends on begun when it starts.
 func slow(begun chan<- struct{}) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		switch req.Method {
@@ -214,15 +212,15 @@ func slow(begun chan<- struct{}) mcp.Handler {
 	})
 }
 
-// A running call has the time that the configuration gives it. Then it is cut,
-// and its client is told that nobody knows what became of it (DELIVERY, "Graceful
-// drain"); a second signal does the same at once.
+// A running call has the configured time. Then it is canceled, and its client receives an
+// error with outcome unknown (DELIVERY, "Graceful drain"). A second signal cancels it
+// immediately.
 func TestRunningCallAndTheDrain(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		timeout time.Duration
-		signal  time.Duration // when the second one comes; 0 is never
+		signal  time.Duration // the time of the second signal; 0 means never
 		after   time.Duration
 		answer  string
 		cut     bool
@@ -279,7 +277,7 @@ func drainDuringCall(t *testing.T, timeout, signal, after time.Duration, wantAns
 	if !strings.Contains(said, "running=1 ") {
 		t.Errorf("the drain began with %q, want one running", said)
 	}
-	if got := strings.Contains(said, "what was still running was cut"); got != wantCut {
+	if got := strings.Contains(said, "running calls were canceled at the deadline"); got != wantCut {
 		t.Errorf("it was cut: %v, want %v: %s", got, wantCut, said)
 	}
 	say.Close()

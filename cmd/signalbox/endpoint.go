@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// idleTimeout is how long a connection is kept without a request. It is
-	// longer than the minute that usual proxies keep theirs, so that it is they
-	// who close: a request that crosses a close is one that nobody knows of.
+	// idleTimeout is how long a connection is kept open without a request. It is longer
+	// than the minute of usual proxies, so that the proxy closes it: if the gateway
+	// closes while a request is arriving, it is unknown whether the request was received.
 	idleTimeout = 2 * time.Minute
 
-	// streamsPerConnection is how many requests there may be at a time on one connection
-	// of HTTP/2. A proxy that has more opens another.
+	// streamsPerConnection is the number of concurrent requests on one HTTP/2 connection.
+	// A proxy with more opens another connection.
 	streamsPerConnection = 250
 
-	// largestFrame is the least that HTTP/2 allows. A connection keeps a buffer of the
-	// largest one that it has read, whoever sent it.
+	// largestFrame is the smallest value that HTTP/2 allows. A connection keeps a buffer
+	// of the size of the largest frame that it has received.
 	largestFrame = 16 << 10
 
-	// lastWords is how long connections may take to end after the gateway has.
-	lastWords = 2 * time.Second
+	// closeTimeout bounds how long connections take to end after the gateway.
+	closeTimeout = 2 * time.Second
 )
 
-// endpoint is the listener and what is served on it: the MCP endpoint, and how
-// the gateway is. The methods of a nil endpoint do nothing.
+// endpoint is the HTTP server of the gateway: the MCP endpoint and its operations
+// (health, status, metrics). The methods of a nil endpoint do nothing.
 type endpoint struct {
 	url      string
 	path     string
@@ -47,10 +47,10 @@ type endpoint struct {
 	write    time.Duration // limits.write
 	header   time.Duration // limits.headerRead
 	server   *http.Server
-	ended    chan error // what serving ended with
+	ended    chan error // receives the error of Serve
 }
 
-// listen opens the listener of a configuration whose defaults are filled in.
+// listen opens the listener. cfg has its defaults filled in.
 func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
@@ -72,8 +72,8 @@ func newEndpoint(l net.Listener, cfg *signalbox.Config) *endpoint {
 	}
 }
 
-// newServer makes what reads requests: those of HTTP/1.1, and of HTTP/2 where a client
-// begins with that, as proxies do that are told to. Nobody is asked to change over.
+// newServer returns the server for HTTP/1.1, and for HTTP/2 of clients that begin with
+// it, as proxies can be configured to. No client is asked to upgrade.
 func newServer(cfg *signalbox.Config) *http.Server {
 	var spoken http.Protocols
 	spoken.SetHTTP1(true)
@@ -81,77 +81,76 @@ func newServer(cfg *signalbox.Config) *http.Server {
 	return &http.Server{
 		ReadHeaderTimeout: cfg.Limits.HeaderRead,
 		ConnContext:       withInbound,
-		// Beyond the limit the gateway says so; beyond twice that net/http hangs up.
+		// Above the limit the gateway responds with an error; above twice that net/http does.
 		MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
 		IdleTimeout:    idleTimeout,
-		// No time limit on a whole request or answer: a call may take an hour,
-		// and its stream is as long as that. The gateway bounds the parts.
+		// No timeout for a whole request or response: a call may take an hour, and its
+		// stream is as long. The gateway limits the parts.
 		Protocols: &spoken,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConnection,
 			MaxReadFrameSize:     largestFrame,
-			// A deadline ends the stream on which nothing can be written, and this the
-			// connection on which nothing can.
+			// A write deadline ends a stream that the client does not read; this ends
+			// the connection.
 			WriteByteTimeout: max(0, cfg.Limits.Write),
 		},
 	}
 }
 
-// reachable returns an address at which a program on this machine reaches a
-// listener: for one on all addresses, that is loopback.
+// reachable returns an address at which programs on this machine reach the listener: for
+// a listener on all addresses, loopback.
 func reachable(addr net.Addr, configured string) string {
-	// What was configured is not repeated but what is listened on: a port 0 is the
-	// one that was taken, and a name the address that it stood for.
+	// The listener's address and not the configured one: port 0 has been replaced by the
+	// actual port, and a name by its address.
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return addr.String()
 	}
 	host := "127.0.0.1"
-	if strings.HasPrefix(configured, "[") { // no name for all addresses of both kinds has one
+	if strings.HasPrefix(configured, "[") { // no other configured form means IPv6 only
 		host = "::1"
 	}
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// explainListen says what to do about an address that cannot be had.
+// explainListen returns the error of listening on addr, with what to do about it.
 func explainListen(addr string, err error) error {
 	var cure string
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		who := "another program"
-		if named := holders(addr); named != "" {
-			who = "process " + named
+		owner := "another program"
+		if named := portOwners(addr); named != "" {
+			owner = "process " + named
 		}
-		cure = who + " has the port; end it, or choose another with --listen, such as --listen 127.0.0.1:0 for a free one"
+		cure = "the port is in use by " + owner + "; stop it, or choose another port with --listen, such as --listen 127.0.0.1:0 for a free one"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		cure = "this machine does not have that address; --listen 127.0.0.1:7777 is reachable from here, 0.0.0.0 means all of them"
+		cure = "this machine does not have that address; use --listen 127.0.0.1:7777 for local programs only, or 0.0.0.0 for all addresses"
 	case errors.Is(err, os.ErrPermission):
-		cure = "ports below 1024 need rights; choose a higher one with --listen"
+		cure = "permission denied; ports below 1024 need privileges, so choose a higher one with --listen"
 	default:
 		return fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	return fmt.Errorf("listen on %s: %s", addr, cure)
 }
 
-// serve begins to serve.
+// serve starts serving gw.
 func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
 	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
-	// Ends when close has closed the server, which waits for it.
-	go func() { p.ended <- p.server.Serve(answerListener{p.listener, p.write, p.header}) }()
+	// Ends when close has closed the server; close waits for it.
+	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()
 }
 
-// ssePath is where clients connect that have the transport of 2024-11-05 only, as most
-// servers of that revision had it.
+// ssePath is the path for clients that have only the transport of 2024-11-05 (HTTP+SSE).
+// Most servers of that revision used it.
 const ssePath = "/sse"
 
-// routes are the paths that there are. They are compared as they came: a clean
-// form of another path is another path, and a redirect is no answer to a POST.
-// Whoever took a wrong one is told the right one, as nearly always it is that
-// which is missing in a client's URL.
+// routes returns the handler of all paths. Paths are compared unmodified: a cleaned path is
+// a different one, and a redirect is no response to a POST. The response to any other path
+// names the endpoint, as a wrong path in the client's URL is the usual reason.
 func (p *endpoint) routes(mcp, sse, operations http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		closeAmbiguous(w, r)
@@ -166,12 +165,12 @@ func (p *endpoint) routes(mcp, sse, operations http.Handler) http.Handler {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, "nothing is here; the MCP endpoint is "+p.path+"\n") // whoever asked has gone
+			_, _ = io.WriteString(w, "nothing is here; the MCP endpoint is "+p.path+"\n") // fails only if the client has left
 		}
 	})
 }
 
-// failed delivers why serving ended by itself.
+// failed delivers the error with which serving ended by itself.
 func (p *endpoint) failed() <-chan error {
 	if p == nil {
 		return nil
@@ -179,18 +178,18 @@ func (p *endpoint) failed() <-chan error {
 	return p.ended
 }
 
-// close ends the connections, after the gateway has ended what it did on them,
-// and returns when nothing is left.
+// close closes the connections, after the gateway has ended its work on them, and
+// returns when all are closed.
 func (p *endpoint) close(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	defer p.listener.Close() // where the server never began to serve
-	// The context that ended the command must not end the last words: they are
-	// what the clients are told of it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer p.listener.Close() // in case the server never started serving
+	// Independent of ctx, which may be canceled already: the clients still receive the
+	// last messages.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := p.server.Shutdown(ctx); err != nil {
-		_ = p.server.Close() // it has closed the listener; the rest is cut
+		_ = p.server.Close() // the listener is closed; close the connections
 	}
 }

@@ -86,9 +86,9 @@ func TestExplainListen(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"taken", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}, "another program has the port"},
+		{"taken", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRINUSE}, "the port is in use by another program"},
 		{"elsewhere", &os.SyscallError{Syscall: "bind", Err: syscall.EADDRNOTAVAIL}, "this machine does not have that address"},
-		{"rights", &os.SyscallError{Syscall: "bind", Err: syscall.EACCES}, "ports below 1024 need rights"},
+		{"rights", &os.SyscallError{Syscall: "bind", Err: syscall.EACCES}, "permission denied; ports below 1024 need privileges"},
 		{"other", other, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestExplainListen(t *testing.T) {
 	}
 }
 
-func TestLocalDrain(t *testing.T) {
+func TestDefaultLocalDrain(t *testing.T) {
 	t.Parallel()
 	own := signalbox.Config{Listen: "127.0.0.1:1"}
 	own.Drain.Delay, own.Drain.Spread = time.Second, 2*time.Second
@@ -125,7 +125,7 @@ func TestLocalDrain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := tt.cfg
-			localDrain(&cfg, tt.http)
+			defaultLocalDrain(&cfg, tt.http)
 			if cfg.Drain.Delay != tt.delay || cfg.Drain.Spread != tt.spread {
 				t.Errorf("got %v, %v; want %v, %v", cfg.Drain.Delay, cfg.Drain.Spread, tt.delay, tt.spread)
 			}
@@ -143,7 +143,7 @@ func TestNilEndpoint(t *testing.T) {
 	}
 }
 
-// The header of a request is bounded before anything looks at it.
+// The size of a header is limited before it is processed.
 func TestServeBoundsHeaders(t *testing.T) {
 	t.Parallel()
 	gw, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "serve", "--listen", "127.0.0.1:0")
@@ -157,7 +157,7 @@ func TestServeBoundsHeaders(t *testing.T) {
 	}
 	tr := &http.Transport{DisableKeepAlives: true}
 	for _, tt := range []struct{ size, want int }{
-		{60 << 10, http.StatusMethodNotAllowed}, // by the endpoint, which has seen it
+		{60 << 10, http.StatusMethodNotAllowed}, // from the endpoint, so the header was accepted
 		{80 << 10, http.StatusRequestHeaderFieldsTooLarge},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, match[1], http.NoBody)

@@ -10,30 +10,30 @@ import (
 	"path/filepath"
 )
 
-// env is the world around a command. Commands reach for nothing outside of it,
-// so that a test can run them in its own process.
+// env is the environment of a command. A command uses nothing outside of it, so that
+// tests can run it in their own process.
 type env struct {
-	// Stdin, Stdout and Stderr are the standard streams. A terminal is known by
-	// Terminal only, and nothing else is asked of them.
+	// Stdin, Stdout and Stderr are the standard streams. Only Terminal tests whether one
+	// is a terminal.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// LookupEnv is os.LookupEnv for the commands and for configurations. What a
-	// backend inherits is the process's own environment all the same.
+	// LookupEnv is os.LookupEnv for the commands and for configurations. Backends
+	// inherit the environment of the process regardless.
 	LookupEnv func(string) (string, bool)
 
-	// Dir is the working directory; "" is the process's own, and keeps the paths
-	// in messages as they were given.
+	// Dir is the working directory; "" means that of the process, and keeps relative
+	// paths in messages.
 	Dir string
 
-	// Signals begins to deliver the signals, until stop is called.
+	// Signals starts delivering the signals, until stop is called.
 	Signals func(sigs ...os.Signal) (arrived <-chan os.Signal, stop func())
 
 	// Terminal reports whether a stream is a terminal.
 	Terminal func(stream any) bool
 }
 
-// osEnv is the world of the process.
+// osEnv returns the environment of the process.
 func osEnv() *env {
 	return &env{
 		Stdin:     os.Stdin,
@@ -47,16 +47,15 @@ func osEnv() *env {
 
 // osSignals is env.Signals of the process.
 func osSignals(sigs ...os.Signal) (arrived <-chan os.Signal, stop func()) {
-	// Room for one more than the two that mean something: signals are dropped
-	// where nobody waits for them.
+	// One more than the two signals that have a meaning: signals are dropped if the
+	// channel is full.
 	c := make(chan os.Signal, 3)
 	signal.Notify(c, sigs...)
 	return c, func() { signal.Stop(c) }
 }
 
-// isTerminal reports whether a stream is a character device other than the null
-// device. That takes a few more things for terminals than an ioctl would, and
-// none that a command could be started with by accident.
+// isTerminal reports whether a stream is a character device other than the null device.
+// That includes a few devices that an ioctl would exclude, but no usual standard stream.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -70,7 +69,7 @@ func isTerminal(stream any) bool {
 	return err == nil && !os.SameFile(info, null)
 }
 
-// path returns a path that was given in the working directory.
+// path returns name relative to the working directory.
 func (e *env) path(name string) string {
 	if e.Dir == "" || filepath.IsAbs(name) {
 		return name

@@ -12,29 +12,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// wordFlag is a string flag that refuses the empty word. Such a word is nearly
-// always a shell variable that is not set, and taking it for "flag not given"
-// would send a call to another server than the one that was meant.
+// wordFlag is a string flag that rejects the empty string. An empty value is nearly always
+// an unset shell variable, and treating it as absent would select another server than
+// intended.
 type wordFlag struct{ to *string }
 
-// Set is called for a flag that is given.
+// Set sets the value.
 func (f wordFlag) Set(word string) error {
 	if word == "" {
-		return errors.New("it is empty; leave the flag out if none is meant")
+		return errors.New("the value is empty; omit the flag instead")
 	}
 	*f.to = word
 	return nil
 }
 
-// String returns the word, for the help.
+// String returns the value, for the help.
 func (f wordFlag) String() string {
-	if f.to == nil { // pflag asks a zero value, to learn what no default looks like
+	if f.to == nil { // pflag calls String on a zero value, to recognize the default
 		return ""
 	}
 	return *f.to
 }
 
-// Type is what the help calls the word where the usage names nothing better.
+// Type returns the placeholder of the value in the help.
 func (f wordFlag) Type() string { return "string" }
 
 // addWord adds a wordFlag to a command.
@@ -50,13 +50,11 @@ func configFlag(cmd *cobra.Command, path *string) {
 	}
 }
 
-// flagError is what the command line's parser says, in the words of the rest:
-// the names of Go functions that read numbers and truth values are no news to
-// whoever typed the flag.
+// flagError returns an error of the flag parser without the names of Go functions.
 func flagError(_ *cobra.Command, err error) error {
-	said, _, isGo := strings.Cut(err.Error(), ": strconv.")
+	text, _, isGo := strings.Cut(err.Error(), ": strconv.")
 	if isGo && errors.Is(err, strconv.ErrSyntax) {
-		return usageError{fmt.Errorf("%s: it is neither true nor false", said)}
+		return usageError{fmt.Errorf("%s: use true or false", text)}
 	}
 	return usageError{err}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// form is what elicitation/create asks for (2026-07-28, client/elicitation,
-// "Form Mode"): a flat object of simple values.
+// form is a form of elicitation/create (2026-07-28, client/elicitation, "Form Mode"): a
+// flat object of primitive values.
 type form struct {
 	message string
 	fields  []formField // in the order of the schema
@@ -35,31 +35,29 @@ type formField struct {
 	Type        string         `json:"type"`
 	Title       string         `json:"title"`
 	Description string         `json:"description"`
-	Default     jsontext.Value `json:"default"` // sent as it was written
-	Minimum     *float64       `json:"minimum"` // nil for none, as 0 is one
+	Default     jsontext.Value `json:"default"` // sent unmodified
+	Minimum     *float64       `json:"minimum"` // nil if absent; 0 is a limit
 	Maximum     *float64       `json:"maximum"`
 	MinLength   int            `json:"minLength"` // in characters
-	MaxLength   int            `json:"maxLength"` // 0 for none: no form asks for nothing
+	MaxLength   int            `json:"maxLength"` // 0 if absent
 	choices
-	Items choices `json:"items"` // of an array: several of them
+	Items choices `json:"items"` // the choices of an array
 }
 
-// choices are the values that there are, in each way that revisions have had of
-// writing them.
+// choices are the permitted values, in each form that a revision of the protocol has.
 type choices struct {
-	Enum  []string `json:"enum"`  // of values alone
-	OneOf []choice `json:"oneOf"` // with titles, for one of them
-	AnyOf []choice `json:"anyOf"` // with titles, for several
+	Enum  []string `json:"enum"`  // values without titles
+	OneOf []choice `json:"oneOf"` // with titles, for one value
+	AnyOf []choice `json:"anyOf"` // with titles, for several values
 }
 
-// choice is a value, and what people call it where they have a word for it.
+// choice is a permitted value, with a title if it has one.
 type choice struct {
 	Const string `json:"const"`
 	Title string `json:"title"`
 }
 
-// all returns the choices in the order of the schema, however it writes them; a
-// sound schema writes them in one way only.
+// all returns the choices in the order of the schema. A valid schema uses one form only.
 func (c *choices) all() []choice {
 	var all []choice
 	for _, value := range c.Enum {
@@ -68,7 +66,7 @@ func (c *choices) all() []choice {
 	return append(append(all, c.OneOf...), c.AnyOf...)
 }
 
-// parseForm reads the parameters of elicitation/create.
+// parseForm decodes the parameters of elicitation/create.
 func parseForm(params []byte) (*form, error) {
 	var p struct {
 		Mode    string `json:"mode"`
@@ -81,8 +79,8 @@ func parseForm(params []byte) (*form, error) {
 	if err := decode(params, &p); err != nil {
 		return nil, err
 	}
-	// A revision without modes has forms only. An address to open in a browser was
-	// not declared, and no server should send one.
+	// A revision without modes has forms only. The command does not declare the URL
+	// mode, so no server should use it.
 	if p.Mode != "" && p.Mode != "form" {
 		return nil, fmt.Errorf("the command line cannot answer in mode %q", p.Mode)
 	}
@@ -93,16 +91,15 @@ func parseForm(params []byte) (*form, error) {
 	return &form{message: p.Message, fields: fields}, err
 }
 
-// parseFields reads the properties in the order in which they stand.
+// parseFields decodes the properties in the order of the schema.
 func parseFields(properties jsontext.Value) ([]formField, error) {
 	if properties == nil {
 		return nil, nil
 	}
-	// A map would lose the order, and with it the sense of a form whose second
-	// question leans on the first.
+	// A map would lose the order, in which one question may depend on the previous one.
 	d := jsontext.NewDecoder(bytes.NewReader(properties))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, errors.New("the properties are no object")
+		return nil, errors.New("the properties are not an object")
 	}
 	var fields []formField
 	for d.PeekKind() == '"' {
@@ -123,14 +120,14 @@ func parseFields(properties jsontext.Value) ([]formField, error) {
 	return fields, nil
 }
 
-// ask has each field filled in, and returns the result: the content, or that the
-// person declined by ending the input.
+// ask prompts for each field, and returns the result: the content, or a decline if the
+// user ended the input.
 func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (string, error)) ([]byte, error) {
 	content := []byte(`{"action":"accept","content":{`)
 	for i := range f.fields {
 		value, err := f.fields[i].ask(ctx, prompt)
-		// Who ends the input has answered: no. It is not the cancel of the
-		// specification, which is for a question that was closed unread.
+		// The end of the input is a decline, and not the specification's cancel, which is for
+		// a question that was dismissed without a choice.
 		if errors.Is(err, io.EOF) {
 			return []byte(`{"action":"decline"}`), nil
 		}
@@ -138,7 +135,7 @@ func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (st
 			return nil, err
 		}
 		if value == nil {
-			continue // left out and not null, which would be a value
+			continue // absent, and not null, which would be a value
 		}
 		if content[len(content)-1] != '{' {
 			content = append(content, ',')
@@ -149,7 +146,7 @@ func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (st
 	return append(content, "}}"...), nil
 }
 
-// ask asks until the answer fits. Nothing is the default, or no value at all.
+// ask prompts until the answer is valid. An empty answer is the default, or no value.
 func (f *formField) ask(ctx context.Context, prompt func(context.Context, string) (string, error)) (jsontext.Value, error) {
 	text := f.question()
 	for {
@@ -157,8 +154,8 @@ func (f *formField) ask(ctx context.Context, prompt func(context.Context, string
 		if err != nil {
 			return nil, err
 		}
-		// It is asked again until it fits. A server would refuse the whole form, and
-		// the person would begin anew.
+		// Ask again: a server would reject the whole form, and the user would have to
+		// start over.
 		value, problem := f.parse(line)
 		if problem == "" {
 			return value, nil
@@ -184,7 +181,7 @@ func (f *formField) question() string {
 	return text + ":"
 }
 
-// hint says what can be answered, where that is not anything.
+// hint describes the valid answers, or is empty if any is.
 func (f *formField) hint() string {
 	switch f.Type {
 	case "boolean":
@@ -196,8 +193,8 @@ func (f *formField) hint() string {
 	}
 }
 
-// names are how choices are shown: by the value, which is always taken, and by the
-// title where it says more.
+// names returns the choices as shown: the value, which is always accepted, and the title
+// if it differs.
 func names(all []choice) []string {
 	var words []string
 	for _, c := range all {
@@ -210,15 +207,15 @@ func names(all []choice) []string {
 	return words
 }
 
-// parse returns the JSON value of an answer, or what is wrong with it.
+// parse returns the JSON value of an answer, or a description of what is wrong with it.
 func (f *formField) parse(line string) (value jsontext.Value, problem string) {
 	line = strings.TrimSpace(line)
-	// A default is taken as the server wrote it, and is its own to be right about.
+	// The server is responsible for its default, which is not checked.
 	if line == "" && f.Default != nil {
 		return f.Default, ""
 	}
 	if line == "" && f.required {
-		return nil, "An answer is needed"
+		return nil, "An answer is required"
 	}
 	if line == "" {
 		return nil, ""
@@ -235,7 +232,7 @@ func (f *formField) parse(line string) (value jsontext.Value, problem string) {
 	}
 }
 
-// parseBool takes the words that people type for yes and no.
+// parseBool accepts the usual words for yes and no.
 func parseBool(line string) (jsontext.Value, string) {
 	switch strings.ToLower(line) {
 	case "y", "yes", "true":
@@ -247,17 +244,16 @@ func parseBool(line string) (jsontext.Value, string) {
 	}
 }
 
-// parseNumber keeps the digits as they were typed, as long as they are a number in
-// JSON: 1.50 is not 1.5 to everybody, and what Go calls a number (0x1p4, Inf,
-// NaN) is none to the server.
+// parseNumber keeps the digits as typed (1.50 may differ from 1.5 for the server). Numbers
+// must be valid in JSON: Go also accepts 0x1p4, Inf and NaN.
 func (f *formField) parseNumber(line string) (jsontext.Value, string) {
 	n, err := strconv.ParseFloat(line, 64)
 	value := jsontext.Value(line)
 	switch {
 	case err != nil || math.IsInf(n, 0) || !value.IsValid():
-		return nil, "That is no number"
+		return nil, "That is not a number"
 	case f.Type == "integer" && n != math.Trunc(n):
-		return nil, "That is no whole number"
+		return nil, "That is not a whole number"
 	case f.Minimum != nil && n < *f.Minimum:
 		return nil, fmt.Sprintf("The least is %v", *f.Minimum)
 	case f.Maximum != nil && n > *f.Maximum:
@@ -269,8 +265,8 @@ func (f *formField) parseNumber(line string) (jsontext.Value, string) {
 // parseString counts characters and not bytes, as JSON Schema does.
 func (f *formField) parseString(line string) (jsontext.Value, string) {
 	length := len([]rune(line))
-	// Formats and patterns are left to the server, which has to check them anyway;
-	// what is checked here saves the person a round.
+	// Formats and patterns are left to the server, which has to check them anyway. The
+	// checks here save a round trip.
 	switch {
 	case len(f.all()) > 0:
 		return oneOf(f.all(), line)
@@ -282,8 +278,8 @@ func (f *formField) parseString(line string) (jsontext.Value, string) {
 	return mcp.AppendString(nil, line), ""
 }
 
-// parseSeveral reads words between commas. A choice with a comma in it cannot be
-// made by its value then, but by no means is another one taken for it.
+// parseSeveral parses choices separated by commas. A choice with a comma in its value cannot
+// be selected by it, but is never mistaken for another one.
 func (f *formField) parseSeveral(line string) (jsontext.Value, string) {
 	list := []byte{'['}
 	for i, word := range strings.Split(line, ",") {
@@ -301,13 +297,13 @@ func (f *formField) parseSeveral(line string) (jsontext.Value, string) {
 
 // oneOf finds a choice by its value or its title.
 func oneOf(all []choice, word string) (jsontext.Value, string) {
-	// By the value first: a title may be another choice's value.
+	// By value first: a title may be the value of another choice.
 	i := slices.IndexFunc(all, func(c choice) bool { return c.Const == word })
 	if i < 0 {
 		i = slices.IndexFunc(all, func(c choice) bool { return c.Title != "" && strings.EqualFold(c.Title, word) })
 	}
 	if i < 0 {
-		return nil, fmt.Sprintf("%q is none of %s", word, strings.Join(names(all), ", "))
+		return nil, fmt.Sprintf("%q is not one of %s", word, strings.Join(names(all), ", "))
 	}
 	return mcp.AppendString(nil, all[i].Const), ""
 }

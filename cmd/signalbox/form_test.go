@@ -24,7 +24,7 @@ const order = `{"message":"Your order","requestedSchema":{"type":"object","prope
 	"extras":{"type":"array","items":{"anyOf":[{"const":"x","title":"Extra"},{"const":"y"}]}}
 	},"required":["name","gift"]}}`
 
-// script answers prompts with its lines, and keeps the prompts.
+// script answers prompts with its lines, and records the prompts.
 type script struct {
 	lines   []string
 	prompts []string
@@ -97,26 +97,26 @@ func TestFormAsksUntilTheAnswerFits(t *testing.T) {
 	}
 	wantPrompts := []string{
 		"Name (of yours):",
-		"An answer is needed. Name (of yours):",
+		"An answer is required. Name (of yours):",
 		"At least 2 characters are needed. Name (of yours):",
 		"At most 5 characters are possible. Name (of yours):",
 		`size [s, m, l] default "m":`,
-		`"xl" is none of s, m, l. size [s, m, l] default "m":`,
+		`"xl" is not one of s, m, l. size [s, m, l] default "m":`,
 		"colour [r = Red, b = Blue] (optional):",
-		`"green" is none of r = Red, b = Blue. colour [r = Red, b = Blue] (optional):`,
+		`"green" is not one of r = Red, b = Blue. colour [r = Red, b = Blue] (optional):`,
 		"count (optional):",
-		"That is no number. count (optional):",
-		"That is no whole number. count (optional):",
+		"That is not a number. count (optional):",
+		"That is not a whole number. count (optional):",
 		"The least is 1. count (optional):",
 		"The most is 9. count (optional):",
-		"That is no number. count (optional):",
+		"That is not a number. count (optional):",
 		"weight (optional):",
-		"That is no number. weight (optional):",
+		"That is not a number. weight (optional):",
 		"gift [y/n]:",
 		"That is neither yes nor no. gift [y/n]:",
-		"An answer is needed. gift [y/n]:",
+		"An answer is required. gift [y/n]:",
 		"extras [x = Extra, y; several with commas] (optional):",
-		`"z" is none of x = Extra, y. extras [x = Extra, y; several with commas] (optional):`,
+		`"z" is not one of x = Extra, y. extras [x = Extra, y; several with commas] (optional):`,
 	}
 	if diff := cmp.Diff(s.prompts, wantPrompts); diff != "" {
 		t.Errorf("prompts (-got +want):\n%s", diff)
@@ -139,7 +139,7 @@ func TestFormThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, params, want string }{
 		{"address", `{"mode":"url","message":"m","url":"https://a.example/"}`, `mode "url"`},
-		{"properties", `{"requestedSchema":{"properties":[]}}`, "the properties are no object"},
+		{"properties", `{"requestedSchema":{"properties":[]}}`, "the properties are not an object"},
 		{"property", `{"requestedSchema":{"properties":{"a":{"type":7}}}}`, `the property "a"`},
 		{"message", `{"message":7}`, "message"},
 	} {
@@ -160,7 +160,7 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, w := io.Pipe() // nobody ever types
+	r, w := io.Pipe() // there is no input
 	defer w.Close()
 	defer r.Close()
 	_, err = f.ask(ctx, func(ctx context.Context, _ string) (string, error) { return readLine(ctx, r) })
@@ -169,9 +169,9 @@ func TestFormEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// FuzzForm holds that no server's form makes the command fail, and that what the
-// person typed leaves as the JSON that the specification wants (2026-07-28,
-// client/elicitation, "Response Actions").
+// FuzzForm checks that no form of a server makes the command fail, and that the answers are
+// sent as the JSON required by the specification (2026-07-28, client/elicitation, "Response
+// Actions").
 func FuzzForm(f *testing.F) {
 	f.Add(order, "Ada\nl\nred\n3\n1.50\ny\nx, y")
 	f.Add(order, "")

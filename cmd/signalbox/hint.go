@@ -13,25 +13,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// hinted is an error, and what to do about it.
-type hinted struct {
+// hintedError is an error with a hint how to fix it.
+type hintedError struct {
 	error
 
 	hint string
 }
 
-// Error returns both, the hint last and on a line of its own, as the errors of
-// servers are long.
-func (h hinted) Error() string { return h.error.Error() + "\n" + h.hint }
+// Error returns the error and the hint. The hint is on a line of its own, as the errors
+// of servers are long.
+func (h hintedError) Error() string { return h.error.Error() + "\n" + h.hint }
 
 // Unwrap returns the error without the hint.
-func (h hinted) Unwrap() error { return h.error }
+func (h hintedError) Unwrap() error { return h.error }
 
-// hint adds to an error of the server at a URL what nearly always helps.
+// hint adds a hint to an error of the server at target, if there is one for it.
 func hint(err error, target *url.URL, hasToken bool) error {
 	text := ""
 	if own, ok := errors.AsType[*mcp.Error](err); ok && strings.Contains(own.Message, "bearer token") {
-		// So says a gateway, with a message in the body of its 401.
+		// A gateway's message, in the body of its 401.
 		text = tokenHint(hasToken)
 	}
 	if fault, ok := errors.AsType[*mcp.Fault](err); ok && fault.Outcome == mcp.NotDispatched {
@@ -40,12 +40,12 @@ func hint(err error, target *url.URL, hasToken bool) error {
 	if text == "" {
 		return err
 	}
-	return hinted{err, text}
+	return hintedError{err, text}
 }
 
-// faultHint judges only how the way to the server ended. The client tells that in
-// words and not in types, as it is for people; what is looked for here stands in
-// transcripts that hold it.
+// faultHint returns a hint for a request that did not reach the server. It inspects the
+// message, as the client does not report the status in a type; transcripts in
+// testdata/script hold the texts.
 func faultHint(fault *mcp.Fault, target *url.URL, hasToken bool) string {
 	switch {
 	case errors.Is(fault, syscall.ECONNREFUSED):
@@ -55,18 +55,18 @@ func faultHint(fault *mcp.Fault, target *url.URL, hasToken bool) string {
 	case !strings.Contains(fault.Message, "HTTP status"):
 		return ""
 	case strings.Trim(target.Path, "/") == "":
-		return fmt.Sprintf("the URL has no path, and MCP endpoints have one; is it %s?", target.JoinPath("mcp"))
+		return fmt.Sprintf("the URL has no path, but MCP endpoints have one; did you mean %s?", target.JoinPath("mcp"))
 	case strings.Contains(fault.Message, "HTTP status 404"):
-		return fmt.Sprintf("nothing is at the path %s there; check the URL", target.Path)
+		return fmt.Sprintf("the server has nothing at the path %s; check the URL", target.Path)
 	default:
-		return "is it an MCP server? --verbose says more"
+		return "check that it is an MCP server; --verbose shows more"
 	}
 }
 
-// tokenHint says what to do about a token, and never which one was sent.
+// tokenHint returns a hint about the token, without the token itself.
 func tokenHint(hasToken bool) string {
 	if hasToken {
-		return "the token in " + tokenVariable + " is not one that it accepts"
+		return "the token in " + tokenVariable + " was not accepted; check it"
 	}
-	return "put a bearer token for it into " + tokenVariable
+	return "put a bearer token for the server into " + tokenVariable
 }

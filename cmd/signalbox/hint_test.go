@@ -18,8 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// answering is a server that has nothing to do with MCP, as whatever listens on
-// a port that was guessed.
+// answering is a server that is not an MCP server, as found on a guessed port.
 func answering(status int, media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -29,9 +28,9 @@ func answering(status int, media, body string) http.HandlerFunc {
 	}
 }
 
-// A command that does not reach its server says what is wrong in words that
-// whoever typed the URL can act on, and never waits for the end of patience.
-func TestServersThatAreNone(t *testing.T) {
+// A command that does not reach its server reports the reason with a cure, without waiting for
+// a timeout.
+func TestServersThatAreNotMCP(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -41,17 +40,17 @@ func TestServersThatAreNone(t *testing.T) {
 		want    []string
 	}{
 		{"the URL of a page", answering(200, "text/html", "<html>"), "/index", "",
-			[]string{"text/html instead of a message", "is it an MCP server?"}},
+			[]string{"text/html instead of a message", "check that it is an MCP server"}},
 		{"a wrong path", answering(404, "text/plain", "nothing"), "/mpc", "",
-			[]string{"HTTP status 404", "nothing is at the path /mpc there"}},
+			[]string{"HTTP status 404", "the server has nothing at the path /mpc"}},
 		{"no path", answering(404, "text/plain", "nothing"), "/", "",
-			[]string{"HTTP status 404", "the URL has no path, and MCP endpoints have one; is it http://127.0.0.1:", "/mcp?"}},
+			[]string{"HTTP status 404", "the URL has no path, but MCP endpoints have one; did you mean http://127.0.0.1:", "/mcp?"}},
 		{"no token", answering(401, "text/plain", "who are you"), "/mcp", "",
-			[]string{"HTTP status 401", "put a bearer token for it into SIGNALBOX_TOKEN"}},
+			[]string{"HTTP status 401", "put a bearer token for the server into SIGNALBOX_TOKEN"}},
 		{"a wrong token", answering(401, "text/plain", "who are you"), "/mcp", "secret",
-			[]string{"HTTP status 401", "the token in SIGNALBOX_TOKEN is not one that it accepts"}},
+			[]string{"HTTP status 401", "the token in SIGNALBOX_TOKEN was not accepted"}},
 		{"a gateway without a token", answering(401, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a bearer token is needed"}}`), "/mcp", "",
-			[]string{"a bearer token is needed", "put a bearer token for it into SIGNALBOX_TOKEN"}},
+			[]string{"a bearer token is needed", "put a bearer token for the server into SIGNALBOX_TOKEN"}},
 		{"a page to sign in", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, "/mcp", "",
 			[]string{"redirects", "HTTP status 302"}},
 		{"broken", answering(500, "text/plain", "\x1b[31moops"), "/mcp", "", []string{"HTTP status 500"}},
@@ -82,8 +81,8 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-// A certificate is told from a server that is down: the one is not mended by
-// starting it (FAULTS, "TLS expired/wrong name/self-signed").
+// An invalid certificate is distinguished from a server that is down, which has another cure
+// (FAULTS, "TLS expired/wrong name/self-signed").
 func TestServerWithABadCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(answering(200, "text/plain", ""))
@@ -101,7 +100,7 @@ func TestServerWithABadCertificate(t *testing.T) {
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	at := addressOfNobody(t)
+	at := closedAddress(t)
 	e := newTestEnv(t, "")
 	if code := e.run(t.Context(), "call", "--url", "http://"+at+"/mcp", "echo"); code != exitFailed {
 		t.Errorf("exit code %d", code)
@@ -112,8 +111,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// What may have run is nothing to try again with another URL, and what the
-// server itself said is its own.
+// There is no hint for a request that may have run, or for an error of the server itself.
 func TestNoHintWhereThereIsNone(t *testing.T) {
 	t.Parallel()
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}

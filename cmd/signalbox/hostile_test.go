@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// says is a server that answers each method with a result, or with an error
-// where there is none.
+// says is a server that responds to each method with its result, or with an error if it has
+// none.
 func says(results map[string]string) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if result, ok := results[req.Method]; ok {
@@ -46,10 +46,9 @@ func serving(t *testing.T, h mcp.Handler) string {
 const discovery = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}},
 	"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
 
-// hostile is a server each of whose texts would do something to a terminal:
-// clear it, set its title, write over what stands there, or change the
-// direction of what follows (FAULTS, "ANSI/zero-width/bidi in texts and
-// errors").
+// hostile is a server with texts that would affect a terminal: clear it, set its title,
+// overwrite text, or change the direction of writing (FAULTS, "ANSI/zero-width/bidi in texts
+// and errors").
 func hostile() mcp.Handler {
 	const bad = `\u001b[2J\u001b]0;owned\u0007\r\u202e\u200b\u009b31m`
 	results := map[string]string{
@@ -85,8 +84,7 @@ func hostile() mcp.Handler {
 	})
 }
 
-// Whatever a server says, nothing of it moves the cursor of whoever reads it,
-// and no line of it passes for a line of the command's own.
+// No text of a server moves the cursor of a terminal or looks like a line of the command.
 func TestNothingOfAServerReachesTheTerminal(t *testing.T) {
 	t.Parallel()
 	url := serving(t, hostile())
@@ -123,7 +121,7 @@ func TestNothingOfAServerReachesTheTerminal(t *testing.T) {
 	}
 }
 
-// In a pipe the bytes are those of the server, for the program that reads them.
+// A pipe receives the bytes of the server unmodified.
 func TestBytesOfAServerReachAPipe(t *testing.T) {
 	t.Parallel()
 	url := serving(t, hostile())
@@ -136,8 +134,7 @@ func TestBytesOfAServerReachAPipe(t *testing.T) {
 	}
 }
 
-// Results need not be what the specification says, and each of them is told
-// apart: what cannot be shown can still be had as it is.
+// Each kind of invalid result has its own error. --json still prints it unmodified.
 func TestOddResults(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -150,13 +147,13 @@ func TestOddResults(t *testing.T) {
 		{"both", "tools/call", `{"content":[{"type":"text","text":"t"}],"structuredContent":{}}`, []string{"call", "x"}, exitOK, "t\n", ""},
 		{"nothing at all", "tools/call", `{"content":[]}`, []string{"call", "x"}, exitOK, "", ""},
 		{"several, one with its own end of line", "tools/call", `{"content":[{"type":"text","text":"a\n"},{"type":"text","text":"b"}]}`, []string{"call", "x"}, exitOK, "a\nb\n", ""},
-		{"content that is none", "tools/call", `{"content":7}`, []string{"call", "x"}, exitFailed, "", "signalbox: call x: the result cannot be read: "},
+		{"content that is none", "tools/call", `{"content":7}`, []string{"call", "x"}, exitFailed, "", "signalbox: call x: cannot decode the result: "},
 		{"content that is none, as it is", "tools/call", `{"content":7}`, []string{"call", "x", "--json"}, exitOK, `{"content":7,"resultType":"complete"}` + "\n", ""},
 		{"an error without a word", "tools/call", `{"content":[],"isError":true}`, []string{"call", "x"}, exitFailed, "", "signalbox: call x: the tool reported an error\n"},
 		{"texts one after the other", "resources/read", `{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","text":"b\n"}]}`, []string{"read", "a:b"}, exitOK, "ab\n", ""},
-		{"a text among bytes", "resources/read", `{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","blob":"AA=="}]}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: it is no text (of unknown type, 1 bytes); write it"},
+		{"a text among bytes", "resources/read", `{"contents":[{"uri":"a:b","text":"a"},{"uri":"a:c","blob":"AA=="}]}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: the contents are not text (of unknown type, 1 bytes); write them"},
 		{"no contents", "resources/read", `{"contents":[]}`, []string{"read", "a:b"}, exitOK, "", ""},
-		{"contents that are none", "resources/read", `{"contents":{}}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: the result cannot be read: "},
+		{"contents that are none", "resources/read", `{"contents":{}}`, []string{"read", "a:b"}, exitFailed, "", "signalbox: read a:b: cannot decode the result: "},
 		{"no tools", "tools/list", `{"tools":[]}`, []string{"tools"}, exitOK, "", "no tools\n"},
 		{"no tools, for a program", "tools/list", `{"tools":[]}`, []string{"tools", "--json"}, exitOK, `{"tools": []}` + "\n", ""},
 		{"a tool without a name", "tools/list", `{"tools":[{}]}`, []string{"tools"}, exitOK, "  \n", ""},
@@ -178,8 +175,7 @@ func TestOddResults(t *testing.T) {
 	}
 }
 
-// A tool may say as much as a message may hold, and a server offer as many as a
-// gateway takes.
+// Results and lists may be as large as the gateway accepts.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
@@ -208,20 +204,20 @@ func TestHugeAnswers(t *testing.T) {
 		t.Errorf("%d lines, want 2000", len(lines))
 	}
 	for _, line := range lines {
-		if n := len([]rune(line)); n > len("tool_")+60+2+aboutLength {
+		if n := len([]rune(line)); n > len("tool_")+60+2+summaryLength {
 			t.Fatalf("a line has %d characters: %q", n, line)
 		}
 	}
 }
 
-// failingWriter is standard output on a disk that is full.
+// failingWriter is standard output on a full disk.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// Each command whose output is lost says so and fails: a script that goes on
-// with half a list does harm.
-func TestOutputThatIsLost(t *testing.T) {
+// Each command fails if its output cannot be written: a script must not continue with a part
+// of it.
+func TestOutputErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"--help", "--version", "help call", "version", "completion bash", "check demo.yaml", "check wrong.yaml",
@@ -244,8 +240,7 @@ func TestOutputThatIsLost(t *testing.T) {
 	}
 }
 
-// An interrupt cancels what is under way, at the server too, and says what
-// became of it.
+// An interrupt cancels the request, at the server too, and is reported.
 func TestInterruptedCommands(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"tools", "prompts", "resources", "call x", "read a:b"} {
@@ -277,13 +272,13 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-// A question that nobody answers ends with the call, and a second one waits for
-// its turn and not for the first one's call.
+// A question without an answer ends with its call. A second question waits for its turn, but
+// not for the end of the first one's call.
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	c := newConsole(e.env, "the server of x")
-	c.asking <- struct{}{} // somebody is being asked
+	c.asking <- struct{}{} // another question is being asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	req, err := mcp.NewRequest("elicitation/create", []byte(`{"message":"m","requestedSchema":{"properties":{}}}`))
@@ -305,8 +300,8 @@ func TestResourceIsSaved(t *testing.T) {
 		{"text", `{"uri":"a:b","text":"t"}`, "out", "t", ""},
 		{"bytes", `{"uri":"a:b","blob":"AP8="}`, "out", "\x00\xff", ""},
 		{"no base64", `{"uri":"a:b","blob":"*"}`, "out", "", "illegal base64 data"},
-		{"several", `{"uri":"a:b","text":"t"},{"uri":"a:c","text":"u"}`, "out", "", "it has 2 contents, and --output writes one; --json prints all"},
-		{"none", "", "out", "", "it has 0 contents"},
+		{"several", `{"uri":"a:b","text":"t"},{"uri":"a:c","text":"u"}`, "out", "", "the resource has 2 contents, but --output writes only one; use --json to print all"},
+		{"none", "", "out", "", "the resource has 0 contents"},
 		{"no folder", `{"uri":"a:b","text":"t"}`, filepath.Join("none", "out"), "", "no such file or directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// site is an endpoint on a network of memory, in a bubble.
+// site is an endpoint on an in-memory network, in a synctest bubble.
 type site struct {
 	t   *testing.T
 	e   *endpoint
@@ -31,8 +31,8 @@ type site struct {
 	net *memnet.Listener
 }
 
-// onMemory runs f with an endpoint, as it is served by default, whose one backend is h,
-// and ends it as the command does.
+// onMemory runs f with an endpoint with default limits and the backend h, and shuts it down as
+// the command does.
 func onMemory(t *testing.T, h mcp.Handler, f func(*site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,11 +55,11 @@ func onMemory(t *testing.T, h mcp.Handler, f func(*site)) {
 			t.Errorf("Shutdown = %v", err)
 		}
 		s.e.close(ctx)
-		time.Sleep(time.Minute) // net/http lingers on connections that it ends
+		time.Sleep(time.Minute) // net/http keeps closed connections for a while
 	})
 }
 
-// pass lets the time of a bubble go by.
+// pass advances the time of the bubble.
 func pass(d time.Duration) { time.Sleep(d) }
 
 func (s *site) call(tr http.RoundTripper, tool string) (*http.Response, error) {
@@ -74,7 +74,7 @@ func (s *site) call(tr http.RoundTripper, tool string) (*http.Response, error) {
 	return tr.RoundTrip(req)
 }
 
-// echo checks that somebody else is served.
+// echo checks that another client is served.
 func (s *site) echo() {
 	s.t.Helper()
 	tr := s.net.Transport()
@@ -104,8 +104,8 @@ func callHeader(tool string) [][2]string {
 	}
 }
 
-// waiting has a tool that answers, and one that waits until its client leaves. It counts
-// the calls that wait.
+// waiting has a tool that responds, and one that waits until its client has left. It counts
+// the waiting calls.
 func waiting(n *atomic.Int64) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if name, _ := req.Params.Text(mcp.FieldName); req.Method == "tools/call" && name == "wait" {
@@ -126,9 +126,8 @@ func waiting(n *atomic.Int64) mcp.Handler {
 	})
 }
 
-// A client that begins with HTTP/2 is served by it, and all that it asks for has one
-// connection. Who speaks HTTP/1.1 and offers to change over is not taken up on it: what a
-// proxy lets through of that is how requests are smuggled by it.
+// A client that begins with HTTP/2 is served with it, on one connection. An upgrade from
+// HTTP/1.1 is not accepted: proxies that forward it allow requests to be smuggled.
 func TestServesHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, waiting(new(atomic.Int64)), func(s *site) {
@@ -165,7 +164,7 @@ func TestServesHTTP2(t *testing.T) {
 	})
 }
 
-// Clients of HTTP/2 are told that it is over, and the connection closes by itself.
+// HTTP/2 clients are notified of a shutdown, and the connection closes.
 func TestShutdownEndsHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, waiting(new(atomic.Int64)), func(s *site) {
@@ -178,7 +177,7 @@ func TestShutdownEndsHTTP2(t *testing.T) {
 		}
 		start := time.Now()
 		s.e.close(s.t.Context())
-		if took := time.Since(start); took >= lastWords {
+		if took := time.Since(start); took >= closeTimeout {
 			t.Errorf("closing took %v", took)
 		}
 		c.until(frameGoAway)
@@ -190,7 +189,7 @@ func TestShutdownEndsHTTP2(t *testing.T) {
 	})
 }
 
-// Why a connection of HTTP/2 ends (RFC 9113, 7), or noError where it need not.
+// The error codes of HTTP/2 (RFC 9113, 7), or noError if the connection stays open.
 const (
 	noError        = 0
 	protocolError  = 1
@@ -198,8 +197,8 @@ const (
 	refusedStream  = 7 // of a stream
 )
 
-// ATTACKS 84: what is to wear a server of HTTP/2 down is refused, or ends the connection
-// that it comes on. Others are served meanwhile, and nothing of it is left.
+// ATTACKS 84: attacks that exhaust an HTTP/2 server are rejected, or end their connection.
+// Other clients are served meanwhile, and no resources remain in use.
 func TestTortureByHTTP2(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -288,11 +287,11 @@ const (
 	flagEndHeaders = 4
 )
 
-// rawHTTP2 is a client of HTTP/2 that says what it is told to (RFC 9113).
+// rawHTTP2 is an HTTP/2 client that sends arbitrary frames (RFC 9113).
 type rawHTTP2 struct {
 	net.Conn
 	t    *testing.T
-	read chan rawFrame // closed where the connection has ended; nil for one that hears nothing
+	read chan rawFrame // closed when the connection has ended; nil if the client does not read
 	err  error         // of reading; after read is closed
 	lost error         // of the last write
 }
@@ -302,7 +301,7 @@ type rawFrame struct {
 	payload []byte
 }
 
-// dial connects and greets.
+// dial connects and sends the preface.
 func (s *site) dial(hears bool) *rawHTTP2 {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.t.Context())
@@ -349,13 +348,13 @@ func (c *rawHTTP2) until(kind byte) rawFrame {
 	return rawFrame{}
 }
 
-// isGivenUp reports whether the server takes nothing more.
+// isGivenUp reports whether the server has closed the connection for writing.
 func (c *rawHTTP2) isGivenUp() bool {
 	c.frame(framePing, 0, 0, make([]byte, 8))
 	return c.lost != nil
 }
 
-// write says something, as far as the server takes it.
+// write writes b, and records the error.
 func (c *rawHTTP2) write(b []byte) {
 	_ = c.SetWriteDeadline(time.Now().Add(time.Minute))
 	_, c.lost = c.Write(b)
@@ -387,13 +386,13 @@ func requestHead(method, path string) []byte {
 	return slices.Concat(literal(":method", method), literal(":scheme", "http"), literal(":path", path), literal(":authority", "localhost"))
 }
 
-// literal is a field that is not indexed (RFC 7541, 6.2.2).
+// literal returns a field that is not indexed (RFC 7541, 6.2.2).
 func literal(name, value string) []byte {
 	b := appendLength([]byte{0}, len(name))
 	return append(appendLength(append(b, name...), len(value)), value...)
 }
 
-// appendLength is an integer with a prefix of seven bits (RFC 7541, 5.1).
+// appendLength appends an integer with a prefix of seven bits (RFC 7541, 5.1).
 func appendLength(b []byte, n int) []byte {
 	if n < 0x7f {
 		return append(b, byte(n))

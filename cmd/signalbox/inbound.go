@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// inbound follows what a connection receives, for two things that net/http does not
-// check: that an HTTP/2 header completes in time, and that an HTTP/1.1 request does not
+// inbound watches the bytes that a connection receives, for two checks that net/http does
+// not make: that an HTTP/2 header completes in time, and that an HTTP/1.1 request does not
 // have both Content-Length and Transfer-Encoding.
 //
-// Only the goroutine that reads the connection calls read.
+// read must be called only by the goroutine that reads the connection.
 type inbound struct {
-	headerRead time.Duration // limits.headerRead; not positive for no limit
-	hangUp     func()
+	headerRead time.Duration // limits.headerRead; no limit if not positive
+	closeConn  func()
 
 	preface int // bytes received that equal the HTTP/2 preface, in order
 	http1   bool
 	frames  frameWatch
 	match   int // bytes of contentLength matched on this line, or noMatch
 
-	lengths  atomic.Int64 // lines received that begin with contentLength
-	declared atomic.Int64 // requests served that have a length
+	lengths  atomic.Int64 // received lines that begin with contentLength
+	declared atomic.Int64 // served requests with a Content-Length
 
 	mu    sync.Mutex
-	late  *time.Timer // closes the connection; nil before the first header is waited for
+	late  *time.Timer // closes the connection; nil before the first header is expected
 	ended bool
 }
 
@@ -41,12 +41,12 @@ const (
 	noMatch       = -1
 )
 
-// read follows b, which was received.
+// read processes b, which was received.
 func (i *inbound) read(b []byte) {
 	for !i.http1 && i.preface < len(http2Preface) && len(b) > 0 {
 		if b[0] != http2Preface[i.preface] {
 			i.http1, i.match = true, noMatch
-			i.end() // net/http has a limit of its own
+			i.end() // net/http has a timeout for HTTP/1.1 headers
 			break
 		}
 		i.preface++
@@ -61,8 +61,8 @@ func (i *inbound) read(b []byte) {
 	}
 }
 
-// readLines counts lines that begin with Content-Length. A body may have such a line,
-// and counts too: the count is never too low.
+// readLines counts lines that begin with Content-Length. A line of a body may, too: the
+// count can be too high, but never too low.
 func (i *inbound) readLines(b []byte) {
 	for len(b) > 0 {
 		if i.match == noMatch {
@@ -85,9 +85,9 @@ func (i *inbound) readLines(b []byte) {
 	}
 }
 
-// readFrames starts the time limit where a header begins, and stops it where one is
-// complete. A header that is received in one piece needs no timer, but for the first of
-// a connection, which expectHeader was called for by Accept.
+// readFrames starts the timer when a header block begins, and stops it when the block is
+// complete. A block received in one piece needs no timer, except for the first of a
+// connection, for which Accept calls expectHeader.
 func (i *inbound) readFrames(b []byte) {
 	was, before := i.frames.block, i.frames.headers
 	open := i.frames.follow(b)
@@ -111,7 +111,7 @@ func (i *inbound) expectHeader() {
 	switch {
 	case i.ended:
 	case i.late == nil:
-		i.late = time.AfterFunc(i.headerRead, i.hangUp)
+		i.late = time.AfterFunc(i.headerRead, i.closeConn)
 	default:
 		i.late.Reset(i.headerRead)
 	}
@@ -125,8 +125,8 @@ func (i *inbound) headerDone() {
 	}
 }
 
-// end stops the timer for good, and lets go of its memory: there may be many connections
-// on which nothing happens.
+// end stops the timer permanently, and releases its memory: there may be many idle
+// connections.
 func (i *inbound) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -137,10 +137,10 @@ func (i *inbound) end() {
 	}
 }
 
-// mayHaveTwoLengths reports whether a request may have Content-Length besides
-// Transfer-Encoding. net/http removes the former, so inbound compares counts. It is also
-// true where the client has sent the next request already. It is called once for each
-// HTTP/1.1 request, in order.
+// mayHaveTwoLengths reports whether a request may have both Content-Length and
+// Transfer-Encoding. net/http removes the former from the request, so the counts are
+// compared. It may report true wrongly if the client has already sent the next request. It
+// must be called once for each HTTP/1.1 request, in order.
 func (i *inbound) mayHaveTwoLengths(r *http.Request) bool {
 	if len(r.TransferEncoding) == 0 {
 		if r.ContentLength > 0 {
@@ -151,13 +151,13 @@ func (i *inbound) mayHaveTwoLengths(r *http.Request) bool {
 	return i.lengths.Load() > i.declared.Load()
 }
 
-// frameWatch follows the frames of an HTTP/2 connection (RFC 9113, 4.1).
+// frameWatch parses the frames of an HTTP/2 connection (RFC 9113, 4.1).
 type frameWatch struct {
 	head    [9]byte
-	have    int  // bytes of head
-	left    int  // bytes of the frame's payload that are to come
+	have    int  // the number of bytes in head
+	left    int  // the number of bytes missing of the frame's payload
 	block   bool // a header block has begun and is not complete
-	headers int  // header blocks that are complete
+	headers int  // the number of complete header blocks
 }
 
 const (
@@ -166,7 +166,7 @@ const (
 	flagHeadersComplete   = 4
 )
 
-// follow reports whether a header block has begun and is not complete.
+// follow processes b, and reports whether a header block has begun and is not complete.
 func (f *frameWatch) follow(b []byte) (open bool) {
 	for {
 		if f.have < len(f.head) {
@@ -191,21 +191,22 @@ func (f *frameWatch) follow(b []byte) (open bool) {
 	}
 }
 
-// inboundKey is the key of a connection's inbound in the context of its requests.
+// inboundKey is the context key of a connection's inbound.
 type inboundKey struct{}
 
 // withInbound is an http.Server's ConnContext.
 func withInbound(ctx context.Context, c net.Conn) context.Context {
-	if a, ok := c.(*answerConn); ok {
+	if a, ok := c.(*responseConn); ok {
 		return context.WithValue(ctx, inboundKey{}, &a.in)
 	}
 	return ctx
 }
 
-// closeAmbiguous has net/http close the connection after its answer to a request whose
-// end others may see elsewhere, so that what follows is not taken for a request: "the
+// closeAmbiguous makes net/http close the connection after its response to a request whose
+// end other HTTP implementations may place elsewhere, so that the bytes after it are not
+// taken for a request: "the
 // server MUST close the connection after responding to such a request" (RFC 9112, 6.1).
-// HTTP/1.0 knows no Transfer-Encoding, and net/http ignores it there.
+// HTTP/1.0 has no Transfer-Encoding, and net/http ignores it there.
 func closeAmbiguous(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 {
 		return

@@ -23,14 +23,14 @@ func isOpen(c net.Conn) bool {
 	return ok && timeout.Timeout()
 }
 
-// A client has limits.headerRead to send a header, whichever protocol it begins with.
+// A client has limits.headerRead to send a header, with either protocol.
 func TestHeaderDeadline(t *testing.T) {
 	t.Parallel()
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	for _, tt := range []struct {
 		name  string
 		first string
-		each  func(*rawHTTP2) // done each second
+		each  func(*rawHTTP2) // called each second
 	}{
 		{"nothing", "", nil},
 		{"HTTP/1.1 without its end", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n", nil},
@@ -76,8 +76,8 @@ func TestHeaderDeadline(t *testing.T) {
 	}
 }
 
-// Each header of a connection has its time, and a connection without requests is kept
-// as long as one of HTTP/1.1.
+// Each header of a connection has its own time limit. A connection without requests is kept as
+// long as with HTTP/1.1.
 func TestHeaderDeadlineOfLaterRequests(t *testing.T) {
 	t.Parallel()
 	begin := func(s *site) *rawHTTP2 {
@@ -117,8 +117,8 @@ func TestHeaderDeadlineOfLaterRequests(t *testing.T) {
 	})
 }
 
-// statusCodes sends texts of HTTP/1, each when the one before is answered, and returns
-// the statuses of all responses, and whether the server has closed the connection.
+// statusCodes sends HTTP/1 requests, each after the response to the previous one, and returns
+// the status codes of all responses and whether the server has closed the connection.
 func (s *site) statusCodes(texts []string) (statuses []int, closed bool) {
 	s.t.Helper()
 	c, err := s.net.Dial(s.t.Context())
@@ -128,7 +128,7 @@ func (s *site) statusCodes(texts []string) (statuses []int, closed bool) {
 	defer c.Close()
 	r := bufio.NewReader(c)
 	for _, text := range texts {
-		for _, b := range []byte(text) { // one at a time: what is looked for may be cut anywhere
+		for _, b := range []byte(text) { // one at a time: matches may be split at any byte
 			if _, err := c.Write([]byte{b}); err != nil {
 				break
 			}

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// input is the standard input of serve, and knows whether it has ended.
+// input is the standard input of serve. It records when the input ended.
 type input struct {
 	io.Reader
 
 	mu    sync.Mutex
-	ended time.Time // zero before
+	ended time.Time // zero until then
 }
 
-// Read is the Reader's.
+// Read reads from the Reader.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
@@ -35,7 +35,7 @@ func (in *input) end() {
 	}
 }
 
-// endedAt returns when the input ended. It reports false while it has not.
+// endedAt returns when the input ended, or false if it has not.
 func (in *input) endedAt() (time.Time, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -50,13 +50,14 @@ func (in *input) Close() error {
 	return nil
 }
 
-// partingTime is when, after the end of the input, what is left is cut. Clients kill a
-// server that lives on for 2 s, or 4 s.
-const partingTime = time.Second
+// exitAfterEOF is the time after the end of the input at which running calls are canceled.
+// Clients kill a server that is still running after 2 s, or 4 s.
+const exitAfterEOF = time.Second
 
-// patience returns how long the end may take before it is cut: where the only client has
-// left, until partingTime, and not at all after a signal. Negative is no such limit.
-func (s *service) patience() time.Duration {
+// eofGrace returns how long the shutdown may take before running calls are canceled: if the
+// only client has closed the input, until exitAfterEOF, or no time at all after a signal. A
+// negative duration is no limit.
+func (s *service) eofGrace() time.Duration {
 	if s.http != nil || s.input == nil {
 		return -1
 	}
@@ -67,6 +68,6 @@ func (s *service) patience() time.Duration {
 	case s.signalled:
 		return 0
 	default:
-		return max(0, partingTime-time.Since(at))
+		return max(0, exitAfterEOF-time.Since(at))
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 )
 
-// join returns the running gateway that serves a file, or nil if none does. One that
-// serves a client on stdio only is not joined: the processes of its backends are that
-// client's.
+// join returns the running gateway that serves a file, or nil if there is none. A gateway
+// that serves only a client on stdio is not joined: its backends' processes belong to that
+// client.
 func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, error) {
 	folder, err := e.controlFolder(file)
 	if err != nil {
-		return nil, nil //nolint:nilerr // without a folder there is no socket in it
+		return nil, nil //nolint:nilerr // without a folder there is no socket
 	}
 	for _, path := range socketsIn(folder) {
 		s := newSocketClient(path)
@@ -29,9 +29,9 @@ func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, e
 		switch {
 		case err != nil && !isGone(err):
 			s.transport.CloseIdleConnections()
-			return nil, fmt.Errorf("the gateway at %s does not answer: %w; --alone starts the backends anew", path, err)
+			return nil, fmt.Errorf("the gateway at %s does not respond: %w; use --alone to start the backends anew", path, err)
 		case err == nil && gateway.Joinable:
-			e.complain(fmt.Sprintf("using the gateway that is running, process %d", gateway.Process))
+			e.printError(fmt.Sprintf("using the running gateway, process %d", gateway.Process))
 			return s.target(f.logger(e, &signalbox.Config{})), nil
 		}
 		s.transport.CloseIdleConnections()
@@ -39,7 +39,7 @@ func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, e
 	return nil, nil
 }
 
-// socketClient speaks HTTP with the gateway at a socket.
+// socketClient makes HTTP requests to the gateway at a socket.
 type socketClient struct{ transport *http.Transport }
 
 func newSocketClient(path string) socketClient {
@@ -48,10 +48,10 @@ func newSocketClient(path string) socketClient {
 	}}
 }
 
-// socketURL is the URL of a path on a socket. The host is one that each gateway serves.
+// socketURL returns the URL of a path on a socket, with a host that every gateway accepts.
 func socketURL(path string) string { return "http://localhost" + path }
 
-// get returns the status and the body of the answer to a GET.
+// get returns the status code and the body of the response to a GET.
 func (s socketClient) get(ctx context.Context, path string) (int, []byte, error) {
 	ctx, cancel := withStatusTimeout(ctx)
 	defer cancel()
@@ -68,14 +68,14 @@ func (s socketClient) get(ctx context.Context, path string) (int, []byte, error)
 	return resp.StatusCode, body, err
 }
 
-// gateway returns what the gateway says of itself. One of an earlier version, which does
-// not have the path, is one that cannot be joined.
-func (s socketClient) gateway(ctx context.Context) (*gatewayAnswer, error) {
+// gateway returns the gatewayInfo. A gateway of an earlier version does not have the path,
+// and cannot be joined.
+func (s socketClient) gateway(ctx context.Context) (*gatewayInfo, error) {
 	status, body, err := s.get(ctx, gatewayPath)
 	if err != nil {
 		return nil, explainDial(ctx, err)
 	}
-	a := new(gatewayAnswer)
+	a := new(gatewayInfo)
 	if status == http.StatusOK {
 		err = decode(body, a)
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A gateway of one client on stdio is not for others: its backends' processes are that
-// client's.
+// A gateway of one client on stdio is not joined: its backends' processes belong to that
+// client.
 func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	t.Parallel()
 	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
@@ -38,7 +38,7 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	gateway.Stdin, gateway.Stdout = stdin, stdout
 	code := make(chan int, 1)
 	go func() { code <- gateway.run(t.Context(), "serve", "--stdio", "--config", file) }()
-	// Its answer says that the socket is there.
+	// After its response the socket exists.
 	go func() {
 		_, _ = io.WriteString(toGateway, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
 	}()

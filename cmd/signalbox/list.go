@@ -17,49 +17,49 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// list is one of the lists that servers have.
+// list is one of the lists of an MCP server.
 type list struct {
-	method, key string // the request, and where the items stand in its result
+	method, key string // the request, and the member of its result with the items
 	noun        string
-	name        func(item) string // what is called, read or got
+	name        func(item) string // what call, read or get takes
 }
 
-// item is what is shown of the items of all lists.
+// item has the members of the items of all lists that are shown.
 type item struct {
-	Name        string `json:"name"`        // of a tool or a prompt, and for resources a mere label
+	Name        string `json:"name"`        // of a tool or a prompt; a mere label of a resource
 	URI         string `json:"uri"`         // of a resource
 	URITemplate string `json:"uriTemplate"` // of a template
-	Title       string `json:"title"`       // for people, where there is no description
+	Title       string `json:"title"`       // for people; shown if there is no description
 	Description string `json:"description"` // written for models, and often long
 }
 
-// byName is the name of an item that is called or got by its name.
+// byName returns the name of a tool or a prompt.
 func byName(it item) string { return it.Name }
 
-// toolList is the list that a call waits for too: see target.ready.
+// toolList returns the list of tools, which target.awaitBackends uses, too.
 func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
-// newTools makes the command that lists tools.
+// newTools returns the command that lists tools.
 func newTools(e *env) *cobra.Command {
 	return newList(e, "tools", "List the tools", toolList())
 }
 
-// newPrompts makes the command that lists prompts.
+// newPrompts returns the command that lists prompts.
 func newPrompts(e *env) *cobra.Command {
 	return newList(e, "prompts", "List the prompts", list{"prompts/list", "prompts", "prompt", byName})
 }
 
-// newResources makes the command that lists resources. Templates stand among
-// them, since both are what read takes; only the protocol lists them apart.
+// newResources returns the command that lists resources and templates, since read takes
+// both; only the protocol has separate lists.
 func newResources(e *env) *cobra.Command {
 	return newList(e, "resources", "List the resources and the resource templates",
 		list{"resources/list", "resources", "resource", func(it item) string { return it.URI }},
 		list{"resources/templates/list", "resourceTemplates", "resource template", func(it item) string { return it.URITemplate }})
 }
 
-// newList makes a command that prints lists, for people or as JSON.
+// newList returns a command that prints lists, as tables or as JSON.
 func newList(e *env, use, short string, lists ...list) *cobra.Command {
 	var f targetFlags
 	var asJSON bool
@@ -74,14 +74,14 @@ func newList(e *env, use, short string, lists ...list) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the items as JSON, as the servers gave them")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the items as JSON, as the servers sent them")
 	return cmd
 }
 
-// showLists prints whole lists.
+// showLists fetches and prints complete lists.
 func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON bool) error {
-	// All of it is fetched before anything is printed, so that a command that
-	// fails has printed nothing that passes for the whole.
+	// Everything is fetched before anything is printed, so that a command that fails does
+	// not print a part that could be taken for the whole.
 	found := make([][]jsontext.Value, len(lists))
 	for i, l := range lists {
 		var err error
@@ -95,15 +95,15 @@ func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON
 	return e.printTable(lists, found)
 }
 
-// maxPages bounds a list whose pages do not end.
+// maxPages bounds the pages of an endless list.
 const maxPages = 1000
 
 // fetch returns all items. A server that does not have the method has none.
 func (l list) fetch(ctx context.Context, t mcp.Handler) ([]jsontext.Value, error) {
 	var all []jsontext.Value
 	var cursor []byte
-	// A cursor that comes again is not looked for: servers may give the same one
-	// for another page, and the bound ends a loop all the same.
+	// Repeated cursors are not detected: a server may use the same one for different
+	// pages, and maxPages ends a loop.
 	for range maxPages {
 		page, next, err := l.page(ctx, t, cursor)
 		if errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
@@ -120,8 +120,8 @@ func (l list) fetch(ctx context.Context, t mcp.Handler) ([]jsontext.Value, error
 	return nil, fmt.Errorf("the list did not end after %d pages", maxPages)
 }
 
-// page fetches the page at a cursor, and returns the cursor of the next one, or
-// nil. Cursors stay the JSON strings that they are.
+// page fetches the page at a cursor, and returns the cursor of the next one, or nil.
+// Cursors are JSON strings, passed unmodified.
 func (l list) page(ctx context.Context, t mcp.Handler, cursor []byte) (items []jsontext.Value, next []byte, err error) {
 	params := []byte("{}")
 	if cursor != nil {
@@ -137,26 +137,24 @@ func (l list) page(ctx context.Context, t mcp.Handler, cursor []byte) (items []j
 	}
 	var members map[string]jsontext.Value
 	if err := decode(res.Bytes(), &members); err != nil {
-		return nil, nil, fmt.Errorf("the answer cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("cannot decode the response: %w", err)
 	}
 	if err := decode(members[l.key], &items); err != nil {
-		return nil, nil, fmt.Errorf("the answer's %q is no list: %w", l.key, err)
+		return nil, nil, fmt.Errorf("member %q of the response is not a list: %w", l.key, err)
 	}
-	// A cursor of another kind than a string, such as the null that some servers
-	// send on the last page, is none.
+	// Only a string is a cursor. Some servers send null on the last page.
 	if _, ok := res.Text(mcp.FieldNextCursor); ok {
 		next = res.Raw(mcp.FieldNextCursor)
 	}
 	return items, next, nil
 }
 
-// decode reads what a server wrote, without judging it: that is for the client
-// that depends on it.
+// decode decodes a server's JSON leniently: checking it is left to the client.
 func decode(text []byte, into any) error {
 	return json.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// joinLists makes one object of the lists, one item to a line.
+// joinLists returns one object with the lists, one item to a line.
 func joinLists(lists []list, found [][]jsontext.Value) []byte {
 	var b bytes.Buffer
 	for i, l := range lists {
@@ -175,24 +173,24 @@ func joinLists(lists []list, found [][]jsontext.Value) []byte {
 	return b.Bytes()
 }
 
-// printTable prints one item to a line. Here hidden characters are made visible
-// whatever standard output is: they would break the table.
+// printTable prints one item to a line. Hidden characters are escaped even if standard
+// output is no terminal: they would break the table.
 func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 	for i, l := range lists {
 		if len(found[i]) == 0 {
-			// Said, and not an empty output alone: people take that for a failure.
+			// An empty output alone could be taken for a failure.
 			fmt.Fprintf(e.Stderr, "no %ss\n", l.noun)
 			continue
 		}
 		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		for _, raw := range found[i] {
 			var it item
-			// One item that is none fails the list: left out in silence it would be
-			// searched for at the wrong end.
+			// An invalid item fails the list, as the cause of a missing item would be hard to
+			// find.
 			if err := decode(raw, &it); err != nil {
-				return fmt.Errorf("a %s cannot be read: %w", l.noun, err)
+				return fmt.Errorf("cannot decode a %s: %w", l.noun, err)
 			}
-			fmt.Fprintf(w, "%s\t%s\n", visibleLine(l.name(it)), it.about())
+			fmt.Fprintf(w, "%s\t%s\n", visibleLine(l.name(it)), it.summary())
 		}
 		if err := w.Flush(); err != nil {
 			return err
@@ -201,26 +199,26 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 	return nil
 }
 
-// aboutLength is how much of a description is shown: what fits beside a name.
-const aboutLength = 100
+// summaryLength is how much of a description is shown beside the name.
+const summaryLength = 100
 
-// about returns the description in short, or else the title.
-func (it item) about() string {
+// summary returns the beginning of the description, or else of the title.
+func (it item) summary() string {
 	text := it.Description
 	if text == "" {
 		text = it.Title
 	}
-	return shorten(visibleLine(text), aboutLength)
+	return shorten(visibleLine(text), summaryLength)
 }
 
-// noCaller is the other end of a request that has nothing to be told or asked.
+// noCaller is the mcp.Caller of a request without notifications and questions.
 type noCaller struct{}
 
-// Notify drops what is said: nobody asked to hear it.
+// Notify discards the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask refuses at once, so that a server which asks during a list does not wait for
-// an answer that cannot come.
+// Ask fails immediately, so that a server that asks during a list does not wait for an
+// answer.
 func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody answers %s here", req.Method)
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s during this request", req.Method)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pages is a server whose lists have so many pages of one item each; -1 never
-// ends.
+// pages is a server with lists of n pages, each with one item; -1 means without end.
 func pages(n int) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		at := 0
@@ -65,9 +64,9 @@ func TestListThatIsWrong(t *testing.T) {
 	}{
 		{"never ends", pages(-1), "list the tools: the list did not end after 1000 pages"},
 		{"error", refuses, "list the tools: no luck (code -32603)"},
-		{"not a list", answers(`{"tools":{}}`), `list the tools: the answer's "tools" is no list`},
-		{"no list at all", answers(`{}`), `list the tools: the answer's "tools" is no list`},
-		{"items that are none", answers(`{"tools":[{"name":7}]}`), "a tool cannot be read"},
+		{"not a list", answers(`{"tools":{}}`), `list the tools: member "tools" of the response is not a list`},
+		{"no list at all", answers(`{}`), `list the tools: member "tools" of the response is not a list`},
+		{"items that are none", answers(`{"tools":[{"name":7}]}`), "cannot decode a tool"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

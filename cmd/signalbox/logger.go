@@ -10,11 +10,11 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// newLogger returns the log that a configuration asks for.
+// newLogger returns the logger of a configuration.
 func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
 	form := cfg.Effective().Log
-	// No source and no stack: a record is for whoever runs the gateway, and what it
-	// is about stands in its attributes.
+	// No source and no stack: a record is for the operator of the gateway, and its
+	// attributes name what it is about.
 	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
 	if form.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt))
@@ -22,7 +22,7 @@ func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opt))
 }
 
-// logLevel returns the level of one of the configuration's words.
+// logLevel returns the level of a word of the configuration.
 func logLevel(word string) slog.Level {
 	var level slog.Level // info
 	if err := level.UnmarshalText([]byte(word)); err != nil {

@@ -18,20 +18,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// The file that a client keeps its servers in is a configuration of ours, and
-// what we tell people to paste there is ourselves. A gateway that is started
-// beside that file would then be a backend of its own: on stdio each process
-// starts the next until the machine has no more, on HTTP each list holds the
-// list before it.
+// A client's file of servers is a valid configuration, and users are told to add the
+// gateway to that file. A gateway that is started with it would then be its own backend:
+// with stdio each process would start another without end, with HTTP each list would
+// contain the previous one.
 
-// insideVariable holds, for everything that a gateway has started, the marks of
-// the files by which it and those around it were configured.
+// insideVariable is set for all processes that a gateway starts. It has the fileIDs of the
+// configurations of that gateway and of those around it.
 const insideVariable = "SIGNALBOX_INSIDE"
 
-// mark returns what stands for a file in insideVariable. It is no path, because
-// the log blackens what a backend's environment holds, and the path of the
-// configuration is worth reading there.
-func mark(path string) string {
+// fileID identifies a file in insideVariable. It is not the path: log messages have the
+// values of a backend's environment redacted, and would lose the configuration's path.
+func fileID(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -42,39 +40,39 @@ func mark(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// around returns the marks of the gateways that this process was started by.
-func (s source) around() []string {
+// enclosing returns the fileIDs of the gateways that started this process.
+func (s source) enclosing() []string {
 	marks, _ := s.lookup(insideVariable)
 	return strings.FieldsFunc(marks, func(r rune) bool { return r == ',' })
 }
 
-// refuseLoop refuses a file by which a gateway around this one is configured.
+// refuseLoop rejects a file that already configures a gateway around this one.
 func (s source) refuseLoop() error {
-	if !slices.Contains(s.around(), mark(s.path)) {
+	if !slices.Contains(s.enclosing(), fileID(s.path)) {
 		return nil
 	}
-	return fmt.Errorf("%s would start itself without end: a gateway that it configures has run this command "+
-		"(have the entry that does so name another --config, or a running gateway with --url)", s.path)
+	return fmt.Errorf("%s would start itself without end: "+
+		"a gateway with this configuration has run this command "+
+		"(give the entry that runs it another --config, or the --url of a running gateway)", s.path)
 }
 
-// markBackends has everything that the backends start know what it is inside of.
-// The configuration is one that was just read, and nobody else's yet.
+// markBackends sets insideVariable for all backends that are processes. cfg must have just
+// been read, and not be in use.
 func (s source) markBackends(cfg *signalbox.Config) {
-	inside := config.NewSecret(strings.Join(append(s.around(), mark(s.path)), ","))
+	inside := config.NewSecret(strings.Join(append(s.enclosing(), fileID(s.path)), ","))
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]
 		if b.Command == "" {
 			continue
 		}
 		env := map[string]config.Secret{insideVariable: inside}
-		maps.Copy(env, b.Env) // who sets the variable knows why
+		maps.Copy(env, b.Env) // a configured value wins
 		b.Env = env
 	}
 }
 
-// leaveSelf takes the entries out whose address is the gateway's own, and says
-// so in the notes. Such an entry is right where it stands, since other programs
-// read the file too.
+// leaveSelf disables the entries that have the gateway's own address, and adds a note for
+// each. Such an entry is no mistake, since other programs read the file, too.
 func leaveSelf(cfg *signalbox.Config) {
 	effective := cfg.Effective()
 	for i := range cfg.Servers {
@@ -85,16 +83,15 @@ func leaveSelf(cfg *signalbox.Config) {
 		b.Disabled = true
 		cfg.Notes = append(cfg.Notes, config.Problem{
 			Path:    "mcpServers." + b.Name,
-			Message: fmt.Sprintf("%q is this gateway itself and is left out", b.Name),
+			Message: fmt.Sprintf("%q is this gateway itself and is skipped", b.Name),
 		})
 	}
 }
 
-// isSelf reports whether a URL is that of the endpoint at a listener's address.
-// Names that the DNS knows are not looked up: what matters is the line that we
-// tell people to paste, and that one names loopback.
+// isSelf reports whether a URL is that of the endpoint at a listener's address. Names are
+// not looked up in the DNS: the line that users are told to paste names loopback.
 func isSelf(address, listen, path string) bool {
-	// A mistake in either of the two is told by others, and makes no loop.
+	// A mistake in one of the addresses is reported elsewhere, and makes no loop.
 	u, err := url.Parse(address)
 	host, port, lerr := net.SplitHostPort(listen)
 	if err != nil || lerr != nil || u.Path != path || portOf(u) != port {
@@ -103,13 +100,13 @@ func isSelf(address, listen, path string) bool {
 	if u.Hostname() == host {
 		return true
 	}
-	// On all addresses it is on loopback too; that it is this machine's under some
-	// other name cannot be known here, and is left to whoever wrote it.
+	// A listener on all addresses includes loopback. Whether another name is one of this
+	// machine is unknown here.
 	everywhere := host == "" || host == "0.0.0.0" || host == "::"
 	return isLocal(net.JoinHostPort(u.Hostname(), portOf(u))) && (everywhere || isLocal(listen))
 }
 
-// portOf returns the port that a URL leads to, which it need not name.
+// portOf returns the port of a URL, or the default of its scheme.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

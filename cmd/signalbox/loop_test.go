@@ -45,8 +45,8 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 	}
 }
 
-// A file that other programs read too names the gateway; what it names besides
-// is served.
+// A file that is shared with other programs may contain the gateway; the other servers are
+// served.
 func TestOwnEntryIsLeftOut(t *testing.T) {
 	t.Parallel()
 	cfg := &signalbox.Config{Listen: "127.0.0.1:99", Path: "/here", Servers: []signalbox.Backend{
@@ -61,14 +61,14 @@ func TestOwnEntryIsLeftOut(t *testing.T) {
 			t.Errorf("%s: disabled %v, want %v", cfg.Servers[i].Name, got, want)
 		}
 	}
-	if len(cfg.Notes) != 1 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is left out` {
+	if len(cfg.Notes) != 1 || cfg.Notes[0].String() != `mcpServers.box: "box" is this gateway itself and is skipped` {
 		t.Errorf("noted %v", cfg.Notes)
 	}
 }
 
-// The file is the same file under each of its names, and the mark of it reaches
-// what the backends start, beside the marks of the gateways around.
-func TestFileIsKnownAgainInside(t *testing.T) {
+// A file has the same fileID under all its names. The fileID is passed to backends, together
+// with those of the enclosing gateways.
+func TestFileIDIsPassedOn(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
 	file := filepath.Join(e.Dir, "signalbox.yaml")
@@ -106,8 +106,8 @@ func TestFileIsKnownAgainInside(t *testing.T) {
 	}
 }
 
-// An operator who sets the variable for a backend knows what it is inside of.
-func TestMarkYieldsToTheConfiguration(t *testing.T) {
+// A configured value of the variable has precedence.
+func TestConfiguredInsideVariableWins(t *testing.T) {
 	t.Parallel()
 	s := source{path: "x.yaml", lookup: func(string) (string, bool) { return "", false }}
 	cfg := &signalbox.Config{Servers: []signalbox.Backend{{

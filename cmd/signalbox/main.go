@@ -4,26 +4,27 @@
 // The command signalbox puts one MCP endpoint in front of many MCP servers, and
 // talks to such endpoints from a shell.
 //
-//	serve                          a Gateway, on HTTP or on stdio
-//	tools, resources, prompts,     a request to a Gateway of its own,
-//	call, read                     or with --url to a server that runs
-//	status                         what a Gateway that runs says of itself
-//	check                          a configuration, and nothing started for it
+//	serve                          run a Gateway, on HTTP or on stdio
+//	tools, resources, prompts,     make a request to a Gateway, or with --url
+//	call, read                     to any MCP server
+//	status                         print the state of a running Gateway
+//	reload                         reload the configuration of a running Gateway
+//	check                          validate a configuration
 //
-// All of them keep to the same rules:
+// All commands follow these rules:
 //
-//   - Standard output is what was asked for and nothing else; what is said
-//     besides goes to standard error, so that a pipe never has to tell them apart.
-//   - A server's words are shown and never obeyed: on a terminal each character
-//     that would move the cursor stands as an escape. A pipe gets the bytes.
-//   - The exit code is 0, 1 for what failed, and 2 for a command line that is
-//     wrong, for which nothing was started.
-//   - An error says what is wrong, where, and what would help.
-//   - Nothing outlives the command: each process that it started is ended before
-//     it returns, and dies with it when it is killed.
+//   - Standard output has the requested output only. Everything else is written to
+//     standard error.
+//   - Text from a server is never interpreted: on a terminal, each character that would
+//     move the cursor is escaped. A pipe receives the bytes unmodified.
+//   - The exit code is 0 for success, 1 for a failure, and 2 for an invalid command line,
+//     for which nothing was started.
+//   - An error names its cause, its place and a cure.
+//   - No process outlives the command: the processes that it starts are ended before it
+//     returns, and die with it if it is killed.
 //
-// A command reaches the world through its env only, so that a test can run it in
-// its own process; the transcripts in testdata/script run it as one of its own.
+// A command uses the outside world only through its env, so that tests can run it in their
+// own process. The transcripts in testdata/script run it as a process.
 package main
 
 import (
@@ -31,7 +32,7 @@ import (
 	"os"
 )
 
-// main is all that cannot be tested in the process of its test: the exit.
+// main only exits with the code of run, which tests can call.
 func main() {
 	os.Exit(run(context.Background(), osEnv(), os.Args[1:]))
 }

@@ -18,8 +18,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// noExitDelay has processes under the race detector end at once and not a second
-// later.
+// noExitDelay makes processes with the race detector exit without a delay of a second.
 const noExitDelay = "GORACE=atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
@@ -32,10 +31,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// shallow is the command, but that it does not start itself within itself for
-// ever: that the command sees to it by itself is tested, and a test that fails
-// must not take the machine with it. PATH is what every process of a backend
-// inherits, whatever becomes of the command's own marks.
+// shallow limits how deeply the command can start itself: the command's own protection is
+// tested, and a failing test must not overload the machine. It uses PATH, which every backend
+// process inherits.
 func shallow() {
 	const level, deepest = string(os.PathListSeparator) + "signalbox-in-signalbox", 4
 	path := os.Getenv("PATH") + level
@@ -49,17 +47,17 @@ func shallow() {
 	main()
 }
 
-// leakChecked is goleak.VerifyTestMain in the form that testscript takes.
+// leakChecked is goleak.VerifyTestMain in the form required by testscript.
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
-	// The tests wait for processes more than they compute: more of them run at a
-	// time than there are processors, unless the command line says otherwise.
+	// The tests mostly wait for processes: run more of them at a time than there are CPUs,
+	// unless the command line specifies the number.
 	flag.Parse()
-	// Fuzzing computes and waits for nothing.
+	// Fuzzing only computes.
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	if f := flag.Lookup("test.parallel"); !fuzzing && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set("16") // it is a number
+		_ = f.Value.Set("16") // a valid number
 	}
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
@@ -69,11 +67,10 @@ func (l leakChecked) Run() int {
 	return code
 }
 
-// stateVariable says where sockets of gateways are.
+// stateVariable is the variable with the folder of gateways' sockets.
 const stateVariable = "XDG_STATE_HOME"
 
-// TestScripts runs the transcripts of testdata/script. The commands in them are
-// processes of their own.
+// TestScripts runs the transcripts of testdata/script. Their commands are separate processes.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -88,7 +85,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Defer(func() { _ = os.RemoveAll(state) })
 			e.Vars = append(e.Vars, noExitDelay, stateVariable+"="+state)
-			return os.Chmod(e.WorkDir, 0o700) // whatever the mask of this process
+			return os.Chmod(e.WorkDir, 0o700) // independent of the umask
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"start":  scriptStart,
@@ -102,7 +99,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// testEnv is a world without a process around it.
+// testEnv is an env that does not use the process's environment.
 type testEnv struct {
 	*env
 	out, err *lockedBuffer
@@ -128,7 +125,7 @@ func (e *testEnv) run(ctx context.Context, args ...string) int {
 	return run(ctx, e.env, args)
 }
 
-// lockedBuffer is a buffer that several goroutines write.
+// lockedBuffer is a buffer for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// growingChild is the command mcpgrow: an MCP server of the legacy era on standard
-// input and output. Its tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for
-// clients that can be asked. It appends a line to the file that is its argument.
+// growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its
+// tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients
+// that support elicitation. It appends a line to the file that is its argument.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -72,7 +72,7 @@ func growingChild() {
 	}
 }
 
-// serveOnPipes starts a gateway for one client in a folder that has its configuration.
+// serveOnPipes starts a gateway for one client in the folder with its configuration.
 func serveOnPipes(t *testing.T, dir string) (cmd *exec.Cmd, in io.WriteCloser, lines *bufio.Scanner) {
 	t.Helper()
 	cmd = command(t, "serve", "--stdio")
@@ -96,10 +96,10 @@ type pipeClient struct {
 	t     *testing.T
 	in    io.Writer
 	lines *bufio.Scanner
-	heard []string // notifications so far
+	heard []string // the notifications received so far
 }
 
-// ask sends a line and returns its answer. What comes before the answer is kept.
+// ask sends a line and returns its response. It records the messages before the response.
 func (c *pipeClient) ask(line string) string {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
@@ -115,7 +115,7 @@ func (c *pipeClient) ask(line string) string {
 	return ""
 }
 
-// await reads until a notification of the text was heard.
+// await reads until a notification that contains text is received.
 func (c *pipeClient) await(text string) {
 	c.t.Helper()
 	for !strings.Contains(strings.Join(c.heard, "\n"), text) {
@@ -126,10 +126,9 @@ func (c *pipeClient) await(text string) {
 	}
 }
 
-// A client on stdio has what it would have with the server itself: one process, the
-// tools for its capabilities, the instructions, and what the server adds for its
-// session. A modern client with roots has one process more, for its calls, and what is
-// added there.
+// A client on stdio has the same as with the server itself: one process, the tools for its
+// capabilities, the instructions, and what the server adds in its session. A modern client
+// with roots has another process for its calls, and what is added there.
 func TestOneClientOnStdio(t *testing.T) {
 	t.Parallel()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":%s}`
@@ -183,7 +182,7 @@ func TestOneClientOnStdio(t *testing.T) {
 			if got := request("tools/call", `"name":"b__grow"`); !strings.Contains(got, `"content":[]`) {
 				t.Errorf("b__grow: %s", got)
 			}
-			// At once: a model may call what the result of the last call has named.
+			// Immediately: a model may call a tool that the last result has named.
 			if got := request("tools/call", `"name":"b__grown"`); !strings.Contains(got, `"content":[]`) {
 				t.Errorf("b__grown: %s", got)
 			}
@@ -209,12 +208,12 @@ func TestOneClientOnStdio(t *testing.T) {
 	}
 }
 
-// rootsChild is the command mcproots: an MCP server of the legacy era that asks for the
-// roots after its handshake, while it has a request. Its tool "roots" returns the answer.
+// rootsChild is the command mcproots: a legacy MCP server that asks for roots after its
+// handshake, while it has a request. Its tool "roots" returns the response.
 func rootsChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	var answer string
-	var waiting []json.RawMessage // ids of calls that came before the answer
+	var waiting []json.RawMessage // ids of calls received before the response
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var m struct {
@@ -255,8 +254,8 @@ func rootsChild() {
 	}
 }
 
-// The client of a stdio gateway is asked for its roots by a server that asks right after
-// its handshake, once, and not before its own handshake is over.
+// A server that asks for roots right after its handshake receives them: the client of the
+// stdio gateway is asked once, and not before its own handshake.
 func TestOneClientIsAskedForItsRootsAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// command returns signalbox as a process of its own, in an empty folder.
+// command returns signalbox as a separate process, in an empty folder.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -30,7 +30,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// alive reports whether a gateway answers.
+// alive reports whether a gateway responds.
 func alive(t *testing.T, base string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/healthz", http.NoBody)
@@ -46,8 +46,8 @@ func alive(t *testing.T, base string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// As in "signalbox serve 2>&1 | head -1", or with a log collector that died: a
-// gateway whose log nobody reads any more goes on serving.
+// A gateway continues if the reader of its log has ended, as in "signalbox serve 2>&1 | head
+// -1", or with a crashed log collector.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--listen", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 		}
 	}
 	stderr.Close()
-	// Each of these has something to say, and finds nobody to say it to.
+	// Each of these logs something, which cannot be written.
 	for range 3 {
 		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
@@ -82,8 +82,8 @@ func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	}
 }
 
-// A client on stdio that no longer reads has gone: the gateway ends, and in
-// order, as it would at the end of its input.
+// A client on stdio that no longer reads has left: the gateway shuts down as at the end of its
+// input.
 func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--stdio")
@@ -101,15 +101,15 @@ func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout.Close()
-	// More than one answer: another test that starts a process just now has what we
-	// closed for a moment longer. Ends with the command, whose pipe Wait closes.
+	// More than one response: a process that another test is just starting may hold the closed
+	// pipe open for a moment. Ends with the command, whose pipe Wait closes.
 	go func() {
 		ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
 		for err := error(nil); err == nil; {
 			_, err = stdin.Write(ping)
 		}
 	}()
-	err = cmd.Wait() // stdin stays open: it is not its end that ends the command
+	err = cmd.Wait() // stdin stays open, and is not what ends the command
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || exit.ExitCode() != exitFailed {
 		t.Errorf("ended with %v, want exit code 1: %s", err, said.String())
@@ -119,8 +119,8 @@ func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 	}
 }
 
-// As in "signalbox completion bash | head -1": the reader has what it wanted, and
-// the command ends without a word, as commands of a shell do.
+// If its reader ends, as in "signalbox completion bash | head -1", a command ends without a
+// message, like other commands.
 func TestCommandEndsWithTheReaderOfItsOutput(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"tools"}, {"tools", "--json"}, {"version"}} {
@@ -145,7 +145,7 @@ func TestCommandEndsWithTheReaderOfItsOutput(t *testing.T) {
 			if !ok || !status.Signaled() || status.Signal() != syscall.SIGPIPE {
 				t.Errorf("ended with %v after %v, want SIGPIPE: %s", err, time.Since(start), said.String())
 			}
-			// That it is the demo is said before there is any output.
+			// The message about the demo is written before any output.
 			lines := strings.SplitAfter(said.String(), "\n")
 			lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasSuffix(line, "here: using the built-in demo\n") })
 			if got := strings.Join(lines, ""); got != "" {

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// maxHolders bounds how many processes are named that share a port.
-const maxHolders = 3
+// maxOwners bounds how many processes are named that share a port.
+const maxOwners = 3
 
-// holders names the processes that listen on the port of an address, as far as this user
-// may see them. It names programs and no arguments, which may hold secrets.
-func holders(addr string) string {
+// portOwners names the processes that listen on the port of an address, if this user can
+// see them. It names the program without arguments, which may contain secrets.
+func portOwners(addr string) string {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return ""
@@ -38,23 +38,23 @@ func holders(addr string) string {
 	}
 	var names []string
 	for _, process := range processes {
-		if len(names) < maxHolders && hasOneOf(process, sockets) {
-			name, _ := os.ReadFile(filepath.Join(process, "comm")) // a process that has ended has no name
+		if len(names) < maxOwners && hasOneOf(process, sockets) {
+			name, _ := os.ReadFile(filepath.Join(process, "comm")) // empty if the process has ended
 			names = append(names, fmt.Sprintf("%s (%s)", filepath.Base(process), visibleLine(string(bytes.TrimSpace(name)))))
 		}
 	}
 	return strings.Join(names, ", ")
 }
 
-// listeners returns the sockets that listen on a port, as links to them are written.
+// listeners returns the sockets that listen on a port, in the form of links in /proc/PID/fd.
 func listeners(port uint64) []string {
-	// The fields of a line: the number, the local address, the remote one, the state, ...,
-	// and the tenth is the inode.
+	// The columns of a line: 0 is the number, 1 the local address, 2 the remote address, 3
+	// the state, and 9 the inode.
 	const local, state, inode, listening = 1, 3, 9, "0A"
 	end := fmt.Sprintf(":%04X", port)
 	var sockets []string
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		text, _ := os.ReadFile(table) // a system without one of the two has no such listener
+		text, _ := os.ReadFile(table) // a system without one of the files has no such listener
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
 			if len(f) > inode && f[state] == listening && strings.HasSuffix(f[local], end) {
@@ -67,7 +67,7 @@ func listeners(port uint64) []string {
 
 // hasOneOf reports whether a process has one of the sockets open.
 func hasOneOf(process string, sockets []string) bool {
-	files, _ := os.ReadDir(filepath.Join(process, "fd")) // another user's are not shown
+	files, _ := os.ReadDir(filepath.Join(process, "fd")) // fails for other users' processes
 	for _, f := range files {
 		to, err := os.Readlink(filepath.Join(process, "fd", f.Name()))
 		if err == nil && slices.Contains(sockets, to) {

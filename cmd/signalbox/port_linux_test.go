@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The process that has the port is named, in the error too (fault 89).
-func TestHolders(t *testing.T) {
+// The process that uses the port is named, also in the error (fault 89).
+func TestPortOwners(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -25,15 +25,15 @@ func TestHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("%d (%s)", os.Getpid(), strings.TrimSpace(string(comm)))
-	if got := holders(l.Addr().String()); got != want {
+	if got := portOwners(l.Addr().String()); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	got := explainListen(l.Addr().String(), syscall.EADDRINUSE).Error()
-	if want := fmt.Sprintf("listen on %v: process %s has the port; end it, or choose another with --listen", l.Addr(), want); !strings.HasPrefix(got, want) {
+	if want := fmt.Sprintf("listen on %v: the port is in use by process %s; stop it, or choose another port with --listen", l.Addr(), want); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, addr := range []string{"127.0.0.1:0", "127.0.0.1:http", "nowhere", "127.0.0.1:70000"} {
-		if got := holders(addr); got != "" {
+		if got := portOwners(addr); got != "" {
 			t.Errorf("%s: got %q", addr, got)
 		}
 	}

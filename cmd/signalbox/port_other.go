@@ -5,5 +5,5 @@
 
 package main
 
-// holders names nothing: only Linux tells without another program.
-func holders(string) string { return "" }
+// portOwners returns nothing: only Linux has the information in files.
+func portOwners(string) string { return "" }

@@ -21,11 +21,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a test waits for what should happen at once, before it
-// says that it did not.
+// patience is how long a test waits for what should happen immediately, before it fails.
 const patience = 20 * time.Second
 
-// process is a command that runs beside a test, and what it has said so far.
+// process is a command that runs concurrently to a test, and its standard error.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed after the end; err is set then
@@ -33,17 +32,16 @@ type process struct {
 
 	mu   sync.Mutex
 	said []byte
-	seen int           // how much of it expect has gone past
-	news chan struct{} // closed and replaced whenever something was said
+	seen int           // how much of it expect has searched
+	news chan struct{} // closed and replaced after each write
 }
 
-// startProcess starts a command in a folder. It is killed when the test ends
-// before it does.
+// startProcess starts a command in a folder. If the test ends first, it is killed.
 func startProcess(dir string, environ []string, name string, args ...string) (*process, error) {
 	p := &process{ended: make(chan struct{}), news: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), name, args...)
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, append(environ, noExitDelay), p
-	p.cmd.WaitDelay = time.Second // what it leaves behind may hold the pipe
+	p.cmd.WaitDelay = time.Second // processes that it leaves behind may hold the pipe
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -54,7 +52,7 @@ func startProcess(dir string, environ []string, name string, args ...string) (*p
 	return p, nil
 }
 
-// Write takes what the process says on standard error.
+// Write appends what the process writes to standard error.
 func (p *process) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +67,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// find looks for a pattern behind what was found last.
+// find searches for a pattern after the last match.
 func (p *process) find(pattern *regexp.Regexp) (match []string, news <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +83,7 @@ func (p *process) find(pattern *regexp.Regexp) (match []string, news <-chan stru
 	return match, nil
 }
 
-// expect waits until the process says something that fits the pattern.
+// expect waits until the output of the process matches the pattern.
 func (p *process) expect(pattern string) ([]string, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -127,7 +125,7 @@ func (p *process) finish() (int, error) {
 	}
 }
 
-// gatewaysKey is where a script keeps the processes that it started.
+// gatewaysKey is the key of a script's processes.
 type gatewaysKey struct{}
 
 func named(ts *testscript.TestScript, name string) *process {
@@ -138,8 +136,8 @@ func named(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
-// scriptStart is "start NAME ARGS": it runs signalbox beside the script.
-// Of the script's variables it gets GATE and the one of the state folder.
+// scriptStart implements "start NAME ARGS": it runs signalbox concurrently to the script. The
+// process gets only the variables GATE and that of the state folder.
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
@@ -151,9 +149,9 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Value(gatewaysKey{}).(map[string]*process)[args[0]] = p
 }
 
-// scriptExpect is "expect NAME PATTERN [VARIABLE]": it waits until the process
-// says something that fits, behind what was expected before. The variable gets the first
-// group of the pattern.
+// scriptExpect implements "expect NAME PATTERN [VARIABLE]": it waits until the output of the
+// process matches, after the previous match. The variable is set to the first group of the
+// pattern.
 func scriptExpect(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: expect NAME PATTERN [VARIABLE]")
@@ -165,7 +163,7 @@ func scriptExpect(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptSignal is "signal NAME SIGNAL".
+// scriptSignal implements "signal NAME SIGNAL".
 func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 	known := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt, "HUP": syscall.SIGHUP}
 	if neg || len(args) != 2 || known[args[1]] == nil {
@@ -174,8 +172,7 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(named(ts, args[0]).cmd.Process.Signal(known[args[1]]))
 }
 
-// scriptFinish is "finish NAME CODE": it waits for the end, and leaves what
-// was said as stderr.
+// scriptFinish implements "finish NAME CODE": it waits for the end, and sets stderr.
 func scriptFinish(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: finish NAME CODE")
@@ -190,8 +187,7 @@ func scriptFinish(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// scriptExits is "exits CODE ARGS": it runs signalbox, which has to end with that
-// code.
+// scriptExits implements "exits CODE ARGS": it runs signalbox, and checks the exit code.
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE ARGS")
@@ -209,7 +205,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptGet is "get URL STATUS": it leaves the body as stdout.
+// scriptGet implements "get URL STATUS": it sets stdout to the body.
 func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: get URL STATUS")
@@ -228,8 +224,8 @@ func scriptGet(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptUntil is "until PATTERN ARGS": it runs signalbox until its output fits,
-// for what becomes true at a time that nobody announces.
+// scriptUntil implements "until PATTERN ARGS": it runs signalbox repeatedly until its output
+// matches, for changes that are not announced.
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN ARGS")

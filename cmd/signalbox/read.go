@@ -13,32 +13,32 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// readFlags are what a command line says about a resource.
+// readFlags are the flags of read.
 type readFlags struct {
 	targetFlags
-	json   bool   // the whole result
-	output string // the file for the contents; empty for standard output
+	json   bool   // print the whole result
+	output string // the file for the contents; empty means standard output
 }
 
-// newRead makes the command that reads a resource.
+// newRead returns the command that reads a resource.
 func newRead(e *env) *cobra.Command {
 	var f readFlags
 	cmd := &cobra.Command{
 		Use:   "read URI",
 		Short: "Read a resource",
-		Long: `Read a resource and print its text as it is. What is no text is written to a file
-with --output, or printed with --json.`,
+		Long: `Read a resource and print its text unmodified. For contents that are not text, use
+--output to write them to a file, or --json to print them as JSON.`,
 		Args: argsBetween(1, 1, "one URI"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.read(cmd.Context(), &f, args[0]) },
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server gave it")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole result as JSON, as the server sent it")
 	cmd.Flags().VarP(wordFlag{&f.output}, "output", "o", "write the contents to this `FILE`")
 	return cmd
 }
 
-// read prints a resource, or saves it. JSON goes to standard output and nowhere
-// else, so that --output always means the contents.
+// read prints a resource, or saves it to a file. JSON is only printed, so that --output
+// always means the contents.
 func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 	if f.json && f.output != "" {
 		return usagef("both --json and --output; choose one")
@@ -55,10 +55,10 @@ func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 	})
 }
 
-// readResource asks for a resource once the backends are heard of: which of them
-// owns a URI is known from their lists and from nothing else.
+// readResource reads a resource after the backends have been listed: their lists determine
+// which of them owns a URI.
 func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, error) {
-	if err := t.ready(ctx); err != nil {
+	if err := t.awaitBackends(ctx); err != nil {
 		return nil, err
 	}
 	params := append([]byte(`{"uri":`), mcp.AppendString(nil, uri)...)
@@ -69,7 +69,7 @@ func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, erro
 	return t.Serve(ctx, req, noCaller{})
 }
 
-// showContents shows a result in the one way that the flags choose.
+// showContents prints or saves a result as the flags specify.
 func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 	if f.json {
 		return e.printJSON(res.Bytes())
@@ -78,27 +78,25 @@ func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 		Contents []contents `json:"contents"`
 	}
 	if err := decode(res.Bytes(), &r); err != nil {
-		return fmt.Errorf("the result cannot be read: %w; --json prints it as it is", err)
+		return fmt.Errorf("cannot decode the result: %w; use --json to print it unmodified", err)
 	}
-	// After the decoding: what is saved are the contents and not the message.
+	// The file receives the decoded contents and not the message.
 	if f.output != "" {
 		return e.saveContents(f.output, r.Contents)
 	}
 	return e.printContents(r.Contents)
 }
 
-// printContents prints texts one after the other, with nothing between them, or
-// nothing at all.
+// printContents prints all texts without separators, or nothing if one is not text.
 func (e *env) printContents(all []contents) error {
-	// Looked at before anything is printed: half of a resource in a pipe is taken
-	// for all of it.
+	// Checked first: a part of a resource in a pipe could be taken for the whole.
 	for i := range all {
 		if all[i].Text == nil {
-			return fmt.Errorf("it is no text (%s); write it to a file with --output FILE, or print it with --json", all[i].describe())
+			return fmt.Errorf("the contents are not text (%s); write them to a file with --output FILE, or print them with --json", all[i].describe())
 		}
 	}
 	for i := range all {
-		// Nothing is added, no line end either: the output is the resource.
+		// Unmodified, without a line break at the end: the output is the resource.
 		if err := e.printText(e.Stdout, *all[i].Text); err != nil {
 			return err
 		}
@@ -106,15 +104,15 @@ func (e *env) printContents(all []contents) error {
 	return nil
 }
 
-// saveContents writes the one contents there are to a file.
+// saveContents writes the only contents to a file.
 func (e *env) saveContents(file string, all []contents) error {
 	if len(all) != 1 {
-		return fmt.Errorf("it has %d contents, and --output writes one; --json prints all", len(all))
+		return fmt.Errorf("the resource has %d contents, but --output writes only one; use --json to print all", len(all))
 	}
 	data, err := all[0].bytes()
 	if err != nil {
 		return err
 	}
-	// What a server sends is nobody's else to read by default.
+	// Readable by the user only: the data may be private.
 	return os.WriteFile(e.path(file), data, 0o600)
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// reload puts the configuration to work as it is now, as the operator asked. One that cannot work is
-// refused: the log says all that is wrong with it, and nothing changes.
+// reload reloads the configuration because the operator asked for it. An invalid
+// configuration is rejected: all problems are logged, and nothing changes.
 func (s *service) reload(ctx context.Context) (*signalbox.Config, error) {
-	// Somebody sent the signal and waits for a word; silence would read as success.
+	// Logged even in the demo: silence would read as success.
 	if s.source.isDemo() {
-		s.log.InfoContext(ctx, "nothing to reload: this is the demo")
+		s.log.InfoContext(ctx, "nothing to reload: the demo has no configuration file")
 		return nil, errDemo
 	}
 	return s.reloadBy(ctx, s.gateway.Reload)
 }
 
-// errDemo is returned where there is no file to read again.
-var errDemo = errors.New("it serves the demo, and has no file to reload")
+// errDemo is returned if there is no file to reload.
+var errDemo = errors.New("the gateway serves the demo and has no file to reload")
 
-// reloadChange puts a file to work that has changed, as far as the configuration lets
-// it do that by itself.
+// reloadChange reloads a file that has changed, as far as the configuration permits this
+// without the operator.
 func (s *service) reloadChange(ctx context.Context) {
 	_, _ = s.reloadBy(ctx, func(ctx context.Context, cfg signalbox.Config) error {
 		exposed := s.exposure.Of(s.source.path)
@@ -34,15 +34,15 @@ func (s *service) reloadChange(ctx context.Context) {
 			exposed = append(exposed, s.exposure.Of(file)...)
 		}
 		return s.gateway.ReloadChange(ctx, cfg, exposed)
-	}) // the log and the status say it
+	}) // the log and the status have the error
 }
 
-// reloadBy reads the file and gives it to one of the gateway's two ways to reload.
+// reloadBy reads the file and passes it to reload, one of the Gateway's two methods.
 func (s *service) reloadBy(ctx context.Context, reload func(context.Context, signalbox.Config) error) (*signalbox.Config, error) {
-	// Read anew each time: the signal says that something changed, and not what.
+	// Always read: the signal may mean a change of something that the file refers to.
 	cfg, err := s.load()
 	if err != nil {
-		// It never hears of this one otherwise, and its status is where people look.
+		// The gateway does not see this error otherwise, and its status has to show it.
 		s.gateway.RefuseReload(err) //nolint:contextcheck // it keeps the error, and waits for nothing
 	} else {
 		err = reload(ctx, *cfg)
@@ -57,7 +57,7 @@ func (s *service) reloadBy(ctx context.Context, reload func(context.Context, sig
 	return cfg, nil
 }
 
-// refuse logs why a reload was refused, one record for each problem.
+// refuse logs why a reload was rejected, one record for each problem.
 func (s *service) refuse(ctx context.Context, err error) {
 	var problems signalbox.Problems
 	switch {
@@ -66,11 +66,11 @@ func (s *service) refuse(ctx context.Context, err error) {
 		return
 	case errors.Is(err, signalbox.ErrWaits):
 		for _, p := range problems {
-			s.log.WarnContext(ctx, "reload waits: the old configuration goes on", slog.String("change", p.String()))
+			s.log.WarnContext(ctx, "reload waits: the old configuration stays in effect", slog.String("change", p.String()))
 		}
 		return
 	}
 	for _, p := range problems {
-		s.log.ErrorContext(ctx, "reload refused: the old configuration goes on", slog.String("problem", p.String()))
+		s.log.ErrorContext(ctx, "reload refused: the old configuration stays in effect", slog.String("problem", p.String()))
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newReload makes the command that has a running gateway read its file again.
+// newReload returns the command that reloads the file of a running gateway.
 func newReload(e *env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Put a changed configuration file to work",
-		Long: `Have the gateways of this user that serve a configuration file read it again, and
-put it to work. A file with a mistake is refused, and what was served before goes on.
+		Short: "Reload the configuration file of a running gateway",
+		Long: `Reload the configuration file in all gateways of this user that serve it. A file with
+a mistake is rejected, and the previous configuration stays in effect.
 
-Without --config it is the file that serve would find here. A gateway of another
-user, or in a container, is told by SIGHUP to its process.`,
+Without --config, the file that serve would use here is reloaded. To reload a gateway of
+another user, or in a container, send SIGHUP to its process.`,
 		Args: argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.askReload(cmd.Context(), file) },
 	}
@@ -33,7 +33,7 @@ user, or in a container, is told by SIGHUP to its process.`,
 	return cmd
 }
 
-// askReload asks every gateway that serves a file, and prints what each says.
+// askReload asks every gateway that serves a file to reload it, and prints the results.
 func (e *env) askReload(ctx context.Context, flag string) error {
 	src := e.source(flag)
 	if src.isDemo() {
@@ -61,15 +61,15 @@ func (e *env) askReload(ctx context.Context, flag string) error {
 	}
 	switch {
 	case asked == 0:
-		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve', or send SIGHUP to the process of another user's", src.path)
+		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve', or send SIGHUP to the process if it is another user's", src.path)
 	case failed > 0:
-		return fmt.Errorf("reload %s: %s of %d did not take it, and serves what it served before", src.path, plural(failed, "gateway"), asked)
+		return fmt.Errorf("reload %s: %s of %d rejected it; the previous configuration stays in effect", src.path, plural(failed, "gateway"), asked)
 	}
 	return nil
 }
 
-// printReload prints what came of one reload, each problem on a line.
-func (e *env) printReload(file string, a *reloadAnswer, err error) error {
+// printReload prints the result of one reload, each problem on a line.
+func (e *env) printReload(file string, a *reloadResult, err error) error {
 	if err != nil {
 		return e.printText(e.Stdout, fmt.Sprintf("%s: %v\n", file, err))
 	}
@@ -78,22 +78,22 @@ func (e *env) printReload(file string, a *reloadAnswer, err error) error {
 		text += p + "\n"
 	}
 	if text == "" {
-		text = fmt.Sprintf("%s: put to work by process %d, %s\n", file, a.Process, plural(a.Backends, "backend"))
+		text = fmt.Sprintf("%s: reloaded by process %d, %s\n", file, a.Process, plural(a.Backends, "backend"))
 	}
 	return e.printText(e.Stdout, text)
 }
 
-// isGone reports whether an error means that nothing listens on a socket any more.
+// isGone reports whether an error means that no process listens on a socket any more.
 func isGone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
-// maxReloadAnswer bounds an answer: a thousand problems of a line each.
+// maxReloadAnswer bounds a response: a thousand problems of a line each need less.
 const maxReloadAnswer = 16 << 20
 
 // askSocket asks the gateway at a socket to reload.
-func askSocket(ctx context.Context, socket string) (*reloadAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlWithin)
+func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -113,9 +113,9 @@ func askSocket(ctx context.Context, socket string) (*reloadAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := new(reloadAnswer)
+	a := new(reloadResult)
 	if err := decode(body, a); err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the gateway answers with HTTP status %d, as another version may", resp.StatusCode)
+		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.StatusCode)
 	}
 	return a, nil
 }

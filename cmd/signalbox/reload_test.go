@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// serviceOf opens a service for a file, without HTTP, as the tests drive it
-// themselves.
+// serviceOf opens a service for a file, without HTTP, which the tests drive themselves.
 func serviceOf(t *testing.T, text string) (s *service, e *testEnv, file string) {
 	t.Helper()
 	e = newTestEnv(t, "")
@@ -32,19 +31,18 @@ func serviceOf(t *testing.T, text string) (s *service, e *testEnv, file string) 
 	return s, e, file
 }
 
-// Whatever is wrong with a file, the configuration before it goes on serving,
-// and status says what is wrong until a file works (FAULTS, "bad reload while
-// running").
+// An invalid file does not change what is served, and the status shows the problem until a
+// file is valid (FAULTS, "bad reload while running").
 func TestReloadThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const sound = "mcpServers: {a: {command: no-such-program}}\n"
 	for _, tt := range []struct {
-		name, text string // no text is no file
+		name, text string // without text there is no file
 		problems   []string
 		said       string
 	}{
 		{"gone", "", []string{"read config: open FILE: no such file or directory"}, `msg="reload refused: the file cannot be read"`},
-		{"a wrong key", "lisen: x\nmcpServers: {}\n", []string{`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`}, `msg="reload refused: the old configuration goes on" problem="FILE:1:1: `},
+		{"a wrong key", "lisen: x\nmcpServers: {}\n", []string{`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`}, `msg="reload refused: the old configuration stays in effect" problem="FILE:1:1: `},
 		{"several", "lisen: x\nmcpServers: {a: {comand: x}}\n", []string{
 			`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`,
 			`FILE:2:18: unknown key "comand" (did you mean "command"?)`,
@@ -61,7 +59,7 @@ func TestReloadThatIsRefused(t *testing.T) {
 			} else {
 				write(t, file, tt.text)
 			}
-			_, _ = s.reload(t.Context()) // the status says it, too
+			_, _ = s.reload(t.Context()) // the status has the error
 
 			status := s.gateway.Status()
 			if status.ReloadRefused == nil {
@@ -90,8 +88,8 @@ func TestReloadThatIsRefused(t *testing.T) {
 	}
 }
 
-// The command line goes on to hold after a reload: the file's address is not the
-// one that was asked for, and its change is none.
+// Flags stay in effect after a reload: the file's address is not used, and a change of it has
+// no effect.
 func TestReloadKeepsTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s, e, file := serviceOf(t, "listen: 127.0.0.1:1\nmcpServers: {}\n")

@@ -18,51 +18,51 @@ import (
 
 // The exit codes.
 const (
-	exitOK     = 0 // also of a gateway that a signal ended, and of lists that lack a backend
-	exitFailed = 1 // what was asked for did not happen, or a tool called its result an error
-	exitUsage  = 2 // the command line is wrong; nothing was done
+	exitOK     = 0 // also if a signal ended a gateway, and for lists without those of a failed backend
+	exitFailed = 1 // the command failed, or a tool reported an error
+	exitUsage  = 2 // invalid command line; nothing was done
 )
 
-// usageError is a mistake in the command line itself.
+// usageError is an error of the command line itself.
 type usageError struct{ error }
 
-// Unwrap returns what the mistake is.
+// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// usagef is fmt.Errorf for a mistake in the command line.
+// usagef is fmt.Errorf for an error of the command line.
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// run executes one command line and returns the exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, e *env, args []string) int {
-	root := newRoot(e)                        //nolint:contextcheck // the commands take ctx when they run
-	root.SetArgs(append([]string{}, args...)) // for nil, cobra takes those of the process
-	// What cobra prints, help and completions, it prints without looking back: a
-	// script that a full disk cut in half would pass for a whole one.
-	printed := &firstError{to: e.Stdout}
+	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
+	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
+	// Cobra ignores errors when it prints help and completions: a truncated script would
+	// pass for a complete one.
+	printed := &firstErrorWriter{to: e.Stdout}
 	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
-	// The command's own error says more, if there is one.
+	// The command's own error takes precedence.
 	if err = cmp.Or(err, printed.err); err == nil {
 		return exitOK
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
-		e.complain(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
+		e.printError(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
 		return exitUsage
 	}
-	e.complain(err.Error())
+	e.printError(err.Error())
 	return exitFailed
 }
 
-// firstError is a writer that remembers the first error there was.
-type firstError struct {
+// firstErrorWriter is a writer that keeps its first error.
+type firstErrorWriter struct {
 	to  io.Writer
 	err error
 }
 
-// Write writes, as long as all went well.
-func (w *firstError) Write(p []byte) (int, error) {
+// Write writes p, unless a write has failed before.
+func (w *firstErrorWriter) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -71,22 +71,22 @@ func (w *firstError) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// complain writes each line of a message to standard error. What is in it may
-// come from a server, so that it is never written as it is.
-func (e *env) complain(message string) {
+// printError writes each line of a message to standard error. Hidden characters are escaped,
+// as the message may contain text from a server.
+func (e *env) printError(message string) {
 	for line := range strings.Lines(message) {
 		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
 	}
 }
 
-// newRoot makes the command with all that are below it. Nothing is kept between
-// two of them: tests make one for each command line.
+// newRoot returns a new root command with all its subcommands. It shares no state with
+// others.
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "One MCP endpoint in front of many MCP servers",
-		Long: `One MCP endpoint in front of many MCP servers: any client, of any protocol
-version, uses any server, of any protocol version.`,
+		Long: `One MCP endpoint in front of many MCP servers: clients of any protocol version can
+use servers of any protocol version.`,
 		Version:           versionOf(buildInfo()),
 		Args:              knownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -94,9 +94,9 @@ version, uses any server, of any protocol version.`,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 	}
-	// At a distance of more than two letters nearly every word is near another.
+	// A larger distance would match nearly every word.
 	root.SuggestionsMinimumDistance = 2
-	root.Flags().Bool("version", false, "print the version") // else cobra gives it the letter of --verbose
+	root.Flags().Bool("version", false, "print the version") // otherwise cobra uses the shorthand of --verbose for it
 	root.SetIn(e.Stdin)
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
@@ -112,8 +112,7 @@ version, uses any server, of any protocol version.`,
 	return root
 }
 
-// newHelp is cobra's help command, but that a command which does not exist is
-// the mistake that it is everywhere else, and not a success.
+// newHelp returns cobra's help command, except that an unknown command is an error.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -131,8 +130,8 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// demandShell has cobra's completion command refuse a shell that it does not
-// know. Alone it would print its help where a shell is to read a script.
+// demandShell makes cobra's completion command reject an unknown shell. It would otherwise
+// succeed and print its help where a script is expected.
 func demandShell(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -144,37 +143,36 @@ func demandShell(root *cobra.Command) {
 	}
 }
 
-// knownCommand refuses a command that there is not, with the ones that it could
-// be.
+// knownCommand rejects an unknown command, and suggests a similar one.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	// The nearest only: a list of all stands in the help, to which the message leads.
+	// Only the nearest: the help, to which the message refers, lists all.
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return usagef("unknown command %q; did you mean %q?", args[0], near[0])
 	}
 	return usagef("unknown command %q", args[0])
 }
 
-// argsBetween is a cobra.PositionalArgs that wants so many arguments; what names
-// them for the message.
+// argsBetween returns a cobra.PositionalArgs that requires low to high arguments. what
+// describes them in the error.
 func argsBetween(low, high int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < low || len(args) > high {
-			return usagef("%d arguments, want %s", len(args), what)
+			return usagef("got %d arguments, want %s", len(args), what)
 		}
 		return nil
 	}
 }
 
-// interruptible returns a context that the first interrupt or termination ends.
-// The second ends the process, as signals do. The function that it returns waits
-// for nothing and lets the signals go.
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. The second one
+// ends the process, as by default. The returned function cancels the context and restores
+// the signals, without waiting.
 func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	arrived, stop := e.Signals(os.Interrupt, syscall.SIGTERM)
-	// Ends with ctx, which the caller of interruptible ends.
+	// Ends with ctx, which the caller of interruptible cancels.
 	go func() {
 		defer stop()
 		select {

@@ -42,12 +42,12 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Every line of what a server says is marked as said by this command, so that
-// none can pass for the shell's or for another program's.
-func TestComplainMarksEachLine(t *testing.T) {
+// Every line of a server's message has the prefix of the command, so that it is not mistaken
+// for a line of the shell or of another program.
+func TestPrintErrorMarksEachLine(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
-	e.complain("one\r\n\x1b[1mtwo\n")
+	e.printError("one\r\n\x1b[1mtwo\n")
 	if got, want := e.err.String(), "signalbox: one\nsignalbox: \\x1b[1mtwo\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -67,12 +67,12 @@ func TestInterruptible(t *testing.T) {
 	}
 }
 
-// A gateway in the process of its caller: what a program that embeds the command
-// sees, and what holds that nothing is left running.
+// A gateway in the process of its caller, as a program that embeds the command uses it. It
+// leaves no goroutines.
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
-	r, w := io.Pipe() // a client that never says anything
+	r, w := io.Pipe() // a client that sends nothing
 	defer w.Close()
 	e.Stdin = r
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,8 +85,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A legacy client on stdio: it waits for each answer, and ends by closing its
-// side.
+// A legacy client on stdio waits for each response, and ends by closing its side.
 func TestServeOneLegacyClient(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
@@ -122,7 +121,7 @@ func TestServeOneLegacyClient(t *testing.T) {
 	}
 }
 
-// answerIn returns the next line that is no notification, "" at the end.
+// answerIn returns the next line that is not a notification, or "" at the end.
 func answerIn(lines *bufio.Scanner) string {
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), `"id":`) {
@@ -143,12 +142,12 @@ func TestServeReloadsOnHangup(t *testing.T) {
 	if code := e.run(t.Context(), "serve", "--stdio"); code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
 	}
-	if !strings.Contains(e.err.String(), "nothing to reload: this is the demo") {
+	if !strings.Contains(e.err.String(), "nothing to reload: the demo has no configuration file") {
 		t.Errorf("said %q", e.err)
 	}
 }
 
-func TestLogIsWhatTheConfigurationSays(t *testing.T) {
+func TestLogFollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, log, want, not string }{
 		{"text", `{}`, "level=INFO msg=\"shutting down", "{"},

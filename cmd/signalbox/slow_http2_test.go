@@ -17,7 +17,7 @@ import (
 
 const frameWindow = 8 // WINDOW_UPDATE
 
-// large has a tool that says a MiB, and those of waiting.
+// large has a tool that returns a MiB, and the tools of waiting.
 func large() mcp.Handler {
 	inner := waiting(new(atomic.Int64))
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -28,8 +28,8 @@ func large() mcp.Handler {
 	})
 }
 
-// drink calls the tool, and takes so many bytes of what the connection has to say each
-// second, until that is over or enough of it. It returns how many it took.
+// drink calls the tool and reads perSecond bytes of the connection each second, until it ends
+// or enough bytes have been read. It returns the number of bytes read.
 func (s *site) drink(perSecond, enough int) int {
 	s.t.Helper()
 	s.net.Buffer = 1 << 10
@@ -56,13 +56,13 @@ func (s *site) drink(perSecond, enough int) int {
 	return got
 }
 
-// FAULTS 26: who takes a byte now and then is given up, as with HTTP/1.1, with all that it
-// has asked for on the connection; and keeps nobody from ending.
+// FAULTS 26: a client that reads a byte now and then is disconnected, as with HTTP/1.1, with
+// all its streams; and does not delay the shutdown.
 func TestTrickleOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {
 		start := time.Now()
-		// What the network holds is taken still when it has been given up, a byte in a second.
+		// The network's buffer can still be read after that, a byte per second.
 		if got := s.drink(1, 1<<20); got > 4<<10 {
 			t.Errorf("it has taken %d bytes, one at a time", got)
 		}
@@ -71,7 +71,7 @@ func TestTrickleOverHTTP2(t *testing.T) {
 		}
 	})
 	onMemory(t, large(), func(s *site) {
-		go s.drink(1, 1<<20) // ends when it is given up
+		go s.drink(1, 1<<20) // ends when the connection is closed
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
 		defer cancel()
@@ -84,8 +84,8 @@ func TestTrickleOverHTTP2(t *testing.T) {
 	})
 }
 
-// A slow line is none that is stuck: who takes what two answers need, and not much more,
-// is served.
+// A slow client is not disconnected: one that reads what two responses need, and not much
+// more, is served.
 func TestSlowLineOverHTTP2(t *testing.T) {
 	t.Parallel()
 	onMemory(t, large(), func(s *site) {

@@ -23,14 +23,14 @@ import (
 	"time"
 )
 
-// The sizes of these tests: what the readers ask for is many times what may be held.
+// The sizes of these tests: the readers request many times what may be buffered.
 const (
 	largeText   = 4 << 20
 	slowReaders = 32
 )
 
-// mostMemory is what a gateway may need, in KiB. It holds 8 MiB and one answer more, and
-// needs about 25 MiB besides; the race detector multiplies that.
+// mostMemory returns what a gateway may need, in KiB. It buffers 8 MiB and one more response,
+// and needs about 25 MiB otherwise; the race detector multiplies that.
 func mostMemory() int {
 	const most = 100 << 10
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -39,8 +39,8 @@ func mostMemory() int {
 	return most
 }
 
-// eventServer is a backend of the modern era whose answers are streams of events. The
-// answer of its tool large has a text of size bytes.
+// eventServer is a modern backend with event streams as responses. The result of its tool
+// large has a text of size bytes.
 func eventServer(t *testing.T, size int) string {
 	t.Helper()
 	text := strings.Repeat("x", size)
@@ -84,8 +84,8 @@ func eventServer(t *testing.T, size int) string {
 	return s.URL
 }
 
-// boundedGateway starts a gateway as a process of its own, with small limits, two
-// principals, and one backend.
+// boundedGateway is a gateway in a separate process, with small limits, two principals, and
+// one backend.
 type boundedGateway struct {
 	t    *testing.T
 	pid  int
@@ -103,7 +103,7 @@ mcpServers: {b: `+backend+`}
 `, "signalbox", "serve")
 }
 
-// startIn starts a gateway with a configuration in a folder of its own.
+// startIn starts a gateway with a configuration in a new folder.
 func startIn(t *testing.T, environ []string, config, name string, args ...string) *boundedGateway {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ const (
 	honestToken = "token-of-honest-ones"
 )
 
-// do sends a request and returns the answer.
+// do sends a request and returns the response.
 func (g *boundedGateway) do(method, path, token string, header [][2]string, body string) (*http.Response, string) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -162,7 +162,7 @@ func (g *boundedGateway) call(token, tool string) (status int, text string) {
 	return resp.StatusCode, text
 }
 
-// session opens a session of a legacy client and returns what goes with its messages.
+// session opens a session of a legacy client and returns the headers of its messages.
 func (g *boundedGateway) session(version string) [][2]string {
 	g.t.Helper()
 	header := [][2]string{{"Content-Type", "application/json"}, {"Accept", "application/json, text/event-stream"}}
@@ -177,8 +177,8 @@ func (g *boundedGateway) session(version string) [][2]string {
 	return header
 }
 
-// send sends a request of the slow principal on a connection that takes little, and of
-// which nothing is read.
+// send sends a request of the slow principal on a connection with small buffers, and does not
+// read the response.
 func (g *boundedGateway) send(method, path string, header [][2]string, body string) net.Conn {
 	g.t.Helper()
 	return g.sendAs(slowToken, method, path, header, body)
@@ -205,7 +205,7 @@ func (g *boundedGateway) sendAs(token, method, path string, header [][2]string, 
 	return c
 }
 
-// pending is what the status says.
+// pending returns pendingBytes of the status.
 func (g *boundedGateway) pending() int64 {
 	g.t.Helper()
 	_, text := g.do(http.MethodGet, "/status", honestToken, nil, "")
@@ -216,12 +216,12 @@ func (g *boundedGateway) pending() int64 {
 	return *s.PendingBytes
 }
 
-// await waits until something is so.
+// await waits until a condition is true.
 func (g *boundedGateway) await(what string, is func() bool) {
 	g.t.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	again := time.NewTicker(10 * time.Millisecond) // a process tells nobody of it
+	again := time.NewTicker(10 * time.Millisecond) // the process does not announce it
 	defer again.Stop()
 	for !is() {
 		select {
@@ -232,7 +232,7 @@ func (g *boundedGateway) await(what string, is func() bool) {
 	}
 }
 
-// memory is a line of the process's status, in KiB.
+// memory returns a line of the process's status, in KiB.
 func (g *boundedGateway) memory(line string) int {
 	g.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.pid))
@@ -247,18 +247,18 @@ func (g *boundedGateway) memory(line string) int {
 	return n
 }
 
-// legacyCall is a request of a session.
+// legacyCall returns a request of a session.
 func legacyCall(id int, tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
 }
 
-// Clients that do not read their answers cost no more memory than the limits say, in every
-// way to ask and to answer. They cost their own principal its next request, and others
-// nothing.
+// Clients that do not read their responses use no more memory than the limits permit, with
+// every transport on both sides. Their principal's next request is rejected, and others are
+// not affected.
 func TestSlowReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, backend string // the latter is "" for events over HTTP
+		name, backend string // "" for a backend with events over HTTP
 		ask           func(*boundedGateway)
 	}{
 		{"modern, events", "", func(g *boundedGateway) {
@@ -344,8 +344,8 @@ func TestSlowReadersAreBounded(t *testing.T) {
 	}
 }
 
-// Who reads slowly, but reads, gets the whole answer, though others of the same principal
-// take all the room that there is meanwhile.
+// A client that reads slowly receives the whole response, even if other clients of its
+// principal use all of the memory meanwhile.
 func TestSlowLineGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t, largeText))+"}")

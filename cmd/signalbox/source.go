@@ -15,43 +15,42 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 )
 
-// configNames are the files that are looked for, in their order, for messages.
+// configNames lists the names of configuration files for messages, in order of preference.
 const configNames = "signalbox.yaml, signalbox.json, .mcp.json or mcp.json"
 
-// source is where a configuration comes from: a file, or nothing at all, which
-// is the demo.
+// source is the source of a configuration: a file, or the demo.
 type source struct {
-	path   string // "" is the demo
+	path   string // "" means the demo
 	lookup func(string) (string, bool)
 }
 
-// source returns the file that a flag names, else the one that is found in the
-// working directory, else the demo.
+// source returns the file named by a flag, or the file found in the working directory, or
+// the demo.
 func (e *env) source(flag string) source {
 	if flag != "" {
 		return source{path: e.path(flag), lookup: e.LookupEnv}
 	}
-	// Nothing found leaves the path empty, which is the demo.
+	// An empty path means the demo.
 	found, _ := config.Find(e.Dir)
 	return source{path: found, lookup: e.LookupEnv}
 }
 
-// nothingFound says that there is no file, and names those of editors: they are not taken
-// by themselves, since somebody has allowed them in the editor only.
+// nothingFound describes that there is no file. It mentions the files of editors, which are
+// not used automatically: their user has approved them in the editor only.
 func (e *env) nothingFound() string {
 	var found strings.Builder
 	for _, name := range []string{filepath.Join(".cursor", "mcp.json"), filepath.Join(".vscode", "mcp.json")} {
 		if info, err := os.Stat(e.path(name)); err == nil && !info.IsDir() {
-			fmt.Fprintf(&found, "; %s is, and is taken with --config %[1]s", name)
+			fmt.Fprintf(&found, "; to use %s, add --config %[1]s", name)
 		}
 	}
 	return "no " + configNames + " here" + found.String()
 }
 
-// isDemo reports whether there is no file, and so nothing to read again either.
+// isDemo reports whether there is no file.
 func (s source) isDemo() bool { return s.path == "" }
 
-// load reads the configuration anew.
+// load reads the configuration.
 func (s source) load() (*signalbox.Config, error) {
 	if s.isDemo() {
 		return &signalbox.Config{}, nil
@@ -67,11 +66,11 @@ func (s source) load() (*signalbox.Config, error) {
 	return cfg, nil
 }
 
-// options are those of a Gateway for the configuration.
+// options returns the Options of a Gateway for the configuration.
 func (s source) options(log *slog.Logger) signalbox.Options {
 	opt := signalbox.Options{Logger: log}
 	if s.isDemo() {
-		none := "" // alone, its names need no prefix
+		none := "" // no prefix: there is only one backend
 		opt.InProcess = []signalbox.InProcess{{Name: "demo", Prefix: &none, Handler: demo.New()}}
 	}
 	return opt

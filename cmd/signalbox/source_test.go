@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// The first of the files is taken, and the others are not even read: what is
-// wrong with them is nobody's concern.
+// The first of the files is used, and mistakes in the others do not matter.
 func TestLookupOrder(t *testing.T) {
 	t.Parallel()
 	order := []string{"signalbox.yaml", "signalbox.json", ".mcp.json"}
@@ -45,8 +44,7 @@ func TestLookupOrder(t *testing.T) {
 	}
 }
 
-// A file that is named is that file, whatever else there is; it need not exist
-// for that.
+// A file named by a flag is used, whatever other files there are, even if it does not exist.
 func TestNamedFileIsTaken(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

@@ -20,50 +20,48 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// statusFlags say which gateway is asked, and what of its answer is printed.
+// statusFlags are the flags of status.
 type statusFlags struct {
-	config  string   // the file whose address it is; empty for the one that is found
-	url     string   // an address instead
+	config  string   // the file with the address; empty means the one that is found
+	url     string   // the address of a gateway
 	headers []string // each as 'Name: value'
-	json    bool     // everything, as it came
-	limits  bool     // which nobody wants to see who asks what is wrong
-	promise bool     // which is the same each time
+	json    bool     // print everything, unmodified
+	limits  bool     // print the limits
+	promise bool     // print Status.Promise
 }
 
-// newStatus makes the command that asks a gateway how it is. It is not one of the
-// commands with a target: those may start a gateway of their own, and would tell how
-// that one is.
+// newStatus returns the command that prints the state of a running gateway. It has no
+// targetFlags, which may start a new gateway: its state would be of no use.
 func newStatus(e *env) *cobra.Command {
 	var f statusFlags
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Ask a running gateway how it is",
-		Long: `Ask a running gateway how it is: its backends and why one is of no help, what is
-not offered as it was meant, and a configuration that it refused.
+		Short: "Show the state of a running gateway",
+		Long: `Show the state of a running gateway: its backends, why one is not available, what is
+not offered as configured, and why a reload was refused.
 
-Without --url it is the gateway that serve would start here: at the address of the
-configuration file, or of the demo. ` + tokenVariable + ` may hold a bearer token for it.`,
+Without --url, the gateway that serve would start here is asked, at the address of the
+configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token for it.`,
 		Args: argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), &f) },
 	}
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "ask the gateway at this `URL`; its MCP endpoint will do")
+	addWord(cmd, &f.url, "url", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
-	cmd.Flags().BoolVar(&f.limits, "limits", false, "print the limits in force, too")
-	cmd.Flags().BoolVar(&f.promise, "promise", false, "print what becomes of sessions and calls when the process ends, too")
+	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")
+	cmd.Flags().BoolVar(&f.promise, "promise", false, "also print what happens to sessions and calls when the process ends")
 	return cmd
 }
 
-// status fetches and prints. With --json the text is passed on as it came and not
-// judged, so that what an older command does not know is not lost.
+// status fetches and prints the status. With --json the text is printed unchecked, so that
+// members which are unknown to this version are kept.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
 	address, err := f.address(e)
 	if err != nil {
 		return err
 	}
-	// Those of the commands with a target, so that a token is never an argument
-	// here either.
+	// As for the other commands, the token is never an argument.
 	header, err := (&targetFlags{headers: f.headers}).header(e)
 	if err != nil {
 		return err
@@ -84,7 +82,7 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	return e.printStatus(address, s, f)
 }
 
-// address returns where the status is to be had.
+// address returns the URL of the status.
 func (f *statusFlags) address(e *env) (*url.URL, error) {
 	switch {
 	case f.url != "" && f.config != "":
@@ -94,28 +92,27 @@ func (f *statusFlags) address(e *env) (*url.URL, error) {
 	}
 	cfg, err := e.source(f.config).load()
 	if err != nil {
-		return nil, fmt.Errorf("%w\nto ask a gateway without its configuration, name it with --url", err)
+		return nil, fmt.Errorf("%w\nto ask a gateway without its configuration file, use --url", err)
 	}
 	listen := cfg.Effective().Listen
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen %q is no address; name the gateway with --url", listen)
+		return nil, fmt.Errorf("listen %q is not an address; name the gateway with --url", listen)
 	}
 	if port == "0" {
-		return nil, fmt.Errorf("listen %q takes another port at each start; name the gateway with --url, as it said when it began to listen", listen)
+		return nil, fmt.Errorf("listen %q means another port at each start; name the gateway with --url, as printed after 'listening on'", listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // on all addresses, and so on this one
+		host = "127.0.0.1" // a listener on all addresses includes loopback
 	}
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: statusPath}, nil
 }
 
-// statusPath is where a gateway serves its status. It stands beside the MCP
-// endpoint, whatever the path of that is.
+// statusPath is the path of a gateway's status, independent of that of the MCP endpoint.
 const statusPath = "/status"
 
-// statusURL returns the address of the status of the gateway at a URL. A path
-// that ends as that of a status does is one: a proxy may serve it below its own.
+// statusURL returns the URL of the status of the gateway at a URL. A path that ends in
+// statusPath is kept: a proxy may serve the status below a prefix.
 func statusURL(given string) (*url.URL, error) {
 	u, err := parseTarget(given)
 	if err != nil {
@@ -128,20 +125,20 @@ func statusURL(given string) (*url.URL, error) {
 	return u, nil
 }
 
-// errNoSignalbox is returned where something answers that is no gateway.
-var errNoSignalbox = errors.New("what answers there is no Signalbox, or one that does not serve its status there")
+// errNoSignalbox is returned if another kind of server responds.
+var errNoSignalbox = errors.New("the server there is not Signalbox, or does not serve its status at this address")
 
-// gatewayStatus is what a gateway serves as its status.
+// gatewayStatus is the JSON of a gateway's status.
 type gatewayStatus struct {
 	signalbox.Status
 
 	Uptime string `json:"uptime"`
 }
 
-// now is the time by the gateway's clock, which need not be ours.
+// now returns the current time of the gateway's clock, which may differ from the local one.
 func (s *gatewayStatus) now() time.Time {
-	// From two of its own times; that of a machine whose clock is wrong would make
-	// everything old, or not have happened yet.
+	// Computed from two of its own times: with another machine's wrong clock everything
+	// would appear old, or in the future.
 	up, err := time.ParseDuration(s.Uptime)
 	if err != nil {
 		return time.Now()
@@ -149,8 +146,7 @@ func (s *gatewayStatus) now() time.Time {
 	return s.Started.Add(up)
 }
 
-// decodeStatus reads what a gateway says of itself. One of a later version may
-// say more.
+// decodeStatus decodes a status. One of a later version may have more members.
 func decodeStatus(raw []byte) (*gatewayStatus, error) {
 	var s gatewayStatus
 	if err := json.Unmarshal(raw, &s, jsontext.AllowInvalidUTF8(true)); err != nil || s.Started.IsZero() {
@@ -159,29 +155,29 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 	return &s, nil
 }
 
-// refusedStatus says what an answer that is no status means for who asked.
-func refusedStatus(resp *http.Response, body []byte) error {
-	// Each of these a gateway answers for a reason of its own; the texts are ours,
-	// since a program that is none would say nothing that helps.
+// statusError returns the error for a response that is not a status.
+func statusError(resp *http.Response, body []byte) error {
+	// A gateway uses each of these codes for one reason. The texts are fixed, since another
+	// program's would not help.
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("it wants another token (HTTP status 401): put one that it knows into %s", tokenVariable)
+		return fmt.Errorf("the token is missing or not accepted (HTTP status 401): put a valid one into %s", tokenVariable)
 	case http.StatusForbidden:
-		return fmt.Errorf("it refuses this address or header (HTTP status 403): %s", firstLine(body))
+		return fmt.Errorf("the gateway refuses this address or header (HTTP status 403): %s", firstLine(body))
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return errNoSignalbox
 	}
 	if resp.StatusCode/100 == 3 {
-		return fmt.Errorf("it redirects to %q, which is not followed; name that with --url if it is meant", resp.Header.Get("Location"))
+		return fmt.Errorf("the server redirects to %q, which is not followed; if that is the gateway, name it with --url", resp.Header.Get("Location"))
 	}
-	return fmt.Errorf("it answers with HTTP status %d: %s", resp.StatusCode, firstLine(body))
+	return fmt.Errorf("the server responded with HTTP status %d: %s", resp.StatusCode, firstLine(body))
 }
 
-// refusalLength is how much of a page that was not asked for is shown.
-const refusalLength = 200
+// excerptLength is how much of an unexpected page is shown.
+const excerptLength = 200
 
-// firstLine is what is shown of a page that was not asked for.
+// firstLine returns the part of an unexpected page that is shown.
 func firstLine(body []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	return shorten(visibleLine(line), refusalLength)
+	return shorten(visibleLine(line), excerptLength)
 }

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// statusWithin is how long a status is waited for. A gateway waits for nobody
-	// to tell it, so that one which does not answer has a problem of its own.
-	statusWithin = 10 * time.Second
+	// statusTimeout bounds a request for a status. A gateway responds at once, without
+	// waiting for anything.
+	statusTimeout = 10 * time.Second
 
-	// maxStatus bounds what is read as one: some thousand backends.
+	// maxStatus bounds the size of a status: some thousand backends need less.
 	maxStatus = 16 << 20
 )
 
-// fetchStatus returns the JSON text that a gateway answers with.
+// fetchStatus returns the JSON text of a gateway's status.
 func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]byte, error) {
 	ctx, cancel := withStatusTimeout(ctx)
 	defer cancel()
@@ -36,8 +36,8 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 	req.Header = header
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	// The transport and not a client of it: a redirect leads somewhere else with
-	// the token, and is told instead.
+	// A Transport and not a Client: following a redirect would send the token elsewhere, so
+	// it is reported instead.
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil, explainDial(ctx, err)
@@ -50,7 +50,7 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 	case len(body) > maxStatus:
 		return nil, errNoSignalbox
 	case resp.StatusCode != http.StatusOK:
-		return nil, refusedStatus(resp, body)
+		return nil, statusError(resp, body)
 	}
 	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, errNoSignalbox
@@ -58,27 +58,25 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 	return body, nil
 }
 
-// withStatusTimeout gives a context the time for a status, and its end the words
-// that say so.
+// withStatusTimeout returns a context with statusTimeout, and errStatusLate as its cause.
 func withStatusTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, statusWithin, errStatusLate)
+	return context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
 }
 
-// errStatusLate is what the end of that time means.
-var errStatusLate = fmt.Errorf("it did not answer within %v, as a gateway does at once; is it one, and alive?", statusWithin)
+// errStatusLate is the error for exceeding statusTimeout.
+var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
-// explainDial says what to do about an address that cannot be reached.
+// explainDial returns the error of connecting to an address, with what to do about it.
 func explainDial(ctx context.Context, err error) error {
-	// The end of the context makes the transport's error another one each time, by
-	// where it was; why it ended is what matters.
+	// When the context ends, the transport's error varies; the cause is what matters.
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Errorf("the name %q is not known", dns.Name)
+		return fmt.Errorf("the host name %q is unknown", dns.Name)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return errors.New("nothing listens there; start a gateway with 'signalbox serve', or name the one that is meant with --url")
+		return errors.New("nothing listens there; start a gateway with 'signalbox serve', or name the right one with --url")
 	}
 	return err
 }

@@ -14,24 +14,23 @@ import (
 	"time"
 )
 
-// printStatus prints a status for people: what is wrong cannot be overlooked,
-// and what they did not ask for is not there. All of it is one write, so that
-// half of it is never taken for the whole.
+// printStatus prints a status as text: problems always, and limits and promise on request.
+// It writes once, so that a part is never taken for the whole.
 func (e *env) printStatus(from *url.URL, s *gatewayStatus, f *statusFlags) error {
 	var b bytes.Buffer
-	// Without the path, and without what somebody may have put into the rest of the URL.
+	// Without path, credentials and query, which may hold secrets.
 	host := url.URL{Scheme: from.Scheme, Host: from.Host}
 	fmt.Fprintf(&b, "signalbox %s at %s, up for %s\n", visibleLine(s.Version), host.String(), visibleLine(s.Uptime))
 	if s.Draining {
-		b.WriteString("draining: it takes no new sessions, and ends when the running calls have\n")
+		b.WriteString("draining: new sessions are rejected, and the gateway exits when the running calls have ended\n")
 	}
 	fmt.Fprintf(&b, "%s, %d in flight", plural(s.Sessions, "session"), s.InFlight)
 	if mib := s.Pending >> 20; mib > 0 {
-		fmt.Fprintf(&b, ", %d MiB of answers not read", mib)
+		fmt.Fprintf(&b, ", %d MiB of responses not yet read", mib)
 	}
 	b.WriteByte('\n')
 	writeBackends(&b, s)
-	// Always, though there are most often none: somebody looks because something is wrong.
+	// Always printed: a problem is the usual reason to look.
 	writeProblems(&b, s)
 	if f.limits {
 		writeLimits(&b, s.Limits)
@@ -43,11 +42,11 @@ func (e *env) printStatus(from *url.URL, s *gatewayStatus, f *statusFlags) error
 	return err
 }
 
-// writeBackends writes a table of the backends, and below it why some are of no
-// help: reasons are sentences, and would tear the table.
+// writeBackends writes a table of the backends, and below it the reasons of those that are
+// not live: sentences would not fit into the table.
 func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
-	// Said, because a gateway without any is most often one with another configuration than
-	// somebody believes.
+	// Printed, because a gateway without backends most often has another configuration than
+	// expected.
 	if len(s.Backends) == 0 {
 		b.WriteString("\nno backends\n")
 		return
@@ -60,7 +59,7 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", visibleLine(u.Name), visibleLine(u.State), cmp.Or(visibleLine(string(u.Version)), "-"),
 			u.Tools, u.Resources, u.Templates, u.Prompts, ago(s.now(), u.Since))
 	}
-	_ = w.Flush() // a buffer takes everything
+	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
 		if u := &s.Backends[i]; u.Reason != "" {
 			fmt.Fprintf(b, "%s is %s: %s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason))
@@ -68,9 +67,8 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 	}
 }
 
-// writeProblems writes what is not as it was meant. What is wrong with a refused
-// configuration stands first, each line with its "reload refused"; what is added
-// is when that was.
+// writeProblems writes the problems. Those of a refused configuration come first, each
+// beginning with "reload refused"; a line after them has the time.
 func writeProblems(b *bytes.Buffer, s *gatewayStatus) {
 	if len(s.Problems) == 0 {
 		return
@@ -83,24 +81,23 @@ func writeProblems(b *bytes.Buffer, s *gatewayStatus) {
 	for i, p := range s.Problems {
 		b.WriteString(visibleLine(p) + "\n")
 		if i == refused-1 {
-			fmt.Fprintf(b, "(%s; what was configured before goes on)\n", ago(s.now(), s.ReloadRefused.At))
+			fmt.Fprintf(b, "(%s; the previous configuration stays in effect)\n", ago(s.now(), s.ReloadRefused.At))
 		}
 	}
 }
 
-// writeLimits writes the limits by their keys, in whose order and spelling they
-// stand in a file.
+// writeLimits writes the limits, sorted by their keys.
 func writeLimits(b *bytes.Buffer, limits map[string]string) {
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
-		// With the prefix, so that a line can be searched for in the documents.
+		// With the prefix, so that a line can be found in the documentation.
 		fmt.Fprintf(w, "limits.%s\t%s\n", visibleLine(key), visibleLine(limits[key]))
 	}
-	_ = w.Flush() // a buffer takes everything
+	_ = w.Flush() // a Buffer returns no error
 }
 
-// ago is how long something is past, in the unit that matters.
+// ago formats the time from then to now in one unit.
 func ago(now, then time.Time) string {
 	d := now.Sub(then)
 	switch {
@@ -112,7 +109,7 @@ func ago(now, then time.Time) string {
 		return fmt.Sprintf("%ds ago", d/time.Second)
 	case d < time.Hour:
 		return fmt.Sprintf("%dm ago", d/time.Minute)
-	// Up to two days, because "1d ago" leaves open whether that was this morning.
+	// Up to two days, because "1d ago" could mean this morning.
 	case d < 2*day:
 		return fmt.Sprintf("%dh ago", d/time.Hour)
 	default:
@@ -120,5 +117,5 @@ func ago(now, then time.Time) string {
 	}
 }
 
-// day is one in the sense of uptimes, which know no daylight saving.
+// day ignores daylight saving, as uptimes do.
 const day = 24 * time.Hour

@@ -18,8 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// served is a status as a gateway serves it, with what a hostile backend would
-// put into its reason.
+// served is the JSON of a status, with a reason from a hostile backend.
 const served = `{
 	"version": "1.2.3", "started": "2026-07-28T10:00:00Z", "uptime": "3h0m5s", "draining": true,
 	"sessions": 1, "inFlight": 2, "later": {"a": ["revision's member"]},
@@ -32,7 +31,7 @@ const served = `{
 	"limits": {"write": "10s", "batch": "100"}, "promise": "one process"}`
 
 const shown = `signalbox 1.2.3 at http://HOST, up for 3h0m5s
-draining: it takes no new sessions, and ends when the running calls have
+draining: new sessions are rejected, and the gateway exits when the running calls have ended
 1 session, 2 in flight
 
 BACKEND  STATE  SPEAKS      TOOLS  RESOURCES  TEMPLATES  PROMPTS  LISTED
@@ -44,11 +43,11 @@ dead is down: connection refused
 
 reload refused: a.yaml:1:1: one
 reload refused: a.yaml:2:1: two
-(5s ago; what was configured before goes on)
+(5s ago; the previous configuration stays in effect)
 backend "files": tool "x": left out
 `
 
-// statusServer answers as a gateway does, and keeps what it was asked.
+// statusServer responds like a gateway, and records the request.
 func statusServer(t *testing.T, handler http.HandlerFunc) (address *url.URL, asked *http.Request) {
 	t.Helper()
 	asked = new(http.Request)
@@ -106,30 +105,30 @@ func TestStatusOfNothing(t *testing.T) {
 	}
 }
 
-// Each error names what is wrong and what to do, and never shows a token.
-func TestStatusThatCannotBeHad(t *testing.T) {
+// Each error names the cause and a cure, and never shows a token.
+func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
 		want    string
 	}{
-		{"no token", answering(401, "text/plain", "who are you"), "it wants another token (HTTP status 401): put one that it knows into SIGNALBOX_TOKEN\n"},
-		{"foreign host", answering(403, "text/plain", "the Host \x1b[1m\nis not"), `it refuses this address or header (HTTP status 403): the Host \x1b[1m` + "\n"},
-		{"another program", answering(404, "text/html", "<h1>"), "what answers there is no Signalbox, or one that does not serve its status there\n"},
-		{"another method", answering(405, "text/html", ""), "what answers there is no Signalbox"},
-		{"a page", answering(200, "text/html", "<h1>"), "what answers there is no Signalbox"},
-		{"no type", answering(200, "", served), "what answers there is no Signalbox"},
-		{"another status", answering(200, "application/json", `{"status":"green"}`), "what answers there is no Signalbox"},
-		{"half a status", answering(200, "application/json", served[:100]), "what answers there is no Signalbox"},
-		{"a list", answering(200, "application/json", `[]`), "what answers there is no Signalbox"},
-		{"far too much", answering(200, "application/json", strings.Repeat(" ", maxStatus+1)), "what answers there is no Signalbox"},
+		{"no token", answering(401, "text/plain", "who are you"), "the token is missing or not accepted (HTTP status 401): put a valid one into SIGNALBOX_TOKEN\n"},
+		{"foreign host", answering(403, "text/plain", "the Host \x1b[1m\nis not"), `the gateway refuses this address or header (HTTP status 403): the Host \x1b[1m` + "\n"},
+		{"another program", answering(404, "text/html", "<h1>"), "the server there is not Signalbox, or does not serve its status at this address\n"},
+		{"another method", answering(405, "text/html", ""), "the server there is not Signalbox"},
+		{"a page", answering(200, "text/html", "<h1>"), "the server there is not Signalbox"},
+		{"no type", answering(200, "", served), "the server there is not Signalbox"},
+		{"another status", answering(200, "application/json", `{"status":"green"}`), "the server there is not Signalbox"},
+		{"half a status", answering(200, "application/json", served[:100]), "the server there is not Signalbox"},
+		{"a list", answering(200, "application/json", `[]`), "the server there is not Signalbox"},
+		{"far too much", answering(200, "application/json", strings.Repeat(" ", maxStatus+1)), "the server there is not Signalbox"},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://a.example/", http.StatusMovedPermanently)
 		},
-			`it redirects to "https://a.example/", which is not followed; name that with --url if it is meant` + "\n"},
+			`the server redirects to "https://a.example/", which is not followed; if that is the gateway, name it with --url` + "\n"},
 		{"a proxy without its gateway", answering(502, "text/plain", strings.Repeat("x", 300)),
-			"it answers with HTTP status 502: " + strings.Repeat("x", 199) + "…\n"},
+			"the server responded with HTTP status 502: " + strings.Repeat("x", 199) + "…\n"},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte("{"))
@@ -157,24 +156,24 @@ func TestStatusThatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestStatusOfNobody(t *testing.T) {
+func TestStatusWithoutGateway(t *testing.T) {
 	t.Parallel()
-	at := addressOfNobody(t)
+	at := closedAddress(t)
 	e := newTestEnv(t, "")
 	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: "+at+"\nmcpServers: {}\n")
 	if code := e.run(t.Context(), "status"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	want := "signalbox: status of " + at + ": nothing listens there; start a gateway with 'signalbox serve', or name the one that is meant with --url\n"
+	want := "signalbox: status of " + at + ": nothing listens there; start a gateway with 'signalbox serve', or name the right one with --url\n"
 	if got := e.err.String(); got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
 }
 
-// addressOfNobody returns an address at which nobody listens as long as the test runs:
-// it is that of the far end of a connection. One that was free a moment ago another
-// test may have by now.
-func addressOfNobody(t *testing.T) string {
+// closedAddress returns an address without a listener for as long as the test runs: that of
+// the far end of a connection. A port that was free a moment ago may be in use by another
+// test.
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -189,22 +188,21 @@ func addressOfNobody(t *testing.T) string {
 	return c.LocalAddr().String()
 }
 
-// A gateway answers at once, so that one which does not has a problem that is
-// worth telling.
-func TestStatusThatDoesNotCome(t *testing.T) {
+// A gateway responds immediately, so the absence of a response is an error.
+func TestStatusTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := withStatusTimeout(t.Context())
 		defer cancel()
 		start := time.Now()
 		<-ctx.Done()
-		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusWithin {
+		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusTimeout {
 			t.Errorf("got %v after %v", got, time.Since(start))
 		}
 	})
 }
 
-func TestWhereTheStatusIs(t *testing.T) {
+func TestStatusAddress(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, config string
@@ -216,12 +214,12 @@ func TestWhereTheStatusIs(t *testing.T) {
 		{name: "on all addresses", config: "listen: '0.0.0.0:99'\nauth: {tokens: [{principal: me, env: GATE}]}", want: "http://127.0.0.1:99/status"},
 		{name: "on all of both kinds", config: "listen: ':99'\nauth: {tokens: [{principal: me, env: GATE}]}", want: "http://127.0.0.1:99/status"},
 		{name: "another endpoint", config: "path: /deep/mcp", want: "http://127.0.0.1:7777/status"},
-		{name: "a port that is not known", config: "listen: 127.0.0.1:0", err: "takes another port at each start; name the gateway with --url"},
-		{name: "a wrong file", config: "lisen: x", err: "to ask a gateway without its configuration, name it with --url"},
+		{name: "a port that is not known", config: "listen: 127.0.0.1:0", err: "means another port at each start; name the gateway with --url"},
+		{name: "a wrong file", config: "lisen: x", err: "to ask a gateway without its configuration file, use --url"},
 		{name: "URL of the endpoint", args: []string{"--url", "https://a.example/mcp?x#y"}, want: "https://a.example/status"},
 		{name: "URL of nothing", args: []string{"--url", "http://a.example"}, want: "http://a.example/status"},
 		{name: "URL of a status", args: []string{"--url", "http://a.example/box/status"}, want: "http://a.example/box/status"},
-		{name: "no URL", args: []string{"--url", "a.example"}, err: `--url "a.example" is no http or https URL`},
+		{name: "no URL", args: []string{"--url", "a.example"}, err: `--url "a.example" is not an http or https URL`},
 		{name: "credentials", args: []string{"--url", "http://me:pass@a.example"}, err: "--url holds credentials"},
 		{name: "credentials that are torn", args: []string{"--url", "http://me:pa ss@a.example"}, err: "--url holds credentials"},
 		{name: "both", args: []string{"--url", "http://a.example", "--config", "x.yaml"}, err: "both --url and --config; choose one"},
@@ -261,7 +259,7 @@ func TestAgo(t *testing.T) {
 		past time.Duration
 		want string
 	}{
-		{-time.Second, "just now"}, // clocks are not one
+		{-time.Second, "just now"}, // clocks differ
 		{999 * time.Millisecond, "just now"},
 		{time.Second, "1s ago"},
 		{59 * time.Second, "59s ago"},

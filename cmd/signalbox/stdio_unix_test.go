@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// A client starts the gateway, gets instructions and tools, and leaves: it is told of no
-// change, and nothing is written once it has left. A server that ignores the end of its
-// input, and SIGTERM, keeps the gateway for less than the 2 s after which clients kill it.
+// A client starts the gateway, gets instructions and tools, and leaves. It receives no
+// notifications of changes, and nothing is written after it has left. A server that ignores
+// the end of its input and SIGTERM delays the gateway for less than the 2 s after which
+// clients kill it.
 func TestServeOneClientOnPipes(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "serve", "--stdio")

@@ -19,46 +19,46 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// tokenVariable holds the bearer token for --url. A token is no argument: those
-// are seen by everybody on the machine.
+// tokenVariable holds the bearer token for --url. A token is not an argument, as all users
+// of the machine can see those.
 const tokenVariable = "SIGNALBOX_TOKEN"
 
-// targetFlags say whom a command talks to.
+// targetFlags select what a command talks to.
 type targetFlags struct {
-	config  string   // the file of the gateway; empty for the one that is found
-	alone   bool     // a gateway of our own, also where one is running
-	url     string   // a server instead
-	headers []string // for that server, each as 'Name: value'
-	verbose bool     // the log on standard error; implies alone, as a running gateway has its own
+	config  string   // the gateway's file; empty means the one that is found
+	alone   bool     // start a gateway even if one is running
+	url     string   // a server instead of a gateway
+	headers []string // for the server at url, each as 'Name: value'
+	verbose bool     // print the log; implies alone, as a running gateway has its own log
 }
 
-// add adds the flags to a command. They are the same for all that have a target,
-// so that a line which lists becomes one that calls by its first word.
+// add adds the flags to a command. All commands with a target have the same ones, so that
+// a command line for a list also works for a call.
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
-	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends, also where a gateway with them is running")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "write the log, with what the backends say on standard error; implies --alone")
+	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 }
 
-// target is what a command talks to: a gateway of its own, one that is running, or a server.
+// target is what a command talks to: a gateway started for it, a running one, or a server.
 type target struct {
 	mcp.Handler
-	host   string                                           // of a server
-	isNew  bool                                             // a gateway that was started for the command
-	status func(context.Context) (*signalbox.Status, error) // of a gateway; nil for a server
+	host   string                                           // of a server; empty for a gateway
+	isNew  bool                                             // the gateway was started for the command
+	status func(context.Context) (*signalbox.Status, error) // nil for a server
 	close  func() error
 	hint   func(error) error // adds to an error what to do about it
 }
 
-// firstList is how long a command waits for backends that are starting up,
-// where the configuration does not say. It is longer than for a gateway that
-// serves, because there is no later list.
-const firstList = 15 * time.Second
+// firstListTimeout is how long a command waits for backends that are starting, unless the
+// configuration sets limits.firstList. It is longer than the default of a gateway that
+// serves, because a command lists only once.
+const firstListTimeout = 15 * time.Second
 
-// open returns the target of the flags. It must be closed, which ends all
-// processes that were started for it.
+// open returns the target of the flags. Closing it ends all processes that were started for
+// it.
 func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	switch {
 	case f.url != "" && f.config != "":
@@ -68,28 +68,28 @@ func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	case f.url != "":
 		return f.dial(e)
 	case len(f.headers) > 0:
-		return nil, usagef("--header needs --url; the headers for a backend stand in the configuration")
+		return nil, usagef("--header needs --url; set the headers for a backend in the configuration")
 	}
 	src := e.source(f.config)
 	if src.isDemo() {
-		e.complain(e.nothingFound() + ": using the built-in demo")
+		e.printError(e.nothingFound() + ": using the built-in demo")
 	} else if !f.alone && !f.verbose {
 		if t, err := f.join(ctx, e, src.path); t != nil || err != nil {
 			return t, err
 		}
 	}
-	return f.start(e, src) //nolint:contextcheck // it lives until it is closed
+	return f.start(e, src) //nolint:contextcheck // the target lives until it is closed
 }
 
-// start returns a gateway of the command's own.
+// start returns a gateway for this command only.
 func (f *targetFlags) start(e *env, src source) (*target, error) {
 	cfg, err := src.load()
 	if err != nil {
 		return nil, err
 	}
-	// A configuration that says how long knows better, for commands too.
+	// A configured value applies to commands, too.
 	if cfg.Limits.FirstList == 0 {
-		cfg.Limits.FirstList = firstList
+		cfg.Limits.FirstList = firstListTimeout
 	}
 	opt := src.options(f.logger(e, cfg))
 	opt.Grace = promptGrace
@@ -109,9 +109,8 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	}, nil
 }
 
-// promptGrace is how long a server that ignores the end of its input keeps a
-// command from returning to the prompt. It has nothing left to do: the command
-// had its answer.
+// promptGrace bounds how long a server that ignores the end of its input delays the end of
+// a command. The command already has its result.
 const promptGrace = 300 * time.Millisecond
 
 // dial returns a client of the server at the URL.
@@ -134,14 +133,14 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	return &target{Handler: c, host: u.Host, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
 }
 
-// parseTarget reads the URL of --url.
+// parseTarget parses the value of --url.
 func parseTarget(given string) (*url.URL, error) {
 	u, err := url.Parse(given)
 	if err == nil && u.User != nil || err != nil && strings.Contains(given, "@") {
 		return nil, usagef("--url holds credentials; put a bearer token into %s instead", tokenVariable)
 	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usagef("--url %q is no http or https URL, such as http://127.0.0.1:7777/mcp", given)
+		return nil, usagef("--url %q is not an http or https URL, such as http://127.0.0.1:7777/mcp", given)
 	}
 	return u, nil
 }
@@ -156,12 +155,12 @@ func (f *targetFlags) header(e *env) (http.Header, error) {
 		case !ok || name == "":
 			return nil, usagef("--header %q is not of the form 'Name: value'", line)
 		case name == "Authorization":
-			return nil, usagef("--header shows Authorization to everybody on this machine; put the token into %s instead", tokenVariable)
+			return nil, usagef("--header would show the credentials of Authorization to all users of this machine; put the token into %s instead", tokenVariable)
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}
-	// Set and empty is nearly always another variable that was not: a request
-	// without the token would be refused for a reason that misleads.
+	// An empty value is nearly always caused by another variable that is unset. The server's
+	// response to a request without the token would be misleading.
 	token, set := e.LookupEnv(tokenVariable)
 	if set && token == "" {
 		return nil, fmt.Errorf("%s is set and empty; unset it, or put a token into it", tokenVariable)
@@ -172,8 +171,8 @@ func (f *targetFlags) header(e *env) (http.Header, error) {
 	return h, nil
 }
 
-// logger is silent unless the command is to be verbose: what went wrong is said
-// in the end.
+// logger returns a logger that discards everything unless the command is verbose: the
+// command itself reports what went wrong.
 func (f *targetFlags) logger(e *env, cfg *signalbox.Config) *slog.Logger {
 	if !f.verbose {
 		return slog.New(slog.DiscardHandler)
@@ -181,13 +180,13 @@ func (f *targetFlags) logger(e *env, cfg *signalbox.Config) *slog.Logger {
 	return newLogger(e.Stderr, cfg)
 }
 
-// implementation is what the command says of itself.
+// implementation returns the client info of the command.
 func implementation() []byte {
 	out := append([]byte(`{"name":"signalbox","version":`), mcp.AppendString(nil, versionOf(buildInfo()))...)
 	return append(out, '}')
 }
 
-// request makes a request of the command's own.
+// request returns a request of the command itself.
 func request(method string, params []byte) (*mcp.Request, error) {
 	req, err := mcp.NewRequest(method, params)
 	if err != nil {
@@ -201,15 +200,15 @@ func request(method string, params []byte) (*mcp.Request, error) {
 	return req, nil
 }
 
-// with runs work on a target, for as long as nobody interrupts it, and says
-// which backends were of no help.
+// with calls work with the target until it returns or is interrupted, and then prints
+// warnings about the gateway's backends.
 func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Context, *target) error) error {
 	t, err := f.open(ctx, e)
 	if err != nil {
 		return err
 	}
-	// The backends end after the work, however that ended, and before the command
-	// says how: the last line is the command's, and nothing comes behind it.
+	// The backends end after the work and before the command reports its error, so that
+	// the error is the last line.
 	ctx, done := e.interruptible(ctx)
 	err = work(ctx, t)
 	t.warn(context.WithoutCancel(ctx), e)
@@ -227,15 +226,15 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	return nil
 }
 
-// warn says which backends of a gateway are of no help, and what is not offered
-// as it was meant. That is no failure: the others serve.
+// warn prints which backends are not live, and the gateway's problems. They are not
+// errors: the other backends work.
 func (t *target) warn(ctx context.Context, e *env) {
 	if t.status == nil {
 		return
 	}
 	s, err := t.status(ctx)
 	if err != nil {
-		e.complain(fmt.Sprintf("warning: the status of the gateway is not known: %v", err))
+		e.printError(fmt.Sprintf("warning: cannot read the status of the gateway: %v", err))
 		return
 	}
 	for _, b := range s.Backends {
@@ -246,9 +245,9 @@ func (t *target) warn(ctx context.Context, e *env) {
 		if b.Reason != "" {
 			text += ": " + b.Reason
 		}
-		e.complain(text)
+		e.printError(text)
 	}
 	for _, p := range s.Problems {
-		e.complain("warning: " + p)
+		e.printError("warning: " + p)
 	}
 }

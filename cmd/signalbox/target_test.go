@@ -16,9 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Whom a command talks to is decided by its flags alone, before anything is
-// started or dialled.
-func TestTargetThatIsNone(t *testing.T) {
+// The target of a command is determined by its flags, before anything is started or dialed.
+func TestInvalidTarget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -28,10 +27,10 @@ func TestTargetThatIsNone(t *testing.T) {
 	}{
 		{"two targets", targetFlags{url: "http://a.example/", config: "x.yaml"}, "both --url and --config; choose one", true},
 		{"a header for no server", targetFlags{headers: []string{"A: b"}}, "--header needs --url", true},
-		{"no URL", targetFlags{url: "a.example/mcp"}, "is no http or https URL", true},
-		{"no host", targetFlags{url: "http:///mcp"}, "is no http or https URL", true},
-		{"another scheme", targetFlags{url: "ws://a.example/mcp"}, "is no http or https URL", true},
-		{"a local file", targetFlags{url: "file:///etc/passwd"}, "is no http or https URL", true},
+		{"no URL", targetFlags{url: "a.example/mcp"}, "is not an http or https URL", true},
+		{"no host", targetFlags{url: "http:///mcp"}, "is not an http or https URL", true},
+		{"another scheme", targetFlags{url: "ws://a.example/mcp"}, "is not an http or https URL", true},
+		{"a local file", targetFlags{url: "file:///etc/passwd"}, "is not an http or https URL", true},
 		{"credentials", targetFlags{url: "https://me:pass@a.example/"}, "--url holds credentials", true},
 		{"a name of credentials", targetFlags{url: "https://pass@a.example/"}, "--url holds credentials", true},
 		{"no file", targetFlags{config: "none.yaml"}, "none.yaml: no such file", false},
@@ -50,14 +49,14 @@ func TestTargetThatIsNone(t *testing.T) {
 	}
 }
 
-// A token comes from the environment, because the arguments of a process are
-// everybody's on the machine.
+// The token is in the environment, because all users of a machine can see the arguments of a
+// process.
 func TestTargetHeaders(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		headers []string
-		token   string // "-" is not set
+		token   string // "-" means not set
 		want    http.Header
 		err     string
 	}{
@@ -91,9 +90,9 @@ func TestTargetHeaders(t *testing.T) {
 	}
 }
 
-// What a command sends is a request of the latest revision that says who asks,
-// as the specification wants of every one (2026-07-28, basic, "Metadata").
-func TestRequestsSayWhoAsks(t *testing.T) {
+// Requests of a command have the latest revision and the client info, as
+// the specification requires (2026-07-28, basic, "Metadata").
+func TestRequestsNameTheClient(t *testing.T) {
 	t.Parallel()
 	var got []*mcp.Peer
 	url := serving(t, mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -115,8 +114,8 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 	}
 }
 
-// A backend that is of no help costs its own items and a line, and no exit code:
-// the others were listed.
+// A backend that is not available causes a warning and the absence of its items, but no other
+// exit code.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// newVersion makes the command that prints the version, and the revisions of the
-// protocol: those are what a report of a problem lacks most often.
+// newVersion returns the command that prints the version and the supported revisions of
+// the protocol, which bug reports need.
 func newVersion(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print what this is and which protocol revisions it speaks",
+		Short: "Print the version and the supported protocol revisions",
 		Args:  argsBetween(0, 0, "none"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(e.Stdout, versionText(buildInfo()))
@@ -28,10 +28,9 @@ func newVersion(e *env) *cobra.Command {
 	}
 }
 
-// buildInfo is what the Go toolchain wrote into the program; an empty one where
-// it wrote nothing.
+// buildInfo returns the build information, or a nearly empty one.
 func buildInfo() *debug.BuildInfo {
-	// Builds by other means than the go command leave nothing behind.
+	// Builds without the go command have none.
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return &debug.BuildInfo{GoVersion: runtime.Version()}
@@ -39,7 +38,7 @@ func buildInfo() *debug.BuildInfo {
 	return info
 }
 
-// versionOf returns the module's version, "devel" for a build of a work tree.
+// versionOf returns the module's version, or "devel" for a build of a work tree.
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -47,7 +46,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return "devel"
 }
 
-// versionText is what version prints.
+// versionText returns the output of version.
 func versionText(info *debug.BuildInfo) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
@@ -59,14 +58,14 @@ func versionText(info *debug.BuildInfo) string {
 	return b.String()
 }
 
-// revision returns the commit that was built, and whether anything was changed.
+// revision returns the commit and whether the work tree was modified.
 func revision(info *debug.BuildInfo) string {
-	// A list, in which each setting stands once.
+	// Each key appears once.
 	settings := make(map[string]string)
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	// A build outside of a checkout knows none, and says nothing of it.
+	// A build outside of a checkout has none.
 	rev := settings["vcs.revision"]
 	if rev == "" {
 		return ""
@@ -74,14 +73,14 @@ func revision(info *debug.BuildInfo) string {
 	if t := settings["vcs.time"]; t != "" {
 		rev += " of " + t
 	}
-	// Said, because the commit alone would then name what was not built.
+	// The commit alone would name something else than what was built.
 	if settings["vcs.modified"] == "true" {
 		rev += ", modified"
 	}
 	return rev
 }
 
-// joinVersions writes revisions in the order in which they are preferred.
+// joinVersions returns the revisions in order of preference.
 func joinVersions(versions []mcp.Version) string {
 	words := make([]string, len(versions))
 	for i, v := range versions {

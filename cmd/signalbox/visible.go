@@ -12,17 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// visible returns a text in which everything that a terminal would obey or not
-// show (control characters, escape sequences, characters that change the
-// direction of writing or have no width) stands as an escape. Line breaks, tabs
-// and all kinds of spaces stay.
+// visible returns s with everything escaped that a terminal would interpret or not show:
+// control characters, escape sequences, and characters that change the direction of writing
+// or have no width. Line breaks, tabs and all kinds of spaces are kept.
 func visible(s string) string {
 	if !strings.ContainsFunc(s, isHidden) {
 		return s
 	}
 	var b strings.Builder
-	// Byte by byte where it is no UTF-8: a range over the string would show the same
-	// mark for each such byte, and hide which they were.
+	// Invalid UTF-8 is escaped byte by byte: a range over the string would yield the same
+	// replacement character for each byte.
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
 		switch {
@@ -38,12 +37,12 @@ func visible(s string) string {
 	return b.String()
 }
 
-// visibleLine is visible, with all of it on one line.
+// visibleLine is visible with all white space replaced by single spaces.
 func visibleLine(s string) string {
 	return visible(strings.Join(strings.Fields(s), " "))
 }
 
-// shorten cuts a text to so many characters, and marks that it was cut.
+// shorten cuts a text to most characters, with an ellipsis if it was cut.
 func shorten(text string, most int) string {
 	if letters := []rune(text); len(letters) > most {
 		return string(letters[:most-1]) + "…"
@@ -51,19 +50,18 @@ func shorten(text string, most int) string {
 	return text
 }
 
-// isHidden reports whether a terminal would obey a character or not show it. All
-// kinds of spaces are shown, though unicode.IsPrint takes only one of them; the
-// mark of what is no UTF-8 is not, as it hides what stood there.
+// isHidden reports whether a terminal would interpret a character or not show it. All kinds
+// of spaces are shown, although unicode.IsPrint accepts only one of them. The replacement
+// character counts as hidden, as it hides the original bytes.
 func isHidden(r rune) bool {
 	return !unicode.IsPrint(r) && r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) || r == utf8.RuneError
 }
 
-// visibleJSON returns the same JSON with hidden characters as JSON's own
-// escapes. They can stand in strings only, so that the value stays what it is.
+// visibleJSON returns the same JSON with hidden characters as JSON escapes. They occur in
+// strings only, so that the value stays the same.
 func visibleJSON(text []byte) []byte {
 	var b bytes.Buffer
-	// Strings are the only place in JSON where such a character can stand, but for
-	// the returns between its tokens, which stay.
+	// Outside of strings only carriage returns between tokens can occur, and are kept.
 	for _, r := range string(text) {
 		switch {
 		case r == '\r' || r == utf8.RuneError || !isHidden(r):
@@ -79,13 +77,13 @@ func visibleJSON(text []byte) []byte {
 	return b.Bytes()
 }
 
-// surrogates returns the two halves that JSON writes a large character as.
+// surrogates returns the two UTF-16 units with which JSON escapes r.
 func surrogates(r rune) (high, low rune) {
 	r -= 0x10000
 	return 0xd800 + r>>10, 0xdc00 + r&0x3ff
 }
 
-// writeEscape writes one unit of UTF-16 as JSON escapes it.
+// writeEscape writes the JSON escape of one UTF-16 unit.
 func writeEscape(b *bytes.Buffer, r rune) {
 	const digits = "0123456789abcdef"
 	b.WriteString(`\u`)
@@ -94,7 +92,7 @@ func writeEscape(b *bytes.Buffer, r rune) {
 	}
 }
 
-// printText writes a server's text: as it is, or visible where w is a terminal.
+// printText writes a server's text: unmodified, or visible if w is a terminal.
 func (e *env) printText(w io.Writer, text string) error {
 	if e.Terminal(w) {
 		text = visible(text)
@@ -103,7 +101,7 @@ func (e *env) printText(w io.Writer, text string) error {
 	return err
 }
 
-// printJSON writes a server's JSON text and a line break, likewise.
+// printJSON writes a server's JSON text and a line break, like printText.
 func (e *env) printJSON(text []byte) error {
 	if e.Terminal(e.Stdout) {
 		text = visibleJSON(text)

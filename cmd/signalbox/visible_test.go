@@ -40,8 +40,8 @@ func TestVisibleLine(t *testing.T) {
 	}
 }
 
-// FuzzVisible holds that nothing which a terminal obeys is left, and that JSON
-// stays the value that it was.
+// FuzzVisible checks that the result has nothing that a terminal interprets, and that JSON
+// keeps its value.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"", "a\nb", "\x1b[2J", "\u202e", "\U000e0041", "\xff", `"\u001b`, "\x7f\u0085\u2028"} {
 		f.Add(seed)

@@ -13,53 +13,51 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a file is left alone after the last sign of a change:
-// editors write in several steps, and half a file is a wrong one.
-const settle = 100 * time.Millisecond
+// settleTime is how long the watcher waits after the last event: editors write in several
+// steps, and a half-written file is invalid.
+const settleTime = 100 * time.Millisecond
 
-// watcher notices when a file holds something else. A nil watcher notices
-// nothing.
+// watcher notices when the content of a file changes. A nil watcher notices nothing.
 //
-// The folder is watched and not the file, because editors and orchestrators put
-// another file, or another folder behind a link, in its place; and because then
-// any event can mean a change, what decides is the file's content.
+// It watches the folder and not the file, because editors and orchestrators replace the
+// file, or a link to a folder. Any event of the folder can thus mean a change, and the
+// file's content decides.
 type watcher struct {
-	path string
-	fs   *fsnotify.Watcher
-	out  chan struct{} // capacity 1
-	done chan struct{} // closed when follow has returned
-	last [sha256.Size]byte
+	path    string
+	fs      *fsnotify.Watcher
+	changes chan struct{} // capacity 1
+	done    chan struct{} // closed when run has returned
+	last    [sha256.Size]byte
 }
 
-// watch begins to watch a file; no path gives a nil watcher.
+// watch starts watching a file. It returns a nil watcher for an empty path.
 func watch(path string) (*watcher, error) {
 	if path == "" {
-		return nil, nil //nolint:nilnil // a nil watcher is a watcher
+		return nil, nil //nolint:nilnil // the methods accept a nil watcher
 	}
 	fs, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
-	// Both, because either may be exchanged: the link in its folder, and the file
-	// in the one that it leads to.
+	// Both folders, as the link may be replaced, or the file that it refers to.
 	for _, dir := range foldersOf(path) {
 		if err := fs.Add(dir); err != nil {
 			return nil, errorsOnClose(fs, fmt.Errorf("watch %s: %w", dir, err))
 		}
 	}
-	w := &watcher{path: path, fs: fs, out: make(chan struct{}, 1), done: make(chan struct{})}
-	w.last, _ = digest(path) // a file that cannot be read now is a change later
-	go w.follow()            // ends when close has closed fs, and close waits for it
+	w := &watcher{path: path, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
+	w.last, _ = digest(path) // a file that cannot be read is a change when it can
+	go w.run()               // ends when close has closed fs; close waits for it
 	return w, nil
 }
 
-// errorsOnClose closes a watcher that is of no use, for the reason that it returns.
+// errorsOnClose closes an unusable watcher, and returns err.
 func errorsOnClose(fs *fsnotify.Watcher, err error) error {
-	_ = fs.Close() // err says more
+	_ = fs.Close() // err is the cause
 	return err
 }
 
-// foldersOf returns the folder of a file, and that of what it links to.
+// foldersOf returns the folder of a file, and that of the file that it links to.
 func foldersOf(path string) []string {
 	dirs := []string{filepath.Dir(path)}
 	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != dirs[0] {
@@ -68,8 +66,8 @@ func foldersOf(path string) []string {
 	return dirs
 }
 
-// follow turns bursts of events into single words on out.
-func (w *watcher) follow() {
+// run merges bursts of events into single sends on changes.
+func (w *watcher) run() {
 	defer close(w.done)
 	quiet := time.NewTimer(0)
 	quiet.Stop()
@@ -80,35 +78,35 @@ func (w *watcher) follow() {
 			if !ok {
 				return
 			}
-			quiet.Reset(settle) // each event begins the wait anew: one word for a burst
+			quiet.Reset(settleTime) // each event restarts the timer
 		case _, ok := <-w.fs.Errors:
 			if !ok {
 				return
 			}
-			quiet.Reset(settle) // events were lost; look
+			quiet.Reset(settleTime) // events may have been lost
 		case <-quiet.C:
 			select {
-			case w.out <- struct{}{}:
-			default: // said already
+			case w.changes <- struct{}{}:
+			default: // already sent
 			}
 		}
 	}
 }
 
-// changed delivers a word after something happened in the folder.
+// changed returns a channel that receives after events in the folder.
 func (w *watcher) changed() <-chan struct{} {
 	if w == nil {
 		return nil
 	}
-	return w.out
+	return w.changes
 }
 
-// differs reports whether the file holds something else than when it was last
-// asked. One that cannot be read any more holds something else, too: editors
-// take a file away for less than the time to settle, so that one which is gone
-// then is gone, and the operator is to know it before the next start does.
+// differs reports whether the content of the file has changed since the last call. A file
+// that cannot be read any more has changed, too: editors remove a file for less than
+// settleTime, so one that is missing is gone, and the operator should learn of it before the
+// next start fails.
 func (w *watcher) differs() bool {
-	now, _ := digest(w.path) // an error gives the digest of no file at all
+	now, _ := digest(w.path) // the error has a digest of its own
 	if now == w.last {
 		return false
 	}
@@ -116,17 +114,17 @@ func (w *watcher) differs() bool {
 	return true
 }
 
-// close returns after the last goroutine of the watcher.
+// close returns when run has ended.
 func (w *watcher) close() {
 	if w == nil {
 		return
 	}
-	_ = w.fs.Close() // nothing is left to do about it
+	_ = w.fs.Close() // the error is of no use here
 	<-w.done
 }
 
-// digest is what stands for the content of a file. The time of a change would not
-// do: it has the grain of the file system, and two saves can be closer.
+// digest identifies the content of a file. The modification time would not do: its
+// resolution is that of the file system, and two writes may be closer.
 func digest(path string) ([sha256.Size]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

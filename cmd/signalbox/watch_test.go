@@ -17,7 +17,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// next waits for a word of the watcher and returns whether the file differs.
+// next waits for an event of the watcher and reports whether the file differs.
 func next(t *testing.T, w *watcher) bool {
 	t.Helper()
 	select {
@@ -80,8 +80,7 @@ func TestWatchNoticesWhatAFileHolds(t *testing.T) {
 	}
 }
 
-// Orchestrators put a new folder behind a link; nothing happens to the file's
-// own name.
+// Orchestrators replace a folder behind a link, without an event for the file's own name.
 func TestWatchFollowsLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

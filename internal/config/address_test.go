@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// judged tells whether a Config is sound, and fails where something else than one
-// path is complained of.
+// judged reports whether a Config is valid, and fails the test if a problem has another path.
 func judged(t *testing.T, c Config, path string) bool {
 	t.Helper()
 	err := c.Validate()
@@ -23,8 +22,7 @@ func judged(t *testing.T, c Config, path string) bool {
 	return err == nil
 }
 
-// TestListenAddresses holds which addresses can be listened on, all of them with
-// authentication, so that only their form counts.
+// TestListenAddresses checks the form of listen addresses, with authentication.
 func TestListenAddresses(t *testing.T) {
 	auth := Auth{Tokens: []Token{{Principal: "p", Env: "T", Value: NewSecret("sesame-open-sesame")}}}
 	tests := map[string]bool{
@@ -32,7 +30,7 @@ func TestListenAddresses(t *testing.T) {
 		"[fe80::1%eth0]:80": true, "localhost:80": true, "mcp.example.com:443": true,
 		"127.0.0.1": false, "127.0.0.1:": false, "127.0.0.1:65536": false, "127.0.0.1:-1": false, "127.0.0.1:http": false, "::1:80": false,
 		"[::1]": false, "::1": false, "7777": false, "http://127.0.0.1:80": false, "127.0.0.1:80/mcp": false, "127.0.0.1: 80": false,
-		"127.0.0.1:+80": true, // as strconv reads it, and as net listens on it
+		"127.0.0.1:+80": true, // accepted by strconv and by net
 	}
 	for listen, want := range tests {
 		if got := judged(t, Config{Listen: listen, Auth: auth}, "listen"); got != want {
@@ -41,8 +39,8 @@ func TestListenAddresses(t *testing.T) {
 	}
 }
 
-// TestEndpointPaths holds which paths an endpoint can have: those that no router,
-// proxy or client writes in another way, and that the gateway does not need itself.
+// TestEndpointPaths checks that only paths are accepted that no router, proxy or client
+// rewrites and that the gateway does not use itself.
 func TestEndpointPaths(t *testing.T) {
 	tests := map[string]bool{
 		"": true, "/": true, "/mcp": true, "/a/b/c": true, "/mcp.json": true, "/.well": true, "/größe": true, "/healthz/x": true, "/STATUS": true,
@@ -57,8 +55,8 @@ func TestEndpointPaths(t *testing.T) {
 	}
 }
 
-// TestAllowedHosts holds what the Host header of a request can be compared with. A
-// value that no request has would let somebody believe that a name is served.
+// TestAllowedHosts checks the accepted values of allowedHosts. A value that no request can
+// have would be misleading.
 func TestAllowedHosts(t *testing.T) {
 	tests := map[string]bool{
 		"h": true, "mcp.example.com": true, "mcp.example.com:8443": true, "10.0.0.1": true, "10.0.0.1:80": true, "[2001:db8::1]": true,
@@ -73,8 +71,8 @@ func TestAllowedHosts(t *testing.T) {
 	}
 }
 
-// TestAllowedOrigins holds what the Origin header of a browser can be compared with:
-// scheme, host and port, and nothing that would let more than one site in.
+// TestAllowedOrigins checks the accepted values of allowedOrigins: scheme, host and port, and
+// nothing that matches more than one site.
 func TestAllowedOrigins(t *testing.T) {
 	tests := map[string]bool{
 		"https://app.example.com": true, "http://localhost:3000": true, "https://[2001:db8::1]:8443": true, "vscode-webview://abc": true,
@@ -91,8 +89,8 @@ func TestAllowedOrigins(t *testing.T) {
 	}
 }
 
-// TestAddressesOfServers holds what can be called, and that no message shows any of
-// it: a key in an address is as good as a password.
+// TestAddressesOfServers checks the accepted URLs, and that no message shows a part of one, as
+// it may contain a key.
 func TestAddressesOfServers(t *testing.T) {
 	tests := map[string]bool{
 		"https://h": true, "http://h/": true, "https://h/mcp?key=hunter2": true, "https://h:8443/a/b": true, "http://127.0.0.1:1": true,
@@ -113,7 +111,7 @@ func TestAddressesOfServers(t *testing.T) {
 	}
 }
 
-// TestPrefixesOfServers holds who may share a prefix with whom, in every order.
+// TestPrefixesOfServers checks which servers may have the same prefix, in every order.
 func TestPrefixesOfServers(t *testing.T) {
 	empty, own, other := "", "t_", "a__"
 	tests := []struct {

@@ -10,14 +10,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 )
 
-// Config is everything that a file can say. It is plain data: the zero value of
-// each field means its documented default, and reading a Config does not change
-// it. Effective returns a copy in which the defaults are filled in.
+// Config is the content of a configuration file. The zero value of each field means its
+// documented default, and reading a Config does not change it. Effective returns a copy
+// with the defaults filled in.
 //
-// In limits and times a negative value means that there is none; a file says
-// "none" for that.
+// In limits and times a negative value means no limit, for which a file has "none".
 type Config struct {
-	// Schema is the address of a JSON Schema, for editors. Nothing else reads it.
+	// Schema is the URL of a JSON Schema, for editors. It has no other use.
 	Schema string `json:"$schema"`
 
 	// Servers are the backends, in the order of the file.
@@ -27,124 +26,122 @@ type Config struct {
 	Listen string `json:"listen"`
 	// Path is the URL path of the MCP endpoint.
 	Path string `json:"path"`
-	// AllowedHosts are further values of the Host header that are served.
+	// AllowedHosts are additional accepted values of the Host header.
 	AllowedHosts []string `json:"allowedHosts"`
-	// AllowedOrigins are the values of the Origin header that are served.
+	// AllowedOrigins are the accepted values of the Origin header.
 	AllowedOrigins []string `json:"allowedOrigins"`
 	// AllowUnauthenticated permits a listener beyond loopback without Auth.
-	// It is a key of its own, so that nobody opens a gateway to the world by leaving
+	// It is a separate key, so that no gateway is opened to a network by leaving
 	// something out.
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
-	// Auth says who may call. Without tokens everybody may.
+	// Auth configures authentication. Without tokens every request is accepted.
 	Auth Auth `json:"auth"`
 
-	// Name and Version are the gateway's own, as clients see them.
+	// Name and Version are the gateway's own, sent to clients.
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Instructions are given to clients instead of the joined ones of the
+	// Instructions are sent to clients instead of the joined instructions of the
 	// backends.
-	// Clients show them to a model before anything was asked, so that they are worth a
-	// setting of their own.
+	// Clients show them to a model before any request, which justifies a setting.
 	Instructions string `json:"instructions"`
 
-	// Conflict says who gets a name that several backends offer.
+	// Conflict decides which backend gets a name that several offer.
 	Conflict Conflict `json:"conflict"`
 
-	// Reload says which changes of the file are put to work without being asked.
+	// Reload decides which changes of the file are applied automatically.
 	Reload Reload `json:"reload"`
 
-	// StreamLife is how long one response carries a stream whose client comes
-	// back for the rest.
+	// StreamLife is how long one response carries a stream before the client has to
+	// resume it with another request.
 	StreamLife time.Duration `json:"streamLife"`
 
-	// Limits, State, Drain, Log and Audit have keys of their own.
+	// Limits, State, Drain, Log and Audit are mappings of their own.
 	Limits Limits `json:"limits"`
 	State  State  `json:"state"`
 	Drain  Drain  `json:"drain"`
 	Log    Log    `json:"log"`
 	Audit  Audit  `json:"audit"`
 
-	// Notes are what was read and has no effect, such as a key that only another
-	// program needs, or a pattern that another one covers. They are for the
-	// operator's eyes and change nothing. Only Parse and Load fill them.
+	// Notes are remarks on what has no effect, such as a key for another program or a
+	// pattern that another one covers. They are meant for the operator. Only Parse and
+	// Load fill them.
 	Notes Problems `json:"-"`
 }
 
-// Conflict is what happens to a name that several backends offer.
+// Conflict is the policy for a name that several backends offer.
 type Conflict string
 
 const (
-	// ConflictHide offers such a name from nobody. It is the default.
+	// ConflictHide hides the name. It is the default.
 	ConflictHide Conflict = "hide"
-	// ConflictFirst gives it to the first backend in file order.
+	// ConflictFirst assigns it to the first backend in file order.
 	ConflictFirst Conflict = "first"
 )
 
-// Reload is which changes of its file a gateway puts to work by itself.
+// Reload is the policy for applying changes of the file automatically.
 type Reload string
 
 const (
-	// ReloadGuarded takes a change that runs nothing new, and any change if only the
+	// ReloadGuarded applies a change that runs nothing new, and any change if only the
 	// operator can write the file. It is the default.
 	ReloadGuarded Reload = "guarded"
-	// ReloadAuto takes every change.
+	// ReloadAuto applies every change.
 	ReloadAuto Reload = "auto"
-	// ReloadManual takes no change.
+	// ReloadManual applies no change.
 	ReloadManual Reload = "manual"
 )
 
-// Auth says who may call the gateway.
+// Auth configures authentication.
 type Auth struct {
-	// Tokens are the bearer tokens that are accepted.
+	// Tokens are the accepted bearer tokens.
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is one bearer token. Several tokens may name one principal, so that a
-// token can be replaced without an interruption.
+// Token is one bearer token. Several tokens may have one principal, so that a token can be
+// replaced without an interruption.
 type Token struct {
-	// Principal is who calls with this token.
+	// Principal is the identity of a caller with this token.
 	Principal string `json:"principal"`
-	// Env is the environment variable, and File the file, that the token was
-	// read from. One of them is set.
+	// Env is the environment variable, and File the file, from which the token was
+	// read. One of them is set.
 	Env  string `json:"env"`
 	File string `json:"file"`
 	// Value is the token itself.
-	// Whoever prints a Config, or sends it somewhere as JSON, does not send it along.
+	// It is left out when a Config is printed or encoded as JSON.
 	Value Secret `json:"-"`
 }
 
-// State is how what clients keep for the gateway is protected: the states of
-// requests that wait for input, and the ids of tasks.
+// State configures the protection of state that clients keep for the gateway: the states
+// of requests that wait for input, and task IDs.
 type State struct {
-	// Keys are secrets of at least MinStateKey bytes. The first one seals and all of
-	// them open. Without one there is a random one, which no other process knows.
+	// Keys are secrets of at least MinStateKey bytes. The first one seals, and all of
+	// them open. Without keys a random one is used, which no other process has.
 	Keys []Secret `json:"keys"`
 }
 
-// MinStateKey is how many bytes a key of State has at least.
+// MinStateKey is the minimum length in bytes of a key of State.
 const MinStateKey = seal.MinKey
 
-// Limits bounds what clients and backends can make the gateway spend. Sizes are
-// in bytes.
+// Limits bounds the resources that clients and backends can use. Sizes are in bytes.
 type Limits struct {
-	// A request of a client, a message of a backend, and parts of them.
+	// A client's request, a backend's message, and parts of them.
 	RequestBody    int64 `json:"requestBody"`
 	RequestHeaders int64 `json:"requestHeaders"`
 	BackendMessage int64 `json:"backendMessage"`
 	Schema         int64 `json:"schema"`
 	LogLine        int64 `json:"logLine"`
 
-	// What is kept of streams for clients that come back: of one session, and of
-	// all.
+	// Events kept of streams for clients that resume them: per session, and in
+	// total.
 	EventLog  int64 `json:"eventLog"`
 	EventLogs int64 `json:"eventLogTotal"`
 
-	// What is held of answers that clients have not read: of all, and of one principal's.
+	// Responses that clients have not read yet: in total, and per principal.
 	Pending             int64 `json:"pending"`
 	PendingPerPrincipal int64 `json:"pendingPerPrincipal"`
 
-	// What one message may hold, and what one backend may offer. ToolsPerBackend
-	// bounds each kind of item by itself.
+	// The content of one message, and the offer of one backend. ToolsPerBackend
+	// applies to each kind of item separately.
 	Depth           int `json:"depth"`
 	Members         int `json:"members"`
 	Batch           int `json:"batch"`
@@ -152,9 +149,9 @@ type Limits struct {
 	Pages           int `json:"pages"`
 	Rounds          int `json:"rounds"`
 
-	// Sessions of legacy clients, and what one of them may have open.
-	// BackendSessions and Processes bound what one backend is asked to keep:
-	// BackendSessions for clients without sessions, Processes for everybody.
+	// Sessions of legacy clients, and what one session may have open.
+	// BackendSessions and Processes bound what one backend has open:
+	// BackendSessions for clients without sessions, Processes for all clients.
 	Sessions             int `json:"sessions"`
 	SessionsPerPrincipal int `json:"sessionsPerPrincipal"`
 	StreamsPerSession    int `json:"streamsPerSession"`
@@ -165,8 +162,8 @@ type Limits struct {
 	BackendSessions      int `json:"backendSessions"`
 	Processes            int `json:"processes"`
 
-	// How long things may take or last. CallIdle stands still while a client is
-	// asked something, and CallMax does not.
+	// Times. CallIdle and CallMax do not run while a client
+	// is asked for input.
 	SessionIdle          time.Duration `json:"sessionIdle"`
 	SessionUninitialized time.Duration `json:"sessionUninitialized"`
 	EventRetention       time.Duration `json:"eventRetention"`
@@ -180,18 +177,18 @@ type Limits struct {
 	HeaderRead           time.Duration `json:"headerRead"`
 }
 
-// Drain is how the gateway stops.
+// Drain configures the shutdown.
 type Drain struct {
-	// Delay is how long it still takes everything while it already says that it
-	// is not ready, so that load balancers notice.
+	// Delay is how long requests are still accepted after the gateway has begun to
+	// report that it is not ready, so that load balancers notice.
 	Delay time.Duration `json:"delay"`
 	// Spread is the time over which open streams are closed.
 	Spread time.Duration `json:"spread"`
-	// Timeout is how long calls in flight may take to end.
+	// Timeout is how long running calls may take to end.
 	Timeout time.Duration `json:"timeout"`
 }
 
-// Log is what is written to standard error, and how.
+// Log configures the log on standard error.
 type Log struct {
 	// Level is debug, info, warn or error.
 	Level string `json:"level"`
@@ -199,20 +196,20 @@ type Log struct {
 	Format string `json:"format"`
 }
 
-// Audit is the record of calls, and of security events: what somebody tried that is
-// not theirs. Unlike the log it is kept, and so it has a file of its own.
+// Audit configures the record of calls and of security events, such as access to what
+// belongs to another principal. Unlike the log it is kept, and so has a file of its own.
 type Audit struct {
-	// File is the path of the file that the record is appended to; empty to have
-	// the events in the log, and no record of calls. A relative path has been joined to the folder of the
-	// config.
+	// File is the path of the file to which the record is appended. If it is empty,
+	// security events are logged and calls are not recorded. A relative path in a file
+	// has been joined to the folder of the file.
 	File string `json:"file"`
 }
 
-// Effective returns a copy of c in which every field that has a default and is
-// zero holds that default. It shares slices and maps with c.
+// Effective returns a copy of c with the defaults filled in for fields that are zero. The
+// copy shares slices and maps with c.
 func (c *Config) Effective() *Config {
-	// A copy, because a Config that was read is compared with the next one to see what
-	// changed, and a default is not what somebody wrote.
+	// A copy: the original is compared with the next Config to find changes, and has to
+	// differ from one with a configured value.
 	filled := *c
 	fill(configKeys(), &filled)
 	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)

@@ -30,7 +30,7 @@ func TestFind(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "signalbox.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"mcp.json", ".mcp.json", "signalbox.json"} { // each goes before the one before it
+	for _, name := range []string{"mcp.json", ".mcp.json", "signalbox.json"} { // each has precedence over the previous one
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestLoadMissing(t *testing.T) {
 	}
 }
 
-// TestProblemsAsData holds what a program sees of a mistake.
+// TestProblemsAsData checks the fields of a problem.
 func TestProblemsAsData(t *testing.T) {
 	text := "mcpServers:\n  a: {command: x, args: [1], comand: y}\n  b: {}\n"
 	_, err := config.Parse("dir/x.yaml", []byte(text), noEnv)
@@ -69,7 +69,7 @@ func TestProblemsAsData(t *testing.T) {
 		t.Fatalf("error %T, want Problems", err)
 	}
 	want := config.Problems{
-		{File: "dir/x.yaml", Line: 2, Column: 26, Path: "mcpServers.a.args[0]", Message: `"args[0]" wants a string, not a number`, Hint: "put it in quotes"},
+		{File: "dir/x.yaml", Line: 2, Column: 26, Path: "mcpServers.a.args[0]", Message: `"args[0]" must be a string, not a number`, Hint: "put it in quotes"},
 		{File: "dir/x.yaml", Line: 2, Column: 30, Path: "mcpServers.a.comand", Message: `unknown key "comand"`, Hint: `did you mean "command"?`},
 		{File: "dir/x.yaml", Line: 3, Column: 3, Path: "mcpServers.b", Message: `"b" has neither "command" nor "url"`},
 	}
@@ -78,7 +78,7 @@ func TestProblemsAsData(t *testing.T) {
 	}
 }
 
-// TestByteOrderMark holds that the mark that some editors write is no text.
+// TestByteOrderMark checks that a byte order mark is not part of the text.
 func TestByteOrderMark(t *testing.T) {
 	for _, name := range []string{"x.yaml", "x.json"} {
 		if _, err := config.Parse(name, []byte("\ufeff"+`{"mcpServers": {"a": {"command": "x"}}}`), nil); err != nil {
@@ -87,7 +87,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestValidateAfterAFlag is a flag that changes what the file was judged for.
+// TestValidateAfterAFlag validates a Config after a flag has changed the address.
 //
 // T4- 2026-07-28 basic/transports/streamable-http: "Servers **SHOULD** implement
 // proper authentication for all connections."
@@ -107,8 +107,8 @@ func TestValidateAfterAFlag(t *testing.T) {
 	}
 }
 
-// Who says nothing of where to listen is reached from this machine alone, whatever
-// else the file says.
+// Without a configured address only this machine can reach the gateway, whatever else the file
+// contains.
 //
 // T3+ 2026-07-28 basic/transports/streamable-http: "When running locally, servers
 // **SHOULD** bind only to localhost (127.0.0.1) rather than all network interfaces
@@ -126,7 +126,7 @@ func TestListenByDefault(t *testing.T) {
 	}
 }
 
-// TestValidateLoopback tells the addresses of this machine from others.
+// TestValidateLoopback distinguishes the addresses of this machine from others.
 //
 // T3- 2026-07-28 basic/transports/streamable-http: "When running locally, servers
 // **SHOULD** bind only to localhost (127.0.0.1) rather than all network interfaces
@@ -146,7 +146,7 @@ func TestValidateLoopback(t *testing.T) {
 	}
 }
 
-// TestValidateInvented is a Config that no file can say.
+// TestValidateInvented validates a Config that no file can produce.
 func TestValidateInvented(t *testing.T) {
 	c := config.Config{
 		Servers: []config.Server{
@@ -157,12 +157,12 @@ func TestValidateInvented(t *testing.T) {
 		Conflict: "war",
 		Log:      config.Log{Level: "loud", Format: "song"},
 	}
-	want := `conflict: "conflict" wants one of [hide first]
-log.level: "level" wants one of [debug info warn error]
-log.format: "format" wants one of [text json]
-mcpServers.a.type: "type" wants one of [stdio http streamable-http sse]
+	want := `conflict: "conflict" must be one of [hide first]
+log.level: "level" must be one of [debug info warn error]
+log.format: "format" must be one of [text json]
+mcpServers.a.type: "type" must be one of [stdio http streamable-http sse]
 mcpServers.a.type: the type "pigeon" needs a "url", and "a" has a "command" (write "stdio")
-mcpServers.a.era: "era" wants one of [auto legacy modern 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28]
+mcpServers.a.era: "era" must be one of [auto legacy modern 2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28]
 mcpServers.a: two servers have the name "a"`
 	if diff := cmp.Diff(c.Validate().Error(), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// TestConfigs holds what is read from files that are right.
+// TestConfigs checks the result of parsing valid files.
 func TestConfigs(t *testing.T) {
 	for _, s := range scripts(t, "configs") {
 		t.Run(s.name(), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestConfigs(t *testing.T) {
 	}
 }
 
-// dump writes what a config says, without what it leaves at its zero value.
+// dump formats a Config without fields that have their zero value.
 func dump(t *testing.T, c *config.Config) string {
 	t.Helper()
 	var out strings.Builder
@@ -59,7 +59,7 @@ func dumpSecrets(out *strings.Builder, what string, secrets map[string]config.Se
 	}
 }
 
-// pruned is a value as JSON, without empty members.
+// pruned returns a value as JSON, without empty members.
 func pruned(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -94,10 +94,10 @@ func prune(tree map[string]any) {
 	}
 }
 
-// secrets are the texts that the scripts put where secrets stand.
+// secrets are the texts that the scripts have in place of secrets.
 var secrets = []string{"sesame", "hunter2", "gh-from-env", "literal-token", "token-of-"}
 
-// TestProblemsShowNoSecret looks for them in everything that is printed.
+// TestProblemsShowNoSecret searches all output for the secrets.
 func TestProblemsShowNoSecret(t *testing.T) {
 	for _, folder := range []string{"problems", "configs"} {
 		for _, s := range scripts(t, folder) {

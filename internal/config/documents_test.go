@@ -16,9 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomDocument writes a config with some of all keys. Each value is one of those
-// that its key takes, or, where wrong is not zero, once in a while of another kind;
-// the paths of those are returned.
+// randomDocument returns a random config with some of all keys. Values are valid for their
+// keys or, if wrong is not zero, sometimes of another kind; the paths of those are returned.
 func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 	sections := map[string][]string{}
 	var order []string
@@ -59,13 +58,13 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 	return "{" + strings.Join(members, ", ") + "}", bad
 }
 
-// pickValue is a value for a key, or none.
+// pickValue returns a value for a key, or none.
 func pickValue(r *rand.Rand, row row, wrong int) (value string, isWrong bool) {
 	switch {
 	case strings.HasPrefix(row.want, "a mapping") && row.want != "a mapping of names to strings",
 		strings.Contains(row.path, "tokens"), row.path == "mcpServers.NAME.command", row.path == "audit.file",
 		r.IntN(3) > 0:
-		return "", false // it stands there by what is below it, or needs something around it
+		return "", false // implied by the keys below it, or depends on other keys
 	}
 	if wrong > 0 && r.IntN(wrong) == 0 {
 		for k, value := range wrongKinds() {
@@ -79,14 +78,14 @@ func pickValue(r *rand.Rand, row row, wrong int) (value string, isWrong bool) {
 		values = rightValues()[row.want]
 	}
 	if row.path == "mcpServers.NAME.type" || row.path == "mcpServers.NAME.disabled" || len(values) == 0 {
-		return "", false // they decide what else may stand there
+		return "", false // they determine which other keys are permitted
 	}
 	return values[r.IntN(len(values))], false
 }
 
-// TestRandomDocuments holds that keys do not get into each other's way: a config of
-// sound values is sound, by the reader and by the schema; and of one with some wrong
-// values each is told, whatever else is wrong.
+// TestRandomDocuments checks that keys do not interfere: a config of valid values is valid,
+// for the parser and the schema, and in a config with some invalid values each of them is
+// reported.
 func TestRandomDocuments(t *testing.T) {
 	schema := resolvedSchema(t)
 	for seed := range uint64(150) {
@@ -100,7 +99,7 @@ func TestRandomDocuments(t *testing.T) {
 			checkSound(t, text, c, err)
 			continue
 		}
-		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other
+		problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
 		for _, path := range bad {
 			if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Path == path }) {
 				t.Errorf("seed %d: nothing is said of %s: %s\n%v", seed, path, text, err)
@@ -112,7 +111,7 @@ func TestRandomDocuments(t *testing.T) {
 	}
 }
 
-// checkSound holds that a config is read as the same under both names, and valid.
+// checkSound checks that a config is valid, and parsed to the same result under both names.
 func checkSound(t *testing.T, text string, c *Config, err error) {
 	t.Helper()
 	if err != nil {
@@ -135,8 +134,8 @@ func checkSound(t *testing.T, text string, c *Config, err error) {
 	}
 }
 
-// TestParseConcurrently holds that readings share nothing, and neither do their
-// defaults and judgements.
+// TestParseConcurrently checks that calls of Parse share no state, including defaults and
+// validation.
 func TestParseConcurrently(t *testing.T) {
 	var wg sync.WaitGroup // waited for below; each ends after its files
 	for seed := range uint64(4) {
@@ -153,14 +152,13 @@ func TestParseConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOneConfigForMany holds that reading a Config from several goroutines at once
-// needs no lock.
+// TestOneConfigForMany checks that a Config can be read concurrently without a lock.
 func TestOneConfigForMany(t *testing.T) {
 	c, err := Parse("x.yaml", []byte("mcpServers: {a: {command: x, include: [\"r*\"], env: {K: v}}}\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup // waited for below; each ends after one look
+	var wg sync.WaitGroup // waited for below; each ends after one read
 	for range 8 {
 		wg.Go(func() {
 			s := &c.Effective().Servers[0]
@@ -172,7 +170,7 @@ func TestOneConfigForMany(t *testing.T) {
 	wg.Wait()
 }
 
-// codeBlocks are the blocks of each language in the document of the config.
+// codeBlocks returns the code blocks of the config's document by language.
 func codeBlocks(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(documentFile)
@@ -181,7 +179,7 @@ func codeBlocks(t *testing.T) map[string][]string {
 	}
 	blocks := make(map[string][]string)
 	for i, part := range strings.Split(string(text), "```") {
-		if i%2 == 1 { // every other part stands between two marks
+		if i%2 == 1 { // every other part is between two markers
 			language, block, _ := strings.Cut(part, "\n")
 			blocks[language] = append(blocks[language], block)
 		}
@@ -189,7 +187,7 @@ func codeBlocks(t *testing.T) map[string][]string {
 	return blocks
 }
 
-// TestDocumentedConfigsAreRead holds that what the document shows can be pasted.
+// TestDocumentedConfigsAreRead checks that the configs of the document are valid.
 func TestDocumentedConfigsAreRead(t *testing.T) {
 	blocks := codeBlocks(t)
 	t.Chdir(t.TempDir())
@@ -213,9 +211,9 @@ func TestDocumentedConfigsAreRead(t *testing.T) {
 	}
 }
 
-// TestDocumentedProblemsAreSaid holds that the problems which the document shows are
-// said of a file that has them, word for word.
-func TestDocumentedProblemsAreSaid(t *testing.T) {
+// TestDocumentedProblemsAreReported checks that the problems in the document are those of its
+// example, literally.
+func TestDocumentedProblemsAreReported(t *testing.T) {
 	text := `mcpServers:
   files:
     # the files of the team
@@ -233,8 +231,8 @@ func TestDocumentedProblemsAreSaid(t *testing.T) {
 	}
 }
 
-// TestDocumentNamesEveryExpandedKey holds the sentence that says where variables are
-// replaced against the tables: a key that takes them is in it, and no other.
+// TestDocumentNamesEveryExpandedKey checks that the document's list of keys with variables is
+// complete and has no other keys.
 func TestDocumentNamesEveryExpandedKey(t *testing.T) {
 	text, err := os.ReadFile(documentFile)
 	if err != nil {
@@ -263,8 +261,7 @@ func TestDocumentNamesEveryExpandedKey(t *testing.T) {
 	}
 }
 
-// TestFindTakesTheFirst tries every set of the files that Find knows, with others
-// beside them.
+// TestFindTakesTheFirst tries every set of the files that Find looks for, among others.
 func TestFindTakesTheFirst(t *testing.T) {
 	known := []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"}
 	for set := range 1 << len(known) {

@@ -10,40 +10,40 @@ import (
 	"strings"
 )
 
-// maxEnvFile is more than any file of variables has.
+// maxEnvFile bounds the size of a file of variables.
 const maxEnvFile = 1 << 20
 
-// withEnvFile adds the variables of a server's file to its Env, which counts for more.
+// withEnvFile adds the variables of a server's envFile to its Env, which has precedence.
 func (r *reader) withEnvFile(s *Server, n node, p place) {
 	at, ok := n.member("envFile")
 	p = p.key("envFile")
-	if !ok || s.EnvFile == "" || r.formOnly || r.unread.there(p) {
+	if !ok || s.EnvFile == "" || r.formOnly || r.rejected.has(p) {
 		return
 	}
 	text, problem, hint := readEnvFile(s.EnvFile)
 	if problem != "" {
-		r.complain(at.at, p, hint, "%q: %s", p.name, problem)
+		r.reject(at.at, p, hint, "%q: %s", p.name, problem)
 		return
 	}
 	vars, mistakes := parseEnv(text)
 	for _, m := range mistakes {
-		r.complain(at.at, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
+		r.reject(at.at, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
 	}
 	maps.Copy(vars, s.Env)
-	// Beside an address the key is refused, and "env" need not be there.
+	// With a URL the key is reported as unused, and "env" must not appear as well.
 	if s.URL == "" && len(vars) > 0 {
 		s.Env = vars
 	}
 }
 
-// readEnvFile returns what a file of variables holds, or what is wrong with it. Its
-// content is in no message.
+// readEnvFile returns the content of a file of variables, or what is wrong with it. No
+// message has any of the content.
 func readEnvFile(path string) (text, problem, hint string) {
-	// Before it is opened: a pipe would be waited for, and a device can have effects.
+	// Checked before it is opened: opening a pipe may block, and a device may have effects.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return "", "the file cannot be read: " + err.Error(), "make it, or remove the key"
+		return "", "the file cannot be read: " + err.Error(), "create it, or remove the key"
 	case !info.Mode().IsRegular():
 		return "", fmt.Sprintf("%s is not a regular file (mode %v)", path, info.Mode()), ""
 	}
@@ -57,32 +57,32 @@ func readEnvFile(path string) (text, problem, hint string) {
 	return string(data), "", ""
 }
 
-// envMistake is a line of a file of variables that cannot be read. Nothing of the line is
-// shown: any of it may be a secret.
+// envMistake is an invalid line of a file of variables. No part of the line is shown, as
+// any of it may be a secret.
 type envMistake struct {
 	line          int
 	message, hint string
 }
 
-// envText is what remains of a file of variables, and the line that it begins in.
+// envText is the unread rest of a file of variables, and the number of its first line.
 type envText struct {
 	rest string
 	line int
 }
 
-// parseEnv reads a file of variables by the rules of the package dotenv of npm, which are
-// those of the editor that has the key:
+// parseEnv parses a file of variables by the rules of npm's dotenv package, which are those
+// of the editor that has the key envFile:
 //
 //	# a comment
 //	NAME=value # spaces around the value do not count
 //	export NAME=value
 //	NAME: value
-//	NAME='as it is, also over several lines'
+//	NAME='unchanged, also over several lines'
 //	NAME="the same, with \n and \r for line breaks"
 //
-// A backquote quotes as well. The last line of a name counts. Nothing is expanded. What that
-// package passes over, and what readers of this format disagree about, is a mistake: a line
-// that sets nothing, and a # inside a value without quotes.
+// Backquotes are quotes, too. The last line of a name counts. Nothing is expanded. Lines
+// that dotenv ignores or that other parsers of this format treat differently are mistakes:
+// a line that sets nothing, and a # inside a value without quotes.
 func parseEnv(text string) (vars map[string]Secret, mistakes []envMistake) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
@@ -100,38 +100,38 @@ func parseEnv(text string) (vars map[string]Secret, mistakes []envMistake) {
 	return vars, mistakes
 }
 
-// skip passes over n bytes.
+// skip advances by n bytes.
 func (e *envText) skip(n int) {
 	n = min(n, len(e.rest))
 	e.line += strings.Count(e.rest[:n], "\n")
 	e.rest = e.rest[n:]
 }
 
-// next reads one line, and the lines that a quoted value goes on over. A blank line and
-// a comment have no name.
+// next parses one line, and the further lines of a quoted value. The name of a blank line
+// or a comment is empty.
 func (e *envText) next() (name, value, message, hint string) {
 	line, _, _ := strings.Cut(e.rest, "\n")
-	name, value, message = envName(line)
+	name, value, message = splitEnvLine(line)
 	switch {
 	case message != "":
 		hint = "write NAME=value"
 	case value != "" && strings.Contains("'\"`", value[:1]):
 		start := len(line) - len(value)
 		var length int
-		if value, length, message = envQuoted(e.rest[start:]); message == "" {
+		if value, length, message = parseQuoted(e.rest[start:]); message == "" {
 			e.skip(start + length)
 			return name, value, "", ""
 		}
 	default:
-		value, message = envPlain(value)
+		value, message = parseUnquoted(value)
 		hint = "put the value in quotes, or a space before the #"
 	}
 	e.skip(len(line) + 1)
 	return name, value, message, hint
 }
 
-// envName splits a line into the name of a variable and the rest.
-func envName(line string) (name, rest, message string) {
+// splitEnvLine splits a line into the name of a variable and the rest.
+func splitEnvLine(line string) (name, rest, message string) {
 	const blanks = " \t"
 	line = strings.TrimLeft(line, blanks)
 	if line == "" || line[0] == '#' {
@@ -141,7 +141,7 @@ func envName(line string) (name, rest, message string) {
 		line = after
 	}
 	end := strings.IndexAny(line, "=:")
-	// The colon is that of YAML.
+	// The colon must be followed by a space, as in YAML.
 	if end < 0 || line[end] == ':' && strings.TrimLeft(line[end+1:], blanks) == line[end+1:] {
 		return "", "", "sets no variable"
 	}
@@ -152,8 +152,8 @@ func envName(line string) (name, rest, message string) {
 	return name, strings.TrimLeft(line[end+1:], blanks), ""
 }
 
-// envPlain returns the value that stands without quotes at the beginning of a text.
-func envPlain(text string) (value, message string) {
+// parseUnquoted returns the value without quotes at the beginning of text.
+func parseUnquoted(text string) (value, message string) {
 	before, _, comment := strings.Cut(text, "#")
 	value = strings.TrimSpace(before)
 	if comment && before != "" && value == before {
@@ -162,9 +162,9 @@ func envPlain(text string) (value, message string) {
 	return value, ""
 }
 
-// envQuoted returns the value in the quotes that a text begins with, and how many bytes it
-// takes up to the end of its last line.
-func envQuoted(text string) (value string, length int, message string) {
+// parseQuoted returns the quoted value at the beginning of text, and the number of bytes up
+// to the end of its last line.
+func parseQuoted(text string) (value string, length int, message string) {
 	quote := text[0]
 	end := 1
 	for end < len(text) && text[end] != quote {
@@ -174,15 +174,15 @@ func envQuoted(text string) (value string, length int, message string) {
 		end++
 	}
 	if end >= len(text) {
-		return "", 0, "opens a quote that nothing closes"
+		return "", 0, "has a quote that is not closed"
 	}
 	value = text[1:end]
-	behind, _, _ := strings.Cut(text[end+1:], "\n")
-	if after := strings.TrimSpace(behind); after != "" && after[0] != '#' {
-		return "", 0, "has something behind the closing quote"
+	rest, _, _ := strings.Cut(text[end+1:], "\n")
+	if after := strings.TrimSpace(rest); after != "" && after[0] != '#' {
+		return "", 0, "has text after the closing quote"
 	}
 	if quote == '"' {
 		value = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(value)
 	}
-	return value, min(len(text), end+1+len(behind)+1), ""
+	return value, min(len(text), end+1+len(rest)+1), ""
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestParseEnv holds the rules of the format. Of what is read alike by everybody the values
-// are those that the package dotenv of npm returns for the same text.
+// TestParseEnv checks the rules of the format. For texts without ambiguity, the expected
+// values are those of npm's dotenv package.
 func TestParseEnv(t *testing.T) {
 	const (
 		nothing  = "sets no variable"
 		noName   = "sets something that is not the name of a variable"
-		unclosed = "opens a quote that nothing closes"
-		behind   = "has something behind the closing quote"
+		unclosed = "has a quote that is not closed"
+		behind   = "has text after the closing quote"
 		inside   = "has a # inside a value without quotes"
 	)
 	tests := []struct {
@@ -97,9 +97,8 @@ func FuzzParseEnv(f *testing.F) {
 	})
 }
 
-// TestEnvFile holds that a file of variables is read into env, which counts for more, and
-// that what is wrong with it is told with the key, the file and the line, and never with
-// what it holds.
+// TestEnvFile checks that a file of variables is read into env, which has precedence, and that
+// problems name the key, the file and the line, and never the content.
 func TestEnvFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -138,12 +137,12 @@ func TestEnvFile(t *testing.T) {
 	}
 	gone := filepath.Join(dir, "gone.env")
 	for _, tt := range []struct{ entry, want string }{
-		{`"command": "x", "envFile": "gone.env"`, `FILE:2:28: "envFile": the file cannot be read: stat ` + gone + `: no such file or directory (make it, or remove the key)`},
+		{`"command": "x", "envFile": "gone.env"`, `FILE:2:28: "envFile": the file cannot be read: stat ` + gone + `: no such file or directory (create it, or remove the key)`},
 		{`"command": "x", "envFile": "."`, `FILE:2:28: "envFile": ` + dir + ` is not a regular file (mode drwxr-xr-x)`},
 		{`"command": "x", "envFile": "large.env"`, `FILE:2:28: "envFile": the file ` + large + ` is larger than 1MiB`},
 		{
 			`"command": "x", "envFile": "bad.env"`,
-			`FILE:2:28: "envFile": line 1 of ` + bad + ` opens a quote that nothing closes` + "\n" +
+			`FILE:2:28: "envFile": line 1 of ` + bad + ` has a quote that is not closed` + "\n" +
 				`FILE:2:28: "envFile": line 2 of ` + bad + ` sets no variable (write NAME=value)` + "\n" +
 				`FILE:2:28: "envFile": line 3 of ` + bad + ` has a # inside a value without quotes (put the value in quotes, or a space before the #)`,
 		},
@@ -167,8 +166,8 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
-// TestEnvFileRunsNew holds that another value in the file is a change of env, and another
-// path with the same values none.
+// TestEnvFileRunsNew checks that a changed value in the file is a change of env, and that a
+// changed path with the same values is not.
 func TestEnvFileRunsNew(t *testing.T) {
 	dir := t.TempDir()
 	read := func(file, text string) *Config {

@@ -14,13 +14,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// The tests of this file go through the tables of keys, so that a key which is
-// added is tested with all others.
+// The tests of this file iterate over the tables of keys, and so include every new key.
 
-// secretText is what stands where nothing should be shown.
+// secretText is a value that must not be shown.
 const secretText = "hunter2-hunter2"
 
-// rightValues are values of each form, as JSON, by what the documents call it.
+// rightValues returns valid values as JSON for each form, by its name in the documents.
 func rightValues() map[string][]string {
 	return map[string][]string{
 		"a string":                          {`"x"`},
@@ -43,18 +42,18 @@ func rightValues() map[string][]string {
 	}
 }
 
-// special are the keys whose values have a form of their own beyond their type.
+// special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
 		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
 		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
 		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
 		"allowedOrigins":           {`[]`, `["https://x"]`},
-		"mcpServers.NAME.url":      nil, // beside "command" it is refused
+		"mcpServers.NAME.url":      nil, // rejected beside "command"
 		"mcpServers.NAME.headers":  {`{}`},
-		"auth.tokens[].env":        nil, // what they name has to be there
+		"auth.tokens[].env":        nil, // the variable or file must exist
 		"auth.tokens[].file":       nil,
-		"mcpServers.NAME.envFile":  nil, // what it names has to be there
+		"mcpServers.NAME.envFile":  nil, // the file must exist
 		"auth.tokens[].principal":  nil,
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
@@ -64,8 +63,8 @@ func special() map[string][]string {
 	}
 }
 
-// document writes a config in which one value stands at a path of the documents.
-// Everything that the value needs around it stands there, too.
+// document returns a config with a value at a path of the documents, and with everything that
+// the value depends on.
 func document(path, value string) string {
 	switch {
 	case path == serversKey:
@@ -97,7 +96,7 @@ func document(path, value string) string {
 
 func allRows() []row { return object(configKeys(), nil).rows("") }
 
-// resolvedSchema is the schema as editors use it.
+// resolvedSchema returns the schema as editors use it.
 func resolvedSchema(t *testing.T) *jsonschema.Resolved {
 	t.Helper()
 	resolved, err := Schema().Resolve(nil)
@@ -116,8 +115,8 @@ func schemaTakes(t *testing.T, schema *jsonschema.Resolved, text string) bool {
 	return schema.Validate(value) == nil
 }
 
-// TestEveryKeyTakesItsForm holds that the documents, the schema and the reader
-// agree on what each key takes.
+// TestEveryKeyTakesItsForm checks that the documents, the schema and the parser agree on the
+// values of each key.
 func TestEveryKeyTakesItsForm(t *testing.T) {
 	t.Chdir(t.TempDir())
 	schema := resolvedSchema(t)
@@ -142,8 +141,8 @@ func TestEveryKeyTakesItsForm(t *testing.T) {
 	}
 }
 
-// wrongKinds are values of every kind, one of which each key takes at most. Those
-// with a text in them are not to be shown.
+// wrongKinds returns values of every kind. A key accepts at most one of them. Their texts
+// must not be shown.
 func wrongKinds() map[kind]string {
 	return map[kind]string{
 		kindNull:    `null`,
@@ -156,8 +155,7 @@ func wrongKinds() map[kind]string {
 	}
 }
 
-// takes reports which kinds the form of a key is written in. What is wrong inside of
-// the right kind is another matter.
+// takes reports whether the form of a key is written as a value of kind k.
 func takes(want string, k kind) bool {
 	switch {
 	case strings.HasPrefix(want, "a list"):
@@ -173,10 +171,9 @@ func takes(want string, k kind) bool {
 	}
 }
 
-// TestEveryKeyRefusesWrongKinds holds for each key and each kind of value that is
-// not its own that there is one problem, that it stands at the value, that it names
-// the key, that it says what to write where that is not plain from what it wants,
-// that it does not show the value, and that an editor marks it.
+// TestEveryKeyRefusesWrongKinds checks for each key and each wrong kind of value that there is
+// one problem, at the position of the value, which names the key and what it must be, has a
+// hint if that is not obvious, and does not show the value; and that the schema rejects it.
 func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 	schema := resolvedSchema(t)
 	for _, row := range allRows() {
@@ -186,7 +183,7 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 			}
 			text := document(row.path, value)
 			_, err := Parse("x.json", []byte(text), unionEnv)
-			problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other
+			problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
 			if len(problems) != 1 {
 				t.Errorf("%s: %v, want one problem", text, err)
 				continue
@@ -197,7 +194,7 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 				t.Errorf("%s: %v, want it at 1:%d", text, got, at)
 			}
 			key := row.path[strings.LastIndexByte(row.path, '.')+1:]
-			if !strings.HasPrefix(got.Message, `"`+key+`" wants `) || !strings.HasSuffix(got.Path, key) {
+			if !strings.HasPrefix(got.Message, `"`+key+`" must be `) || !strings.HasSuffix(got.Path, key) {
 				t.Errorf("%s: %v (path %s), want the key and what it wants", text, got, got.Path)
 			}
 			if shows := strings.Contains(got.String(), secretText); shows && row.want != "a duration" && row.want != "a size" {
@@ -210,8 +207,8 @@ func TestEveryKeyRefusesWrongKinds(t *testing.T) {
 	}
 }
 
-// TestEveryKeyOnce holds that each key is refused when it stands there twice, and
-// that the first of the two is named.
+// TestEveryKeyOnce checks that each key is rejected if it is repeated, with the line of the
+// first.
 func TestEveryKeyOnce(t *testing.T) {
 	for _, row := range allRows() {
 		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
@@ -219,15 +216,15 @@ func TestEveryKeyOnce(t *testing.T) {
 		member := fmt.Sprintf("%q: 0", key)
 		twice := strings.Replace(text, member, member+",\n"+member, 1)
 		_, err := Parse("x.json", []byte(twice), nil)
-		want := fmt.Sprintf("x.json:2:1: the key %q stands here twice, first on line 1", key)
+		want := fmt.Sprintf("x.json:2:1: duplicate key %q, first on line 1", key)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", twice, err, want)
 		}
 	}
 }
 
-// TestEveryKeyMisspelt holds that a slip in the name of a key leads back to it. A key
-// of two or three letters is too short for some slips, and another one can be as near.
+// TestEveryKeyMisspelt checks that each misspelt key is corrected by a hint. Keys of two or
+// three letters are too short for some mistakes, and another key may be as near.
 func TestEveryKeyMisspelt(t *testing.T) {
 	for _, row := range allRows() {
 		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
@@ -243,8 +240,8 @@ func TestEveryKeyMisspelt(t *testing.T) {
 	}
 }
 
-// slips are what a hand does to a word: it leaves a letter out, writes one twice,
-// swaps two, and writes words in the style of another program.
+// slips returns typical misspellings: a letter omitted, doubled or swapped, and other styles
+// of writing words.
 func slips(key string) []string {
 	key, dollar := strings.CutPrefix(key, "$")
 	if dollar || len(key) < 5 {
@@ -274,8 +271,8 @@ func slips(key string) []string {
 	return all
 }
 
-// TestEveryLimitCanBeNone holds that each limit and time can be lifted, that it is
-// negative then, and that the defaults do not put it back.
+// TestEveryLimitCanBeNone checks that each limit and time can be "none", which is negative,
+// and that defaults do not replace it.
 func TestEveryLimitCanBeNone(t *testing.T) {
 	for _, row := range allRows() {
 		section, key, _ := strings.Cut(row.path, ".")
@@ -295,7 +292,7 @@ func TestEveryLimitCanBeNone(t *testing.T) {
 	}
 }
 
-// fieldOf is the field of a section of a Config that a key is read into.
+// fieldOf returns the field of a Config for a key of a section.
 func fieldOf(t *testing.T, c *Config, section, key string) reflect.Value {
 	t.Helper()
 	tagged := func(v reflect.Value, tag string) reflect.Value {
@@ -310,8 +307,8 @@ func fieldOf(t *testing.T, c *Config, section, key string) reflect.Value {
 	return tagged(tagged(reflect.ValueOf(c).Elem(), section), key)
 }
 
-// TestEveryDefaultIsDocumented holds that a Config without a word has in effect
-// what the documents say, and that writing the default down changes nothing.
+// TestEveryDefaultIsDocumented checks that the defaults of an empty Config are the documented
+// ones, and that configuring them changes nothing.
 func TestEveryDefaultIsDocumented(t *testing.T) {
 	empty := (&Config{}).Effective()
 	for _, row := range allRows() {
@@ -335,8 +332,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEffectiveTwice holds that defaults are put in once: a value that happens to be
-// set is not taken for one that is not.
+// TestEffectiveTwice checks that Effective is idempotent.
 func TestEffectiveTwice(t *testing.T) {
 	c := &Config{
 		Limits:  Limits{CallMax: time.Second, Batch: -1},

@@ -40,7 +40,7 @@ func ExampleParse_problems() {
 	fmt.Println(err)
 	// Output:
 	// signalbox.json:2:28: unknown key "comand" (did you mean "command"?)
-	// signalbox.json:2:56: "timeout" wants a duration, and "30" has no unit (write "30s" for seconds or "30ms" for milliseconds)
+	// signalbox.json:2:56: "timeout" must be a duration, but "30" has no unit (write "30s" for seconds or "30ms" for milliseconds)
 }
 
 func ExampleSchema() {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// A Config says what was written, and Effective what counts.
+// A Config has the configured values, and Effective those in effect.
 func ExampleConfig_Effective() {
 	c := &config.Config{Limits: config.Limits{CallMax: time.Minute, Sessions: -1}}
 	e := c.Effective()
@@ -29,7 +29,7 @@ func ExampleConfig_Effective() {
 	// no limit: true
 }
 
-// A flag can change what a file was judged for, so that the whole is judged again.
+// A flag can change a validated Config, which then has to be validated again.
 func ExampleConfig_Validate() {
 	c, err := config.Parse("signalbox.yaml", []byte("mcpServers: {}\n"), os.LookupEnv)
 	if err != nil {
@@ -43,7 +43,7 @@ func ExampleConfig_Validate() {
 	}
 	// Output:
 	// listen
-	// "listen" reaches beyond this machine, and everybody there could use every server
+	// "listen" reaches beyond this machine, so that anyone on the network could use every server
 }
 
 func ExampleServer_Offers() {
@@ -67,7 +67,7 @@ func ExampleServer_NamePrefix() {
 	// ""
 }
 
-// A Secret is shown by nothing but Reveal.
+// Only Reveal shows a Secret.
 func ExampleSecret() {
 	s := config.NewSecret("hunter2")
 	fmt.Printf("%v %s %q %#v\n", s, s, s, s)
@@ -87,7 +87,7 @@ func ExampleSecret() {
 	// 7 true
 }
 
-// What has no effect is a note, and no reason not to start.
+// Settings without an effect are notes, and no reason not to start.
 func ExampleConfig_notes() {
 	text := `mcpServers:
   files:
@@ -105,7 +105,7 @@ func ExampleConfig_notes() {
 		fmt.Println(note)
 	}
 	// Output:
-	// signalbox.yaml:5:5: "description" is not used here: it says how a client shows the server
+	// signalbox.yaml:5:5: "description" is ignored: it specifies how a client shows the server
 	// signalbox.yaml:6:26: "write_all" adds nothing to "write_*"
 }
 

@@ -5,33 +5,33 @@ package config
 
 import "strings"
 
-// expand replaces the variables of a text:
+// expand replaces the variables in text:
 //
 //	${NAME}           the variable
 //	${env:NAME}       the same, as editors write it
-//	${NAME:-default}  the default where the variable is not set or empty
+//	${NAME:-default}  the default if the variable is not set or empty
 //
-// Nothing else is special: a dollar sign without a brace is itself, and what a
-// variable holds is not expanded again. There is no way to write a literal "${",
-// as there is none in the programs whose files these are; a variable can hold it.
+// Nothing else is special: a dollar sign without a brace is kept, and the value of a
+// variable is not expanded again. A literal "${" cannot be written, as in the programs that
+// share these files; a variable can contain it.
 func (r *reader) expand(text string, at position, p place) string {
 	return r.expandBy(r.variable, text, at, p)
 }
 
-// expandFilled is expand where a variable without a default may not be empty.
+// expandFilled is expand, but reports an empty variable without a default.
 func (r *reader) expandFilled(text string, at position, p place) string {
 	return r.expandBy(func(reference string, at position, p place) string {
-		known := r.found()
+		known := r.problemCount()
 		value := r.variable(reference, at, p)
-		if value == "" && r.found() == known && !strings.Contains(reference, ":-") {
+		if value == "" && r.problemCount() == known && !strings.Contains(reference, ":-") {
 			name := strings.TrimPrefix(reference, "env:")
-			r.complain(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
+			r.reject(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 		}
 		return value
 	}, text, at, p)
 }
 
-// expandBy replaces each reference by what one function makes of it.
+// expandBy replaces each reference by the result of one.
 func (r *reader) expandBy(one func(string, position, place) string, text string, at position, p place) string {
 	var out strings.Builder
 	for {
@@ -42,7 +42,7 @@ func (r *reader) expandBy(one func(string, position, place) string, text string,
 		}
 		reference, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			r.complain(at, p, "close it with }", "%q has a ${ without an end", p.name)
+			r.reject(at, p, "close it with }", "%q has a ${ without an end", p.name)
 			return out.String()
 		}
 		if !r.formOnly {
@@ -52,17 +52,17 @@ func (r *reader) expandBy(one func(string, position, place) string, text string,
 	}
 }
 
-// variable is the value of one reference, the text between the braces. A
-// message names the variable and never what it holds.
+// variable returns the value of a reference, which is the text between the braces. Messages
+// have the name of the variable and never its value.
 func (r *reader) variable(reference string, at position, p place) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	switch {
 	case !isVariable(name):
-		r.complain(at, p, referenceHint(reference), "%q has a reference that is not read here: ${%s}", p.name, shorten(reference))
+		r.reject(at, p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
 		return ""
-	// The first brace would end the default, and leave the rest as text.
+	// The first closing brace would end the default.
 	case strings.Contains(fallback, "${"):
-		r.complain(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
+		r.reject(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
 		return ""
 	}
 	value, ok := "", false
@@ -70,18 +70,18 @@ func (r *reader) variable(reference string, at position, p place) string {
 		value, ok = r.lookup(name)
 	}
 	switch {
-	// As in a shell with :-, and unlike one with - alone, which is not read here: a
-	// variable that is set to nothing is most often one that was not filled.
+	// As with :- in a shell, and unlike with -, which is not supported: an empty variable
+	// is most often one that was not filled in.
 	case hasFallback && value == "":
 		return fallback
 	case !ok:
-		r.complain(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+		r.reject(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
 	}
 	return value
 }
 
-// unsetHint says what to do about a variable that is not set. Some names are
-// not of the environment but of an editor.
+// unsetHint returns the hint for a variable that is not set. Some names are not variables
+// but known to editors only.
 func unsetHint(name string) string {
 	if hint := referenceHint(name); hint != anyReference {
 		return hint
@@ -89,7 +89,7 @@ func unsetHint(name string) string {
 	return "set it, or write ${" + name + ":-default}"
 }
 
-// isVariable reports whether a name can be that of an environment variable.
+// isVariable reports whether name is a valid name of an environment variable.
 func isVariable(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
@@ -100,16 +100,15 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// anyReference is the hint where nothing is known about a reference.
+// anyReference is the hint for an unknown reference.
 const anyReference = "write ${NAME} or ${NAME:-default}"
 
-// referenceHint says what to write instead of a reference that only editors
-// understand.
+// referenceHint returns the hint for a reference that only editors support.
 func referenceHint(reference string) string {
 	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
 	switch kind {
 	case "input":
-		return "nobody can be asked here: set an environment variable and write ${NAME}"
+		return "the gateway cannot ask for input: set an environment variable and write ${NAME}"
 	case "userHome":
 		return "write ${HOME}"
 	case "workspaceFolder", "workspaceFolderBasename":
@@ -120,16 +119,16 @@ func referenceHint(reference string) string {
 		if !colon {
 			return anyReference
 		}
-		return "only an editor knows it: write the value"
+		return "only editors support it: write the value"
 	default:
 		return anyReference
 	}
 }
 
-// shorten shows the beginning of a reference that is not read: its name. What
-// follows can be a default as shells write it, and so a secret.
+// shorten returns the name of an unsupported reference. The rest may be a default in
+// another syntax, and so a secret.
 func shorten(reference string) string {
-	// The name of an input is no default, and says which one it is.
+	// The ID of an input is not a default, and identifies the reference.
 	if id, ok := strings.CutPrefix(reference, "input:"); ok && isName(id, maxServerName) {
 		return reference
 	}

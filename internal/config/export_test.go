@@ -5,5 +5,5 @@ package config
 
 import "flag"
 
-// Update is set to rewrite what is generated and the expectations in testdata.
+// Update is set to rewrite generated files and the expectations in testdata.
 var Update = flag.Bool("update", false, "rewrite what is generated and the expectations in testdata")

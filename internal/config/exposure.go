@@ -13,27 +13,27 @@ import (
 	"strings"
 )
 
-// Exposure knows what the backends of a gateway were given, and tells by that who
-// besides the operator may be able to write a file. It never forgets a backend: one
-// that a reload has removed may still run. The zero value knows no backend.
+// Exposure determines which backends and users besides the operator may be able to write a
+// file. Backends are never removed from it, as a process that a reload has removed may still
+// run. The zero value has no backends.
 type Exposure struct {
-	all []given
+	all []grant
 }
 
-// given is one path that a backend may write below.
-type given struct {
+// grant is a path below which a backend may write.
+type grant struct {
 	server, path, how string
 }
 
-// Add adds the backends of a Config that are programs. Relative paths are relative to
-// the working directory of this process, as they are for the programs.
+// Add adds the backends of c that are processes. Relative paths are relative to the working
+// directory of this process, as they are for the backends.
 func (e *Exposure) Add(c *Config) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		if s.Disabled || s.Transport() != TypeStdio {
 			continue
 		}
-		for _, r := range givenTo(s) {
+		for _, r := range grantsOf(s) {
 			if !slices.Contains(e.all, r) {
 				e.all = append(e.all, r)
 			}
@@ -41,20 +41,20 @@ func (e *Exposure) Add(c *Config) {
 	}
 }
 
-// givenTo returns the folder that a server works in, and every path that its
-// arguments and variables may name.
-func givenTo(s *Server) []given {
+// grantsOf returns the working directory of a server, and every path that its arguments and
+// variables may contain.
+func grantsOf(s *Server) []grant {
 	here, err := filepath.Abs(s.Cwd)
 	if err != nil {
 		here = s.Cwd
 	}
-	list := []given{{s.Name, here, "works in"}}
+	list := []grant{{s.Name, here, "works in"}}
 	add := func(text, how string) {
 		for _, path := range pathsIn(text) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(here, path)
 			}
-			list = append(list, given{s.Name, path, how})
+			list = append(list, grant{s.Name, path, how})
 		}
 	}
 	for _, arg := range s.Args {
@@ -66,7 +66,7 @@ func givenTo(s *Server) []given {
 	return list
 }
 
-// pathsIn returns what may be a path in an argument, such as the folder in --root=/srv,
+// pathsIn returns the possible paths in an argument, such as the folder in --root=/srv,
 // /srv:/data, type=bind,src=/srv, {"roots":["/srv"]} or, for a shell, cd ~/srv && server .
 // It splits the argument in several ways, because each separator may be part of a path.
 func pathsIn(text string) []string {
@@ -89,53 +89,53 @@ func pathsIn(text string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" || strings.ContainsRune(path, 0) })
 }
 
-// Of returns who besides the operator may be able to write a file, each as a
-// sentence, or nothing. A backend may if the file is in a folder that it works in or is
-// given; another user if the mode or owner of the file, or of a folder on the way to it,
-// allows it. On Windows, which has no such modes, it tells of backends only.
+// Of describes, in a sentence each, the backends and users besides the operator that may be
+// able to write a file. A backend may if the file is in its working directory or in a folder
+// that it is given; another user may if the mode or owner of the file, or of a folder on its
+// path, permits it. On Windows, which has no such modes, only backends are described.
 func (e *Exposure) Of(path string) []string {
-	way, err := wayTo(path)
+	way, err := stepsTo(path)
 	if err != nil || len(way) == 0 {
-		return []string{fmt.Sprintf("the way to the file cannot be judged (%v)", err)}
+		return []string{fmt.Sprintf("the path of the file cannot be checked (%v)", err)}
 	}
-	return append(e.backends(way), others(way)...)
+	return append(e.backends(way), otherUsers(way)...)
 }
 
-// backends tells which backends may write a file, by the way to it.
+// backends describes the backends that may write a file with these steps.
 func (e *Exposure) backends(way []step) []string {
-	holders := []holder{{way[0].folder, rootOf(way[0].path)}}
+	holders := []ancestor{{way[0].folder, rootOf(way[0].path)}}
 	for _, s := range way {
-		holders = append(holders, holder{s.info, s.path})
+		holders = append(holders, ancestor{s.info, s.path})
 	}
 	found := make(map[string][]string)
 	seen := make(map[string]bool)
 	for _, r := range e.all {
-		if at, ok := holds(holders, r.path); ok && !seen[r.server] {
+		if at, ok := findAncestor(holders, r.path); ok && !seen[r.server] {
 			seen[r.server] = true
 			found[r.how+" "+at] = append(found[r.how+" "+at], r.server)
 		}
 	}
 	var told []string
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		told = append(told, tellBackends(found[what], what))
+		told = append(told, describeBackends(found[what], what))
 	}
 	return told
 }
 
-// holder is the file, or something that holds it.
-type holder struct {
+// ancestor is the file, or a folder that contains it.
+type ancestor struct {
 	info fs.FileInfo
 	path string
 }
 
-// holds returns which of the holders a path leads to. They are compared as files and
-// not as texts, so that a link, another spelling or a mount hides none.
-func holds(holders []holder, path string) (at string, ok bool) {
+// findAncestor returns the ancestor to which a path leads. Files are compared instead of
+// names, so that links, other spellings and mounts are recognized.
+func findAncestor(holders []ancestor, path string) (at string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", false // what is not there holds nothing
+		return "", false // a missing path contains nothing
 	}
-	i := slices.IndexFunc(holders, func(h holder) bool { return os.SameFile(h.info, info) })
+	i := slices.IndexFunc(holders, func(h ancestor) bool { return os.SameFile(h.info, info) })
 	if i < 0 {
 		return "", false
 	}
@@ -147,7 +147,7 @@ func rootOf(path string) string {
 	return root
 }
 
-func tellBackends(names []string, what string) string {
+func describeBackends(names []string, what string) string {
 	switch more := len(names) - 1; more {
 	case 0:
 		return fmt.Sprintf("backend %q %s", names[0], what)

@@ -5,5 +5,5 @@
 
 package config
 
-// others tells nothing: the modes of this system do not say who can write a file.
-func others([]step) []string { return nil }
+// otherUsers returns nothing: file modes do not determine access on this system.
+func otherUsers([]step) []string { return nil }

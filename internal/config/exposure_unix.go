@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// others tells how other users of the machine may write a file, by the way to it.
-func others(way []step) []string {
+// otherUsers describes how other users of the machine may write the file with these steps.
+func otherUsers(way []step) []string {
 	for _, s := range way {
 		if told := replaceable(s); told != "" {
 			return []string{told}
@@ -24,17 +24,17 @@ func others(way []step) []string {
 	if told := changeable(file.path, file.info); told != "" {
 		return []string{told}
 	}
-	// Another name of the file may be in a folder of a backend.
+	// The other name of the file may be in a folder of a backend.
 	if stat, ok := file.info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 && int(stat.Uid) == os.Geteuid() {
 		return []string{file.path + " has a second name (a hard link)"}
 	}
 	return nil
 }
 
-// replaceable tells how others may put something else in the place of an entry.
+// replaceable describes how other users may replace an entry.
 func replaceable(s step) string {
 	folder := filepath.Dir(s.path)
-	// In a sticky folder, such as /tmp, only an owner replaces an entry.
+	// In a sticky folder, such as /tmp, only owners can replace an entry.
 	if s.folder.Mode()&fs.ModeSticky == 0 {
 		return changeable(folder, s.folder)
 	}
@@ -44,19 +44,19 @@ func replaceable(s step) string {
 	return owned(s.path, s.info)
 }
 
-// changeable tells how others may change a file or folder.
+// changeable describes how other users may change a file or folder.
 func changeable(path string, info fs.FileInfo) string {
 	switch mode := info.Mode().Perm(); {
 	case mode&0o002 != 0:
-		return fmt.Sprintf("everybody on this machine can write %s (mode %04o)", path, mode)
+		return fmt.Sprintf("all users of this machine can write %s (mode %04o)", path, mode)
 	case mode&0o020 != 0:
 		return fmt.Sprintf("the group of %s can write it (mode %04o)", path, mode)
 	}
 	return owned(path, info)
 }
 
-// owned tells which other user a file or folder belongs to. Root can write everything
-// anyway.
+// owned describes the other user that owns a file or folder. Root is ignored, as it can
+// write everything.
 func owned(path string, info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Uid == 0 || int(stat.Uid) == os.Geteuid() {

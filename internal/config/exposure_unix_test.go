@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// exposed is a file in folders of its own, and what a test makes of it.
+// exposed is a file in new folders, which a test modifies.
 type exposed struct {
 	base, file string
 	servers    []Server
@@ -36,15 +36,14 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestExposureKnowsWhoCanWriteAFile holds that a change of a file is taken for the
-// operator's own only where no backend was given what holds the file, and no other user
-// can write or replace it.
-func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
+// TestExposureOf checks that a file counts as the operator's own only if no
+// backend was given a folder that contains it, and no other user can write or replace it.
+func TestExposureOf(t *testing.T) {
 	link := func(t *testing.T, to, from string) { t.Helper(); must(t, os.Symlink(to, from)) }
 	for _, tt := range []struct {
 		name string
 		make func(t *testing.T, x *exposed)
-		want string // nothing where only the operator can write it
+		want string // empty if only the operator can write it
 	}{
 		{"nothing is given", func(*testing.T, *exposed) {}, ""},
 		{"another folder", func(_ *testing.T, x *exposed) { x.gives("-y", "@example/server", x.at("elsewhere")) }, ""},
@@ -100,7 +99,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 		}, `backend "files" is given BASE/between`},
 
 		{"written by its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o660)) }, "the group of BASE/etc/signalbox.yaml can write it (mode 0660)"},
-		{"written by everybody", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o602)) }, "everybody on this machine can write BASE/etc/signalbox.yaml (mode 0602)"},
+		{"written by everybody", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.file, 0o602)) }, "all users of this machine can write BASE/etc/signalbox.yaml (mode 0602)"},
 		{"in a folder of its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.at("etc"), 0o770)) }, "the group of BASE/etc can write it (mode 0770)"},
 		{"below a folder of its group", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.base, 0o770)) }, "the group of BASE can write it (mode 0770)"},
 		{"in a folder like /tmp", func(t *testing.T, x *exposed) { must(t, os.Chmod(x.at("etc"), 0o777|os.ModeSticky)) }, ""},
@@ -108,10 +107,10 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 			must(t, os.Mkdir(x.at("open"), 0o700), os.Chmod(x.at("open"), 0o777))
 			link(t, x.file, x.at("open", "link.yaml"))
 			x.file = x.at("open", "link.yaml")
-		}, "everybody on this machine can write BASE/open (mode 0777)"},
+		}, "all users of this machine can write BASE/open (mode 0777)"},
 		{"under a second name", func(t *testing.T, x *exposed) { must(t, os.Link(x.file, x.at("elsewhere", "name"))) }, "BASE/etc/signalbox.yaml has a second name (a hard link)"},
-		{"not there", func(_ *testing.T, x *exposed) { x.file = x.at("etc", "none.yaml") }, "the way to the file cannot be judged (lstat BASE/etc/none.yaml: no such file or directory)"},
-		{"in a ring of links", func(t *testing.T, x *exposed) { link(t, x.at("ring"), x.at("ring")); x.file = x.at("ring") }, "the way to the file cannot be judged (too many links)"},
+		{"not there", func(_ *testing.T, x *exposed) { x.file = x.at("etc", "none.yaml") }, "the path of the file cannot be checked (lstat BASE/etc/none.yaml: no such file or directory)"},
+		{"in a ring of links", func(t *testing.T, x *exposed) { link(t, x.at("ring"), x.at("ring")); x.file = x.at("ring") }, "the path of the file cannot be checked (too many links)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			base, err := filepath.EvalSymlinks(t.TempDir())
@@ -121,7 +120,7 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 			tt.make(t, x)
 			var e Exposure
 			e.Add(&Config{Servers: x.servers})
-			e.Add(&Config{}) // what a reload has removed may still run
+			e.Add(&Config{}) // a process removed by a reload may still run
 			if got := strings.ReplaceAll(strings.Join(e.Of(x.file), "; "), base, "BASE"); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -129,10 +128,9 @@ func TestExposureKnowsWhoCanWriteAFile(t *testing.T) {
 	}
 }
 
-// TestExposureByOwner holds that a file of another user, who can write it, is not the
-// operator's alone.
+// TestExposureByOwner checks that the owner of a file is reported if it is another user.
 func TestExposureByOwner(t *testing.T) {
-	way, err := wayTo("/")
+	way, err := stepsTo("/")
 	if err != nil || len(way) != 0 {
 		t.Fatalf("the way to the root is %v, %v", way, err)
 	}
@@ -151,7 +149,7 @@ func TestExposureByOwner(t *testing.T) {
 	}
 }
 
-// owner is a file of some user.
+// owner is the FileInfo of a file with a given owner.
 type owner struct {
 	os.FileInfo
 

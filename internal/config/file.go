@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// readAtMost reads a file, and one byte more than most of a larger one.
+// readAtMost reads up to most+1 bytes of a file.
 //
-// A pipe is read, because a shell can make a config that is one, and never waited
-// for: to open one that nobody writes to would last until somebody does.
+// A pipe can be read, because a shell can substitute one for a configuration. It is opened
+// without blocking, as otherwise opening waits for a writer.
 func readAtMost(path string, most int64) ([]byte, error) {
 	flag := os.O_RDONLY
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
@@ -26,22 +26,22 @@ func readAtMost(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	// One more, by which the caller sees that there is more without reading it.
+	// One more byte shows the caller that the file is larger.
 	return io.ReadAll(io.LimitReader(file, most+1))
 }
 
-// whyNoRecord says why a file cannot be appended to, as far as that can be told
-// without doing it, or "".
-func whyNoRecord(path string) (problem, hint string) {
+// checkAppendable reports why a file cannot be appended to, as far as this is known without
+// opening it, or "".
+func checkAppendable(path string) (problem, hint string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Sprintf("%s is a folder", path), "write the path of a file in it"
 	}
 	folder := filepath.Dir(path)
 	switch info, err := os.Stat(folder); {
 	case err != nil:
-		return "the folder of the record is not there: " + err.Error(), "make it first"
+		return "the folder of the record cannot be read: " + err.Error(), "create it first"
 	case !info.IsDir():
-		return fmt.Sprintf("%s is no folder", folder), ""
+		return fmt.Sprintf("%s is not a folder", folder), ""
 	}
 	return "", ""
 }

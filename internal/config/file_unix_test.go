@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestLoadFromPipe holds that a config can come out of a program, as with the
-// <(...) of a shell, and that a pipe which nobody writes to is not waited for.
+// TestLoadFromPipe checks that a config can be read from a pipe, as with <(...) in a shell,
+// and that a pipe without a writer does not block.
 func TestLoadFromPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe.yaml")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -45,8 +45,7 @@ func TestLoadFromPipe(t *testing.T) {
 	}
 }
 
-// TestLoadNoFile holds what is said of paths that lead to no file: the cause, and
-// which path.
+// TestLoadNoFile checks that the error for a path without a file has the cause and the path.
 func TestLoadNoFile(t *testing.T) {
 	dir := t.TempDir()
 	loop := filepath.Join(dir, "loop.yaml")

@@ -8,97 +8,97 @@ import (
 	"strconv"
 )
 
-// foreign is a key that other programs read in a file of this form.
-type foreign struct {
+// foreignKey is a key that other programs read in such a file.
+type foreignKey struct {
 	name string
-	// passed keys change nothing about how a server is reached: they are passed
-	// over with a note. The others are refused, because what they ask for would
-	// silently not happen.
+	// A passed key does not change how a server is reached, and is ignored with a note.
+	// Other keys are rejected, because ignoring them would silently drop what they
+	// request.
 	passed bool
-	// about says what the key is for (passed), or is the hint what to write.
+	// about describes the purpose of a passed key, or is the hint for a rejected one.
 	about string
-	// means is the key of ours that is missing where this one stands, if there is one.
+	// means is the gateway's key with the same meaning, if there is one.
 	means string
 }
 
-// unknownKey tells what is known about a key of a mapping that is not ours.
-func (r *reader) unknownKey(name string, mapping place, known []string, others []foreign) {
+// unknownKey reports a key that the gateway does not have.
+func (r *reader) unknownKey(name string, mapping place, known []string, others []foreignKey) {
 	p := mapping.key(name)
-	at := r.where[p.path]
+	at := r.positions[p.path]
 	for _, other := range others {
 		switch {
 		case other.name != name:
 			continue
 		case other.passed:
-			r.note(at, p, "%q is not used here: %s", name, other.about)
+			r.note(at, p, "%q is ignored: %s", name, other.about)
 		default:
-			r.unread.guess(mapping.key(other.means))
-			r.tell(at, p, other.about, "unknown key %q", name)
+			r.rejected.addMeant(mapping.key(other.means))
+			r.report(at, p, other.about, "unknown key %q", name)
 		}
 		return
 	}
 	if word := nearest(name, known); word != "" {
-		r.unread.guess(mapping.key(word))
+		r.rejected.addMeant(mapping.key(word))
 	}
-	r.tell(at, p, didYouMean(name, known), "unknown key %q", name)
+	r.report(at, p, didYouMean(name, known), "unknown key %q", name)
 }
 
-// foreignServerKeys are the keys of a server that clients and editors write.
-func foreignServerKeys() []foreign {
+// foreignServerKeys returns the keys that clients and editors write into a server's entry.
+func foreignServerKeys() []foreignKey {
 	const (
-		approval = "it says what a client may call without asking its user"
-		display  = "it says how a client shows the server"
+		approval = "it lists what a client may call without asking its user"
+		display  = "it specifies how a client shows the server"
 	)
-	return []foreign{
-		// What is passed over is about the user of a client, not about the server. To refuse
-		// it would make people keep two files that say the same.
+	return []foreignKey{
+		// Passed keys concern the user of a client, and not the server. Rejecting them
+		// would force people to keep two copies of a file.
 		{"description", true, display, ""},
 		{"alwaysAllow", true, approval, ""},
 		{"autoApprove", true, approval, ""},
 		{"trust", true, approval, ""},
-		{"alwaysLoad", true, "it says when a client shows the tools to its model", ""},
-		{"gallery", true, "it says where an editor has the entry from", ""},
-		{"version", true, "it says where an editor has the entry from", ""},
-		{"dev", true, "it is for developing the server in an editor", ""},
+		{"alwaysLoad", true, "it specifies when a client shows the tools to its model", ""},
+		{"gallery", true, "it records from where an editor has the entry", ""},
+		{"version", true, "it records from where an editor has the entry", ""},
+		{"dev", true, "it is used when developing the server in an editor", ""},
 
-		// Other names of what is read here; see otherNames.
+		// Other names of the gateway's keys; see keyAliases.
 		{"serverUrl", false, `write "url"`, "url"},
 		{"httpUrl", false, `write "url"`, "url"},
 		{"transport", false, `write "type"`, "type"},
 		{"transportType", false, `write "type"`, "type"},
-		{"enabled", false, `write "disabled" for the opposite`, "disabled"}, // see withDisabled
+		{"enabled", false, `write "disabled" for the opposite`, "disabled"}, // see convertEnabled
 		{"tools", false, `write "include"`, "include"},
 		{"includeTools", false, `write "include"`, "include"},
 		{"excludeTools", false, `write "exclude"`, "exclude"},
 		{"disabledTools", false, `write "exclude"`, "exclude"},
 		{"networkTimeout", false, `write "timeout"`, "timeout"},
-		// What the server would get, elsewhere, from a file, a program or a sign-in. Without
-		// it the server starts and fails much later, for a reason that nobody sees.
+		// What the server would otherwise receive from a file, a program or a sign-in.
+		// Without it the server would start, and fail later for an unclear reason.
 		{"headersHelper", false, `write "headers"; ${NAME} takes a value from the environment`, "headers"},
 		{"oauth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
 		{"auth", false, `the gateway does not sign in for you; write an Authorization header in "headers"`, "headers"},
-		// To drop a protection in silence would be the worst answer of all.
-		{"sandbox", false, "the gateway runs the command as it is; put a sandbox into the command", ""},
-		{"sandboxEnabled", false, "the gateway runs the command as it is; put a sandbox into the command", ""},
+		// A protection must never be dropped silently.
+		{"sandbox", false, "the gateway runs the command unchanged; put a sandbox into the command", ""},
+		{"sandboxEnabled", false, "the gateway runs the command unchanged; put a sandbox into the command", ""},
 		{"watchPaths", false, "the gateway does not restart a server when files change; remove it", ""},
 	}
 }
 
-// otherNames are keys of other programs that are read as a key of ours, where the entry
-// does not say something else under that key: then it would depend on the reader which
-// of the two counts, and the other name is refused.
-func otherNames() map[string]string {
+// keyAliases returns the keys of other programs that are read as a key of the gateway,
+// unless the entry has a different value under the gateway's key. Then the meaning would
+// depend on the program, and the alias is rejected.
+func keyAliases() map[string]string {
 	return map[string]string{"serverUrl": "url", "httpUrl": "url", "transport": "type", "transportType": "type"}
 }
 
-// withOwnNames gives the members of a server that have another name their own.
-func (r *reader) withOwnNames(server node, p place) node {
+// renameAliases replaces the aliases in a server's entry by the gateway's keys.
+func (r *reader) renameAliases(server node, p place) node {
 	if server.kind != kindMapping {
 		return server
 	}
 	var members []member
 	for _, m := range server.members {
-		own, ok := otherNames()[m.key]
+		own, ok := keyAliases()[m.key]
 		if !ok || m.value.kind != kindText || own == "type" && !isTypeName(m.value.text) {
 			members = append(members, m)
 			continue
@@ -113,18 +113,18 @@ func (r *reader) withOwnNames(server node, p place) node {
 			m.key = own
 			members = append(members, m)
 		case known.kind == kindText && known.text == m.value.text:
-			r.note(m.at, p.key(m.key), "%q says the same as %q", m.key, own)
+			r.note(m.at, p.key(m.key), "%q means the same as %q", m.key, own)
 		default:
-			members = append(members, m) // is refused as a key that is not known
+			members = append(members, m) // rejected as an unknown key
 		}
 	}
 	server.members = members
 	return server
 }
 
-// withDisabled gives a server that is "enabled" or not the key that is read here, which
-// says the opposite.
-func (r *reader) withDisabled(server node, p place) node {
+// convertEnabled replaces "enabled" in a server's entry by "disabled", which means the
+// opposite.
+func (r *reader) convertEnabled(server node, p place) node {
 	at := slices.IndexFunc(server.members, func(m member) bool { return m.key == "enabled" })
 	if at < 0 {
 		return server
@@ -134,7 +134,7 @@ func (r *reader) withDisabled(server node, p place) node {
 	known, both := server.member("disabled")
 	members := slices.DeleteFunc(slices.Clone(server.members[at+1:]), func(again member) bool {
 		if again.key == m.key {
-			r.tell(again.at, p, "", "the key %q stands here twice, first on line %d", m.key, m.at.line)
+			r.report(again.at, p, "", "duplicate key %q, first on line %d", m.key, m.at.line)
 		}
 		return again.key == m.key
 	})
@@ -142,15 +142,15 @@ func (r *reader) withDisabled(server node, p place) node {
 	switch {
 	case m.value.kind != kindBool:
 		r.wrongKind(m.value, p, "true or false", booleanHint(m.value))
-		// As it was meant, so that what a disabled entry lacks is not told besides.
+		// Disabled as intended, so that missing parts of the entry are not reported besides.
 		if !both && booleanHint(m.value) == "write false" {
 			members = append(members, member{"disabled", m.at, node{at: m.value.at, kind: kindBool, text: "true"}})
 		}
 	case both && known.kind == kindBool && known.text == m.value.text:
-		r.tell(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
+		r.report(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
 	case both && known.kind == kindBool:
-		r.note(m.at, p, `"enabled" says the same as "disabled"`)
-	case both: // what stands there is refused
+		r.note(m.at, p, `"enabled" means the same as "disabled"`)
+	case both: // the value of "disabled" is rejected
 	default:
 		r.note(m.at, p, `"enabled" is read as the opposite of "disabled"`)
 		m.key, m.value.text = "disabled", strconv.FormatBool(m.value.text != "true")
@@ -160,32 +160,32 @@ func (r *reader) withDisabled(server node, p place) node {
 	return server
 }
 
-// foreignConfigKeys are the keys beside the servers.
-func foreignConfigKeys() []foreign {
-	others := []foreign{
-		// The list itself asks for nothing; a reference to it does, and is refused where it
-		// stands.
-		{"inputs", true, "they are what an editor asks its user for", ""},
+// foreignConfigKeys returns the keys of other programs beside the servers.
+func foreignConfigKeys() []foreignKey {
+	others := []foreignKey{
+		// The list itself requests nothing. A reference to it does, and is rejected
+		// where it is used.
+		{"inputs", true, "they are values for which an editor asks its user", ""},
 		{"globalShortcut", true, "it is a client's setting", ""},
 		{"preferences", true, "it is a client's setting", ""},
 		{"mcp", false, `write the map inside it as "mcpServers"`, "mcpServers"},
 		{"context_servers", false, `put the servers below "mcpServers"`, "mcpServers"},
 		{"tokens", false, `write it below "auth"`, "auth"},
-		{"tls", false, "the gateway speaks plain HTTP; let a proxy in front of it end TLS", ""},
+		{"tls", false, "the gateway serves plain HTTP; terminate TLS in a proxy in front of it", ""},
 	}
-	// A server without a name around it is what people paste from a page.
+	// Examples on web pages are often a server without a name.
 	for _, name := range []string{"command", "args", "env", "cwd", "url", "headers", "type"} {
-		others = append(others, foreign{name, false, `a server stands below "mcpServers" with a name of its own`, serversKey})
+		others = append(others, foreignKey{name, false, `a server must be below "mcpServers" with a name of its own`, serversKey})
 	}
 	return others
 }
 
-// foreignTokenKeys are where a token itself would be written.
-func foreignTokenKeys() []foreign {
-	const cure = `a token does not stand in the config itself: write "env" with the name of a variable, or "file" with a path`
-	var others []foreign
+// foreignTokenKeys returns the keys for a token written into the file.
+func foreignTokenKeys() []foreignKey {
+	const cure = `a token must not be in the config itself: write "env" with the name of a variable, or "file" with a path`
+	var others []foreignKey
 	for _, name := range []string{"token", "value", "secret", "bearer", "password"} {
-		others = append(others, foreign{name, false, cure, "env"})
+		others = append(others, foreignKey{name, false, cure, "env"})
 	}
 	return others
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// form is one way to write a value: how it is read, and how it is described to
-// people and to editors. Forms are made of forms: a list of strings is
+// form is one way to write a value: how it is parsed, and how it is described in
+// documents and in the schema. Forms can contain forms: a list of strings is
 // listOf(text()).
 type form[F any] struct {
-	// want names the form in messages and documents, with its article.
+	// want describes the form in messages and documents, with its article.
 	want string
-	// read puts the value into its field, or complains and leaves the field.
+	// read sets the field to the value, or reports a problem and leaves it unchanged.
 	read func(r *reader, n node, p place, into *F)
-	// schema describes what read accepts, before variables are expanded.
+	// schema describes the accepted values, before variables are expanded.
 	schema func() *jsonschema.Schema
-	// fill sets the fields below, if there are any, to their defaults.
+	// fill sets nested fields, if any, to their defaults.
 	fill func(into *F)
-	// rows are the keys below, if there are any, for documents.
+	// rows returns the nested keys, if any, for documents.
 	rows func(prefix string) []row
 }
 
-// text is a string, as it is written.
+// text is an unmodified string.
 func text() form[string] {
 	return form[string]{
 		want: "a string",
@@ -42,7 +42,7 @@ func text() form[string] {
 	}
 }
 
-// text returns the string that a node is.
+// text returns the value of a string node.
 func (r *reader) text(n node, p place) (string, bool) {
 	if n.kind == kindText {
 		return n.text, true
@@ -50,8 +50,8 @@ func (r *reader) text(n node, p place) (string, bool) {
 	hint := ""
 	switch n.kind {
 	case kindBool, kindInteger, kindFloat:
-		// YAML made a number or boolean of what was meant as text. To take it as written
-		// would turn 0x10 and 1_000 into what nobody wrote, so the author decides.
+		// YAML parsed a number or boolean where text was expected. Its source text is not
+		// used instead: 0x10 or 1_000 may not be what was meant, so the author decides.
 		hint = "put it in quotes"
 	case kindNull:
 		hint = `write "" for an empty one`
@@ -61,7 +61,7 @@ func (r *reader) text(n node, p place) (string, bool) {
 	return "", false
 }
 
-// expanded is a string in which variables are replaced.
+// expanded is a string with variables replaced.
 func expanded() form[string] {
 	f := text()
 	f.read = func(r *reader, n node, p place, into *string) {
@@ -72,22 +72,22 @@ func expanded() form[string] {
 	return f
 }
 
-// filled is an expanded string that may not come to nothing by its variables:
-// then it would count as not being there.
-func filled() form[string] {
+// nonEmpty is an expanded string that must not become empty by its variables: it would
+// count as absent.
+func nonEmpty() form[string] {
 	f := expanded()
 	read := f.read
 	f.read = func(r *reader, n node, p place, into *string) {
-		known := r.found()
+		known := r.problemCount()
 		read(r, n, p, into)
-		if *into == "" && n.text != "" && r.found() == known && !r.formOnly {
-			r.complain(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
+		if *into == "" && n.text != "" && r.problemCount() == known && !r.formOnly {
+			r.reject(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
 	}
 	return f
 }
 
-// pathname is an expanded string that leads to a file or folder.
+// pathname is an expanded string that is the path of a file or folder.
 func pathname() form[string] {
 	f := expanded()
 	read := f.read
@@ -97,7 +97,7 @@ func pathname() form[string] {
 			return
 		}
 		if problem, hint := notAPath(*into); problem != "" {
-			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.at, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(*into)
@@ -105,7 +105,7 @@ func pathname() form[string] {
 	return f
 }
 
-// notAPath says why a text leads nowhere, or "".
+// notAPath reports why a text cannot be a path, or "".
 func notAPath(text string) (problem, hint string) {
 	switch {
 	case strings.ContainsRune(text, 0):
@@ -116,8 +116,8 @@ func notAPath(text string) (problem, hint string) {
 	return "", ""
 }
 
-// auditFile is a pathname that leads somewhere: a variable that somebody forgot
-// to fill must not be the end of the record.
+// auditFile is a pathname that must not be empty: a variable that was not set must not
+// disable the record.
 func auditFile() form[string] {
 	f := text()
 	f.read = func(r *reader, n node, p place, into *string) {
@@ -126,28 +126,28 @@ func auditFile() form[string] {
 			return
 		}
 		if s == "" {
-			r.complain(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
+			r.reject(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
 			return
 		}
-		known := r.found()
+		known := r.problemCount()
 		path := r.expandFilled(s, n.at, p)
-		if path == "" || r.found() > known {
+		if path == "" || r.problemCount() > known {
 			return
 		}
 		if problem, hint := notAPath(path); problem != "" {
-			r.complain(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.at, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(path)
-		if problem, hint := whyNoRecord(*into); problem != "" {
-			r.complain(n.at, p, hint, "%q: %s", p.name, problem)
+		if problem, hint := checkAppendable(*into); problem != "" {
+			r.reject(n.at, p, hint, "%q: %s", p.name, problem)
 		}
 	}
 	return f
 }
 
-// secret is an expanded string that is not printed. A variable in it that is set
-// to nothing is most often one that somebody forgot to fill.
+// secret is an expanded string that is not printed. An empty variable in it is reported, as
+// it is most often one that was not filled in.
 func secret() form[Secret] {
 	return form[Secret]{
 		want: "a string",
@@ -161,7 +161,7 @@ func secret() form[Secret] {
 	}
 }
 
-// oneOf is one of some words.
+// oneOf is one of several words.
 func oneOf[S ~string](words ...S) form[S] {
 	names := make([]string, len(words))
 	for i, word := range words {
@@ -173,12 +173,12 @@ func oneOf[S ~string](words ...S) form[S] {
 			s, ok := r.text(n, p)
 			switch {
 			case !ok:
-				// Case counts, as everywhere in the file.
+				// Words are case-sensitive, like everything in the file.
 			case slices.Contains(names, s):
 				*into = S(s)
 			default:
 				hint := didYouMean(s, names)
-				r.complain(n.at, p, hint, "%q wants one of %s", p.name, strings.Join(names, ", "))
+				r.reject(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
 			}
 		},
 		schema: func() *jsonschema.Schema {
@@ -191,7 +191,7 @@ func oneOf[S ~string](words ...S) form[S] {
 	}
 }
 
-// typeName is one of the types of servers, also in the spellings of other programs.
+// typeName is a type of server, also in the spellings of other programs.
 func typeName() form[Type] {
 	f := oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
 	read, schema := f.read, f.schema
@@ -213,7 +213,7 @@ func typeName() form[Type] {
 
 func streamableSpellings() []string { return []string{"streamableHttp", "streamable_http"} }
 
-// isTypeName reports whether typeName takes a text.
+// isTypeName reports whether typeName accepts text.
 func isTypeName(text string) bool {
 	return slices.Contains([]Type{TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE}, Type(text)) || slices.Contains(streamableSpellings(), text)
 }
@@ -227,15 +227,14 @@ func boolean() form[bool] {
 				r.wrongKind(n, p, "true or false", booleanHint(n))
 				return
 			}
-			// The syntax has no other way to write one: YAML 1.2 has no yes and no on.
+			// YAML 1.2 and JSON have no other booleans.
 			*into = n.text == "true"
 		},
 		schema: schemaOf("boolean"),
 	}
 }
 
-// meansTrue reports whether a boolean is true, or is refused with the hint to write
-// that.
+// meansTrue reports whether a value is true, or is rejected with the hint to write true.
 func meansTrue(n node) bool {
 	if n.kind == kindBool {
 		return n.text == "true"
@@ -243,7 +242,7 @@ func meansTrue(n node) bool {
 	return booleanHint(n) == "write true"
 }
 
-// booleanHint knows the words that older YAML took for booleans.
+// booleanHint recognizes the booleans of older versions of YAML.
 func booleanHint(n node) string {
 	switch strings.ToLower(n.text) {
 	case "true", "yes", "on", "1":
@@ -255,26 +254,26 @@ func booleanHint(n node) string {
 	}
 }
 
-// duration is a time with its unit, or none.
+// duration is a time with its unit, or "none".
 func duration() form[time.Duration] {
-	return measure[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
+	return quantity[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
 }
 
-// size is a number of bytes with its unit, or none.
+// size is a number of bytes with its unit, or "none".
 func size() form[int64] {
-	return measure[int64]("a size", sizePattern, parseBytes, bytesHint)
+	return quantity[int64]("a size", sizePattern, parseBytes, bytesHint)
 }
 
-// The schema's view of durations and sizes.
+// The patterns of durations and sizes in the schema.
 const (
 	durationPattern = `^(none|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 	sizePattern     = `^(none|[0-9]+(B|KiB|MiB|GiB))$`
 )
 
-// measure is a number with a unit, written as a string. A bare number is the
-// most common mistake: the clients of this field count some times in seconds
-// and some in milliseconds, so no unit is assumed.
-func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
+// quantity is a number with a unit, written as a string. A missing unit is the most common
+// mistake: MCP clients use seconds for some times and milliseconds for others, so no unit is
+// assumed.
+func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
 	return form[F]{
 		want: want,
 		read: func(r *reader, n node, p place, into *F) {
@@ -282,15 +281,15 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 				r.wrongKind(n, p, want, hint("", nil))
 				return
 			}
-			// A word and not zero or minus one: those are what a program writes by mistake.
+			// A word instead of 0 or -1, which a program may write by mistake.
 			if n.text == none {
 				*into = noLimit
 				return
 			}
-			// A number comes here as it was written, so that the hint can repeat it.
+			// n.text has the source text of a number, so that the hint can repeat it.
 			v, err := parse(n.text)
 			if err != nil {
-				r.complain(n.at, p, hint(n.text, err), "%q wants %s, and %.20q %v", p.name, want, n.text, err)
+				r.reject(n.at, p, hint(n.text, err), "%q must be %s, but %.20q %v", p.name, want, n.text, err)
 				return
 			}
 			*into = v
@@ -299,7 +298,7 @@ func measure[F ~int64](want, pattern string, parse func(string) (F, error), hint
 	}
 }
 
-// count is a whole number above zero, or none.
+// count is a whole number above zero, or "none".
 func count() form[int] {
 	return form[int]{
 		want: "a whole number",
@@ -309,10 +308,9 @@ func count() form[int] {
 				return
 			}
 			v, err := strconv.Atoi(n.text)
-			// A zero would be a gateway that serves nobody, or one without a limit, as each
-			// reader likes.
+			// Zero is rejected: it could mean no capacity or no limit.
 			if err != nil || v <= 0 || n.kind != kindInteger {
-				r.complain(n.at, p, countHint(n), "%q wants a whole number above zero", p.name)
+				r.reject(n.at, p, countHint(n), "%q must be a whole number above zero", p.name)
 				return
 			}
 			*into = v
@@ -326,21 +324,21 @@ func count() form[int] {
 	}
 }
 
-// countHint says what to write instead of what is not a count.
+// countHint returns the hint for a value that is not a count.
 func countHint(n node) string {
-	// The only mistake here that looks right on the screen.
+	// A quoted number is the only mistake that is hard to see.
 	if v, err := strconv.Atoi(n.text); err == nil && v > 0 {
 		return "write it without quotes"
 	}
 	return fmt.Sprintf("write %q for no limit", none)
 }
 
-// optional is a form whose absence differs from its zero value.
+// optional is a form for which absence differs from the zero value.
 func optional[F any](of form[F]) form[*F] {
 	return form[*F]{
 		want: of.want,
 		read: func(r *reader, n node, p place, into **F) {
-			// Also where it could not be read: what was there is not the default.
+			// Also for an invalid value, which is different from an absent one.
 			var v F
 			of.read(r, n, p, &v)
 			*into = &v
@@ -349,7 +347,7 @@ func optional[F any](of form[F]) form[*F] {
 	}
 }
 
-// listOf is a list of one form.
+// listOf is a list of values of one form.
 func listOf[F any](of form[F]) form[[]F] {
 	return form[[]F]{
 		want: "a list of " + plural(of.want),
@@ -358,11 +356,11 @@ func listOf[F any](of form[F]) form[[]F] {
 				r.wrongKind(n, p, "a list", listHint(n))
 				return
 			}
-			// One for each element, also for those that cannot be read: places are counted in it.
+			// Invalid elements are kept, as paths have their indexes.
 			list := make([]F, len(n.items))
 			for i, item := range n.items {
-				// Before it is read: what is wrong with it is said with its place.
-				r.where[p.item(i).path] = item.at
+				// Set before the element is read, as its problems need the position.
+				r.positions[p.item(i).path] = item.at
 				of.read(r, item, p.item(i), &list[i])
 			}
 			*into = list
@@ -370,11 +368,11 @@ func listOf[F any](of form[F]) form[[]F] {
 		schema: func() *jsonschema.Schema {
 			return &jsonschema.Schema{Type: "array", Items: of.schema()}
 		},
-		rows: below(of, "[]"),
+		rows: nestedRows(of, "[]"),
 	}
 }
 
-// listHint knows the most common mistake, which is a list of one.
+// listHint recognizes the most common mistake, a single value without brackets.
 func listHint(n node) string {
 	switch n.kind {
 	case kindText, kindInteger, kindFloat, kindBool:
@@ -386,7 +384,7 @@ func listHint(n node) string {
 	}
 }
 
-// mapOf is a mapping whose keys are names of the operator's own.
+// mapOf is a mapping with arbitrary keys.
 func mapOf[F any](of form[F]) form[map[string]F] {
 	return form[map[string]F]{
 		want: "a mapping of names to " + plural(of.want),
@@ -395,7 +393,7 @@ func mapOf[F any](of form[F]) form[map[string]F] {
 			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n node, p place) {
 				var v F
 				of.read(r, n, p, &v)
-				// A repeated key has been refused before: the first one is not overwritten.
+				// eachMember calls this once per key, for the first of repeated ones.
 				m[name] = v
 			})
 			*into = m
@@ -406,11 +404,11 @@ func mapOf[F any](of form[F]) form[map[string]F] {
 	}
 }
 
-// plural is what a form wants, for many of them.
+// plural returns the plural of a form's want.
 func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }
 
-// below is the rows of a form that stands inside another.
-func below[F any](of form[F], suffix string) func(prefix string) []row {
+// nestedRows returns the rows of a form inside another.
+func nestedRows[F any](of form[F], suffix string) func(prefix string) []row {
 	if of.rows == nil {
 		return nil
 	}

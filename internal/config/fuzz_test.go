@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// FuzzParse holds that no text makes Parse panic, that each problem stands in
-// the file and on one line of output, that the same text gives the same answer,
-// and that what Parse accepts the schema accepts.
+// FuzzParse checks that Parse never panics, that each problem has a position in the file and
+// is one line of output, that the result is deterministic, and that the schema accepts what
+// Parse accepts.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"problems", "configs"} {
 		seedScripts(f, folder)
@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 	env := func(name string) (string, bool) { return "v" + name, name != "UNSET" }
 	f.Fuzz(func(t *testing.T, isJSON bool, text string) {
 		if strings.Contains(text, "file") {
-			return // token files: what lies on this machine is not part of the text
+			return // token files depend on the machine
 		}
 		name := "x.yaml"
 		if isJSON {
@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("accepted, and not valid: %v", err)
 		}
 		var value any
-		if isJSON && json.Unmarshal([]byte(text), &value) == nil { // else it has comments
+		if isJSON && json.Unmarshal([]byte(text), &value) == nil { // otherwise it has comments
 			if err := schema.Validate(value); err != nil {
 				t.Errorf("accepted, and not by the schema: %v", err)
 			}
@@ -73,8 +73,8 @@ func problemsOf(t *testing.T, err error) config.Problems {
 	return problems
 }
 
-// checkPositions holds that each problem or note stands in the file, in its
-// order, and is one line of printable text.
+// checkPositions checks that each problem or note has a position in the file, is in order, and
+// is one line of printable text.
 func checkPositions(t *testing.T, text string, problems config.Problems) {
 	t.Helper()
 	if len(problems) == 0 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// FuzzExpand holds that what a variable holds comes out as it is and is in no
-// message, that a text without a reference is itself, and that no reference goes
-// without leaving a value, a default or a problem.
+// FuzzExpand checks that the value of a variable is unmodified and in no message, that a text
+// without references is unmodified, and that each reference becomes a value, a default or a
+// problem.
 func FuzzExpand(f *testing.F) {
 	for _, seed := range []string{"", "x", "${A}", "a${A}b${env:A}", "${A:-x}", "${A", "${}", "$${A}", "${A:=x}", "${input:A}", "}${A}{", "${\n}"} {
 		f.Add(seed)
@@ -39,9 +39,8 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// FuzzUnits holds that a duration or size which is read is above zero, is printed so
-// that it is read as itself, and is one that the schema knows; and that no hint is
-// longer than a line.
+// FuzzUnits checks that a parsed duration or size is positive, that its formatted value is
+// parsed as the same value and accepted by the schema, and that hints are short.
 func FuzzUnits(f *testing.F) {
 	for _, seed := range []string{"", "30", "30s", "1m30s", "4MiB", "1.5h", "-1s", "0s", "1e9s", "9223372036854775807ns", "8589934592GiB", "none", "µs", "1µs"} {
 		f.Add(seed)
@@ -66,7 +65,7 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
-// plainOnly leaves out what would end a string of JSON or garble it.
+// plainOnly removes characters that are special in JSON strings.
 func plainOnly(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == '\ufffd' {
@@ -76,8 +75,8 @@ func plainOnly(text string) string {
 	}, text)
 }
 
-// FuzzNearest holds that a guess is one of the candidates, that a word which is one
-// of them is guessed as itself, and that a guess never takes long.
+// FuzzNearest checks that a suggestion is one of the candidates, that a candidate is its own
+// suggestion, and that it takes little time.
 func FuzzNearest(f *testing.F) {
 	for _, seed := range []string{"", "comand", "COMMAND", "mcp_servers", "x", "ünknown", strings.Repeat("a", 1000)} {
 		f.Add(seed)
@@ -95,7 +94,7 @@ func FuzzNearest(f *testing.F) {
 		if got != "" && !isKey {
 			t.Errorf("nearest(%q) = %q, which is no key", word, got)
 		}
-		if got != "" && distance(plain(word), plain(got)) > max(1, len(plain(word))/3) {
+		if got != "" && distance(normalize(word), normalize(got)) > max(1, len(normalize(word))/3) {
 			t.Errorf("nearest(%q) = %q, which is far away", word, got)
 		}
 	})

@@ -17,13 +17,13 @@ import (
 
 //go:generate go test -run ^(TestSchemaIsCurrent|TestDocumentIsCurrent)$ . -update
 
-// What is generated from the tables of keys and committed.
+// The committed files that are generated from the tables of keys.
 const (
 	schemaFile   = "../../schema/config.schema.json"
 	documentFile = "../../docs/config.md"
 )
 
-// current compares a committed file with what it should be, or writes it.
+// current compares a committed file with its generated content, or writes it.
 func current(t *testing.T, path string, want []byte) {
 	t.Helper()
 	if *Update {
@@ -52,8 +52,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	current(t, schemaFile, out.Bytes())
 }
 
-// TestDocumentIsCurrent rewrites what stands between the markers of the
-// document, each of which names a table.
+// TestDocumentIsCurrent generates the tables between the markers of the document.
 func TestDocumentIsCurrent(t *testing.T) {
 	text, err := os.ReadFile(documentFile)
 	if err != nil {
@@ -82,8 +81,8 @@ func TestDocumentIsCurrent(t *testing.T) {
 	current(t, documentFile, []byte(out.String()))
 }
 
-// documentTables are the tables by the names of their markers: one for the keys
-// of the root, and one for the keys below each that has some.
+// documentTables returns the tables by the names of their markers: one for the keys of the
+// root, and one for the keys below each mapping.
 func documentTables() map[string]string {
 	tables := make(map[string]string)
 	for _, row := range object(configKeys(), nil).rows("") {
@@ -109,9 +108,9 @@ func foreignTable() string {
 	for _, other := range foreignServerKeys() {
 		what := "refused: " + other.about
 		if other.passed {
-			what = "passed over: " + other.about
+			what = "ignored: " + other.about
 		}
-		if own := otherNames()[other.name]; own != "" {
+		if own := keyAliases()[other.name]; own != "" {
 			what = fmt.Sprintf("read as %q; refused where the entry has that, too, with another value", own)
 		}
 		if other.name == "enabled" {
@@ -122,8 +121,7 @@ func foreignTable() string {
 	return table
 }
 
-// TestKeysAreFields holds that each key of a table has a field with its name,
-// and each field a key.
+// TestKeysAreFields checks that each key has a field with its name, and each field a key.
 func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
 	sameNames(t, serverKeys(), Server{})
@@ -157,8 +155,8 @@ func sameNames[T any](t *testing.T, keys []key[T], zero T) {
 	}
 }
 
-// TestKeysReachTheirOwnField writes a value to each limit and looks where it
-// arrives: two keys that share a field would pass every other test.
+// TestKeysReachTheirOwnField sets each limit and checks the field: two keys with the same
+// field would pass all other tests.
 func TestKeysReachTheirOwnField(t *testing.T) {
 	for _, k := range limitKeys() {
 		t.Run(k.name, func(t *testing.T) {
@@ -181,12 +179,12 @@ func TestKeysReachTheirOwnField(t *testing.T) {
 	}
 }
 
-// TestForeignKeysAreForeign holds that no key of another program hides one of
-// ours.
+// TestForeignKeysAreForeign checks that no key of another program is also a key of the
+// gateway.
 func TestForeignKeysAreForeign(t *testing.T) {
 	tables := []struct {
 		ours   []string
-		others []foreign
+		others []foreignKey
 	}{
 		{keyNames(configKeys()), foreignConfigKeys()},
 		{keyNames(serverKeys()), foreignServerKeys()},

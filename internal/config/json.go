@@ -13,22 +13,22 @@ import (
 	"unicode/utf8"
 )
 
-// parseJSON reads JSON with comments and with a comma before a closing bracket, as
-// editors write it in their own files.
+// parseJSON parses JSON with comments and with trailing commas, as editors write it in
+// their own files.
 func parseJSON(data []byte) (node, *syntaxError) {
 	text := blankComments(data)
 	blankLastCommas(text)
-	// The decoder's tokens alone would take some texts that are not JSON, and
-	// report others later than where they go wrong.
+	// Checked as a whole first: the decoder's tokens would accept some invalid texts, and
+	// report other errors too late.
 	var whole json.RawMessage
 	if len(bytes.TrimSpace(text)) == 0 {
-		return node{at: position{1, 1}}, nil // empty, as in YAML
+		return node{at: position{1, 1}}, nil // an empty file, as in YAML
 	}
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return node{}, jsonError(data, text, err)
 	}
 	r := &jsonReader{source: data, text: text, dec: json.NewDecoder(bytes.NewReader(text)), at: position{1, 1}}
-	r.dec.UseNumber() // as written: 1.0 is no whole number
+	r.dec.UseNumber() // keep the source text: 1.0 is not a whole number
 	root, err := r.value(0)
 	if err != nil {
 		return node{}, &syntaxError{at: r.at, message: err.Error()}
@@ -37,13 +37,13 @@ func parseJSON(data []byte) (node, *syntaxError) {
 }
 
 func jsonError(source, text []byte, err error) *syntaxError {
-	// Where the text just ends, the decoder gives no place, or that of the beginning.
+	// For a truncated text the decoder returns no offset, or that of the beginning.
 	offset := len(text)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) > 0 {
 		offset = int(syntax.Offset) - 1
 	}
 	at := &syntaxError{at: positionAt(source, offset), message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
-	// The decoder speaks of bytes, where somebody sees a character.
+	// The decoder's message has a byte; show the character.
 	if r, size := utf8.DecodeRune(text[min(offset, len(text)):]); size > 1 {
 		at.message = fmt.Sprintf("not JSON: the character %q", r)
 		if strings.ContainsRune("“”„‟‘’«»", r) {
@@ -58,15 +58,15 @@ func jsonError(source, text []byte, err error) *syntaxError {
 		at.message = errTooDeep.Error()
 		return at
 	}
-	// The decoder speaks of the bracket; the mistake is what stands before it.
+	// The decoder reports the bracket; the mistake is the comma before it.
 	if before := bytes.TrimRight(text[:min(offset, len(text))], " \t\r\n"); bytes.HasSuffix(before, []byte(",")) {
 		at.hint = "remove the comma before it"
 	}
 	return at
 }
 
-// blankComments replaces comments by spaces, so that every other byte keeps its
-// place. A comment that has no end is left for the parser to refuse.
+// blankComments replaces comments by spaces, so that all other bytes keep their offsets. A
+// comment without an end is left for the parser to reject.
 func blankComments(data []byte) []byte {
 	text := bytes.Clone(data)
 	for i := 0; i < len(text); i++ {
@@ -84,10 +84,10 @@ func blankComments(data []byte) []byte {
 	return text
 }
 
-// blankLastCommas replaces each comma that ends a list or mapping by a space. One that
-// follows no value is left for the parser to refuse.
+// blankLastCommas replaces each trailing comma in a list or mapping by a space. A comma
+// without a value before it is left for the parser to reject.
 func blankLastCommas(text []byte) {
-	before, comma := byte(0), -1 // the last byte that is no space, and the comma that it is
+	before, comma := byte(0), -1 // the last byte that is not white space; the offset of a comma that ends a value, or -1
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {
@@ -107,11 +107,11 @@ func blankLastCommas(text []byte) {
 	}
 }
 
-// stringLength is the length of the string that begins a text, quotes included.
+// stringLength returns the length of the string at the beginning of text, with its quotes.
 func stringLength(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
-		// The next character belongs to this one, also where it is a quote.
+		// An escaped character does not end the string, even if it is a quote.
 		case '\\':
 			i++
 		case '"', '\n':
@@ -121,26 +121,26 @@ func stringLength(text []byte) int {
 	return len(text)
 }
 
-// blank overwrites the first n bytes, or all where n is negative, and keeps the
-// lines.
+// blank overwrites the first n bytes by spaces, or all if n is negative, except for line
+// breaks.
 func blank(text []byte, n int) {
 	if n < 0 {
 		n = len(text)
 	}
 	for i := range text[:n] {
-		// Lines stay lines, so that places behind a comment are right.
+		// Keep the line breaks, so that later positions are right.
 		if text[i] != '\n' && text[i] != '\r' {
 			text[i] = ' '
 		}
 	}
 }
 
-// jsonReader builds the tree of a text that is known to be JSON.
+// jsonReader builds the tree of a valid JSON text.
 type jsonReader struct {
-	source, text []byte // with comments, and without; they have one length
+	source, text []byte // with and without comments; of equal length
 	dec          *json.Decoder
 
-	offset int // of the token that was looked at last
+	offset int // of the token for which next was last called
 	at     position
 }
 
@@ -156,7 +156,7 @@ func (r *jsonReader) value(depth int) (node, error) {
 	n := node{at: at}
 	switch token := token.(type) {
 	case json.Delim:
-		// Brackets that close are read by inside itself and never seen here.
+		// Closing brackets are consumed by inside.
 		err = r.inside(&n, token, depth)
 	case string:
 		n.kind, n.text = kindText, token
@@ -182,7 +182,7 @@ func (r *jsonReader) inside(n *node, open json.Delim, depth int) error {
 			if err != nil {
 				return err
 			}
-			m.key, _ = key.(string) // the grammar has nothing else here
+			m.key, _ = key.(string) // the grammar permits only strings
 		}
 		var err error
 		if m.value, err = r.value(depth + 1); err != nil {
@@ -203,14 +203,14 @@ func (n *node) add(m member) {
 	n.items = append(n.items, m.value)
 }
 
-// next is the position of the token that is read next. Tokens come in the order
-// of the text, so that each byte is looked at once.
+// next returns the position of the next token. It must be called in the order of the text:
+// it scans each byte once.
 func (r *jsonReader) next() position {
 	start := int(r.dec.InputOffset())
 	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {
 		start++
 	}
-	// Counted with the comments: one character of theirs can be several blanks.
+	// Counted with comments: a character of a comment may be several spaces.
 	passed := r.source[r.offset:start]
 	if lines := bytes.Count(passed, []byte("\n")); lines > 0 {
 		r.at = position{line: r.at.line + lines, column: 1}
@@ -221,10 +221,9 @@ func (r *jsonReader) next() position {
 	return r.at
 }
 
-// numberKind tells whole numbers from others by how they are written.
+// numberKind distinguishes whole numbers from others by their source text.
 func numberKind(text string) kind {
-	// 1e3 is a whole number to a reader of numbers, and to a person who counts sessions
-	// most likely a slip.
+	// 1e3 is a whole number, but most likely a mistake for a count.
 	if strings.ContainsAny(text, ".eE") {
 		return kindFloat
 	}

@@ -5,140 +5,139 @@ package config
 
 import "time"
 
-// limitKeys are the limits, with the defaults that suit one machine.
+// limitKeys returns the keys of limits. The defaults suit a single machine.
 func limitKeys() []key[Limits] {
 	return append(sizeKeys(), append(countKeys(), timeKeys()...)...)
 }
 
-// What a message may weigh. Each bound is far above what the tools of this field
-// send, and low enough that as many of them as may be in flight fit into memory.
+// sizeKeys returns the limits of sizes. Each default is far above what MCP tools send, and
+// low enough that the permitted number of messages fits into memory.
 func sizeKeys() []key[Limits] {
 	return []key[Limits]{
-		// An argument can be a whole file; more than this is no argument any more. Other
-		// servers of the field draw the line here, too.
+		// An argument may be a whole file, but hardly a larger one. Other MCP servers have
+		// the same limit.
 		field("requestBody", size(), func(l *Limits) *int64 { return &l.RequestBody }, "4MiB",
-			"The body of a client's request."),
-		// Tokens with many claims and the mirrored arguments of a call stand there.
+			"The size of the body of a client's request."),
+		// The header has tokens with many claims, and mirrored arguments of a call.
 		field("requestHeaders", size(), func(l *Limits) *int64 { return &l.RequestHeaders }, "64KiB",
-			"The header of a client's request."),
-		// A list of a thousand tools with their schemas, or one picture in base64.
+			"The size of the header of a client's request."),
+		// Enough for a list of a thousand tools with schemas, or one picture in base64.
 		field("backendMessage", size(), func(l *Limits) *int64 { return &l.BackendMessage }, "16MiB",
-			"One message of a backend."),
-		// A client shows it to a model for every question, so a larger one is a mistake or
-		// an attack before it is a problem of memory.
+			"The size of a message of a backend."),
+		// Clients send it to a model with every question, so a larger schema is a mistake or
+		// an attack, even if memory suffices.
 		field("schema", size(), func(l *Limits) *int64 { return &l.Schema }, "256KiB",
-			"The schema of one tool. A tool with a larger one is not offered."),
-		// What is longer is not a line but data that a program prints.
+			"The size of the schema of a tool. A tool with a larger schema is not offered."),
+		// A longer line is data that a program prints.
 		field("logLine", size(), func(l *Limits) *int64 { return &l.LogLine }, "8KiB",
-			"One line that a backend writes to its standard error. Of the rest of a longer one the log has the length."),
-		// The answers of a client that has lost its connection, while it comes back.
+			"The length of a line that a backend writes to standard error. A longer line is cut in the log, with the length of the rest."),
+		// Responses for a client that has lost its connection, until it resumes.
 		field("eventLog", size(), func(l *Limits) *int64 { return &l.EventLog }, "1MiB",
-			"What is kept of a session's streams for a client that loses its connection and comes back. The latest result is kept besides, whatever its size."),
-		// A quarter of a small machine; most sessions keep nothing, or very little.
+			"The size of the events kept of a session's streams for a client that loses its connection and resumes. The latest result is kept in addition, whatever its size."),
+		// A quarter of a small machine; most sessions keep little or nothing.
 		field("eventLogTotal", size(), func(l *Limits) *int64 { return &l.EventLogs }, "256MiB",
-			"What is kept so of all sessions. Where it is more, each principal may keep an equal part, without \"auth\" each address, and of that each of its sessions one."),
-		// The garbage collector needs as much again, and a small machine has 1 GiB.
+			"The size of these events in all sessions. If it is exceeded, each principal (without \"auth\" each client address) may keep an equal share, and each of its sessions an equal share of that."),
+		// The garbage collector needs the same amount again, and a small machine has 1 GiB.
 		field("pending", size(), func(l *Limits) *int64 { return &l.Pending }, "128MiB",
-			"How many bytes of answers may be in memory that clients have not read yet. At the limit backends are read more slowly, new requests are refused, and an answer that finds no room is replaced by an error that says so."),
-		// Four of the largest answers, for a client on a slow line.
+			"The size of responses in memory that clients have not read yet. At the limit, backends are read more slowly, new requests are rejected, and a response that does not fit is replaced by an error."),
+		// Four of the largest responses, for a client on a slow line.
 		field("pendingPerPrincipal", size(), func(l *Limits) *int64 { return &l.PendingPerPrincipal }, "64MiB",
-			"How many of these bytes may be for one principal. Without \"auth\" everybody is one principal."),
+			"The size of these responses for one principal. Without \"auth\" all clients are one principal."),
 	}
 }
 
-// How many there may be of what costs memory, time or a process for each.
+// countKeys returns the limits of numbers of what costs memory, time or a process each.
 func countKeys() []key[Limits] {
 	return []key[Limits]{
-		// Parsers and validators that call themselves for each level run out of stack far
-		// below their bound of bytes.
+		// Recursive parsers and validators run out of stack far below the limits of sizes.
 		field("depth", count(), func(l *Limits) *int { return &l.Depth }, "128",
 			"How deep the values of a message may nest."),
-		// Each member costs more memory than its bytes, in whatever reads the message.
+		// Each member costs more memory than its bytes, in every reader of the message.
 		field("members", count(), func(l *Limits) *int { return &l.Members }, "100000",
-			"How many members the objects of a message may have in all."),
-		// Only 2025-03-26 has batches, and nothing in the field sends large ones.
+			"How many members all objects of a message may have together."),
+		// Only 2025-03-26 has batches, and clients send no large ones.
 		field("batch", count(), func(l *Limits) *int { return &l.Batch }, "100",
 			"How many messages a batch may have."),
-		// No client works with as many; a list that never ends would be kept whole.
+		// No client can use more, and an endless list would be kept completely.
 		field("toolsPerBackend", count(), func(l *Limits) *int { return &l.ToolsPerBackend }, "2000",
-			"How many tools of a backend are offered, and how many resources, templates and prompts."),
-		// A server whose cursor leads back to itself ends here.
+			"How many tools of a backend are offered; the same number applies to resources, templates and prompts."),
+		// Ends a list with cursors that form a loop.
 		field("pages", count(), func(l *Limits) *int { return &l.Pages }, "200",
 			"How many pages of a backend's list are fetched."),
-		// A server that asks for more input after each answer ends here, and the person who
-		// is asked is not worn out until the answer is yes.
+		// Ends a call whose server asks for more input after each response, so that users are
+		// not asked until they agree.
 		field("rounds", count(), func(l *Limits) *int { return &l.Rounds }, "10",
-			"How often a backend may ask for input during one call."),
-		// A bound of memory for all of them together; one principal has fewer.
+			"How many times a backend may ask for input during one call."),
+		// Bounds the memory of all sessions; a single principal has fewer.
 		field("sessions", count(), func(l *Limits) *int { return &l.Sessions }, "20000",
-			"How many sessions there may be. A new one takes the place of one that has been idle for a while, of whoever has most; where there is none it is refused."),
-		// One that forgets its session on each start must not lock out the others.
+			"How many sessions there may be. At the limit, a new session replaces one that has been idle for a while, of the principal with the most sessions; if there is none, it is rejected."),
+		// A client that forgets its session at each start must not block the others.
 		field("sessionsPerPrincipal", count(), func(l *Limits) *int { return &l.SessionsPerPrincipal }, "100",
-			"How many sessions one principal may have, counted in the same way. Without \"auth\" it bounds nobody."),
-		// A client needs one or two; one that loses its connections leaves some behind that
-		// are not yet known to be dead.
+			"How many sessions one principal may have, with the same replacement. Without \"auth\" it has no effect."),
+		// A client needs one or two. One that loses connections leaves some that are not yet
+		// known to be closed.
 		field("streamsPerSession", count(), func(l *Limits) *int { return &l.StreamsPerSession }, "16",
-			"How many GETs may carry one stream of a session, its standalone one or that of a request which a client has come back for. A new one takes over from the one before, which counts until it has ended."),
+			"How many GET requests may carry one stream of a session, which is its standalone stream or that of a request that a client has resumed. A new GET takes over the stream; the previous one counts until it has ended."),
 		// A model calls a handful of tools at once.
 		field("inFlightPerSession", count(), func(l *Limits) *int { return &l.InFlightPerSession }, "64",
-			"How many requests of a session may be in flight."),
-		// Without sessions this is the only bound for one caller. One principal can be a
-		// whole team behind one token.
+			"How many requests of one session may be in flight."),
+		// For requests without sessions, this is the only limit per caller. A principal may be
+		// a whole team with one token.
 		field("inFlightPerPrincipal", count(), func(l *Limits) *int { return &l.InFlightPerPrincipal }, "1024",
-			"How many requests without a session one principal may have in flight, and how many subscriptions besides. Without \"auth\" everybody is one principal."),
-		// More than any window shows; each costs a backend an entry, and us a few kilobytes.
+			"How many requests without a session one principal may have in flight, and separately how many subscriptions. Without \"auth\" all clients are one principal."),
+		// More than any UI shows; each costs the backend an entry, and the gateway some KiB.
 		field("subscriptions", count(), func(l *Limits) *int { return &l.Subscriptions }, "1000",
-			"How many resources a session, or resources and tasks one subscription of a client without sessions, may be subscribed to."),
-		// Each holds a request of a backend, and most often a session there that nobody else
-		// can use meanwhile.
+			"How many resources a session may subscribe to, or how many resources and tasks one subscription of a client without sessions may have."),
+		// Each holds a request of a backend, and most often a backend session that nothing
+		// else can use.
 		field("parked", count(), func(l *Limits) *int { return &l.Parked }, "1000",
-			"How many requests of modern clients may wait for input that a backend has asked for. One principal may have a quarter of them; without \"auth\" everybody together has them all."),
-		// Each is a process or a connection of a server that nobody here has written.
+			"How many requests of modern clients may wait for input for a backend. One principal may have a quarter of them; without \"auth\" all clients together may have all."),
+		// Each is a process or a connection of a third-party server.
 		field("backendSessions", count(), func(l *Limits) *int { return &l.BackendSessions }, "64",
-			"How many sessions or processes of one legacy backend may be open for clients without sessions. One principal may have three quarters of them waiting for input, or of those that others leave, and always one; a question beyond that is refused. Without \"auth\" all of them may wait."),
-		// Sessions of clients start them, so that this bounds what strangers can start.
+			"How many sessions or processes of one legacy backend may be open for clients without sessions. One principal may use three quarters of what others leave for sessions that wait for input, and always one; more questions are rejected. Without \"auth\" all of them may wait."),
+		// Clients' sessions start processes, so this limits what clients can start.
 		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
-			"How many processes of one stdio server there may be at a time, besides one for its lists. A new one takes the place of one whose client has been idle longest."),
+			"How many processes of one stdio server there may be at a time, in addition to one for its lists. At the limit, a new process replaces the one whose client has been idle longest."),
 	}
 }
 
-// How long somebody else may keep what is held for them.
+// timeKeys returns the limits of how long clients and backends may take.
 func timeKeys() []key[Limits] {
 	return []key[Limits]{
-		// People leave for lunch and come back to the same window. A client whose session is
-		// gone begins a new one.
+		// Users return to the same window after a break. A client without its session begins
+		// a new one.
 		field("sessionIdle", duration(), func(l *Limits) *time.Duration { return &l.SessionIdle }, "30m",
 			"How long a session lives without a request or an open stream."),
-		// A handshake is two requests of one program.
+		// A handshake is two requests of a program.
 		field("sessionUninitialized", duration(), func(l *Limits) *time.Duration { return &l.SessionUninitialized }, "30s",
-			"How long a session lives whose client does not complete the handshake."),
-		// A lift, a tunnel, or a laptop that is carried to another room.
+			"How long a session lives if the client does not complete the handshake."),
+		// Enough for a tunnel, or a laptop that changes networks.
 		field("eventRetention", duration(), func(l *Limits) *time.Duration { return &l.EventRetention }, "5m",
-			"How long the stream of a request is kept, once that has ended, for a client that lost its connection."),
-		// Where the official clients give up by default: an answer after that reaches nobody.
+			"How long the stream of a completed request is kept for a client that has lost its connection."),
+		// The default timeout of the official clients: a later response is of no use.
 		field("callIdle", duration(), func(l *Limits) *time.Duration { return &l.CallIdle }, "60s",
-			"How long a call may go without a sign of life from the backend. It stands still while a client is asked something."),
-		// Progress can go on for ever, and the slot of the call with it.
+			"How long a call may take without a message from the backend. The time is stopped while the client is asked for input."),
+		// Progress may continue without end.
 		field("callMax", duration(), func(l *Limits) *time.Duration { return &l.CallMax }, "10m",
-			"The longest that a call may take in all. It stands still while a client is asked something."),
-		// A person reads a question, looks something up, and answers. Who has not come back
-		// by then has most likely closed the window.
+			"How long a call may take in total. The time is stopped while the client is asked for input."),
+		// Time for a user to read a question, look something up and answer. Later the window
+		// has most likely been closed.
 		field("inputWait", duration(), func(l *Limits) *time.Duration { return &l.InputWait }, "10m",
-			"How long a client may take to answer what a backend asks it. Then the question fails, and a request of a modern client, which nobody will come back for, is cancelled at the backend."),
-		// A client that lists once has all that it would have had from each server itself.
+			"How long a client may take to answer a question of a backend. After that the question fails, and the request of a modern client, which is not retried, is canceled at the backend."),
+		// A client that lists only once receives the items of all backends that start in time.
 		field("firstList", duration(), func(l *Limits) *time.Duration { return &l.FirstList }, "",
-			"How long a list waits for backends that are starting. Without it that is `handshake`."),
-		// Longer than a name service and a handshake take on a bad line.
+			"How long a list waits for backends that are starting. The default is `handshake`."),
+		// Longer than name resolution and handshakes take on a bad line.
 		field("connect", duration(), func(l *Limits) *time.Duration { return &l.Connect }, "10s",
-			"How long reaching a backend may take."),
-		// A server that is fetched and installed when it is first started does that before
-		// it says anything.
+			"How long connecting to a backend may take."),
+		// A server that is downloaded and installed at its first start does so before it
+		// responds.
 		field("handshake", duration(), func(l *Limits) *time.Duration { return &l.Handshake }, "1m",
-			"How long a backend that was reached, or started, may take to say what it is. A process that has not by then is ended, and started anew for the next call."),
-		// A client that reads nothing holds the memory of what it was sent.
+			"How long a backend may take to complete the handshake, once it is connected or started. A process that takes longer is ended, and started again for the next call."),
+		// A client that does not read occupies memory with what was sent.
 		field("write", duration(), func(l *Limits) *time.Duration { return &l.Write }, "10s",
-			"How long a client may take to read 16 KiB of what it is sent before it counts as gone."),
-		// Slower than this is no network but somebody who wants to hold a connection.
+			"How long a client may take to read 16 KiB of a response before its connection is closed."),
+		// A slower client is most likely an attack.
 		field("headerRead", duration(), func(l *Limits) *time.Duration { return &l.HeaderRead }, "5s",
 			"How long a client may take to send the header of a request."),
 	}

@@ -9,65 +9,64 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// serverKeys are the keys of one server: first what other programs write, then
-// what is the gateway's own.
+// serverKeys returns the keys of a server: first those of other programs, then the gateway's
+// own.
 func serverKeys() []key[Server] {
 	return []key[Server]{
-		// Most files leave it out. Those that have it mean to be exact, and so it is compared
-		// with what else the entry says.
+		// Optional. If it is there, it must agree with the other keys of the entry.
 		field("type", typeName(), func(s *Server) *Type { return &s.Type }, "",
-			"How the server is spoken to. Without it \"command\" means stdio and \"url\" means http; streamable-http, streamableHttp and streamable_http are other names of http, sse the transport of 2024-11-05."),
-		// Not to come to nothing by its variables: an entry without a command is another kind
-		// of server.
-		field("command", filled(), func(s *Server) *string { return &s.Command }, "",
-			"The program to start. It is started as it is, without a shell."),
-		// An element that is empty stays one: to some programs that is an argument.
+			"The transport of the server. By default \"command\" means stdio and \"url\" means http. streamable-http, streamableHttp and streamable_http are other names of http; sse is the transport of 2024-11-05."),
+		// It must not become empty by its variables: without a command it is another kind of
+		// server.
+		field("command", nonEmpty(), func(s *Server) *string { return &s.Command }, "",
+			"The program to start. It is started directly, without a shell."),
+		// Empty elements are kept: they may be arguments.
 		field("args", listOf(expanded()), func(s *Server) *[]string { return &s.Args }, "",
 			"The program's arguments."),
-		// All of them are secrets, since nobody can tell from outside which are.
+		// All are secrets, since it is unknown which of them are.
 		field("env", mapOf(secret()), func(s *Server) *map[string]Secret { return &s.Env }, "",
-			"Environment variables of the program, besides the few that every program gets. They are not printed."),
-		// Read into env, so that all that holds for a variable there holds for one of the file.
+			"Environment variables of the program, in addition to the few that every program inherits. Their values are never printed."),
+		// Read into env, so that the same rules apply.
 		field("envFile", pathname(), func(s *Server) *string { return &s.EnvFile }, "",
-			"A file with more variables of the program, a line NAME=value for each, relative to the folder of the config. A variable that is in \"env\", too, has the value from there."),
-		// Relative to the file and not to where somebody stood when he started the gateway.
+			"A file with further variables of the program, one NAME=value per line, relative to the folder of the config. A variable in \"env\" has precedence."),
+		// Relative to the file, and not to the directory in which the gateway was started.
 		field("cwd", pathname(), func(s *Server) *string { return &s.Cwd }, "",
-			"The folder to start the program in, relative to the folder of the config; without it that of the gateway."),
-		field("url", filled(), func(s *Server) *string { return &s.URL }, "",
-			"The address of a server that runs elsewhere, http or https."),
-		// Secrets too: where one stands, it is most often a credential.
+			"The working directory of the program, relative to the folder of the config. The default is that of the gateway."),
+		field("url", nonEmpty(), func(s *Server) *string { return &s.URL }, "",
+			"The URL of a remote server, http or https."),
+		// Secrets: most headers are credentials.
 		field("headers", mapOf(secret()), func(s *Server) *map[string]Secret { return &s.Headers }, "",
-			"Header fields that go with each request to the address. They are not printed."),
-		// Read for its form only, so that a half-written entry can wait for its secrets.
+			"Headers sent with each request to the URL. Their values are never printed."),
+		// Only the form of the entry is checked, so that it can lack its secrets.
 		field("disabled", boolean(), func(s *Server) *bool { return &s.Disabled }, "",
-			"Leaves the server out. Its variables need not be set then."),
+			"Ignore the server. Its variables do not have to be set."),
 
-		// A pointer: to say that there is none is not the same as to say nothing.
+		// A pointer: an empty prefix differs from no prefix key.
 		field("prefix", optional(text()), func(s *Server) **string { return &s.Prefix }, "",
-			"What stands before the names of the server's tools and prompts, separator included; may be empty. Without it the server's name and two underscores."),
-		// Without the prefix, because this is for names that something else already knows.
+			"The prefix of the names of the server's tools and prompts, including a separator; may be empty. The default is the server's name and two underscores."),
+		// Without the prefix, because renaming serves names that are already known elsewhere.
 		field("rename", mapOf(text()), func(s *Server) *map[string]string { return &s.Rename }, "",
-			"Other names for single tools or prompts, by the server's own names. The new name is offered as it is, without the prefix."),
-		// By the server's own names, which are those in its documents.
+			"New names for individual tools or prompts, by the server's own names. The new name is offered without the prefix."),
+		// By the server's own names, which its documentation has.
 		field("include", listOf(text()), func(s *Server) *[]string { return &s.Include }, "",
-			"The only tools and prompts to offer, by the server's own names. An asterisk stands for any characters."),
-		// It has the last word: who forbids something has thought of it.
+			"The only tools and prompts to offer, by the server's own names. An asterisk matches any characters."),
+		// It has precedence: what is excluded is excluded on purpose.
 		field("exclude", listOf(text()), func(s *Server) *[]string { return &s.Exclude }, "",
-			"Tools and prompts not to offer, written like \"include\", which it overrules."),
-		// For one slow server: to raise the limit for all would hide that another one hangs.
+			"Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."),
+		// For a single slow server: a higher limit for all would hide that others hang.
 		field("timeout", duration(), func(s *Server) *time.Duration { return &s.Timeout }, "",
-			"The longest that a call to the server may take, instead of \"limits.callMax\"."),
-		// Nothing that a server says tells whether it keeps state for a session, and to guess
-		// wrong would show one client what is another's.
+			"How long a call to the server may take in total, instead of \"limits.callMax\"."),
+		// A server does not declare whether it keeps state for a session, and a wrong guess
+		// would show one client's data to another.
 		field("share", boolean(), func(s *Server) *bool { return &s.Share }, "",
-			"Your word that the server keeps no state for a client, so that all clients can share one session or process of it."),
-		// For servers that answer the question of which they are in a misleading way.
+			"Declares that the server keeps no state per client, so that all clients can share one session or process."),
+		// For servers that respond misleadingly when their revision is probed.
 		field("era", oneOf(eras()...), func(s *Server) *string { return &s.Era }, "auto",
-			"Pins how the server is spoken to, instead of finding out: legacy with initialize and sessions, modern without, or one revision of the protocol."),
+			"The protocol era or revision of the server, instead of probing: legacy (initialize and sessions), modern (without), or one revision."),
 	}
 }
 
-// The eras by name; the other values of a pin are revisions.
+// The names of the eras. Other values of era are revisions.
 const (
 	eraAuto   = "auto"
 	eraLegacy = "legacy"
@@ -78,29 +77,29 @@ func eras() []string {
 	return []string{eraAuto, eraLegacy, eraModern, "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 }
 
-// isModern reports whether a pin excludes the legacy revisions.
+// isModern reports whether era excludes the legacy revisions.
 func isModern(era string) bool { return era == eraModern || era >= "2026-07-28" && era < "3" }
 
-// servers is the map of servers. Its order is kept, because it decides who owns
-// what several servers offer.
+// servers is the map of servers. Its order is kept, because it decides which server owns a
+// name or resource that several offer.
 func servers() form[[]Server] {
 	one := object(serverKeys(), foreignServerKeys())
-	// A mapping of our own and not mapOf: a Go map would forget the order.
+	// Not mapOf: a Go map has no order.
 	return form[[]Server]{
 		want: "a mapping of names to servers",
 		read: func(r *reader, n node, p place, into *[]Server) {
-			// Not nil, also when it is empty: a file that says {} has said that there are none.
+			// Not nil, even if it is empty: {} in a file means that there are no servers.
 			list := make([]Server, 0, len(n.members))
 			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
 				server := Server{Name: name}
-				n = r.withOwnNames(r.withDisabled(n, p), p)
-				// Looked at before the entry is read, because it decides how.
+				n = r.renameAliases(r.convertEnabled(n, p), p)
+				// Before the entry is read, because it decides how to read it.
 				disabled, _ := n.member("disabled")
 				r.formOnly = meansTrue(disabled)
 				one.read(r, n, p, &server)
 				r.withEnvFile(&server, n, p)
-				// As it was read, also where the value was no boolean: that has been said, and what
-				// a disabled entry lacks is not to be said besides.
+				// Kept even if the value was invalid, which has been reported: missing parts
+				// of a disabled entry must not be reported besides.
 				server.Disabled, r.formOnly = r.formOnly, false
 				list = append(list, server)
 			})
@@ -114,7 +113,7 @@ func servers() form[[]Server] {
 			}
 		},
 		fill: func(into *[]Server) {
-			filled := make([]Server, len(*into)) // the caller's servers stay as they are
+			filled := make([]Server, len(*into)) // do not change the caller's servers
 			copy(filled, *into)
 			for i := range filled {
 				one.fill(&filled[i])

@@ -13,15 +13,14 @@ import (
 	"strings"
 )
 
-// Find returns the path of the config of a folder: signalbox.yaml, else
-// signalbox.json, else .mcp.json, the project file of clients, else mcp.json. It reports
-// false where there is none of them.
+// Find returns the path of the configuration in a folder: the first that exists of
+// signalbox.yaml, signalbox.json, .mcp.json (the project file of clients) and mcp.json. It
+// returns false if there is none.
 func Find(dir string) (path string, ok bool) {
-	// Ours first: a folder that has both was given the gateway for a reason.
+	// The gateway's own names first, as they are specific.
 	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"} {
 		path := filepath.Join(dir, name)
-		// A file that cannot be opened counts: to take the next one would serve what nobody
-		// meant.
+		// A file that cannot be opened counts, too: using the next one would be a surprise.
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			return path, true
 		}
@@ -29,21 +28,21 @@ func Find(dir string) (path string, ok bool) {
 	return "", false
 }
 
-// Load reads the file at a path; see Parse. A file that cannot be read is an
-// error of package os, and one that is wrong is Problems.
+// Load reads the file at path; see Parse. The error is that of package os if the file
+// cannot be read, or Problems.
 func Load(path string, env Lookup) (*Config, error) {
 	config, _, err := load(path, env)
 	return config, err
 }
 
-// Inspect is Load with more notes: who else can read or write the file, and which
-// programs are not there.
+// Inspect is Load with additional notes: on other users and backends that can read or write
+// the file, and on missing programs.
 func Inspect(path string, env Lookup) (*Config, error) {
 	config, r, err := load(path, env)
 	if err != nil {
 		return nil, err
 	}
-	r.noteSurroundings(config)
+	r.noteEnvironment(config)
 	config.Notes = r.notes.sorted()
 	return config, nil
 }
@@ -56,8 +55,8 @@ func load(path string, env Lookup) (*Config, *reader, error) {
 	return parse(path, data, env)
 }
 
-// lookedIn names the folder in which a relative path was looked for and not found: a
-// program that starts others does so in a folder of its own choice.
+// lookedIn names the folder in which a relative path was not found: a program that starts
+// the gateway may have chosen an unexpected folder.
 func lookedIn(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(path) {
 		return ""
@@ -69,31 +68,30 @@ func lookedIn(path string, err error) string {
 	return " in " + here
 }
 
-// Parse reads the text of a file. A name that ends in .json or .jsonc means
-// JSON, in which comments may stand; every other name means YAML. Relative paths
-// in the file are relative to the folder of the name. The variables of the file
-// are looked up by env; nil knows none.
+// Parse parses the text of a file. A name that ends in .json or .jsonc means JSON, which may
+// contain comments; every other name means YAML. Relative paths in the file are relative to
+// the folder of the name. Variables are looked up in env; nil means that none is set.
 //
-// The error, if there is one, is Problems with everything that is wrong. A
-// Config that is returned has been validated. It does not hold on to data.
+// The error, if any, is Problems with everything that is wrong. A returned Config has been
+// validated. It does not retain data.
 func Parse(name string, data []byte, env Lookup) (*Config, error) {
 	config, _, err := parse(name, data, env)
 	return config, err
 }
 
-// parse is Parse, and returns what knows the places.
+// parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env Lookup) (*Config, *reader, error) {
-	r := &reader{file: name, lookup: env, where: make(map[string]position)}
-	// YAML takes nearly all JSON, so that a pipe or a file without an extension is read.
+	r := &reader{file: name, lookup: env, positions: make(map[string]position)}
+	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
 	extension := strings.ToLower(filepath.Ext(name))
 	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
-		r.complain(syntax.at, place{}, syntax.hint, "%s", syntax.message)
+		r.reject(syntax.at, place{}, syntax.hint, "%s", syntax.message)
 		return nil, nil, r.problems
 	}
 	config := new(Config)
 	r.config(root, config)
-	r.judge(config)
+	r.validate(config)
 	config.Notes = r.notes.sorted()
 	if err := r.result().orNil(); err != nil {
 		return nil, nil, err
@@ -101,7 +99,7 @@ func parse(name string, data []byte, env Lookup) (*Config, *reader, error) {
 	return config, r, nil
 }
 
-// The key of the servers, and what one editor calls it.
+// The key of the servers, and the name that one editor has for it.
 const (
 	serversKey = "mcpServers"
 	editorsKey = "servers"
@@ -109,25 +107,24 @@ const (
 
 // config reads the root of a file.
 func (r *reader) config(root node, into *Config) {
-	// Everything else that could be said would follow from it.
+	// All other problems would follow from this one.
 	if root.kind != kindMapping {
-		r.complain(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
+		r.reject(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
 		return
 	}
-	root.members = r.oneServersKey(root.members)
+	root.members = r.renameServersKey(root.members)
 	if _, found := root.member(serversKey); !found {
 		root.members = r.withoutBareServers(root.members)
 	}
 	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
-	// A file without servers is most often the wrong file. Where the key is misspelt
-	// that has been said.
-	if _, found := root.member(serversKey); !found && !r.unread.meant(place{}.key(serversKey)) {
-		r.tell(root.at, place{}, "write {} below it for none", "no %q", serversKey)
+	// A file without servers is most often the wrong one. A misspelt key has been reported.
+	if _, found := root.member(serversKey); !found && !r.rejected.hasOrMeant(place{}.key(serversKey)) {
+		r.report(root.at, place{}, "write {} below it for none", "no %q", serversKey)
 	}
 }
 
-// withoutBareServers tells of servers that are at the top of the file, with no key around
-// them, and returns the rest.
+// withoutBareServers reports servers at the top level of the file, without the key around
+// them, and returns the other members.
 func (r *reader) withoutBareServers(members []member) []member {
 	var rest []member
 	told := false
@@ -137,15 +134,15 @@ func (r *reader) withoutBareServers(members []member) []member {
 			continue
 		}
 		if !told {
-			r.unread.guess(place{}.key(serversKey))
-			r.tell(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
+			r.rejected.addMeant(place{}.key(serversKey))
+			r.report(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
 			told = true
 		}
 	}
 	return rest
 }
 
-// looksLikeServer reports whether a member of the file could be one of a server.
+// looksLikeServer reports whether a member of the root looks like a server's entry.
 func looksLikeServer(m member) bool {
 	if m.value.kind != kindMapping || slices.Contains(keyNames(configKeys()), m.key) {
 		return false
@@ -156,15 +153,15 @@ func looksLikeServer(m member) bool {
 	})
 }
 
-// oneServersKey gives the servers their one name.
-func (r *reader) oneServersKey(members []member) []member {
-	// Found first, whatever stands first: the order of two keys means nothing.
+// renameServersKey replaces the editor's name of the servers' key by the usual one.
+func (r *reader) renameServersKey(members []member) []member {
+	// Both are looked up first: the order of the keys has no meaning.
 	ours := slices.IndexFunc(members, func(m member) bool { return m.key == serversKey })
 	var renamed, more []member
 	for _, m := range members {
-		// Which of them comes first would decide about names, and nobody has said it.
+		// With both keys the order of the servers, which decides about names, is undefined.
 		if m.key == editorsKey && ours >= 0 {
-			r.tell(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			r.report(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
 			more = append(more, m.value.members...)
 			continue
 		}
@@ -176,8 +173,8 @@ func (r *reader) oneServersKey(members []member) []member {
 	return withServers(renamed, more)
 }
 
-// withServers adds servers to those of a file that is refused, so that what is wrong
-// with them is told, too.
+// withServers adds more servers to those of a file that is rejected anyway, so that their
+// problems are reported, too.
 func withServers(members, more []member) []member {
 	for i, m := range members {
 		if m.key == serversKey && len(more) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// repeated writes a config with some servers, one on each line from the second on.
+// repeated returns a config with n servers, one on each line from the second on.
 func repeated(n int, entry string) string {
 	var out strings.Builder
 	out.WriteString("{\"mcpServers\": {\n")
@@ -26,9 +26,8 @@ func repeated(n int, entry string) string {
 	return out.String()
 }
 
-// TestManyProblems holds that of a file which is wrong throughout the first thousand
-// problems are told, each at its place, and the number of the others; where the form
-// is wrong, and where the values do not go together.
+// TestManyProblems checks that the first thousand problems of a file are reported with their
+// positions, and the number of the others, both for syntax and for validation.
 func TestManyProblems(t *testing.T) {
 	const most = 1000
 	for name, entry := range map[string]string{"form": `{"command": 1}`, "sense": `{}`} {
@@ -58,17 +57,17 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// TestManyOfBoth holds that problems of both sorts are counted together.
+// TestManyOfBoth checks that both kinds of problems are counted together.
 func TestManyOfBoth(t *testing.T) {
 	text := strings.Replace(repeated(1500, `{}`), "{\n", "{\n"+strings.Repeat(`"x": 1, `, 700), 1)
 	_, err := config.Parse("x.json", []byte(text), nil)
-	// "x" is no mapping, and stands there 699 times too often.
-	if err == nil || !strings.HasSuffix(err.Error(), ": 1200 more problems (mend these first)") {
+	// "x" is not a mapping, and is repeated 699 times.
+	if err == nil || !strings.HasSuffix(err.Error(), ": 1200 more problems (fix these first)") {
 		t.Errorf("%.200v", err)
 	}
 }
 
-// TestManyNotes holds the same of notes, which change nothing, however many.
+// TestManyNotes checks the same for notes, which have no effect.
 func TestManyNotes(t *testing.T) {
 	for _, entry := range []string{`{"command": "x", "description": "y"}`, `{"command": "x", "include": ["*"]}`} {
 		c, err := config.Parse("x.json", []byte(repeated(1500, entry)), nil)
@@ -81,7 +80,7 @@ func TestManyNotes(t *testing.T) {
 	}
 }
 
-// TestScalarsOfYAML holds what the ways to write a text in YAML mean here.
+// TestScalarsOfYAML checks the meaning of the forms of scalars in YAML.
 func TestScalarsOfYAML(t *testing.T) {
 	tests := map[string]string{
 		"x":                            "x",
@@ -140,7 +139,7 @@ func TestScalarsOfYAML(t *testing.T) {
 	}
 }
 
-// TestScalarsOfJSON holds the same of JSON, which has fewer.
+// TestScalarsOfJSON checks the same for JSON, which has fewer.
 func TestScalarsOfJSON(t *testing.T) {
 	tests := map[string]string{
 		`"x"`:                "x",
@@ -168,7 +167,7 @@ func TestScalarsOfJSON(t *testing.T) {
 	}
 }
 
-// TestNumbersAreWrittenOut holds which numbers are counts, in both syntaxes.
+// TestNumbersAreWrittenOut checks which numbers are counts, in both syntaxes.
 func TestNumbersAreWrittenOut(t *testing.T) {
 	tests := map[string]int{
 		"1": 1, "20000": 20000,

@@ -8,35 +8,33 @@ import (
 	"strings"
 )
 
-// longestWord is more than any key has; a longer word is no slip of one, and
-// comparing takes time by its length.
+// longestWord bounds the words to compare: comparing takes time, and no key is as long.
 const longestWord = 64
 
-// nearest returns the candidate that a misspelt word most likely stands for, or
-// "" if none is close. Of equally close ones the first wins.
+// nearest returns the candidate that a misspelt word most likely means, or "" if none is
+// close. Of equally close candidates the first is returned.
 func nearest(word string, candidates []string) string {
-	if word = plain(word); len(word) > longestWord {
+	if word = normalize(word); len(word) > longestWord {
 		return ""
 	}
-	// One slip in a short word, more in a longer one: beyond a third of its
-	// letters a guess misleads more than it helps.
+	// One mistake in a short word, more in a longer one: beyond a third of its letters, a
+	// suggestion misleads.
 	best, limit := "", max(1, len(word)/3)+1
 	for _, c := range candidates {
-		// Strictly nearer: of two that are as near the first of the table is offered, which is
-		// the more common one.
-		if d := distance(word, plain(c)); d < limit {
+		// Strictly nearer: of equally near ones the first of the table is more common.
+		if d := distance(word, normalize(c)); d < limit {
 			best, limit = c, d
 		}
 	}
 	return best
 }
 
-// Nearest returns the candidate that a misspelt word most likely stands for, or "".
+// Nearest returns the candidate that a misspelt word most likely means, or "".
 func Nearest(word string, candidates []string) string { return nearest(word, candidates) }
 
-// plain removes what separates the words of a key in other styles, so that
-// mcp_servers is as close to mcpServers as it looks.
-func plain(word string) string {
+// normalize removes the separators and case of other naming styles, so that mcp_servers is
+// close to mcpServers.
+func normalize(word string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
 			return -1
@@ -45,8 +43,8 @@ func plain(word string) string {
 	}, word))
 }
 
-// distance counts the letters to insert, delete, change or swap with their
-// neighbour to make one word of the other (optimal string alignment).
+// distance returns the number of letters to insert, delete, change or swap with a neighbour
+// to turn one word into the other (optimal string alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -69,7 +67,7 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// didYouMean is the hint that offers the nearest candidate, or "".
+// didYouMean returns a hint with the nearest candidate, or "".
 func didYouMean(word string, candidates []string) string {
 	if found := nearest(word, candidates); found != "" {
 		return fmt.Sprintf("did you mean %q?", found)

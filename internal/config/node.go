@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind is what a value of a file is, before anybody knows what it should be.
+// kind is the kind of a value in the file's syntax.
 type kind uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	kindMapping
 )
 
-// String names the kind as a message does.
+// String describes the kind in messages.
 func (k kind) String() string {
 	switch k {
 	case kindNull:
@@ -41,17 +41,16 @@ func (k kind) String() string {
 	}
 }
 
-// position is a place in a file; both count from 1.
+// position is a place in a file. Lines and columns count from 1.
 type position struct{ line, column int }
 
-// node is one value of a file. Both syntaxes are read into it, so that nothing
-// else knows of them.
+// node is one value of a file, in either syntax.
 type node struct {
 	at      position
 	kind    kind
-	text    string   // of a text its value, of a number or boolean as written
+	text    string   // the value of a text; the source text of a number or boolean
 	items   []node   // of a list
-	members []member // of a mapping, in the order of the file; keys may repeat
+	members []member // of a mapping, in file order; keys may repeat
 }
 
 // member is one key of a mapping and its value.
@@ -61,9 +60,9 @@ type member struct {
 	value node
 }
 
-// member returns the first member of a mapping with a key.
+// member returns the value of the first member with a key.
 func (n node) member(key string) (node, bool) {
-	// The first one is what counts, because the second is refused.
+	// A repeated key is rejected.
 	for _, m := range n.members {
 		if m.key == key {
 			return m.value, true
@@ -72,15 +71,15 @@ func (n node) member(key string) (node, bool) {
 	return node{}, false
 }
 
-// place is where a value stands: its path from the root, and the name by which
-// messages speak of it, which is the end of the path.
+// place identifies a value by its path from the root. name is the end of the path, which is
+// used in messages.
 type place struct{ path, name string }
 
-// key is the place of a member. Keys with the characters of the path's own
-// syntax are quoted, so that two places never share a path.
+// key returns the place of a member. A key with characters of the path syntax is quoted, so
+// that places have unique paths.
 func (p place) key(key string) place {
 	switch {
-	// Also the empty key, which would leave no trace in the path.
+	// The empty key is quoted, too, or it would not change the path.
 	case key == "" || strings.ContainsAny(key, `.[]"`):
 		return place{path: p.path + "[" + strconv.Quote(key) + "]", name: key}
 	case p.path == "":
@@ -90,7 +89,7 @@ func (p place) key(key string) place {
 	}
 }
 
-// item is the place of an element.
+// item returns the place of an element.
 func (p place) item(i int) place {
 	index := "[" + strconv.Itoa(i) + "]"
 	return place{path: p.path + index, name: p.name + index}

@@ -12,13 +12,13 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// key is one key of a mapping that is read into a T. A table of keys is all that
-// there is to know about such a mapping.
+// key is one key of a mapping that is read into a T. A table of keys describes the mapping
+// completely.
 type key[T any] struct {
 	name string
-	// doc says what the key is for, in sentences.
+	// doc describes the key in sentences.
 	doc string
-	// def is the default, as it would be written; empty where there is none.
+	// def is the default as written in a file; empty means no default.
 	def string
 
 	want   string
@@ -28,23 +28,22 @@ type key[T any] struct {
 	rows   func(prefix string) []row
 }
 
-// row is one key as documents show it.
+// row is the description of one key for documents.
 type row struct{ path, want, def, doc string }
 
-// field is the key that is read into one field of a T.
+// field returns the key for one field of a T.
 func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) key[T] {
 	return key[T]{
 		name: name, doc: doc, def: def, want: of.want, rows: of.rows,
 		read: func(r *reader, n node, p place, into *T) { of.read(r, n, p, at(into)) },
 		fill: func(into *T) {
-			// From the inside out: a mapping that is not there has defaults below it all the same.
+			// Nested fields first: an absent mapping has the defaults of its keys.
 			if of.fill != nil {
 				of.fill(at(into))
 			}
-			// The default is read as if it stood in the file, so that the documents
-			// cannot say another one.
-			// Zero is the only way to say nothing in a Config, so no form reads anything as zero
-			// that is not the default.
+			// The default is parsed like a value of the file, so that it equals what the
+			// documents contain.
+			// No form accepts a zero value other than the default, as zero means absent.
 			if def != "" && reflect.ValueOf(at(into)).Elem().IsZero() {
 				of.read(&reader{}, node{kind: defaultKind(def), text: def}, place{name: name}, at(into))
 			}
@@ -60,8 +59,7 @@ func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) k
 	}
 }
 
-// defaultKind is the kind of a default: counts are the only ones that are not
-// strings.
+// defaultKind returns the kind of a default. Only counts are not strings.
 func defaultKind(def string) kind {
 	if isNumber(def) {
 		return kindInteger
@@ -69,7 +67,7 @@ func defaultKind(def string) kind {
 	return kindText
 }
 
-// defaultJSON is a default as the schema has it, where a count is a number.
+// defaultJSON returns a default for the schema, in which a count is a number.
 func defaultJSON(def string) []byte {
 	if isNumber(def) {
 		return []byte(def)
@@ -84,14 +82,14 @@ func fill[T any](keys []key[T], into *T) {
 	}
 }
 
-// object is a mapping with known keys. Every other key is a problem, or a note
-// where it is known to be another program's and harmless.
-func object[T any](keys []key[T], others []foreign) form[T] {
+// object is a mapping with known keys. Any other key is a problem, or a note if it is a
+// harmless key of another program.
+func object[T any](keys []key[T], others []foreignKey) form[T] {
 	return form[T]{
 		want: "a mapping",
 		read: func(r *reader, n node, p place, into *T) {
 			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n node, at place) {
-				// Case counts: other programs that read the file are as strict, and would not see it.
+				// Keys are case-sensitive, as for the other programs that read the file.
 				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
 				if i < 0 {
 					r.unknownKey(name, p, keyNames(keys), others)
@@ -99,7 +97,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 				}
 				keys[i].read(r, n, at, into)
 				if n.kind != kindMapping {
-					r.where[at.path] = n.at // what is judged later is the value
+					r.positions[at.path] = n.at // later problems refer to the value
 				}
 			})
 		},
@@ -115,7 +113,7 @@ func object[T any](keys []key[T], others []foreign) form[T] {
 	}
 }
 
-// keysHint names the keys of a mapping, or the first of many.
+// keysHint lists the keys of a mapping, or the first of many.
 func keysHint(names []string) string {
 	const most = 3
 	last := names[len(names)-1]
@@ -128,7 +126,7 @@ func keysHint(names []string) string {
 	return "write " + strings.Join(names[:len(names)-1], ", ") + " or " + last + " below it"
 }
 
-// keyNames returns the names of a table, for hints.
+// keyNames returns the names in a table, for hints.
 func keyNames[T any](keys []key[T]) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -137,7 +135,7 @@ func keyNames[T any](keys []key[T]) []string {
 	return names
 }
 
-// keyRows is a key and the keys below it.
+// keyRows returns the rows of a key and of those nested in it.
 func keyRows[T any](k key[T], prefix string) []row {
 	path := place{path: prefix}.key(k.name).path
 	rows := []row{{path: path, want: k.want, def: k.def, doc: k.doc}}
@@ -147,45 +145,44 @@ func keyRows[T any](k key[T], prefix string) []row {
 	return rows
 }
 
-// objectSchema describes a mapping with known keys. The keys of other programs
-// that are passed over are allowed, too, so that an editor does not mark them.
-func objectSchema[T any](keys []key[T], others []foreign) *jsonschema.Schema {
+// objectSchema returns the schema of a mapping with known keys. It permits passed keys of
+// other programs, so that editors do not mark them.
+func objectSchema[T any](keys []key[T], others []foreignKey) *jsonschema.Schema {
 	s := &jsonschema.Schema{
 		Type:                 "object",
 		Properties:           make(map[string]*jsonschema.Schema),
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
-	// In the order of the table, which is that of the documents: editors offer keys so.
+	// In the order of the table and the documents, in which editors offer the keys.
 	for _, k := range keys {
 		s.Properties[k.name] = k.schema()
 		s.PropertyOrder = append(s.PropertyOrder, k.name)
 	}
 	for _, other := range others {
 		if other.passed {
-			s.Properties[other.name] = &jsonschema.Schema{Description: "Not used here: " + other.about + "."}
+			s.Properties[other.name] = &jsonschema.Schema{Description: "Ignored: " + other.about + "."}
 			s.PropertyOrder = append(s.PropertyOrder, other.name)
 		}
 	}
 	return s
 }
 
-// eachMember calls f for the members of a mapping in the order of the file. It
-// notes where each key stands, and complains of keys that repeat. The hint is for
-// who wrote something else than a mapping.
+// eachMember calls f for the members of a mapping in file order. It records the positions
+// of keys, and reports repeated ones. hint is for a value that is not a mapping.
 func (r *reader) eachMember(n node, p place, hint string, f func(name string, n node, at place)) {
 	if n.kind != kindMapping {
 		r.wrongKind(n, p, "a mapping", hint)
 		return
 	}
-	// Not the map of places, which knows paths of other mappings and of a first reading.
+	// Not r.where, which has keys of other mappings and of an earlier pass.
 	seen := make(map[string]position)
 	for _, m := range n.members {
 		at := p.key(m.key)
 		if first, twice := seen[m.key]; twice {
-			r.tell(m.at, at, "", "the key %q stands here twice, first on line %d", m.key, first.line)
+			r.report(m.at, at, "", "duplicate key %q, first on line %d", m.key, first.line)
 			continue
 		}
-		seen[m.key], r.where[at.path] = m.at, m.at
+		seen[m.key], r.positions[at.path] = m.at, m.at
 		f(m.key, m.value, at)
 	}
 }

@@ -5,14 +5,14 @@ package config
 
 import "strings"
 
-// anything is what stands for any characters in a pattern, also for none.
-const anything = "*"
+// wildcard matches any sequence of characters in a pattern, including none.
+const wildcard = "*"
 
-// match reports whether a name has the form of a pattern, in which an asterisk
-// stands for any characters, also none. Every other character is itself: names
-// of tools can hold anything that path.Match would take for syntax.
+// match reports whether a name matches a pattern, in which an asterisk matches any
+// characters, including none. All other characters match themselves: unlike for path.Match,
+// since names of tools may contain its syntax.
 func match(pattern, name string) bool {
-	parts := strings.Split(pattern, anything)
+	parts := strings.Split(pattern, wildcard)
 	if len(parts) == 1 {
 		return pattern == name
 	}
@@ -31,33 +31,30 @@ func match(pattern, name string) bool {
 	return true
 }
 
-// covers reports whether every name that has the form of one pattern has that of
-// another, the wide one.
+// covers reports whether every name that matches narrow also matches wide.
 //
-// It is exact, and no more than match. Read as a name, the narrow pattern has an
-// asterisk wherever its names differ, and only an asterisk of the wide one can
-// take that: so it takes whatever stands there in one of the names. The other way
-// round, one of the names has a character there that the wide pattern does not
-// spell out, because there are more characters than a pattern has; if the wide
-// one takes that name, it does so with an asterisk there.
+// It is exact, although it is only match. Seen as a name, narrow has an asterisk wherever
+// its names differ, and only an asterisk of wide can match that: it also matches whatever a
+// name has there. Conversely, one name that matches narrow has a character at each of these
+// places that does not occur in wide, because there are more characters than a pattern has;
+// if wide matches this name, it does so with an asterisk there.
 //
-// For the same reason several patterns cover one together only if one of them
-// does so alone.
+// For the same reason several patterns together cover a pattern only if one of them does.
 func covers(wide, narrow string) bool { return match(wide, narrow) }
 
-// meet reports whether some name has the form of both patterns. Two that have an
-// asterisk need only agree on how such a name begins and ends: what else they
-// want of it can stand in between, one after the other.
-func meet(a, b string) bool {
-	firstA, _, wildA := strings.Cut(a, anything)
-	firstB, _, wildB := strings.Cut(b, anything)
+// overlaps reports whether some name matches both patterns. Two patterns with an asterisk
+// only have to agree on the beginning and the end of such a name: the rest of both can occur
+// in between, one after the other.
+func overlaps(a, b string) bool {
+	firstA, _, wildA := strings.Cut(a, wildcard)
+	firstB, _, wildB := strings.Cut(b, wildcard)
 	switch {
 	case !wildA:
 		return match(b, a)
 	case !wildB:
 		return match(a, b)
 	}
-	lastA, lastB := a[strings.LastIndex(a, anything)+1:], b[strings.LastIndex(b, anything)+1:]
+	lastA, lastB := a[strings.LastIndex(a, wildcard)+1:], b[strings.LastIndex(b, wildcard)+1:]
 	begin := strings.HasPrefix(firstA, firstB) || strings.HasPrefix(firstB, firstA)
 	end := strings.HasSuffix(lastA, lastB) || strings.HasSuffix(lastB, lastA)
 	return begin && end

@@ -24,13 +24,13 @@ func TestMatch(t *testing.T) {
 		{"*_file", "read_file", true},
 		{"*_file", "read_files", false},
 		{"r*d", "read", true},
-		{"a*a", "a", false}, // the two ends are two letters
+		{"a*a", "a", false}, // needs two letters
 		{"a*b*c", "a-b-c", true},
 		{"a*b*c", "a-c-b", false},
 		{"*b*b*", "abab", true},
 		{"*b*b*", "ab", false},
 		{"**", "x", true},
-		{"[a]?", "[a]?", true}, // nothing but the asterisk is special
+		{"[a]?", "[a]?", true}, // only the asterisk is special
 		{"[a]?", "ab", false},
 	}
 	for _, tt := range tests {
@@ -40,7 +40,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// wordsOf returns every word of some letters up to a length.
+// wordsOf returns all words of some letters up to a length.
 func wordsOf(letters string, most int) []string {
 	all, last := []string{""}, []string{""}
 	for range most {
@@ -55,12 +55,12 @@ func wordsOf(letters string, most int) []string {
 	return all
 }
 
-// byForce compares two patterns on every short name. The names have a letter, c,
-// that the patterns have not, as every real pattern lacks some; and they are long
-// enough that two patterns differ on one of them, if they differ.
+// byForce compares two patterns on all short names. The names have a letter, c, that the
+// patterns do not have, as for all real patterns; and they are long enough to show any
+// difference between two patterns.
 type byForce struct {
 	names []string
-	fits  map[string][]bool // for each pattern, which of the names
+	fits  map[string][]bool // for each pattern, whether it matches each name
 }
 
 func newByForce(patterns []string, longest int) *byForce {
@@ -71,7 +71,7 @@ func newByForce(patterns []string, longest int) *byForce {
 	return b
 }
 
-// fitting asks another matcher than the one under test.
+// fitting uses another implementation of match than the tested one.
 func (b *byForce) fitting(pattern string) []bool {
 	expr := regexp.MustCompile(`\A` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `\z`)
 	fits := make([]bool, len(b.names))
@@ -101,8 +101,8 @@ func (b *byForce) meet(one, other string) bool {
 	return false
 }
 
-// TestPatternsByForce holds match, covers and meet against every name of up to six
-// letters, for every pair of patterns of up to three signs.
+// TestPatternsByForce checks match, covers and overlaps with all names of up to six letters,
+// for all pairs of patterns of up to three characters.
 func TestPatternsByForce(t *testing.T) {
 	patterns := wordsOf("ab*", 3)
 	force := newByForce(patterns, 6)
@@ -116,15 +116,15 @@ func TestPatternsByForce(t *testing.T) {
 			if got, want := covers(a, b), force.covers(a, b); got != want {
 				t.Errorf("covers(%q, %q) = %t, want %t", a, b, got, want)
 			}
-			if got, want := meet(a, b), force.meet(a, b); got != want {
+			if got, want := overlaps(a, b), force.meet(a, b); got != want {
 				t.Errorf("meet(%q, %q) = %t, want %t", a, b, got, want)
 			}
 		}
 	}
 }
 
-// TestPatternsTogether holds that no two patterns cover a third one that neither
-// covers, so that it is enough to look at them one by one.
+// TestPatternsTogether checks that no two patterns together cover a third one that neither
+// covers, so that comparing pairs is sufficient.
 func TestPatternsTogether(t *testing.T) {
 	patterns := wordsOf("a*", 3)
 	force := newByForce(patterns, 6)
@@ -173,7 +173,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-func TestMeet(t *testing.T) {
+func TestOverlaps(t *testing.T) {
 	tests := []struct {
 		a, b string
 		want bool
@@ -192,14 +192,13 @@ func TestMeet(t *testing.T) {
 		{"", "a*", false},
 	}
 	for _, tt := range tests {
-		if meet(tt.a, tt.b) != tt.want || meet(tt.b, tt.a) != tt.want {
-			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, meet(tt.a, tt.b), meet(tt.b, tt.a), tt.want)
+		if overlaps(tt.a, tt.b) != tt.want || overlaps(tt.b, tt.a) != tt.want {
+			t.Errorf("meet(%q, %q) is %t, and the other way round %t; want %t", tt.a, tt.b, overlaps(tt.a, tt.b), overlaps(tt.b, tt.a), tt.want)
 		}
 	}
 }
 
-// FuzzPatterns holds what the three say of each other, on longer texts than can be
-// tried by force.
+// FuzzPatterns checks that the three functions are consistent for longer texts.
 func FuzzPatterns(f *testing.F) {
 	for _, seed := range [][3]string{{"a*", "ab*", "abc"}, {"*", "", ""}, {"a*a", "aa*", "aa"}, {"*é*", "é", "é"}, {"**a", "*a*", "a*"}} {
 		f.Add(seed[0], seed[1], seed[2])
@@ -209,13 +208,13 @@ func FuzzPatterns(f *testing.F) {
 		switch {
 		case covers(a, b) && fitsB && !fitsA:
 			t.Errorf("%q covers %q, and %q fits only the second", a, b, name)
-		case covers(a, b) && !meet(a, b):
+		case covers(a, b) && !overlaps(a, b):
 			t.Errorf("%q covers %q, and they do not meet", a, b)
-		case fitsA && fitsB && !meet(a, b):
+		case fitsA && fitsB && !overlaps(a, b):
 			t.Errorf("%q fits %q and %q, and they do not meet", name, a, b)
-		case meet(a, b) != meet(b, a):
+		case overlaps(a, b) != overlaps(b, a):
 			t.Errorf("whether %q and %q meet depends on the order", a, b)
-		case !covers(a, a) || !covers(anything, a):
+		case !covers(a, a) || !covers(wildcard, a):
 			t.Errorf("%q is not covered by itself or by everything", a)
 		}
 	})

@@ -11,11 +11,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// placeholders are what people and examples write where a token should be, in lower
-// case and without what separates words. What is not here is not a good token yet;
-// these are the ones that are tried first.
+// placeholders returns texts that people and examples write in place of a token, in lower
+// case and without separators. A text that is not listed is not necessarily a good token;
+// these are the ones that attackers try first.
 func placeholders() []string {
-	// Compared whole and not by their beginnings: a good token can begin like a word.
+	// Compared as a whole: a good token may begin with a word.
 	return []string{
 		"changeme", "changeit", "changethis", "replaceme", "replacethis", "placeholder", "fixme", "todo", "tbd",
 		"secret", "mysecret", "yoursecret", "yoursecrethere", "supersecret", "topsecret", "secretkey", "secrettoken", "mysecrettoken",
@@ -27,7 +27,7 @@ func placeholders() []string {
 	}
 }
 
-// isPlaceholder reports whether a text only holds the place of a token.
+// isPlaceholder reports whether text is a placeholder of a token.
 func isPlaceholder(text string) bool {
 	if text == "" {
 		return false
@@ -38,11 +38,11 @@ func isPlaceholder(text string) bool {
 		}
 		return r
 	}, text))
-	// One letter again and again, or nothing but what separates words.
+	// A single repeated letter, or separators only.
 	return word == "" || strings.Trim(word, word[:1]) == "" || slices.Contains(placeholders(), word)
 }
 
-// isTemplate reports whether a text is an example that wanted to be replaced, such as
+// isTemplate reports whether text is an example that should have been replaced, such as
 // <YOUR_TOKEN>, your-api-key or /path/to/folder.
 func isTemplate(text string) bool {
 	text = strings.TrimPrefix(text, "Bearer ")
@@ -55,8 +55,8 @@ func isTemplate(text string) bool {
 	})
 }
 
-// checkFilledIn remarks on values that were copied from an example. No value is shown.
-func checkFilledIn(s *Server, p place, j *judge) {
+// notePlaceholders notes values that were copied from an example. It shows no value.
+func notePlaceholders(s *Server, p place, j *validator) {
 	const cure = "write the real one"
 	check := func(at place, value string) {
 		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {

@@ -24,8 +24,8 @@ func TestIsPlaceholder(t *testing.T) {
 	}
 }
 
-// TestPlaceholderWords holds that each word of the table is found: compared are texts
-// without what separates words.
+// TestPlaceholderWords checks that each word of the table is found, as separators are removed
+// before the comparison.
 func TestPlaceholderWords(t *testing.T) {
 	for _, word := range placeholders() {
 		if !isPlaceholder(word) || !isPlaceholder(strings.ToUpper(word)) {
@@ -34,11 +34,11 @@ func TestPlaceholderWords(t *testing.T) {
 	}
 }
 
-// TestPlaceholderTokens holds where a placeholder is refused: wherever strangers can
-// try it. It is never shown.
+// TestPlaceholderTokens checks that a placeholder is rejected if other machines can reach the
+// listener, and is never shown.
 func TestPlaceholderTokens(t *testing.T) {
-	const refused = "auth.tokens[0].env: what the environment variable T holds is a placeholder, which anybody can guess"
-	const noted = `"tokens[0]" holds a placeholder, which anybody can guess`
+	const refused = "auth.tokens[0].env: the value of the environment variable T is a placeholder, which anyone can guess"
+	const noted = `"tokens[0]" holds a placeholder, which anyone can guess`
 	const short = `"tokens[0]" holds a token of fewer than 16 characters, which can be guessed`
 	tests := []struct{ listen, token, problem, note string }{
 		{"127.0.0.1:1", "changeme", "", noted},
@@ -52,7 +52,7 @@ func TestPlaceholderTokens(t *testing.T) {
 	}
 	for _, tt := range tests {
 		token := Token{Principal: "p", Env: "T", Value: NewSecret(tt.token)}
-		j := (&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).judge()
+		j := (&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).check()
 		problem, note := "", ""
 		for _, p := range j.problems {
 			problem += p.Path + ": " + p.Message

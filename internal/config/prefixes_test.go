@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPrefixesThatLetNamesMeet holds that a server whose prefix begins another's is
-// refused, unless its rules keep it from the names of the other.
+// TestPrefixesThatLetNamesMeet checks that a server is rejected if its prefix is a prefix of
+// another's, unless its rules exclude the names of the other.
 func TestPrefixesThatLetNamesMeet(t *testing.T) {
 	const longer = `x.json:1:%d: the prefix %q of %q begins with the prefix %q of %q, which could offer names of it ` +
 		`(give one of them another, or add %q to "exclude" of %q)`
@@ -36,7 +36,7 @@ func TestPrefixesThatLetNamesMeet(t *testing.T) {
 		{"not included", `"a": {"command": "x", "include": ["get", "list_*"]}, "a__b": {"command": "x"}`, ""},
 		{"neither includes the other's", `"a": {"command": "x", "include": ["*_get"]}, "a__b": {"command": "x", "include": ["put", "*_set"]}`, ""},
 		{"excluded by the other", `"a": {"command": "x", "include": ["*_get"]}, "a__b": {"command": "x", "exclude": ["*_get"]}`,
-			fmt.Sprintf(longer, 62, "a__b__", "a__b", "a__", "a", "b__*", "a")}, // b__get is left
+			fmt.Sprintf(longer, 62, "a__b__", "a__b", "a__", "a", "b__*", "a")}, // b__get remains
 	} {
 		_, err := Parse("x.json", []byte(`{"mcpServers": {`+tt.servers+`}}`), nil)
 		got := ""
@@ -49,8 +49,8 @@ func TestPrefixesThatLetNamesMeet(t *testing.T) {
 	}
 }
 
-// TestPrefixesKeepNamesApart holds for random servers: of two that are not refused, none
-// is offered under a name that the other could offer.
+// TestPrefixesKeepNamesApart checks with random servers that of two accepted ones none offers
+// a name that the other could offer.
 func TestPrefixesKeepNamesApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(letters string, most int) string {

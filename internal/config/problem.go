@@ -12,25 +12,24 @@ import (
 
 // Problem is one mistake in a config.
 type Problem struct {
-	// File is the name that was given to Parse, and Line and Column count from 1
-	// in it, in lines and characters. They are zero where a Config did not come
-	// from a file.
+	// File is the name passed to Parse. Line and Column count from 1, in lines and
+	// characters. They are zero if the Config is not from a file.
 	File         string
 	Line, Column int
 
-	// Path leads to the value, such as mcpServers.github.args[0].
+	// Path identifies the value, such as mcpServers.github.args[0].
 	Path string
-	// Message says what is wrong. It never holds the value of a variable, a
+	// Message describes the mistake. It never contains the value of a variable, a
 	// header, a token or anything else that could be a secret.
 	Message string
-	// Hint says what to write instead, or is empty.
+	// Hint describes what to write instead, or is empty.
 	Hint string
 }
 
-// String returns the problem as one line: file:line:col: message (hint). Where
-// there is no file the path stands in its place.
+// String returns the problem as one line: file:line:col: message (hint). Without a file,
+// the path replaces the position.
 func (p Problem) String() string {
-	// With a place an editor can jump to; without one the path is all there is.
+	// Editors recognize file:line:col.
 	where := p.Path
 	if p.File != "" {
 		where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
@@ -45,8 +44,8 @@ func (p Problem) String() string {
 	return text
 }
 
-// Problems are all mistakes of a config, in the order of the file. It is the
-// error of Parse, Load and Validate.
+// Problems are all mistakes of a configuration, in file order. It is the error type of
+// Parse, Load and Validate.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -58,7 +57,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// orNil is p as an error: nil where there is no problem.
+// orNil returns p as an error, nil if there is no problem.
 func (p Problems) orNil() error {
 	if len(p) == 0 {
 		return nil
@@ -66,8 +65,7 @@ func (p Problems) orNil() error {
 	return p
 }
 
-// sorted brings problems into the order of the file. Those of one place keep
-// their order.
+// sorted sorts the problems by position, stably.
 func (p Problems) sorted() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

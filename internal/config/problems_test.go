@@ -17,9 +17,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// script is a txtar file of cases. Each is a file NAME.yaml or NAME.json and
-// what comes of it, NAME.yaml.want. The file "env" holds the variables, "modes" the
-// modes of the files that the cases name.
+// script is a txtar file of cases. Each case is a file NAME.yaml or NAME.json and its expected
+// result, NAME.yaml.want. The file "env" has the variables, and "modes" the modes of files of
+// the cases.
 type script struct {
 	path    string
 	archive *txtar.Archive
@@ -38,7 +38,7 @@ func scripts(t testing.TB, folder string) []script {
 		if err != nil {
 			t.Fatal(err)
 		}
-		absolute, err := filepath.Abs(path) // tests change their folder
+		absolute, err := filepath.Abs(path) // tests change the working directory
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func (s script) file(name string) string {
 	return ""
 }
 
-// cases are the configs of a script.
+// cases returns the configs of a script.
 func (s script) cases() []txtar.File {
 	var cases []txtar.File
 	for _, f := range s.archive.Files {
@@ -69,7 +69,7 @@ func (s script) cases() []txtar.File {
 	return cases
 }
 
-// env is the environment of a script.
+// env returns the environment of a script.
 func (s script) env() config.Lookup {
 	vars := make(map[string]string)
 	for line := range strings.Lines(s.file("env")) {
@@ -82,8 +82,8 @@ func (s script) env() config.Lookup {
 	}
 }
 
-// enter writes the files of a script to a folder of their own and makes it the
-// current one, so that paths in messages are short.
+// enter writes the files of a script to a new folder and makes it the working directory, so
+// that paths in messages are short.
 func (s script) enter(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -102,7 +102,7 @@ func (s script) enter(t *testing.T) {
 	}
 }
 
-// hold compares what came of a case with the script, or rewrites the script.
+// hold compares the result of a case with the script, or rewrites the script.
 func (s script) hold(t *testing.T, c txtar.File, got string) {
 	t.Helper()
 	name := c.Name + ".want"
@@ -118,7 +118,7 @@ func (s script) hold(t *testing.T, c txtar.File, got string) {
 	}
 }
 
-// replace sets a file of the archive; a new one goes behind another.
+// replace sets a file of the archive, or inserts it after another.
 func (s script) replace(name, behind, text string) {
 	file := txtar.File{Name: name, Data: []byte(text)}
 	for i, f := range s.archive.Files {
@@ -137,8 +137,7 @@ func (s script) replace(name, behind, text string) {
 	s.archive.Files = files
 }
 
-// TestProblemString holds the line that people read and editors jump from, with and
-// without a file, a path and a hint.
+// TestProblemString checks the line format with and without a file, a path and a hint.
 func TestProblemString(t *testing.T) {
 	tests := []struct {
 		p    config.Problem
@@ -164,7 +163,7 @@ func TestProblemString(t *testing.T) {
 	}
 }
 
-// TestProblems holds what is printed for each mistake.
+// TestProblems checks the output for each mistake.
 func TestProblems(t *testing.T) {
 	for _, s := range scripts(t, "problems") {
 		t.Run(s.name(), func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// TestValidatePaths holds that a program which makes a Config learns of each mistake
-// by the path of its field, and that nothing else is wrong with it then.
+// TestValidatePaths checks that Validate reports each mistake in a Config made by a program
+// with the path of the field, and nothing else.
 func TestValidatePaths(t *testing.T) {
 	token := func(principal, value string) config.Token {
 		return config.Token{Principal: principal, Value: config.NewSecret(value)}
@@ -86,8 +86,8 @@ func TestValidatePaths(t *testing.T) {
 	}
 }
 
-// TestValidateLeavesTheConfig holds that to judge is not to change, and that a
-// Config which was judged sound is so again.
+// TestValidateLeavesTheConfig checks that Validate does not change the Config, and can be
+// repeated.
 func TestValidateLeavesTheConfig(t *testing.T) {
 	for _, s := range scripts(t, "configs") {
 		t.Run(s.name(), func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestValidateLeavesTheConfig(t *testing.T) {
 	}
 }
 
-// places are the strings of a file, each as the config that has it there, and what
-// comes of it. The documents say in which of them variables are replaced.
+// places returns the strings of a file, each as a config with it and the result. The documents
+// list in which of them variables are replaced.
 func places() []struct {
 	name, text string
 	of         func(*config.Config) string
@@ -150,9 +150,9 @@ func places() []struct {
 	}
 }
 
-// TestVariablesAreReplacedWhereItIsSaid holds the list of the documents, both ways:
-// a place that is not on it keeps what looks like a variable.
-func TestVariablesAreReplacedWhereItIsSaid(t *testing.T) {
+// TestVariablesAreReplacedWhereDocumented checks the documents' list: only strings at its
+// places are expanded.
+func TestVariablesAreReplacedWhereDocumented(t *testing.T) {
 	env := func(name string) (string, bool) {
 		v, ok := map[string]string{"V": "8080", "TOKEN": "sesame-open-sesame"}[name]
 		return v, ok
@@ -160,7 +160,7 @@ func TestVariablesAreReplacedWhereItIsSaid(t *testing.T) {
 	for _, p := range places() {
 		for written, replaced := range map[string]string{"${V}": "8080", "${env:V}": "8080", "${NONE:-81}": "81", "$V": ""} {
 			if written == "$V" && slices.Contains([]string{"url", "listen", "allowedHosts", "allowedOrigins"}, p.name) {
-				continue // no such address
+				continue // not a valid URL
 			}
 			want := written
 			if p.expands && replaced != "" {
@@ -178,8 +178,8 @@ func TestVariablesAreReplacedWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// TestUnsetVariables holds that every place which needs a variable says so by its
-// name, at the value, and never comes to nothing in silence.
+// TestUnsetVariables checks that an unset variable is reported by its name at the position of
+// the value, at every place.
 func TestUnsetVariables(t *testing.T) {
 	for _, p := range places() {
 		if !p.expands {
@@ -197,8 +197,8 @@ func TestUnsetVariables(t *testing.T) {
 	}
 }
 
-// TestPathsAreOfTheFolder holds that a path in a file leads to the same place from
-// wherever the gateway is started, and that no other key is one.
+// TestPathsAreOfTheFolder checks that paths in a file are independent of the working
+// directory, and that no other key is a path.
 func TestPathsAreOfTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -233,9 +233,8 @@ func TestPathsAreOfTheFolder(t *testing.T) {
 	}
 }
 
-// TestRulesMeanWhatTheCatalogDoes holds that a name which the rules of a file offer
-// is one that the gateway offers, and under the name that the file says: what check
-// says of rules would be worth nothing otherwise.
+// TestRulesMeanWhatTheCatalogDoes checks that the catalog offers the names that the rules of a
+// file permit, with the prefixes and new names of the file.
 func TestRulesMeanWhatTheCatalogDoes(t *testing.T) {
 	patterns := []string{"*", "a*", "*b", "a*b", "ab", "a", "*a*b*", "b**", "a.b", "a_*"}
 	names := []string{"a", "b", "ab", "ba", "aab", "abb", "a.b", "a_b", "axb", "bab", "bb", "c"}
@@ -279,8 +278,8 @@ func TestRulesMeanWhatTheCatalogDoes(t *testing.T) {
 	}
 }
 
-// TestSchemaDescribesEverything holds what an editor shows: a text for each key, in
-// the order of the documents, and no key that is not known.
+// TestSchemaDescribesEverything checks that the schema has a description for each key, in the
+// order of the documents, and no unknown keys.
 func TestSchemaDescribesEverything(t *testing.T) {
 	data, err := json.Marshal(config.Schema())
 	if err != nil {
@@ -323,8 +322,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 	}
 }
 
-// TestSchemaIsFresh holds that whoever changes the schema that he got changes no
-// other.
+// TestSchemaIsFresh checks that a caller may modify the returned schema.
 func TestSchemaIsFresh(t *testing.T) {
 	one := config.Schema()
 	one.Properties["listen"].Description = "mine"
@@ -335,8 +333,8 @@ func TestSchemaIsFresh(t *testing.T) {
 	}
 }
 
-// TestSecretsCanBeCompared holds that two Configs of one file are told to be equal,
-// although a Secret hides its text: what was changed by a new file is found so.
+// TestSecretsCanBeCompared checks that two Configs of one file are equal with secrets, which
+// is how changes are found.
 func TestSecretsCanBeCompared(t *testing.T) {
 	parse := func(value string) *config.Config {
 		t.Helper()

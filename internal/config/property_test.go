@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestExpandIsOnePattern holds expand against one regular expression, on random
-// texts of what is special and what is nearly so.
+// TestExpandIsOnePattern compares expand with a regular expression, on random texts with
+// special characters.
 func TestExpandIsOnePattern(t *testing.T) {
 	parts := []string{"${A}", "${B}", "${env:A}", "${NONE:-d}", "${E:-d e}", "${A:-d}", "${NONE:-}", "$", "$$", "}", "{", "A", " ", "${E}", "é", ":-"}
 	vars := map[string]string{"A": "one", "B": "${A}$}", "E": ""}
@@ -30,7 +30,7 @@ func TestExpandIsOnePattern(t *testing.T) {
 			text.WriteString(parts[r.IntN(len(parts))])
 		}
 		if strings.Contains(reference.ReplaceAllString(text.String(), ""), "${") {
-			continue // a dollar before a brace that is none of the parts
+			continue // a $ before a brace that is not part of a reference
 		}
 		want := reference.ReplaceAllStringFunc(text.String(), func(found string) string {
 			m := reference.FindStringSubmatch(found)
@@ -46,7 +46,7 @@ func TestExpandIsOnePattern(t *testing.T) {
 	}
 }
 
-// TestShorten holds that of a reference nothing is shown but a name.
+// TestShorten checks that only the name of a reference is shown.
 func TestShorten(t *testing.T) {
 	tests := map[string]string{
 		"":                       "",
@@ -73,21 +73,21 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// TestReferenceHints holds that each kind of reference that only an editor fills in
-// has a hint of its own, with and without what follows its colon.
+// TestReferenceHints checks that each kind of reference that only editors support has its
+// hint, with and without the part after its colon.
 func TestReferenceHints(t *testing.T) {
 	tests := map[string]string{
-		"input:id":                "nobody can be asked",
-		"input":                   "nobody can be asked",
+		"input:id":                "the gateway cannot ask",
+		"input":                   "the gateway cannot ask",
 		"userHome":                "${HOME}",
 		"workspaceFolder":         "no workspace here",
 		"workspaceFolder:one":     "no workspace here",
 		"workspaceFolderBasename": "no workspace here",
 		"pathSeparator":           "write the separator",
 		"/":                       "write the separator",
-		"command:x":               "only an editor",
-		"config:x.y":              "only an editor",
-		"file:x":                  "only an editor",
+		"command:x":               "only editors",
+		"config:x.y":              "only editors",
+		"file:x":                  "only editors",
 		"command":                 anyReference,
 		"config":                  anyReference,
 		"file":                    anyReference,
@@ -106,8 +106,8 @@ func TestReferenceHints(t *testing.T) {
 	}
 }
 
-// TestUnitsReadBack holds that what is printed of a duration or size is read as what
-// it was, and that no two sizes are printed alike.
+// TestUnitsReadBack checks that a formatted duration or size is parsed as the same value, and
+// that sizes have unique formats.
 func TestUnitsReadBack(t *testing.T) {
 	seen := make(map[string]int64)
 	for seed := range uint64(2000) {
@@ -128,8 +128,8 @@ func TestUnitsReadBack(t *testing.T) {
 	}
 }
 
-// TestUnitHintsAreRight holds that what a hint says to write is read, and means what
-// a number without its unit most likely meant.
+// TestUnitHintsAreRight checks that the suggestion of a hint is valid, and has the most likely
+// meaning of the number without a unit.
 func TestUnitHintsAreRight(t *testing.T) {
 	quoted := regexp.MustCompile(`"([^"]+)"`)
 	for _, text := range []string{"30", "1.5", "30000", "007", "", "x", "30sec", "1d", "-5s"} {
@@ -157,8 +157,8 @@ func TestUnitHintsAreRight(t *testing.T) {
 	}
 }
 
-// TestDistanceIsOne holds distance against the definition of its unit: every word
-// that one slip makes of another is one away, and distance goes both ways.
+// TestDistanceIsOne checks that every word that one edit makes of another has distance one,
+// and that distance is symmetric.
 func TestDistanceIsOne(t *testing.T) {
 	words := wordsOf("ab", 4)
 	for _, a := range words {
@@ -175,7 +175,7 @@ func TestDistanceIsOne(t *testing.T) {
 	}
 }
 
-// oneSlip is every other word that one slip makes of a word of a and b.
+// oneSlip returns all other words that one edit makes of a word of a and b.
 func oneSlip(word string) map[string]bool {
 	made := make(map[string]bool)
 	for i := range len(word) + 1 {
@@ -196,11 +196,11 @@ func oneSlip(word string) map[string]bool {
 	return made
 }
 
-// TestTokenFileModes tries each mode that a file can have: what counts is whether
-// somebody beyond the owner and the group can do anything with it.
+// TestTokenFileModes tries each mode: a file is rejected if users other than the owner and the
+// group have any permission.
 func TestTokenFileModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // it has no such modes
+		return // there are no such modes
 	}
 	path := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(path, []byte("sesame-from-file\n"), 0o600); err != nil {
@@ -208,7 +208,7 @@ func TestTokenFileModes(t *testing.T) {
 	}
 	for mode := range os.FileMode(0o1000) {
 		if mode&0o400 == 0 {
-			continue // whether it can be read then depends on who runs the test
+			continue // readability then depends on the user of the test
 		}
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
@@ -226,8 +226,8 @@ func TestTokenFileModes(t *testing.T) {
 	}
 }
 
-// TestTokenFileBehindALink holds that the file counts which a link leads to, as in
-// the folders that orchestrators mount.
+// TestTokenFileBehindALink checks that the file behind a link counts, as in the folders that
+// orchestrators mount.
 func TestTokenFileBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "..data"), filepath.Join(dir, "token")
@@ -248,8 +248,7 @@ func TestTokenFileBehindALink(t *testing.T) {
 	}
 }
 
-// TestNotBearerHint holds what is guessed of a text that is not a token, for texts
-// that could be several things: the first that cures it counts.
+// TestNotBearerHint checks the hint for texts that are not tokens, including ambiguous ones.
 func TestNotBearerHint(t *testing.T) {
 	tests := map[string]string{
 		"Bearer abc":     "without Bearer",
@@ -283,8 +282,8 @@ func TestNotBearerHint(t *testing.T) {
 	}
 }
 
-// TestBeginning holds that of a name which is none only what can be one is shown.
-func TestBeginning(t *testing.T) {
+// TestValidPrefix checks that only the valid beginning of an invalid name is shown.
+func TestValidPrefix(t *testing.T) {
 	tests := []struct {
 		name string
 		fits func(rune) bool
@@ -301,14 +300,13 @@ func TestBeginning(t *testing.T) {
 		{"=", isVariableRune, "..."},
 	}
 	for _, tt := range tests {
-		if got := beginning(tt.name, tt.fits); got != tt.want {
+		if got := validPrefix(tt.name, tt.fits); got != tt.want {
 			t.Errorf("beginning(%q) = %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestSortedKeepsPairs holds that problems come in the order of the file, and those
-// of one place in the order in which they were found.
+// TestSortedKeepsPairs checks that problems are in file order, and stable for equal positions.
 func TestSortedKeepsPairs(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 8))
@@ -331,8 +329,8 @@ func TestSortedKeepsPairs(t *testing.T) {
 	}
 }
 
-// TestKindsHaveNames holds that a message can speak of every kind of value, and that
-// no two of them are called alike but the two of numbers.
+// TestKindsHaveNames checks that every kind has a name in messages, and that only the two
+// kinds of numbers share one.
 func TestKindsHaveNames(t *testing.T) {
 	names := make(map[string][]kind)
 	for k := kindNull; k <= kindMapping; k++ {
@@ -350,12 +348,12 @@ func TestKindsHaveNames(t *testing.T) {
 	}
 }
 
-// TestForeignKeys holds for each key of another program that it is refused with its
-// cure, or passed over with a note, at its place; that the rest of the file is read
-// all the same; and that its value is never shown.
+// TestForeignKeys checks for each key of another program that it is rejected with its hint or
+// ignored with a note, at its position; that the rest of the file is read; and that its value
+// is never shown.
 func TestForeignKeys(t *testing.T) {
 	tables := []struct {
-		others []foreign
+		others []foreignKey
 		text   string // %q is the key
 	}{
 		{foreignServerKeys(), "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n%q: \"" + secretText + "\"}}}"},
@@ -366,17 +364,17 @@ func TestForeignKeys(t *testing.T) {
 	for _, table := range tables {
 		for _, other := range table.others {
 			text := table.text
-			if otherNames()[other.name] != "" || other.name == "enabled" {
-				continue // it is read
+			if keyAliases()[other.name] != "" || other.name == "enabled" {
+				continue // read as a key of the gateway
 			}
 			if other.means == "url" {
-				text = strings.Replace(text, `"command": "x",`, "", 1) // with both it is more than misspelt
+				text = strings.Replace(text, `"command": "x",`, "", 1) // with both keys there would be another problem
 			}
 			c, err := Parse("x.json", fmt.Appendf(nil, text, other.name), env)
 			want := fmt.Sprintf("x.json:2:1: unknown key %q (%s)", other.name, other.about)
 			got := fmt.Sprint(err)
 			if other.passed {
-				want = fmt.Sprintf("x.json:2:1: %q is not used here: %s", other.name, other.about)
+				want = fmt.Sprintf("x.json:2:1: %q is ignored: %s", other.name, other.about)
 				if err != nil || len(c.Servers) != 1 {
 					t.Errorf("%s: %+v, %v, want the rest of the file read", other.name, c, err)
 					continue

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// words are texts that are read as something else where somebody is careless: as
-// another kind, as syntax, or as several characters.
+// trickyWords returns texts that careless code could read as another kind, as syntax, or as
+// several characters.
 func trickyWords() []string {
 	return []string{
 		"", "a", "true", "no", "null", "~", "7", "1e3", "0x10", "1_000", ".5", "-", "- a", "a: b", "a #b", "#", "{", "[x]",
@@ -27,7 +27,7 @@ func trickyWords() []string {
 	}
 }
 
-// randomTree makes a value of the kinds that both syntaxes have.
+// randomTree returns a value of the kinds that both syntaxes have.
 func randomTree(r *rand.Rand, depth int) node {
 	words := trickyWords()
 	word := func() string { return words[r.IntN(len(words))] }
@@ -55,15 +55,15 @@ func randomTree(r *rand.Rand, depth int) node {
 	default:
 		mapping := node{kind: kindMapping}
 		for i := range r.IntN(4) {
-			key := word() + strconv.Itoa(i) // unlike each other
+			key := word() + strconv.Itoa(i) // unique
 			mapping.members = append(mapping.members, member{key: key, value: randomTree(r, depth-1)})
 		}
 		return mapping
 	}
 }
 
-// writeJSON writes a tree with spaces, line breaks and comments wherever they may
-// stand, and notes where each value and key begins.
+// writeJSON writes a tree with spaces, line breaks and comments wherever they are permitted,
+// and records the position of each value and key.
 func writeJSON(r *rand.Rand, out *bytes.Buffer, n *node) {
 	gap(r, out)
 	n.at = positionAt(out.Bytes(), out.Len())
@@ -107,7 +107,7 @@ func gap(r *rand.Rand, out *bytes.Buffer) {
 	out.WriteString(gaps[r.IntN(len(gaps))])
 }
 
-// quoted writes a string of JSON, at times with every character escaped.
+// quoted returns a JSON string, sometimes with every character escaped.
 func quoted(r *rand.Rand, text string) []byte {
 	plain, err := json.Marshal(text)
 	if err != nil || r.IntN(3) > 0 {
@@ -125,8 +125,7 @@ func quoted(r *rand.Rand, text string) []byte {
 	return append(out, '"')
 }
 
-// TestRandomJSON holds that what was written is read, with the place of every value
-// and key, whatever stands in between.
+// TestRandomJSON checks that a written tree is parsed as the same tree, with all positions.
 func TestRandomJSON(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -144,13 +143,13 @@ func TestRandomJSON(t *testing.T) {
 	}
 }
 
-// plainValue is a tree as a writer of YAML takes it.
+// plainValue returns a tree as a value for a YAML encoder.
 func plainValue(n node) any {
 	switch n.kind {
 	case kindBool:
 		return n.text == "true"
 	case kindInteger:
-		v, _ := strconv.Atoi(n.text) // it was made of one
+		v, _ := strconv.Atoi(n.text) // n.text was formatted from it
 		return v
 	case kindFloat:
 		v, _ := strconv.ParseFloat(n.text, 64)
@@ -174,14 +173,14 @@ func plainValue(n node) any {
 	}
 }
 
-// TestRandomYAML holds that what a writer of YAML makes of a value is read as that
-// value, in lines and in brackets, and that every place is in the text.
+// TestRandomYAML checks that encoded values are parsed as the same values, in block and flow
+// style, with positions in the text.
 func TestRandomYAML(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		want := randomTree(r, 3)
 		if want.kind != kindMapping {
-			continue // a config is one
+			continue // the root of a config must be a mapping
 		}
 		for _, flow := range []bool{false, true} {
 			text, err := yaml.MarshalWithOptions(plainValue(want), yaml.Flow(flow))
@@ -190,7 +189,7 @@ func TestRandomYAML(t *testing.T) {
 			}
 			theirs, ok := reread(text)
 			if !ok || !cmp.Equal(theirs, plainOf(want)) {
-				continue // the writer lost something itself
+				continue // the encoder itself has lost something
 			}
 			got, problem := parseTree(text, false)
 			if problem != nil {
@@ -204,7 +203,7 @@ func TestRandomYAML(t *testing.T) {
 	}
 }
 
-// reread is what the library itself makes of a text.
+// reread returns the value that the library decodes from a text.
 func reread(text []byte) (string, bool) {
 	var value yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(text, &value, yaml.UseOrderedMap()); err != nil {
@@ -215,7 +214,7 @@ func reread(text []byte) (string, bool) {
 
 func plainOf(n node) string { return fmt.Sprintf("%#v", normal(plainValue(n))) }
 
-// normal brings values that mean the same to one form.
+// normal converts equivalent values to one form.
 func normal(v any) any {
 	switch v := v.(type) {
 	case yaml.MapSlice:
@@ -239,7 +238,7 @@ func normal(v any) any {
 	}
 }
 
-// checkPlaces holds that each value and key is said to stand in the text.
+// checkPlaces checks that the position of each value and key is in the text.
 func checkPlaces(t *testing.T, n node, lines []string) {
 	t.Helper()
 	check := func(at position) {
@@ -257,10 +256,9 @@ func checkPlaces(t *testing.T, n node, lines []string) {
 	}
 }
 
-// TestBrokenFilesShowNoSecret damages a sound file in every place in turn: a
-// character is taken out, doubled, or replaced by one that is syntax. Whatever is
-// wrong then, the secrets of the file stay hidden; but for one that has become a key,
-// which nothing tells from another name.
+// TestBrokenFilesShowNoSecret modifies a valid file at every position: a character is removed,
+// doubled, or replaced by a syntax character. The messages must not contain secrets, except
+// for a secret that has become a key, which cannot be distinguished from other names.
 func TestBrokenFilesShowNoSecret(t *testing.T) {
 	const yamlText = "mcpServers:\n  a:\n    command: x\n    env:\n      K: " + secretText + "\n      L: \"" + secretText + "\"\n" +
 		"  b: {url: \"https://h/?k=" + secretText + "\", headers: {H: '" + secretText + "'}}\n"
@@ -289,7 +287,7 @@ func TestBrokenFilesShowNoSecret(t *testing.T) {
 	}
 }
 
-// keyHas reports whether a part of the secret is the name of something in a file.
+// keyHas reports whether a part of the secret occurs in a key of the file.
 func keyHas(text string, isJSON bool, part string) bool {
 	tree, err := parseTree([]byte(text), isJSON)
 	return err == nil && anyKey(tree, part)

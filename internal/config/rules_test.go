@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// TestRulesWithoutEffect holds what is said of patterns against what they do: one
-// that is remarked on can be taken out, and no name notices; one that can be taken
-// out is remarked on. Where two patterns contradict each other only that is said.
-// The names are all short words of letters that the patterns have, and of one that
-// they have not.
+// TestRulesWithoutEffect compares the notes on patterns with their effect: a noted pattern can
+// be removed without changing any name, and a pattern that can be removed is noted. If two
+// patterns contradict each other, only that is reported. The names are all short words of the
+// patterns' letters and of one more.
 func TestRulesWithoutEffect(t *testing.T) {
 	names := wordsOf("abc", 5)
 	patterns := wordsOf("ab*", 2)[1:]
@@ -29,7 +28,7 @@ func TestRulesWithoutEffect(t *testing.T) {
 			return list
 		}
 		s := Server{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
-		j := (&Config{Servers: []Server{s}}).judge()
+		j := (&Config{Servers: []Server{s}}).check()
 		if len(j.problems) > 0 {
 			continue
 		}
@@ -62,21 +61,20 @@ func offeredOf(s *Server, names []string) []string {
 	return offered
 }
 
-// leavesNothing reports whether no name is offered, in which case the note is about
-// that.
+// leavesNothing reports whether no name is offered, which has a note of its own.
 func leavesNothing(s *Server, names []string) bool { return len(offeredOf(s, names)) == 0 }
 
 // touch reports whether one of the problems is at a path or below it.
 func (p Problems) touch(path string) bool {
 	return slices.ContainsFunc(p, func(known Problem) bool {
-		// Only at the end of a name: mcpServers.ab is not below mcpServers.a.
+		// Only at an element's end: mcpServers.ab is not below mcpServers.a.
 		below, ok := strings.CutPrefix(known.Path, path)
 		return ok && (below == "" || below[0] == '.' || below[0] == '[')
 	})
 }
 
-// twins reports whether another pattern of a list means the same, so that either
-// of them can be the superfluous one.
+// twins reports whether another pattern of a list is equivalent, so that either of them may be
+// noted.
 func twins(list []string, i int) bool {
 	for k, other := range list {
 		if k != i && covers(other, list[i]) && covers(list[i], other) {
@@ -86,18 +84,17 @@ func twins(list []string, i int) bool {
 	return false
 }
 
-// TestManyPatterns holds that a list which a program made is not compared with
-// itself: the time would grow by the square.
+// TestManyPatterns checks that long lists are not compared in quadratic time.
 func TestManyPatterns(t *testing.T) {
 	for n, want := range map[int]int{maxCompared: maxCompared - 1, maxCompared + 1: 0} {
 		list := make([]string, n)
 		for i := range list {
-			list[i] = strings.Repeat("a", i+1) + anything
+			list[i] = strings.Repeat("a", i+1) + wildcard
 		}
 		for _, s := range []Server{{Include: list}, {Exclude: list}} {
 			s.Name, s.Command = "s", "x"
 			c := &Config{Servers: []Server{s}}
-			if got := len(c.judge().notes); got != want {
+			if got := len(c.check().notes); got != want {
 				t.Errorf("%d patterns: %d notes, want %d", n, got, want)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// resolved is the schema as a validator uses it.
+// resolved returns the schema as a validator uses it.
 func resolved(t testing.TB) *jsonschema.Resolved {
 	t.Helper()
 	schema, err := config.Schema().Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
@@ -24,14 +24,13 @@ func resolved(t testing.TB) *jsonschema.Resolved {
 	return schema
 }
 
-// TestSchemaAcceptsConfigs holds that an editor marks nothing in a file that is
-// right.
+// TestSchemaAcceptsConfigs checks that the schema accepts valid files.
 func TestSchemaAcceptsConfigs(t *testing.T) {
 	schema := resolved(t)
 	for _, s := range scripts(t, "configs") {
 		for _, c := range s.cases() {
 			if filepath.Ext(c.Name) == ".jsonc" {
-				continue // comments are the editor's own business
+				continue // the schema does not apply to comments
 			}
 			var value any
 			if err := yaml.Unmarshal(c.Data, &value); err != nil {
@@ -44,7 +43,7 @@ func TestSchemaAcceptsConfigs(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses holds what an editor marks while somebody writes.
+// TestSchemaRefuses checks what the schema rejects.
 func TestSchemaRefuses(t *testing.T) {
 	schema := resolved(t)
 	tests := map[string]string{

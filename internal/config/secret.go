@@ -10,19 +10,19 @@ import (
 	"log/slog"
 )
 
-// redacted is what every way of printing a Secret shows.
+// redacted replaces the text of a Secret in all output.
 const redacted = "[redacted]"
 
-// Secret is a text that is not printed: every verb of fmt, slog, and encoding
-// to text or JSON show a placeholder. Reveal is the only way to the text, so
-// that a search for it finds every use. The zero value is an empty text.
+// Secret is a text that is not printed: all verbs of fmt, slog, and encoding to text or JSON
+// write a placeholder. Only Reveal returns the text, so that all uses can be searched for.
+// The zero value is an empty text.
 type Secret struct {
-	// A pointer, because fmt prints the unexported strings of a struct that
-	// holds a Secret in an unexported field without asking the Secret.
+	// A pointer, because fmt prints unexported strings of a struct with a Secret in an
+	// unexported field, without calling its methods.
 	text *string
 }
 
-// NewSecret returns a Secret that holds a text.
+// NewSecret returns a Secret with a text.
 func NewSecret(text string) Secret { return Secret{text: &text} }
 
 // Reveal returns the text.
@@ -36,8 +36,8 @@ func (s Secret) Reveal() string {
 // IsZero reports whether the text is empty.
 func (s Secret) IsZero() bool { return s.Reveal() == "" }
 
-// Equal reports whether two secrets hold the same text, in a time that depends
-// only on their lengths.
+// Equal reports whether two secrets have the same text, in a time that depends only on their
+// lengths.
 func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
@@ -50,7 +50,7 @@ func (s Secret) GoString() string { return redacted }
 
 // Format writes a placeholder, whatever the verb.
 func (s Secret) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, redacted) // fmt gives its callers no way to report it
+	_, _ = io.WriteString(f, redacted) // a fmt.Formatter cannot report an error
 }
 
 // LogValue returns a placeholder.

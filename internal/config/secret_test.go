@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// TestSecretIsNotPrinted tries every way to print a value that the standard
-// library has, alone and inside other values.
+// TestSecretIsNotPrinted tries all ways of the standard library to print a value, alone and
+// inside other values.
 func TestSecretIsNotPrinted(t *testing.T) {
 	const text = "hunter2"
 	type hidden struct{ s config.Secret }

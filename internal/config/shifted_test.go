@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// change is something that an editor does to a file and that says nothing else
-// than before: each problem is the same, and stands where its text went.
+// change is a change of a file's layout but not of its meaning: all problems stay the same,
+// and move with their text.
 type change struct {
 	name  string
-	does  func(name, text string) (string, bool) // false where it would say something else
-	lines int                                    // that stand before the text now
+	does  func(name, text string) (string, bool) // false if the meaning would change
+	lines int                                    // the number of lines that are inserted at the beginning
 }
 
 func changes() []change {
@@ -46,8 +46,7 @@ func changes() []change {
 
 func isJSON(name string) bool { return strings.HasPrefix(filepath.Ext(name), ".json") }
 
-// TestShiftedProblems holds that what is said of a file depends on what it says,
-// and not on how it is laid out.
+// TestShiftedProblems checks that problems are independent of the layout of a file.
 func TestShiftedProblems(t *testing.T) {
 	for _, s := range scripts(t, "problems") {
 		t.Run(s.name(), func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestShiftedProblems(t *testing.T) {
 			for _, c := range s.cases() {
 				want := problemsIn(c.Name, string(c.Data), s.env())
 				if unfinished(want) {
-					continue // where such a file ends is what is wrong with it
+					continue // the mistake is the end of such a file
 				}
 				for _, change := range changes() {
 					changed, ok := change.does(c.Name, string(c.Data))
@@ -71,7 +70,7 @@ func TestShiftedProblems(t *testing.T) {
 	}
 }
 
-// unfinished reports whether a file goes wrong at its end.
+// unfinished reports whether a problem is at the end of a file.
 func unfinished(problems config.Problems) bool {
 	for _, p := range problems {
 		for _, sign := range []string{"not nothing", "end of", "not found", "could not find", "'/' after", "after top-level", "second document"} {
@@ -89,8 +88,7 @@ func problemsIn(name, text string, env config.Lookup) config.Problems {
 	return problems
 }
 
-// moved is the problems some lines further down, and those that name a line with the
-// line that it is then.
+// moved returns the problems some lines further down, including line numbers in messages.
 func moved(problems config.Problems, lines int) config.Problems {
 	var all config.Problems
 	for _, p := range problems {
@@ -103,7 +101,7 @@ func moved(problems config.Problems, lines int) config.Problems {
 	return all
 }
 
-// TestShiftedConfigs holds the same of files that are right.
+// TestShiftedConfigs checks the same for valid files.
 func TestShiftedConfigs(t *testing.T) {
 	for _, s := range scripts(t, "configs") {
 		t.Run(s.name(), func(t *testing.T) {
@@ -142,9 +140,8 @@ func withoutNotes(c *config.Config) *config.Config {
 	return &copied
 }
 
-// TestJSONUnderBothNames holds that a file of JSON without comments has the same
-// problems when it is named as YAML, which it is: somebody who renames a file finds
-// the mistakes where they were.
+// TestJSONUnderBothNames checks that a JSON file without comments has the same problems when
+// it is parsed as YAML.
 func TestJSONUnderBothNames(t *testing.T) {
 	compared := 0
 	for _, s := range append(scripts(t, "problems"), scripts(t, "configs")...) {
@@ -173,9 +170,8 @@ func notParsed(problems config.Problems) bool {
 	return len(problems) == 1 && problems[0].Path == "" && strings.HasPrefix(problems[0].Message, "not JSON")
 }
 
-// TestOrderOfServers holds that servers keep the order of the file, which decides
-// who owns what several of them offer: also names that a map or a number would put
-// elsewhere.
+// TestOrderOfServers checks that servers keep the order of the file, which decides about names
+// that several offer, including names that a map or numbers would sort differently.
 func TestOrderOfServers(t *testing.T) {
 	want := []string{"z", "10", "9", "a", "Z", "_", "0", "1.5", "true", "null", "-", "b"}
 	var asYAML, asJSON strings.Builder
@@ -208,8 +204,8 @@ func TestOrderOfServers(t *testing.T) {
 	}
 }
 
-// TestNamesThatYAMLReadsOtherwise holds that a server can be called what YAML takes
-// for a number or a boolean, and is called so and not what YAML makes of it.
+// TestNamesThatYAMLReadsOtherwise checks that a server can have a name that YAML parses as a
+// number or a boolean, and keeps its spelling.
 func TestNamesThatYAMLReadsOtherwise(t *testing.T) {
 	for _, name := range []string{"7", "007", "0x1F", "1_000", "1.50", "true", "True", "no", "2026-07-28", "1e3"} {
 		c, err := config.Parse("x.yaml", []byte("mcpServers:\n  "+name+": {command: x}\n"), nil)
@@ -219,14 +215,13 @@ func TestNamesThatYAMLReadsOtherwise(t *testing.T) {
 	}
 }
 
-// TestDisabledServer holds that a server can be left out for lack of what it needs,
-// and that its entry is read all the same: a slip in it is found before the day on
-// which it is wanted again.
+// TestDisabledServer checks that a disabled server may lack what it needs, but that mistakes
+// in its entry are found.
 func TestDisabledServer(t *testing.T) {
 	tests := []struct {
 		name, entry string
-		problem     string // where it is disabled
-		enabled     string // where it is not
+		problem     string // if it is disabled
+		enabled     string // if it is enabled
 	}{
 		{"a variable that is not set", `command: "${NONE}"`, "", "needs the environment variable NONE"},
 		{"one in every place", `command: x, args: ["${NONE}"], env: {K: "${NONE}"}, cwd: "${NONE}"`, "", "NONE"},
@@ -237,7 +232,7 @@ func TestDisabledServer(t *testing.T) {
 		{"rules that contradict each other", `command: x, include: [a], exclude: [a]`, "", "both included and excluded"},
 		{"the prefix of another", `command: x, prefix: other__`, "", "the same prefix"},
 		{"an unknown key", `command: x, comand: y`, `did you mean "command"?`, `did you mean "command"?`},
-		{"a wrong type", `command: [x]`, "wants a string", "wants a string"},
+		{"a wrong type", `command: [x]`, "must be a string", "must be a string"},
 		{"a number without a unit", `command: x, timeout: 30`, "has no unit", "has no unit"},
 		{"a reference without an end", `command: "${NONE"`, "has a ${ without an end", "has a ${ without an end"},
 	}
@@ -253,8 +248,8 @@ func TestDisabledServer(t *testing.T) {
 	}
 }
 
-// TestDisabledEndsWithItsEntry holds that what stands behind a disabled server is not
-// spared what that is: the next server, and settings of the gateway.
+// TestDisabledEndsWithItsEntry checks that settings after a disabled server are checked: the
+// next server, and those of the gateway.
 func TestDisabledEndsWithItsEntry(t *testing.T) {
 	text := `{"mcpServers": {
 		"a": {"disabled": true, "command": "${NONE}"},

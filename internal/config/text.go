@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what is read at all. Both are far beyond any config and keep the
-// parsers, which call themselves for what is nested, within the stack.
+// maxFile and maxDepth are far above what any configuration needs, and keep the recursive
+// parsers within the stack.
 const (
 	maxFile  = 1 << 20
 	maxDepth = 32
 )
 
-// syntaxError says why bytes are not a tree, and where.
+// syntaxError is an error of the syntax of a file.
 type syntaxError struct {
 	at      position
 	message string
@@ -27,21 +27,21 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.message }
 
-// parseTree reads the text of a file of either syntax.
+// parseTree parses a file of either syntax.
 func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
-	// The only byte before the text that is nobody's mistake.
+	// Not a mistake of the author.
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
 	if len(data) > maxFile {
 		message := fmt.Sprintf("the file is larger than %s", formatBytes(maxFile))
 		return node{}, &syntaxError{at: position{1, 1}, message: message, hint: "is it the right one?"}
 	}
-	if err := notText(data); err != nil {
+	if err := checkText(data); err != nil {
 		return node{}, err
 	}
 	if isJSON {
 		return parseJSON(data)
 	}
-	// Whatever its name ends in: what is JSON is YAML, too.
+	// JSON without such an extension is YAML, too.
 	root, err := parseYAML(data)
 	if at, ok := findTOML(data); ok && (err != nil || root.kind != kindMapping) {
 		return node{}, &syntaxError{at: at, message: "this looks like TOML", hint: "a config is YAML or JSON"}
@@ -51,8 +51,8 @@ func parseTree(data []byte, isJSON bool) (node, *syntaxError) {
 
 const maxLine = 1 << 10
 
-// findTOML returns where the first line is that says something, if that is the head of a
-// table or sets a key.
+// findTOML returns the position of the first line with content, if it looks like the head of
+// a table or an assignment of TOML.
 func findTOML(data []byte) (position, bool) {
 	number := 0
 	for line := range strings.Lines(string(data)) {
@@ -72,9 +72,9 @@ func findTOML(data []byte) (position, bool) {
 	return position{}, false
 }
 
-// notText finds what no editor shows: bytes that are not UTF-8, and NULs, which
-// are, and which are most often one half of the characters of UTF-16.
-func notText(data []byte) *syntaxError {
+// checkText finds bytes that editors do not show: invalid UTF-8, and NULs, which are valid
+// but most often one half of the characters of UTF-16.
+func checkText(data []byte) *syntaxError {
 	const cure = "save it as UTF-8"
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return &syntaxError{at: position{1, 1}, message: "the file is UTF-16", hint: cure}
@@ -83,16 +83,16 @@ func notText(data []byte) *syntaxError {
 		return &syntaxError{at: positionAt(data, i), message: "the file is not UTF-8 here", hint: cure}
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here, and so is no text, or UTF-16", hint: cure}
+		return &syntaxError{at: positionAt(data, i), message: "the file has a NUL here: it is not text, or it is UTF-16", hint: cure}
 	}
 	return nil
 }
 
-// invalidUTF8 is the offset of the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the offset of the first invalid byte, or -1.
 func invalidUTF8(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
-		// The replacement character itself may stand in a text, and has three bytes.
+		// The replacement character itself is valid, with three bytes.
 		if r == utf8.RuneError && size == 1 {
 			return i
 		}
@@ -101,7 +101,7 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// positionAt is the line and column of an offset in a text.
+// positionAt returns the position of an offset in a text.
 func positionAt(data []byte, offset int) position {
 	before := data[:min(max(offset, 0), len(data))]
 	start := bytes.LastIndexByte(before, '\n') + 1
@@ -111,5 +111,5 @@ func positionAt(data []byte, offset int) position {
 	}
 }
 
-// errTooDeep is the end of both parsers' patience.
+// errTooDeep is the error of both parsers for too much nesting.
 var errTooDeep = errors.New("nested deeper than any setting")

@@ -11,14 +11,13 @@ import (
 	"strings"
 )
 
-// maxTokenFile is more than any token has: header fields end far below.
+// maxTokenFile is more than any token: header fields are far smaller.
 const maxTokenFile = 16 << 10
 
-// bearerToken is one entry of auth.tokens. The token is read at once, so that a
-// missing one is found when the config is read and not when the first client
-// comes.
+// bearerToken is one entry of auth.tokens. The token is read immediately, so that a missing
+// one is found with the configuration and not at the first request.
 func bearerToken() form[Token] {
-	// On top of the mapping, which knows nothing of how its keys hang together.
+	// On top of the mapping, which does not know how its keys depend on each other.
 	f := object(tokenKeys(), foreignTokenKeys())
 	entry := f.read
 	f.read = func(r *reader, n node, p place, into *Token) {
@@ -26,13 +25,13 @@ func bearerToken() form[Token] {
 		_, inEnv := n.member("env")
 		_, inFile := n.member("file")
 		if inEnv && inFile {
-			return // judged later: one of them is wanted
+			return // reported by checkToken
 		}
-		// The position is that of the key's value: what is wrong there is mended there.
+		// The position is that of the key's value, where a mistake has to be fixed.
 		if at, ok := n.member("env"); ok && into.Env != "" {
 			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
 		}
-		if at, ok := n.member("file"); ok && into.File != "" && !r.unread.there(p.key("file")) {
+		if at, ok := n.member("file"); ok && into.File != "" && !r.rejected.has(p.key("file")) {
 			into.Value = r.tokenFromFile(into.File, at.at, p.key("file"))
 		}
 	}
@@ -40,57 +39,57 @@ func bearerToken() form[Token] {
 }
 
 func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
-	// It may well be the token itself, so it is not shown.
+	// The value may be the token itself, and is not shown.
 	if !isVariable(name) {
-		r.complain(at, p, "write the name alone, without $", "%q wants the name of an environment variable", p.name)
+		r.reject(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
 		return Secret{}
 	}
 	value, ok := "", false
-	// Without an environment nothing is set.
+	// Without a lookup function no variable is set.
 	if r.lookup != nil {
 		value, ok = r.lookup(name)
 	}
 	switch {
 	case !ok:
-		r.complain(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
+		r.reject(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
 	case value == "":
-		r.complain(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
+		r.reject(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
 	}
-	// Also an empty one: that it is empty has been said, and is not said again later.
+	// Set even if it is empty, which has been reported and must not be again.
 	return NewSecret(value)
 }
 
 func (r *reader) tokenFromFile(path string, at position, p place) Secret {
 	value, problem, hint := readToken(path)
 	if problem != "" {
-		r.complain(at, p, hint, "%s", problem)
+		r.reject(at, p, hint, "%s", problem)
 	}
 	return value
 }
 
-// readToken reads a file that holds nothing but a token, or says what is wrong
-// with it. Its content is in no message.
+// readToken reads a file with a token, or reports what is wrong with it. No message has any
+// of the content.
 func readToken(path string) (value Secret, problem, hint string) {
-	// Before it is opened: a pipe would be waited for, and a device can have effects.
+	// Checked before it is opened: opening a pipe may block, and a device may have effects.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return Secret{}, "the token file cannot be read: " + err.Error(), ""
 	case !info.Mode().IsRegular():
 		return Secret{}, fmt.Sprintf("the token file %s is not a regular file (mode %v)", path, info.Mode()), ""
-	// Windows has no such bits. Others than the owner and the group need none
-	// anywhere else; whoever can write the file can call as its principal.
+	// Not on Windows, which has no such bits. Elsewhere, users other than the owner and the
+	// group need no access; those that can write the file can call as its principal.
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
-		message := fmt.Sprintf("everybody on this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
+		message := fmt.Sprintf("all users of this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
 		return Secret{}, message, "chmod 600, or mount it with mode 0400"
 	}
-	// The mode was that of the path and may have changed: nobody gains by that who could
-	// not have put another token there at once.
+	// The mode may have changed since. Only a user that could have placed another token
+	// there anyway gains by that.
 	data, err := readAtMost(path, maxTokenFile)
 	if err != nil {
 		return Secret{}, "the token file cannot be read: " + err.Error(), ""
 	}
-	text := strings.TrimRight(string(data), "\r\n") // what editors end a file with
+	text := strings.TrimRight(string(data), "\r\n") // editors end files with them
 	switch {
 	case text == "":
 		return Secret{}, fmt.Sprintf("the token file %s is empty", path), ""
@@ -100,7 +99,7 @@ func readToken(path string) (value Secret, problem, hint string) {
 	return NewSecret(text), "", ""
 }
 
-// source is the place of what names where a token is.
+// source returns the place that names the variable or file of the token.
 func (t *Token) source(p place) place {
 	switch {
 	case t.File != "":
@@ -112,7 +111,7 @@ func (t *Token) source(p place) place {
 	}
 }
 
-// origin names where a token is, for messages.
+// origin describes where the token is, for messages.
 func (t *Token) origin(p place) string {
 	switch {
 	case t.File != "":
@@ -124,10 +123,10 @@ func (t *Token) origin(p place) string {
 	}
 }
 
-// notBearerHint guesses what a text is that is not a bearer token, without showing
-// any of it.
+// notBearerHint returns a hint for a text that is not a bearer token, without showing any of
+// it.
 func notBearerHint(text string) string {
-	// The first that fits is what most likely happened.
+	// The most likely mistakes first.
 	first, _, spaced := strings.Cut(text, " ")
 	switch {
 	case text[0] == '<':
@@ -135,7 +134,7 @@ func notBearerHint(text string) string {
 	case strings.HasPrefix(text, "\ufeff"):
 		return "save it without a byte order mark"
 	case strings.ContainsAny(text, "\r\n"):
-		return "a token is one line; an entry of its own for each"
+		return "a token is one line; write a separate entry for each"
 	case spaced && strings.EqualFold(first, "bearer"):
 		return "write the token alone, without Bearer"
 	case strings.TrimSpace(text) != text:

@@ -10,11 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// same is how trees are compared.
+// same returns the option to compare trees.
 func same() cmp.Option { return cmp.AllowUnexported(node{}, member{}, position{}) }
 
-// TestTree holds the tree of each kind of value, with its positions, in both
-// syntaxes.
+// TestTree checks the tree of each kind of value, with positions, in both syntaxes.
 func TestTree(t *testing.T) {
 	text := func(line, column int, s string) node {
 		return node{at: position{line, column}, kind: kindText, text: s}
@@ -85,7 +84,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestJSONIsYAML holds that one text means one thing under both names.
+// TestJSONIsYAML checks that a text has the same meaning under both names.
 func TestJSONIsYAML(t *testing.T) {
 	texts := []string{
 		`{"mcpServers": {"a": {"command": "x", "args": ["-y", "b c", ""], "env": {"K": "v"}, "disabled": true}}}`,
@@ -111,7 +110,7 @@ func TestBlankComments(t *testing.T) {
 		{"1 // to the end", "1              "},
 		{"1 /* a\r\nb */ 2", "1     \r\n     2"},
 		{"/**/1", "    1"},
-		{"/*/1", "/*/1"}, // does not end
+		{"/*/1", "/*/1"}, // has no end
 		{`"//" /* "x" */ "/*"`, `"//"           "/*"`},
 		{`"\"//" // x`, `"\"//"     `},
 		{"\"open // x\n// y", "\"open // x\n    "},
@@ -125,8 +124,8 @@ func TestBlankComments(t *testing.T) {
 	}
 }
 
-// TestDepthOfYAML holds that every way to nest is bounded before the parser,
-// which calls itself, sees the text.
+// TestDepthOfYAML checks that every kind of nesting is limited before the recursive parser is
+// called.
 func TestDepthOfYAML(t *testing.T) {
 	deep := maxDepth + 2
 	tests := map[string]string{
@@ -154,7 +153,7 @@ func TestDepthOfYAML(t *testing.T) {
 	}
 }
 
-// TestDepthAllowed holds that the bound is where it is said to be.
+// TestDepthAllowed checks the exact limit.
 func TestDepthAllowed(t *testing.T) {
 	for _, isJSON := range []bool{true, false} {
 		for depth, want := range map[int]bool{maxDepth: true, maxDepth + 2: false} {
@@ -166,8 +165,8 @@ func TestDepthAllowed(t *testing.T) {
 	}
 }
 
-// TestDepthBeyondTheDecoder holds that a text which the decoder of JSON does not
-// follow is refused in our words, and not in those that it has for bad syntax.
+// TestDepthBeyondTheDecoder checks the message for a text that is too deep for the JSON
+// decoder.
 func TestDepthBeyondTheDecoder(t *testing.T) {
 	for _, open := range []string{"[", `{"a":`} {
 		_, err := parseTree([]byte(strings.Repeat(open, 20_000)), true)

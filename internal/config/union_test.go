@@ -14,19 +14,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// slip is one mistake: what it changes in the config of rightConfig. A key that ends
-// in again is a second one of its name.
+// slip is one mistake: a change of rightConfig. The suffix "again" of a key means a repeated
+// key.
 type slip struct {
 	name string
-	set  map[string]any // by path; gone takes the value out
+	set  map[string]any // by path; gone removes the value
 }
 
 const again = "#2"
 
-// gone stands for no value.
+// gone means no value.
 type gone struct{}
 
-// rightConfig has nothing wrong with it, and something of everything.
+// rightConfig is a valid config with all kinds of settings.
 const rightConfig = `{
 	"listen": "127.0.0.1:1",
 	"auth": {"tokens": [{"principal": "me", "env": "TOKEN"}, {"principal": "you", "env": "OTHER"}]},
@@ -44,7 +44,7 @@ func unionEnv(name string) (string, bool) {
 	return value, ok
 }
 
-// lonelySlips are mistakes that stand alone: each is told of a file that has no other.
+// lonelySlips returns mistakes that are reported for a file without others.
 func lonelySlips() []slip {
 	one := func(name, path string, value any) slip { return slip{name, map[string]any{path: value}} }
 	g, h, token := "mcpServers.g.", "mcpServers.h.", "auth.tokens.0."
@@ -162,8 +162,7 @@ func lonelySlips() []slip {
 	}
 }
 
-// overlap reports whether two mistakes change one value, so that they cannot be made
-// together.
+// overlap reports whether two mistakes change the same value, and so exclude each other.
 func overlap(a, b slip) bool {
 	for one := range a.set {
 		for other := range b.set {
@@ -176,7 +175,7 @@ func overlap(a, b slip) bool {
 	return false
 }
 
-// mistaken is rightConfig with some mistakes.
+// mistaken returns rightConfig with some mistakes.
 func mistaken(t *testing.T, slips ...slip) string {
 	t.Helper()
 	var root any
@@ -195,8 +194,8 @@ func mistaken(t *testing.T, slips ...slip) string {
 	return strings.ReplaceAll(string(text), again+`"`, `"`)
 }
 
-// put sets the value at a path of a tree, and makes what is missing on the way.
-// The list of a key is filled with what is harmless in it.
+// put sets the value at a path of a tree, and creates missing parents. Missing elements of a
+// list are filled with valid ones.
 func put(tree any, in string, path []string, value any) any {
 	if len(path) == 0 {
 		return value
@@ -221,7 +220,7 @@ func put(tree any, in string, path []string, value any) any {
 	return mapping
 }
 
-// filler is the beginning of what a list is filled with.
+// filler returns a prefix of the valid elements for a list.
 func filler(list string) string {
 	switch list {
 	case "allowedOrigins":
@@ -233,16 +232,15 @@ func filler(list string) string {
 	}
 }
 
-// excuse is a reason why two mistakes together are told otherwise than each alone.
-type excuse struct{ why, one, other string } // names of slips, or beginnings of them
+// excuse is the reason why a pair of mistakes is reported differently than each alone.
+type excuse struct{ why, one, other string } // names of slips, or prefixes of them
 
 func (e excuse) is(a, b string) bool {
 	fits := func(a, b string) bool { return strings.HasPrefix(a, e.one) && strings.HasPrefix(b, e.other) }
 	return fits(a, b) || fits(b, a)
 }
 
-// lonelyExcuses are all pairs that are excused. Each is needed: see the end of the
-// test.
+// lonelyExcuses returns all such pairs. The end of the test checks that each is needed.
 func lonelyExcuses() []excuse {
 	const (
 		mends  = "each takes away what is wrong with the other"
@@ -271,10 +269,10 @@ func lonelyExcuses() []excuse {
 	}
 }
 
-// told is what is said of a config, without the places.
+// told returns the problems of a config, without positions.
 func told(text string) map[string]bool {
 	_, err := Parse("x.json", []byte(text), unionEnv)
-	problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other
+	problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
 	all := make(map[string]bool)
 	for _, p := range problems {
 		all[p.Path+": "+p.Message] = true
@@ -282,9 +280,8 @@ func told(text string) map[string]bool {
 	return all
 }
 
-// TestNoProblemHidesAnother holds that of several mistakes in one file everything is
-// told that is told of each alone, and nothing else. Each two that can be are
-// together in some file.
+// TestNoProblemHidesAnother checks that a file with several mistakes has exactly the problems
+// of each of them. Any two compatible mistakes occur together in some file.
 func TestNoProblemHidesAnother(t *testing.T) {
 	if problems := told(rightConfig); len(problems) > 0 {
 		t.Fatalf("the config is not right: %v", problems)
@@ -328,8 +325,8 @@ func TestNoProblemHidesAnother(t *testing.T) {
 	}
 }
 
-// gather returns groups of the first n numbers, none of them with two that are to be
-// apart, in which any other two are together at least once.
+// gather returns groups of the first n numbers. Two numbers for which apart is true are never
+// in the same group; any others are together in at least one.
 func gather(n int, apart func(i, k int) bool) [][]int {
 	parted, met := make(map[[2]int]bool), make(map[[2]int]bool)
 	for i := range n {

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// none is how a file says that there is no limit; a Config says it by noLimit.
+// A file has none for no limit, and a Config has noLimit.
 const (
 	none    = "none"
 	noLimit = -1
 )
 
-// byteUnit is one unit of sizes.
+// byteUnit is a unit of sizes.
 type byteUnit struct {
 	name string
 	size int64
 }
 
-// byteUnits lists the units of sizes, largest first. Only powers of 1024 are
-// known: with KB and MB everybody means something else.
+// byteUnits returns the units of sizes, largest first. There are only powers of 1024, as KB
+// and MB are ambiguous.
 func byteUnits() []byteUnit {
 	return []byteUnit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 }
@@ -38,17 +38,17 @@ var (
 	errTooLarge = errors.New("is too large")
 )
 
-// parseBytes reads a size such as 4MiB.
+// parseBytes parses a size such as 4MiB.
 func parseBytes(text string) (int64, error) {
 	for _, unit := range byteUnits() {
-		// The largest first, and B last: it is the end of all the others.
+		// Largest first, and B last, as it is a suffix of the others.
 		digits, ok := strings.CutSuffix(text, unit.name)
 		if !ok {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		switch {
-		// Multiplied it would be small or negative, and a limit that nobody set.
+		// The product would overflow.
 		case errors.Is(err, strconv.ErrRange) || err == nil && n > math.MaxInt64/unit.size:
 			return 0, errTooLarge
 		case err != nil || digits[0] == '+':
@@ -64,26 +64,25 @@ func parseBytes(text string) (int64, error) {
 	return 0, errNotASize
 }
 
-// formatBytes writes a size in the largest unit that divides it.
+// formatBytes formats a size in the largest unit that divides it.
 func formatBytes(n int64) string {
 	for _, unit := range byteUnits() {
 		if n%unit.size == 0 {
 			return strconv.FormatInt(n/unit.size, 10) + unit.name
 		}
 	}
-	return strconv.FormatInt(n, 10) // not reached: every number is a number of bytes
+	return strconv.FormatInt(n, 10) // not reached: B divides every number
 }
 
-// parseDuration reads a duration such as 30s or 1m30s.
+// parseDuration parses a duration such as 30s or 1m30s.
 func parseDuration(text string) (time.Duration, error) {
-	// Seconds to one reader and milliseconds to the next: a factor of a thousand in
-	// what a call may take.
-	if isNumber(text) { // time.ParseDuration takes a bare 0
+	// A number without a unit could mean seconds or milliseconds.
+	if isNumber(text) { // time.ParseDuration accepts a bare 0
 		return 0, errNoUnit
 	}
 	d, err := time.ParseDuration(text)
 	switch {
-	// A sign is not in the schema either, where an editor would mark it.
+	// A plus sign is not permitted by the schema.
 	case err != nil || text[0] == '+':
 		return 0, errNotATime
 	case d <= 0:
@@ -92,16 +91,16 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// isNumber reports whether a text is a number without a unit. Inf and NaN, which
-// strconv reads as well, are words to whoever wrote them.
+// isNumber reports whether text is a number without a unit. Inf and NaN, which strconv
+// accepts, are not numbers.
 func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil && strings.ContainsAny(text, "0123456789")
 }
 
-// durationHint says what to write instead of a text that is not a duration.
+// durationHint returns the hint for a text that is not a duration.
 func durationHint(text string, err error) string {
-	// No call is to last for hours: so many can only be milliseconds.
+	// As seconds this would be hours, so it must be milliseconds.
 	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n >= 10_000 {
 		return fmt.Sprintf("it looks like milliseconds: write %q", (time.Duration(n) * time.Millisecond).String())
 	}
@@ -111,7 +110,7 @@ func durationHint(text string, err error) string {
 	return `write a number and ms, s, m or h, such as "30s"`
 }
 
-// bytesHint says what to write instead of a text that is not a size.
+// bytesHint returns the hint for a text that is not a size.
 func bytesHint(text string, err error) string {
 	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n > 0 {
 		return fmt.Sprintf("write %q", formatBytes(n))

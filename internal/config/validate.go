@@ -15,18 +15,18 @@ import (
 	"unicode"
 )
 
-// Validate judges a Config as a whole: what is wrong however it came to be, in a
-// file, by a flag that changed a field, or in a program. The error is Problems
-// with everything that is wrong; they have paths and no positions.
-func (c *Config) Validate() error { return c.judge().problems.orNil() }
+// Validate checks a Config as a whole, independent of whether it is from a file, was changed
+// by a flag, or was made by a program. The error is Problems with everything that is wrong,
+// with paths but without positions.
+func (c *Config) Validate() error { return c.check().problems.orNil() }
 
-func (c *Config) judge() *judge { return c.judgeRead(unread{}) }
+func (c *Config) check() *validator { return c.checkRead(rejected{}) }
 
-// judgeRead is Validate for what could be read of a file; Parse adds the positions,
-// and keeps the notes.
-func (c *Config) judgeRead(u unread) *judge {
-	j := &judge{unread: u}
-	for _, check := range []func(*Config, *judge){
+// checkRead is Validate for a Config after some values were rejected. Parse adds the
+// positions.
+func (c *Config) checkRead(u rejected) *validator {
+	j := &validator{rejected: u}
+	for _, check := range []func(*Config, *validator){
 		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes,
 	} {
 		check(c, j)
@@ -34,126 +34,122 @@ func (c *Config) judgeRead(u unread) *judge {
 	return j
 }
 
-// judge collects what is wrong, and what is only worth a remark.
-type judge struct {
-	unread
+// validator collects problems and notes.
+type validator struct {
+	rejected
 	problems, notes Problems
 }
 
-// complain adds a problem at a place. A message shows a value only where it
-// cannot be a secret.
-func (j *judge) complain(p place, hint, format string, args ...any) {
+// report adds a problem. Its message may contain a value only if that cannot be a secret.
+func (j *validator) report(p place, hint, format string, args ...any) {
 	j.problems = append(j.problems, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// note adds a remark at a place.
-func (j *judge) note(p place, hint, format string, args ...any) {
+// note adds a note.
+func (j *validator) note(p place, hint, format string, args ...any) {
 	j.notes = append(j.notes, Problem{Path: p.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// checkListen refuses an address that is none, and one that strangers reach
-// while nobody is asked who he is.
-func checkListen(c *Config, j *judge) {
+// checkListen rejects an invalid address, and one beyond loopback without authentication.
+func checkListen(c *Config, j *validator) {
 	p := place{}.key("listen")
-	if c.Listen == "" || j.there(p) {
+	if c.Listen == "" || j.has(p) {
 		return
 	}
-	// Only the form is judged. Whether a name resolves or a port is free is known when
-	// somebody listens, and can be otherwise a moment later.
+	// Only the form is checked. Whether a name resolves or a port is free is known when
+	// listening, and may change.
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		j.complain(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
+		j.report(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
 		return
 	}
-	// A port by its name would depend on a table of the machine.
+	// Names of ports depend on a table of the machine, and are not accepted.
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		j.complain(p, "0 takes a free one", "%q wants a port from 0 to 65535", p.name)
+		j.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
-	if c.reachesBeyond() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.saysWho() {
+	if c.isPublic() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !j.configuresAuth() {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
-		j.complain(p, hint, "%q reaches beyond this machine, and everybody there could use every server", p.name)
+		j.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
 }
 
-// reachesBeyond reports whether others than this machine reach the listener, as far
-// as its address can be read.
-func (c *Config) reachesBeyond() bool {
+// isPublic reports whether other machines can reach the listener, if its address is
+// valid.
+func (c *Config) isPublic() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	return err == nil && !isLoopback(host)
 }
 
-// saysWho reports whether the file says who may call, in words that could not be
-// read.
-func (j *judge) saysWho() bool {
+// configuresAuth reports whether the file has settings for authentication that were rejected.
+func (j *validator) configuresAuth() bool {
 	auth := place{}.key("auth")
-	return j.someMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
+	return j.hasAnyOrMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
 }
 
-// isLoopback reports whether a listener on a host is reached from this machine
-// only. Names other than localhost can lead anywhere.
+// isLoopback reports whether only this machine reaches a listener on host. Names other than
+// localhost may resolve to any address.
 func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
-	// An IPv4 address can be written as one of IPv6.
+	// An IPv4 address may be written as IPv6.
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-func checkPath(c *Config, j *judge) {
+func checkPath(c *Config, j *validator) {
 	p := place{}.key("path")
 	switch {
 	case c.Path == "":
-	// Whatever a router, a proxy or a client would rewrite on the way.
+	// Characters that a router, a proxy or a client would rewrite.
 	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
-		j.complain(p, `such as "/mcp"`, "%q wants a plain URL path that begins with /", p.name)
+		j.report(p, `such as "/mcp"`, "%q must be a plain URL path that begins with /", p.name)
 	case slices.Contains(operations(), c.Path):
-		j.complain(p, "", "%q is %s, where the gateway says how it is", p.name, c.Path)
-	case c.Path == oldTransport:
-		j.complain(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
+		j.report(p, "", "%q is %s, where the gateway serves its operations", p.name, c.Path)
+	case c.Path == ssePath:
+		j.report(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
 	}
 }
 
-// operations are the paths that are not free for the endpoint, because the
-// listener serves them itself.
+// operations returns the paths that are reserved for operations on the same listener.
 func operations() []string { return []string{"/healthz", "/readyz", "/status", "/metrics"} }
 
-// oldTransport is not free either: clients of 2024-11-05 connect there.
-const oldTransport = "/sse"
+// ssePath is reserved for clients of 2024-11-05.
+const ssePath = "/sse"
 
-func checkHosts(c *Config, j *judge) {
+func checkHosts(c *Config, j *validator) {
 	list := place{}.key("allowedHosts")
 	for i, host := range c.AllowedHosts {
-		if j.there(list.item(i)) {
+		if j.has(list.item(i)) {
 			continue
 		}
-		// A host is what stands in a URL and comes back as it was.
+		// A valid host is unchanged by parsing a URL with it.
 		u, err := url.Parse("http://" + host + "/")
 		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
-			j.complain(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
+			j.report(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
 		}
 	}
 	checkTwice(c.AllowedHosts, list, j)
 }
 
-func checkOrigins(c *Config, j *judge) {
+func checkOrigins(c *Config, j *validator) {
 	list := place{}.key("allowedOrigins")
 	for i, origin := range c.AllowedOrigins {
-		if j.there(list.item(i)) {
+		if j.has(list.item(i)) {
 			continue
 		}
 		u, err := url.Parse(origin)
-		// Browsers send nothing else. A star would let every page of the web in, and null
-		// every file that somebody opens.
+		// Browsers send no other form. A * would accept every page of the web, and null
+		// every local file.
 		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
-			j.complain(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
+			j.report(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
 		}
 	}
 	checkTwice(c.AllowedOrigins, list, j)
 }
 
-// checkTwice remarks on what stands in a list twice.
-func checkTwice(values []string, list place, j *judge) {
+// checkTwice notes repeated elements of a list.
+func checkTwice(values []string, list place, j *validator) {
 	first := make(map[string]int, len(values))
 	for i, value := range values {
 		if earlier, twice := first[value]; twice {
@@ -164,80 +160,80 @@ func checkTwice(values []string, list place, j *judge) {
 	}
 }
 
-// checkTokens wants each token to lead to one principal.
-func checkTokens(c *Config, j *judge) {
+// checkTokens requires that each token has one principal.
+func checkTokens(c *Config, j *validator) {
 	auth := place{}.key("auth")
 	list := auth.key("tokens")
 	for i := range c.Auth.Tokens {
-		if p := list.item(i); !j.there(p) {
+		if p := list.item(i); !j.has(p) {
 			checkToken(&c.Auth.Tokens[i], p, j)
-			checkGuessable(&c.Auth.Tokens[i], p, c.reachesBeyond() && !j.there(place{}.key("listen")), j)
+			checkGuessable(&c.Auth.Tokens[i], p, c.isPublic() && !j.has(place{}.key("listen")), j)
 			checkPrincipal(&c.Auth.Tokens[i], p, j)
 			checkSameToken(c.Auth.Tokens, i, list, j)
 		}
 	}
-	// Whoever wrote both believes one of them, and it is not known which.
-	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || j.there(auth) || j.there(list)) {
+	// The intention is ambiguous.
+	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || j.has(auth) || j.has(list)) {
 		p := place{}.key("allowUnauthenticated")
-		j.complain(p, "remove one of them", `%q contradicts "auth"`, p.name)
+		j.report(p, "remove one of them", `%q contradicts "auth"`, p.name)
 	}
 }
 
-// checkToken judges what a token is, and where it stands.
-func checkToken(token *Token, p place, j *judge) {
+// checkToken checks a token and its source.
+func checkToken(token *Token, p place, j *validator) {
 	inEnv, inFile := p.key("env"), p.key("file")
-	hasEnv, hasFile := token.Env != "" || j.there(inEnv), token.File != "" || j.there(inFile)
+	hasEnv, hasFile := token.Env != "" || j.has(inEnv), token.File != "" || j.has(inFile)
 	switch {
 	case hasEnv && hasFile:
-		j.complain(p, "remove one of them", `%q has both "env" and "file"`, p.name)
-	case token.Value.IsZero() && !hasEnv && !hasFile && !j.someMeant(inEnv, inFile):
-		j.complain(p, `"env" names a variable, "file" a path`, "%q does not say where the token is", p.name)
+		j.report(p, "remove one of them", `%q has both "env" and "file"`, p.name)
+	case token.Value.IsZero() && !hasEnv && !hasFile && !j.hasAnyOrMeant(inEnv, inFile):
+		j.report(p, `"env" names a variable, "file" a path`, "%q does not specify where the token is", p.name)
 	case !isBearer(token.Value.Reveal()):
 		at := token.source(p)
-		j.complain(at, notBearerHint(token.Value.Reveal()), "what %s holds is not one bearer token", token.origin(p))
+		j.report(at, notBearerHint(token.Value.Reveal()), "the value of %s is not a single bearer token", token.origin(p))
 	}
 }
 
-// checkGuessable refuses what everybody tries first where everybody can try it, and
-// remarks on it where only this machine can.
-func checkGuessable(token *Token, p place, public bool, j *judge) {
+// checkGuessable rejects placeholders as tokens if other machines can reach the listener,
+// and notes them otherwise.
+func checkGuessable(token *Token, p place, public bool, j *validator) {
 	const hint = `"openssl rand -hex 32" makes a better one`
 	text := token.Value.Reveal()
 	switch {
 	case isPlaceholder(text):
-		j.note(p, hint, "%q holds a placeholder, which anybody can guess", p.name)
+		j.note(p, hint, "%q holds a placeholder, which anyone can guess", p.name)
 	case len(text) < shortToken:
 		j.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
 	}
 	if public && isPlaceholder(text) {
 		const cure = hint + `; to let everybody in, write "allowUnauthenticated: true" instead of "auth"`
-		j.complain(token.source(p), cure, "what %s holds is a placeholder, which anybody can guess", token.origin(p))
+		j.report(token.source(p), cure, "the value of %s is a placeholder, which anyone can guess", token.origin(p))
 	}
 }
 
-func checkPrincipal(token *Token, p place, j *judge) {
+func checkPrincipal(token *Token, p place, j *validator) {
 	at := p.key("principal")
 	switch {
-	// Limits, sessions and the record of calls go by it.
-	case token.Principal == "" && !j.meant(at):
-		j.complain(p, `add "principal"`, "%q does not say who calls with it", p.name)
+	// Limits, sessions and the audit record depend on it.
+	case token.Principal == "" && !j.hasOrMeant(at):
+		j.report(p, `add "principal"`, "%q does not name its principal", p.name)
 	case strings.ContainsFunc(token.Principal, unicode.IsControl):
-		j.complain(at, "remove it", "%q has a control character in it", at.name)
+		j.report(at, "remove it", "%q has a control character in it", at.name)
 	}
 }
 
-// checkSameToken wants a token to be no earlier one's: one token for two principals
-// would let the order of the file decide who calls.
-func checkSameToken(tokens []Token, i int, list place, j *judge) {
+// checkSameToken rejects a repeated token: for two principals the order of the file would
+// decide which one calls.
+func checkSameToken(tokens []Token, i int, list place, j *validator) {
 	token, p := tokens[i], list.item(i)
 	same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
 	if first := slices.IndexFunc(tokens[:i], same); first >= 0 {
-		j.complain(p, sameTokenHint(tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
+		j.report(p, sameTokenHint(tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
 	}
 }
 
-// shortToken is a length below which a token is more likely a word that somebody
-// thought of than one that a machine made: 16 letters of hex are 64 bits.
+// shortToken is the length below which a token was more likely chosen by a person than
+// generated: 16 hexadecimal digits are 64 bits.
 const shortToken = 16
 
 func sameTokenHint(a, b Token) string {
@@ -247,8 +243,8 @@ func sameTokenHint(a, b Token) string {
 	return "each principal needs a token of its own"
 }
 
-// isBearer reports whether a text has the form of a bearer token (RFC 6750,
-// section 2.1: b64token). The empty text is judged where it was read.
+// isBearer reports whether text has the form of a bearer token (RFC 6750, section 2.1:
+// b64token). An empty text is reported where it is read.
 func isBearer(text string) bool {
 	text = strings.TrimRight(text, "=")
 	return !strings.ContainsFunc(text, func(r rune) bool {
@@ -256,8 +252,8 @@ func isBearer(text string) bool {
 	})
 }
 
-// checkWords refuses words that a file could not have.
-func checkWords(c *Config, j *judge) {
+// checkWords rejects words that a file could not have.
+func checkWords(c *Config, j *validator) {
 	checkWord(j, place{}.key("conflict"), c.Conflict, ConflictHide, ConflictFirst)
 	checkWord(j, place{}.key("reload"), c.Reload, ReloadGuarded, ReloadAuto, ReloadManual)
 	logs := place{}.key("log")
@@ -265,8 +261,8 @@ func checkWords(c *Config, j *judge) {
 	checkWord(j, logs.key("format"), c.Log.Format, "text", "json")
 }
 
-func checkWord[S ~string](j *judge, p place, word S, known ...S) {
+func checkWord[S ~string](j *validator, p place, word S, known ...S) {
 	if word != "" && !slices.Contains(known, word) {
-		j.complain(p, "", "%q wants one of %v", p.name, known)
+		j.report(p, "", "%q must be one of %v", p.name, known)
 	}
 }

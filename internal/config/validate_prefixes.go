@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// checkPrefixes refuses two prefixes that let what one server offers take a name of the
-// other. The empty prefix is a choice that several may make, and a remark says what it costs.
-func checkPrefixes(c *Config, j *judge) {
-	owner := make(map[string]int) // of the first server with a prefix
+// checkPrefixes rejects two prefixes with which one server could offer a name of the other.
+// Several servers may have the empty prefix, which is noted.
+func checkPrefixes(c *Config, j *validator) {
+	owner := make(map[string]int) // the first server with a prefix
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		if s.Disabled || j.someMeant(s.place(), s.place().key("prefix")) {
+		if s.Disabled || j.hasAnyOrMeant(s.place(), s.place().key("prefix")) {
 			continue
 		}
 		first, taken := owner[s.NamePrefix()]
@@ -23,8 +23,8 @@ func checkPrefixes(c *Config, j *judge) {
 		case !taken || c.Servers[first].Name == s.Name:
 			owner[s.NamePrefix()] = i
 		case s.NamePrefix() == "":
-			const hint = "a prefix of its own keeps the names of each where they are"
-			j.note(s.place().key("prefix"), hint, `%q and %q share their names: who gets one that both offer is decided by "conflict", and only once both were heard of`, c.Servers[first].Name, s.Name)
+			const hint = "give one of them a prefix"
+			j.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
 		default:
 			j.problems = append(j.problems, samePrefix(&c.Servers[first], s))
 		}
@@ -36,8 +36,8 @@ func checkPrefixes(c *Config, j *judge) {
 	}
 }
 
-// checkShorter compares a server with those whose prefix its own begins with.
-func checkShorter(c *Config, i int, owner map[string]int, j *judge) {
+// checkShorter compares a server with those that have a prefix of its own prefix.
+func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
 	prefix := c.Servers[i].NamePrefix()
 	for end := 1; end < len(prefix); end++ {
 		short, ok := owner[prefix[:end]]
@@ -52,9 +52,9 @@ func checkShorter(c *Config, i int, owner map[string]int, j *judge) {
 
 func (s *Server) place() place { return place{}.key(serversKey).key(s.Name) }
 
-// SharedNames reports whether one server could offer a name that begins with the prefix
-// of the other and that the other could offer, too. The problem is the one of the second
-// server. Two that have the empty prefix share all names, and that is no problem.
+// SharedNames reports whether one server could offer a name that begins with the prefix of
+// the other and that the other could offer, too. The problem is that of the second server.
+// Two servers with the empty prefix share all names, which is no problem.
 func SharedNames(first, second *Server) (Problem, bool) {
 	short, long := first, second
 	if len(short.NamePrefix()) > len(long.NamePrefix()) {
@@ -73,7 +73,7 @@ func SharedNames(first, second *Server) (Problem, bool) {
 		Path: second.place().key("prefix").path,
 		Message: fmt.Sprintf("the prefix %q of %q begins with the prefix %q of %q, which could offer names of it",
 			long.NamePrefix(), long.Name, short.NamePrefix(), short.Name),
-		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+anything, short.Name),
+		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+wildcard, short.Name),
 	}, true
 }
 
@@ -85,12 +85,12 @@ func samePrefix(first, second *Server) Problem {
 	}
 }
 
-// reaches reports whether the server may offer a tool whose name is the rest and then the
-// name of a tool that another server may offer.
+// reaches reports whether the server may offer a tool named rest followed by the name of a
+// tool that other may offer.
 func (s *Server) reaches(rest string, other *Server) bool {
 	for _, theirs := range other.included() {
 		for _, ours := range s.included() {
-			if meet(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
+			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
 				return true
 			}
 		}
@@ -98,16 +98,16 @@ func (s *Server) reaches(rest string, other *Server) bool {
 	return false
 }
 
-// included are the patterns of what the server may offer, but for what it excludes.
+// included returns the patterns of what the server may offer, before Exclude.
 func (s *Server) included() []string {
 	if len(s.Include) == 0 {
-		return []string{anything}
+		return []string{wildcard}
 	}
 	return s.Include
 }
 
-// excludes reports whether a pattern, with something before it, covers one of two that a
-// name has to have the form of.
+// excludes reports whether a pattern, prefixed by before, covers one of two patterns that a
+// name has to match.
 func excludes(patterns []string, before, one, two string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		return covers(before+pattern, one) || covers(before+pattern, two)

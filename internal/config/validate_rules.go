@@ -10,22 +10,19 @@ import (
 	"unicode"
 )
 
-// A rule that can never have an effect is most often one that was meant to have
-// one: a tool that should be hidden and is not, or the other way round. What can
-// be told from the rules alone is told when the file is read; whether a rule fits
-// what the server offers, only when its lists are there.
+// A rule without any effect is most often a mistake: a tool that should be hidden is not, or
+// the other way round. Rules are compared with each other when the file is read; whether a
+// rule matches what the server offers is known only when the server has been listed.
 //
-// Two rules that contradict each other are a problem. One that is only
-// superfluous changes nothing about what is offered, and is a note. Notes are
-// seen only where there is no problem, so that they need not care for what is one:
-// a pattern that is empty, or stands in its list twice.
+// Contradicting rules are a problem. A superfluous rule does not change what is offered, and
+// is noted. Notes are shown only if there is no problem, so they can ignore cases that are
+// problems: empty and repeated patterns.
 
-// maxCompared is the length up to which lists of patterns are compared, because
-// each is compared with each. Longer ones are made by programs, which need no
-// advice.
+// maxCompared is the length up to which lists of patterns are compared, in quadratic time.
+// Longer lists are generated.
 const maxCompared = 1000
 
-// ruleLists are the lists of patterns of a server, with their places.
+// ruleLists has the lists of patterns of a server and their places.
 type ruleLists struct {
 	include, exclude               []string
 	atInclude, atExclude, atRename place
@@ -35,8 +32,8 @@ func newRuleLists(s *Server, p place) ruleLists {
 	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude"), p.key("rename")}
 }
 
-// checkPatterns judges each pattern by itself.
-func checkPatterns(s *Server, p place, j *judge) {
+// checkPatterns checks each pattern by itself.
+func checkPatterns(s *Server, p place, j *validator) {
 	for _, list := range []struct {
 		patterns []string
 		at       place
@@ -44,9 +41,9 @@ func checkPatterns(s *Server, p place, j *judge) {
 		seen := make(map[string]bool, len(list.patterns))
 		for i, pattern := range list.patterns {
 			switch at := list.at.item(i); {
-			case j.there(at):
+			case j.has(at):
 			case seen[pattern] && pattern != "":
-				j.complain(at, "remove one of them", "%.80q stands in the list twice", pattern)
+				j.report(at, "remove one of them", "%.80q is in the list twice", pattern)
 			default:
 				checkPattern(pattern, at, j)
 			}
@@ -55,43 +52,43 @@ func checkPatterns(s *Server, p place, j *judge) {
 	}
 }
 
-// foreignSigns are special in the patterns of shells and in regular expressions,
-// and stand in no name that a server has, as far as anybody knows. To take them for
-// themselves would leave visible what somebody believes to be hidden.
+// foreignSigns are special in shell patterns and in regular expressions, and occur in no
+// known names. Matching them literally would leave tools visible that the author meant to
+// hide.
 const foreignSigns = `?[]{}|^$\,`
 
-func checkPattern(pattern string, at place, j *judge) {
-	const cure = "only * is special: it stands for any characters"
+func checkPattern(pattern string, at place, j *validator) {
+	const cure = "only * is special: it matches any characters"
 	sign := strings.IndexAny(pattern, foreignSigns)
 	switch {
 	case pattern == "":
-		j.complain(at, "remove it", "%q is empty", at.name)
+		j.report(at, "remove it", "%q is empty", at.name)
 	case strings.TrimSpace(pattern) != pattern:
-		j.complain(at, "remove it", "%.80q begins or ends with a space, and no name does", pattern)
+		j.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
 	case strings.ContainsFunc(pattern, unicode.IsControl):
-		j.complain(at, "remove it", "%.80q has a control character in it, and no name has", pattern)
+		j.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
 	case pattern[0] == '!':
-		j.complain(at, `write what is not to be offered in "exclude"`, "%.80q begins with !, which means nothing here", pattern)
+		j.report(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
 	case sign >= 0 && pattern[sign] == ',':
-		j.complain(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
+		j.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
 	case sign >= 0:
-		j.complain(at, cure, "%.80q has a %s in it, which stands for nothing but itself", pattern, pattern[sign:sign+1])
+		j.report(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
 	case pattern == ".*":
-		j.note(at, `write "*" for any name`, "%q stands only for names that begin with a dot", pattern)
+		j.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
 	}
 }
 
-// checkFilters finds patterns that can never have an effect because of others.
-func checkFilters(s *Server, p place, j *judge) {
-	// What is wrong with one pattern has been said; only advice is left out.
+// checkFilters finds patterns that have no effect because of others.
+func checkFilters(s *Server, p place, j *validator) {
+	// Problems of single patterns have been reported; only notes are omitted.
 	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
 		return
 	}
 	lists := newRuleLists(s, p)
 	checkWithin(s.Include, lists.atInclude, j)
 	checkWithin(s.Exclude, lists.atExclude, j)
-	// Of several, the others are what adds nothing to it.
-	if len(s.Include) == 1 && covers(s.Include[0], anything) {
+	// With several patterns, the others are noted as adding nothing.
+	if len(s.Include) == 1 && covers(s.Include[0], wildcard) {
 		j.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
 	}
 	if i := excludesAll(s); i >= 0 {
@@ -101,19 +98,18 @@ func checkFilters(s *Server, p place, j *judge) {
 	lists.checkIdle(j)
 }
 
-// excludesAll is the first pattern of exclude that fits every name, or -1.
+// excludesAll returns the index of the first exclude pattern that matches every name, or -1.
 func excludesAll(s *Server) int {
-	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, anything) })
+	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, wildcard) })
 }
 
-// checkWithin finds patterns of one list that a wider one of it covers.
-func checkWithin(patterns []string, at place, j *judge) {
+// checkWithin notes patterns that another one of the list covers.
+func checkWithin(patterns []string, at place, j *validator) {
 	for i, narrow := range patterns {
 		wider := slices.IndexFunc(patterns, func(wide string) bool {
 			return wide != narrow && covers(wide, narrow)
 		})
-		// Of two that mean the same, such as * and **, only the later one is
-		// superfluous.
+		// Of two equivalent ones, such as * and **, the later one is superfluous.
 		if wider < 0 || i < wider && covers(narrow, patterns[wider]) {
 			continue
 		}
@@ -121,17 +117,17 @@ func checkWithin(patterns []string, at place, j *judge) {
 	}
 }
 
-// checkNothingOffered speaks of a server whose tools and prompts are all
-// excluded. That is the way to offer nothing but its resources, which no rule
-// touches; beside other rules it is none, because then they are there for nothing.
-func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
+// checkNothingOffered reports that all tools and prompts of a server are excluded. Without
+// other rules this is the way to offer only resources, which rules do not affect, and is a
+// note. With others it is a problem, because they have no effect.
+func (l ruleLists) checkNothingOffered(s *Server, i int, j *validator) {
 	at := l.atExclude.item(i)
-	hasInclude, hasRename := len(s.Include) > 0 || j.there(l.atInclude), len(s.Rename) > 0 || j.there(l.atRename)
+	hasInclude, hasRename := len(s.Include) > 0 || j.has(l.atInclude), len(s.Rename) > 0 || j.has(l.atRename)
 	if !hasInclude && !hasRename {
 		j.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
 		return
 	}
-	// Named, because the exclude is most often right and they are what is left over.
+	// Named, because the exclude is most often right and the others are left over.
 	idle := `"include"`
 	switch {
 	case !hasInclude:
@@ -139,86 +135,84 @@ func (l ruleLists) checkNothingOffered(s *Server, i int, j *judge) {
 	case hasRename:
 		idle = `"include" and "rename"`
 	}
-	j.complain(at, `remove it, or write "disabled: true" to leave the server out`,
-		"%.80q excludes every tool and prompt of %q, so that %s can never count", s.Exclude[i], s.Name, idle)
+	j.report(at, `remove it, or write "disabled: true" to leave the server out`,
+		"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, idle)
 }
 
-// checkExcluded finds what is included and excluded altogether. Of a pattern that
-// excludes everything that has been said.
-func (l ruleLists) checkExcluded(j *judge) {
+// checkExcluded reports what is both included and excluded. Patterns that exclude everything
+// are reported by checkNothingOffered.
+func (l ruleLists) checkExcluded(j *validator) {
 	for i, pattern := range l.include {
 		if pattern == "" || slices.Contains(l.include[:i], pattern) {
-			continue // has been said
+			continue // reported by checkPatterns
 		}
-		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, anything) })
+		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, wildcard) })
 		switch {
 		case by < 0:
 		case l.exclude[by] == pattern:
-			j.complain(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+			j.report(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
 		default:
-			j.complain(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
+			j.report(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
 		}
 	}
 }
 
-// checkIdle finds what is excluded and was never included.
-func (l ruleLists) checkIdle(j *judge) {
+// checkIdle notes what is excluded but never included.
+func (l ruleLists) checkIdle(j *validator) {
 	if len(l.include) == 0 {
 		return
 	}
 	for i, pattern := range l.exclude {
-		included := func(other string) bool { return meet(other, pattern) }
+		included := func(other string) bool { return overlaps(other, pattern) }
 		if !slices.ContainsFunc(l.include, included) {
-			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no name that it stands for is included", pattern)
+			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
 		}
 	}
 }
 
-// checkRenames wants each new name to be one, and to have one owner that is
-// offered.
-func checkRenames(s *Server, p place, j *judge) {
+// checkRenames requires valid new names that are unique in a server.
+func checkRenames(s *Server, p place, j *validator) {
 	include := p.key("include")
 	p = p.key("rename")
 	owner := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		at, to := p.key(name), s.Rename[name]
-		unread := j.there(at)
-		// There are clients that refuse the whole list for one name that they do not take.
+		unread := j.has(at)
+		// Some clients reject a whole list for one invalid name.
 		if !unread && (to == "" || !isName(to, maxToolName)) {
-			j.complain(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
+			j.report(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
 		}
 		checkRenamed(s, name, at, include, j)
 		if unread {
 			continue
 		}
-		// Two servers may well rename to one name: what becomes of that is the
-		// choice that Config.Conflict makes.
+		// Two servers may rename to the same name: Config.Conflict decides about it.
 		if other, taken := owner[to]; taken {
-			j.complain(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
+			j.report(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
 			continue
 		}
 		owner[to] = name
 	}
 }
 
-// checkRenamed wants what is renamed to be one name, and offered.
-func checkRenamed(s *Server, name string, at, include place, j *judge) {
-	// Exclude counts for more, so that it is what hides a name where both would.
+// checkRenamed requires that a renamed item is a single name, and offered.
+func checkRenamed(s *Server, name string, at, include place, j *validator) {
+	// Exclude has precedence over include, and is reported first.
 	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
-		// What excludes everything has been said of the whole list.
-		return match(pattern, name) && !covers(pattern, anything)
+		// A pattern that excludes everything has been reported.
+		return match(pattern, name) && !covers(pattern, wildcard)
 	})
 	switch {
 	case name == "":
-		j.complain(at, "write the server's own name for it", "what is renamed has no name")
-	case strings.Contains(name, anything):
-		j.complain(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
+		j.report(at, "write the server's own name for it", "what is renamed has no name")
+	case strings.Contains(name, wildcard):
+		j.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
 	case excluded >= 0:
-		j.complain(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
-	case j.partly(include, len(s.Include)):
-		// What could not be read may be what includes it.
+		j.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
+	case j.hasItem(include, len(s.Include)):
+		// The rejected element may include it.
 	case !s.includes(name):
-		j.complain(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
+		j.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
 	case s.Rename[name] == s.NamePrefix()+name:
 		j.note(at, "", "%.80q is renamed to the name that it has anyway", name)
 	}

@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// serverNamePattern is the form of server names in the schema; isServerName is
-// the same rule.
+// serverNamePattern is the schema's pattern of server names, equivalent to isName with
+// maxServerName.
 const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
 
-// The longest names: of a server, so that a tool's name still has room behind
-// it, and of a tool (server/tools, "Tool Names").
+// The maximum lengths of names: of a server, which leaves space for a tool's name after it,
+// and of a tool (server/tools, "Tool Names").
 const (
 	maxServerName = 64
 	maxToolName   = 128
 )
 
-// isNameByte reports whether a byte may stand in the name of a tool
-// (server/tools, "Tool Names").
+// isNameByte reports whether a byte is permitted in the name of a tool (server/tools, "Tool
+// Names").
 func isNameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0
 }
 
-// isName reports whether a text is made of the characters of tool names.
+// isName reports whether text consists of the characters of tool names.
 func isName(text string, longest int) bool {
 	for i := range len(text) {
 		if !isNameByte(text[i]) {
@@ -38,47 +38,47 @@ func isName(text string, longest int) bool {
 	return len(text) <= longest
 }
 
-func checkServers(c *Config, j *judge) {
+func checkServers(c *Config, j *validator) {
 	seen := make(map[string]bool)
 	for i := range c.Servers {
 		s := &c.Servers[i]
 		p := place{}.key(serversKey).key(s.Name)
-		// Also where a prefix of its own stands before the tools: the name is in logs, in
-		// metrics and in what instructions are headed by.
+		// Also if the server has another prefix: the name is in logs, metrics and headings of
+		// instructions.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
 			const hint = "names of tools begin with it: letters, digits, _ - . and up to 64 of them"
-			j.complain(p, hint, "%.80q cannot be the name of a server", s.Name)
+			j.report(p, hint, "%.80q cannot be the name of a server", s.Name)
 		}
 		if seen[s.Name] {
-			j.complain(p, "", "two servers have the name %q", s.Name)
+			j.report(p, "", "two servers have the name %q", s.Name)
 		}
 		seen[s.Name] = true
-		if s.Disabled || j.there(p) {
-			continue // read for its form only, or not at all
+		if s.Disabled || j.has(p) {
+			continue // only its form was checked, or it was rejected
 		}
-		for _, check := range []func(*Server, place, *judge){
-			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, checkFilledIn, checkPatterns, checkFilters, checkRenames,
+		for _, check := range []func(*Server, place, *validator){
+			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, notePlaceholders, checkPatterns, checkFilters, checkRenames,
 		} {
 			check(s, p, j)
 		}
 	}
 }
 
-// checkTransport wants a server to be a program or an address.
-func checkTransport(s *Server, p place, j *judge) {
+// checkTransport requires that a server has either a command or a URL.
+func checkTransport(s *Server, p place, j *validator) {
 	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
-	isProgram := s.Command != "" || j.meant(p.key("command"))
-	isAddress := s.URL != "" || j.meant(p.key("url"))
+	isProgram := s.Command != "" || j.hasOrMeant(p.key("command"))
+	isAddress := s.URL != "" || j.hasOrMeant(p.key("url"))
 	switch {
-	// The other programs that read the file decide this in different ways.
+	// Other programs that read the file differ in this case.
 	case isProgram && isAddress:
-		j.complain(p, "remove one of them", `%q has both "command" and "url"`, p.name)
+		j.report(p, "remove one of them", `%q has both "command" and "url"`, p.name)
 	case !isProgram && !isAddress:
-		j.complain(p, "", `%q has neither "command" nor "url"`, p.name)
+		j.report(p, "", `%q has neither "command" nor "url"`, p.name)
 	case s.Type == TypeStdio && isAddress:
-		j.complain(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
+		j.report(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
 	case s.Type != "" && s.Type != TypeStdio && isProgram:
-		j.complain(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
+		j.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
 		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"envFile", len(s.EnvFile)}, unused{"cwd", len(s.Cwd)})
 	default:
@@ -86,70 +86,69 @@ func checkTransport(s *Server, p place, j *judge) {
 	}
 }
 
-// unused is a key that has no meaning beside another, and how much it holds.
+// unused is a key without a meaning beside another, with the number of its values.
 type unused struct {
 	key  string
 	size int
 }
 
-func checkUnused(j *judge, p place, beside string, keys ...unused) {
+func checkUnused(j *validator, p place, beside string, keys ...unused) {
 	for _, k := range keys {
-		if k.size > 0 || j.there(p.key(k.key)) {
-			j.complain(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
+		if k.size > 0 || j.has(p.key(k.key)) {
+			j.report(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
 		}
 	}
 }
 
-// checkCommand finds what no system can start. Neither the command nor its
-// arguments are shown: a variable in them may hold a secret.
-func checkCommand(s *Server, p place, j *judge) {
+// checkCommand reports what no system can start. Neither the command nor its arguments are
+// shown: a variable in them may be a secret.
+func checkCommand(s *Server, p place, j *validator) {
 	at := p.key("command")
 	switch {
-	case s.Command == "" || j.there(at):
+	case s.Command == "" || j.has(at):
 	case strings.TrimSpace(s.Command) == "":
-		j.complain(at, "write the program to start", "%q is blank", at.name)
+		j.report(at, "write the program to start", "%q is blank", at.name)
 	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
-		j.note(at, `write what follows the program in "args"`, "%q has a space in it, and is the name of one program", at.name)
+		j.note(at, `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
 	default:
 		if problem, hint := notAPath(s.Command); problem != "" {
-			j.complain(at, hint, "%q %s", at.name, problem)
+			j.report(at, hint, "%q %s", at.name, problem)
 		}
 	}
 	for i, arg := range s.Args {
 		if at := p.key("args").item(i); strings.ContainsRune(arg, 0) {
-			j.complain(at, "remove it", "%q has a NUL in it", at.name)
+			j.report(at, "remove it", "%q has a NUL in it", at.name)
 		}
 	}
 }
 
-// checkURL never shows the address: a variable in it may hold a secret.
-func checkURL(s *Server, p place, j *judge) {
+// checkURL never shows the URL: a variable in it may be a secret.
+func checkURL(s *Server, p place, j *validator) {
 	p = p.key("url")
-	if s.URL == "" || j.there(p) {
+	if s.URL == "" || j.has(p) {
 		return
 	}
 	u, err := url.Parse(s.URL)
 	switch {
 	case err != nil:
-		j.complain(p, anAddress, "%q is not a URL", p.name)
+		j.report(p, urlHint, "%q is not a URL", p.name)
 	case u.Scheme != "http" && u.Scheme != "https":
-		j.complain(p, anAddress, "%q wants to begin with http:// or https://", p.name)
+		j.report(p, urlHint, "%q must begin with http:// or https://", p.name)
 	case u.Hostname() == "":
-		j.complain(p, anAddress, "%q names no host", p.name)
+		j.report(p, urlHint, "%q names no host", p.name)
 	case !isPort(u.Port()):
-		j.complain(p, "", "%q wants a port from 1 to 65535", p.name)
-	// It would be in logs, in errors and in what /status shows.
+		j.report(p, "", "%q needs a port from 1 to 65535", p.name)
+	// It would appear in logs, errors and the status.
 	case u.User != nil:
-		j.complain(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
-	// Most often a character of a secret that wanted to be escaped.
+		j.report(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
+	// Most often an unescaped character of a secret.
 	case u.Fragment != "":
-		j.complain(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
+		j.report(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
 	}
 }
 
-// isReserved reports whether a header field is one that the transport sets
-// itself, and that a fixed value would make untrue. An idempotency key is one of
-// them: Go's transport takes it for leave to send a call a second time.
+// isReserved reports whether a header is set by the transport, so that a fixed value would
+// be wrong. Idempotency keys are included: Go's transport retries requests that have one.
 func isReserved(header string) bool {
 	header = strings.ToLower(header)
 	if strings.HasPrefix(header, "mcp-") {
@@ -161,33 +160,31 @@ func isReserved(header string) bool {
 	}, header)
 }
 
-func checkHeaders(s *Server, p place, j *judge) {
+func checkHeaders(s *Server, p place, j *validator) {
 	p = p.key("headers")
 	seen := make(map[string]bool)
-	// In the order of names, so that a Config always has the same problems.
+	// Sorted, so that a Config always has the same problems.
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		at, lower := p.key(name), strings.ToLower(name)
 		switch {
 		case !isToken(name):
-			j.complain(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", beginning(name, isTokenRune))
-		// With a fixed value the session, the revision or the length of a message would be
-		// untrue for every request but one.
+			j.report(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", validPrefix(name, isTokenRune))
+		// A fixed session, revision or length would be wrong for every request but one.
 		case isReserved(name):
-			j.complain(at, "remove it", "the header %s is set by the gateway", name)
-		// To a server they are one header, with one of the two values or both.
+			j.report(at, "remove it", "the header %s is set by the gateway", name)
+		// A server would see one header with one of the two values, or both.
 		case seen[lower]:
-			j.complain(at, "", "the header %s stands here twice, in two spellings", name)
+			j.report(at, "", "duplicate header %s, in two spellings", name)
 		}
 		if strings.ContainsFunc(s.Headers[name].Reveal(), isControl) {
-			shown := beginning(name, isTokenRune)
-			j.complain(at, "", "the value of the header %s has a line break or another control character in it", shown)
+			shown := validPrefix(name, isTokenRune)
+			j.report(at, "", "the value of the header %s has a line break or another control character in it", shown)
 		}
 		seen[lower] = true
 	}
 }
 
-// isToken reports whether a text can be the name of a header (RFC 9110, section
-// 5.6.2).
+// isToken reports whether text is a valid name of a header (RFC 9110, section 5.6.2).
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !isTokenRune(r) })
 }
@@ -198,9 +195,9 @@ func isTokenRune(r rune) bool {
 
 func isVariableRune(r rune) bool { return r != '=' && r != 0 }
 
-// beginning shows as much of a name as can be one. What follows is often the value,
-// written into the key by mistake, and no message shows that.
-func beginning(name string, fits func(rune) bool) string {
+// validPrefix returns the valid beginning of a name. The rest is often the value, written into
+// the key by mistake, and must not be shown.
+func validPrefix(name string, fits func(rune) bool) string {
 	end := strings.IndexFunc(name, func(r rune) bool { return !fits(r) })
 	if end < 0 {
 		return name
@@ -208,54 +205,54 @@ func beginning(name string, fits func(rune) bool) string {
 	return name[:end] + "..."
 }
 
-// isPort reports whether the port of an address is one; none is the usual one.
+// isPort reports whether text is a valid port, or empty, which means the default.
 func isPort(text string) bool {
 	n, err := strconv.Atoi(text)
 	return text == "" || err == nil && 0 < n && n < 1<<16
 }
 
-// anAddress is the hint where an address is none.
-const anAddress = `such as "https://example.com/mcp"`
+// urlHint is the hint for an invalid URL.
+const urlHint = `such as "https://example.com/mcp"`
 
-// isControl reports whether a character ends or garbles a header.
+// isControl reports whether a character is invalid in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-func checkEnv(s *Server, p place, j *judge) {
+func checkEnv(s *Server, p place, j *validator) {
 	p = p.key("env")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			const cure = `write NAME: "VALUE"`
-			j.complain(p.key(name), cure, "%q cannot be the name of an environment variable", beginning(name, isVariableRune))
+			j.report(p.key(name), cure, "%q cannot be the name of an environment variable", validPrefix(name, isVariableRune))
 		}
 		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
-			j.complain(p.key(name), "", "the value of the variable %s has a NUL in it", beginning(name, isVariableRune))
+			j.report(p.key(name), "", "the value of the variable %s has a NUL in it", validPrefix(name, isVariableRune))
 		}
 	}
 }
 
-// checkEra refuses a pin that the transport cannot keep.
-func checkEra(s *Server, p place, j *judge) {
+// checkEra rejects an era that the transport does not have.
+func checkEra(s *Server, p place, j *validator) {
 	checkWord(j, p.key("era"), s.Era, eras()...)
-	// That transport is the one of 2024-11-05, and no later revision has it.
+	// The transport sse belongs to 2024-11-05 only.
 	if s.Type == TypeSSE && isModern(s.Era) {
-		j.complain(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
+		j.report(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
 	}
 }
 
-func checkPrefix(s *Server, p place, j *judge) {
+func checkPrefix(s *Server, p place, j *validator) {
 	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
 		const hint = "letters, digits, _ - . and up to 64 of them"
-		j.complain(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
+		j.report(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
 		return
 	}
 	const hint = `give it a short "prefix"`
 	switch prefix := s.NamePrefix(); {
 	case strings.Contains(prefix, "."):
-		j.note(p, hint, "the names of its tools begin with %q, and providers of models refuse names with a dot", prefix)
+		j.note(p, hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
 	case len(prefix) > maxPrefix:
-		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that providers of models take", prefix, max(0, 64-len(prefix)))
+		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
 	}
 }
 
-// maxPrefix is a length of prefixes up to which tools can have names of the usual length.
+// maxPrefix is the length of prefixes that leaves space for names of the usual length.
 const maxPrefix = 40

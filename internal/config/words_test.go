@@ -43,7 +43,7 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
-// TestFormatBytes holds that a hint can be pasted: what is written is read back.
+// TestFormatBytes checks that a formatted size can be parsed.
 func TestFormatBytes(t *testing.T) {
 	tests := []struct {
 		size int64
@@ -97,7 +97,7 @@ func TestNearest(t *testing.T) {
 		{"mcp-server", "mcpServers"},
 		{"arg", "args"},
 		{"uri", "url"},
-		{"enr", "env"}, // as near as era, and first
+		{"enr", "env"}, // as near as era, but first
 		{"colour", ""},
 		{"", ""},
 		{"x", ""},
@@ -125,7 +125,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestPlaces holds that no two places of a file share a path.
+// TestPlaces checks that different places have different paths.
 func TestPlaces(t *testing.T) {
 	servers := place{}.key("mcpServers")
 	tests := []struct {
@@ -149,7 +149,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTouch holds that what follows from a mistake is told from what does not.
+// TestTouch checks when a problem follows from another.
 func TestTouch(t *testing.T) {
 	known := Problems{{Path: "mcpServers.a.args[1]"}}
 	tests := map[string]bool{
@@ -163,7 +163,7 @@ func TestTouch(t *testing.T) {
 	}
 }
 
-// TestPositionAt counts characters and not bytes.
+// TestPositionAt checks that columns count characters and not bytes.
 func TestPositionAt(t *testing.T) {
 	text := []byte("é=1\r\nab\n")
 	tests := []struct {
@@ -177,8 +177,8 @@ func TestPositionAt(t *testing.T) {
 	}
 }
 
-// TestNotText holds where a file is said to stop being one that an editor shows.
-func TestNotText(t *testing.T) {
+// TestCheckText checks the position of the first character that editors do not show.
+func TestCheckText(t *testing.T) {
 	utf16 := func(text string, swap int) []byte {
 		var out []byte
 		for _, unit := range []byte(text) {

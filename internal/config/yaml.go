@@ -16,19 +16,19 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parseYAML reads one YAML document. Anchors, aliases, merge keys and tags are
-// refused: with them what a line means stands on another line.
+// parseYAML parses one YAML document. Anchors, aliases, merge keys and tags are rejected:
+// they move the meaning of a line to another line.
 //
-// The library is used up to its syntax tree and no further. To have it fill in a
-// Config would lose the places, and tell of one mistake at a time.
+// Only the library's syntax tree is used. Its decoding into a Config would lose positions,
+// and report only one mistake at a time.
 func parseYAML(data []byte) (node, *syntaxError) {
 	r := newYAMLReader(data)
-	// The parser is given tokens, so that their nesting is known before it runs.
+	// Tokens are passed to the parser, so that their nesting can be checked before.
 	tokens := lexer.Tokenize(string(data))
 	if err := r.checkDepth(tokens); err != nil {
 		return node{}, r.syntaxError(err)
 	}
-	// Keys that repeat are found later, all at once and in both syntaxes.
+	// Repeated keys are reported later, all at once and for both syntaxes.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return node{}, r.syntaxError(err)
@@ -40,7 +40,7 @@ func parseYAML(data []byte) (node, *syntaxError) {
 	return root, nil
 }
 
-// yamlReader builds the tree of one document.
+// yamlReader builds the tree of a document.
 type yamlReader struct {
 	lines  []string
 	widths []int // of the lines, in characters
@@ -54,7 +54,7 @@ func newYAMLReader(data []byte) *yamlReader {
 	return r
 }
 
-// yamlError is a refusal of ours, at a token.
+// yamlError is an error of this package, at a token.
 type yamlError struct {
 	at            *token.Token
 	message, hint string
@@ -62,15 +62,15 @@ type yamlError struct {
 
 func (e *yamlError) Error() string { return e.message }
 
-// syntaxError gives an error of the parser or of ours its position and hint.
+// syntaxError adds the position and a hint to an error of the parser or of this package.
 func (r *yamlReader) syntaxError(err error) *syntaxError {
 	if ours, ok := errors.AsType[*yamlError](err); ok {
 		return &syntaxError{at: r.position(ours.at), message: ours.message, hint: ours.hint}
 	}
-	// Any other error of the parser would show the text around it.
+	// Other errors of the parser would show the text around them.
 	found := &syntaxError{at: position{1, 1}, message: "not YAML"}
 	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		found.at, found.message = r.position(theirs.Token), "not YAML: "+tidy(theirs.Message)
+		found.at, found.message = r.position(theirs.Token), "not YAML: "+cleanMessage(theirs.Message)
 	}
 	if r.indentedByTab(found.at) {
 		found.message, found.hint = "not YAML: a tab indents this line", "indent with spaces"
@@ -78,24 +78,24 @@ func (r *yamlReader) syntaxError(err error) *syntaxError {
 	return found
 }
 
-// tidy makes one line of a message of the parser, and leaves out what it quotes of
-// the text, which can be a part of a secret.
-func tidy(message string) string {
-	if said, _, quotes := strings.Cut(message, `"`); quotes {
-		message = said + "..."
+// cleanMessage makes a message of the parser one line, and removes quotes of the text, which
+// may be a part of a secret.
+func cleanMessage(message string) string {
+	if text, _, quotes := strings.Cut(message, `"`); quotes {
+		message = text + "..."
 	}
 	return strings.Join(strings.Fields(strings.ReplaceAll(message, "\t", `\t`)), " ")
 }
 
-// indentedByTab reports whether a tab stands before the text of a line.
+// indentedByTab reports whether a tab is in the indentation of a line.
 func (r *yamlReader) indentedByTab(at position) bool {
-	// Asked of the text, because to the parser a tab is any unexpected character.
+	// Checked in the text, because the parser reports tabs as unexpected characters.
 	line := r.lines[at.line-1]
 	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
 }
 
-// position is where a token stands. The scanner is off by some characters in
-// rare texts, so the position is kept within the file.
+// position returns the position of a token. The scanner is slightly wrong for rare texts, so
+// the position is limited to the file.
 func (r *yamlReader) position(tk *token.Token) position {
 	if tk == nil || tk.Position == nil {
 		return position{1, 1}
@@ -104,14 +104,13 @@ func (r *yamlReader) position(tk *token.Token) position {
 	return position{line: line, column: min(max(tk.Position.Column, 1), r.widths[line-1]+1)}
 }
 
-// checkDepth refuses what is nested so deep that the parser, which calls itself
-// for each level, would run out of stack. Brackets nest anywhere, dashes and
-// question marks on one line; indentation needs a text that grows by the square
-// of the levels, and is bounded by the size of the file.
+// checkDepth rejects nesting so deep that the recursive parser would run out of stack.
+// Brackets nest across lines, dashes and question marks on one line. Indentation needs text
+// that grows with the square of the depth, and is bounded by the size of the file.
 func (r *yamlReader) checkDepth(tokens token.Tokens) error {
 	brackets, marks, line := 0, 0, 0
 	for _, tk := range tokens {
-		// Marks nest on one line only; brackets do so across lines.
+		// Marks nest on one line only.
 		if tk.Position.Line != line {
 			line, marks = tk.Position.Line, 0
 		}
@@ -131,12 +130,12 @@ func (r *yamlReader) checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
-// document finds the one document of a file; directives before it are allowed.
+// document returns the only document of a file. Directives before it are permitted.
 func (r *yamlReader) document(file *ast.File) (node, error) {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		switch {
-		// What a %YAML line or a comment makes is a document to the parser and none to people.
+		// The parser returns a document for a %YAML line or a comment.
 		case doc.Body == nil, doc.Body.Type() == ast.DirectiveType, doc.Body.Type() == ast.CommentType:
 			continue
 		case body != nil:
@@ -144,7 +143,7 @@ func (r *yamlReader) document(file *ast.File) (node, error) {
 		}
 		body = doc.Body
 	}
-	// An empty file is a value that is not there, which is told at the root.
+	// An empty file is a null value, which is reported for the root.
 	if body == nil {
 		return node{at: position{1, 1}}, nil
 	}
@@ -168,20 +167,20 @@ func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
 	case *ast.LiteralNode:
 		return node{at: at, kind: kindText, text: n.Value.Value}, nil
 	case *ast.BoolNode:
-		// In one spelling, whatever the file has: True and TRUE are booleans of YAML, too.
+		// One spelling: True and TRUE are booleans of YAML, too.
 		return node{at: at, kind: kindBool, text: fmt.Sprint(n.Value)}, nil
 	case *ast.IntegerNode:
-		// In decimal: 0x10 is a number like any other to what reads it.
+		// In decimal: 0x10 is a number like any other.
 		return node{at: at, kind: kindInteger, text: fmt.Sprint(n.Value)}, nil
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		return node{at: at, kind: kindFloat, text: n.GetToken().Value}, nil
 	default:
-		return node{}, refuseYAML(n)
+		return node{}, unsupportedYAML(n)
 	}
 }
 
-// refuseYAML names what of YAML is not read here.
-func refuseYAML(n ast.Node) error {
+// unsupportedYAML returns the error for an unsupported feature of YAML.
+func unsupportedYAML(n ast.Node) error {
 	what := "this form of YAML"
 	switch n.(type) {
 	case *ast.AnchorNode:
@@ -193,11 +192,11 @@ func refuseYAML(n ast.Node) error {
 	case *ast.MergeKeyNode:
 		what = "a merge key (<<)"
 	}
-	return &yamlError{at: n.GetToken(), message: what + " is not read in a config", hint: "write the value out"}
+	return &yamlError{at: n.GetToken(), message: what + " is not supported in a config", hint: "write the value out"}
 }
 
 func (r *yamlReader) list(n *ast.SequenceNode, at position, depth int) (node, error) {
-	// The place of a list is its first dash or bracket, where the library has it, too.
+	// The position of a list is its first dash or bracket, as in the library.
 	list := node{at: at, kind: kindList}
 	for _, value := range n.Values {
 		item, err := r.node(value, depth+1)
@@ -216,9 +215,9 @@ func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, 
 		if err != nil {
 			return node{}, err
 		}
-		// Where a mapping begins is where its first key does.
+		// A mapping begins at its first key.
 		if i == 0 && !n.IsFlowStyle {
-			mapping.at = m.at // the token of a mapping in lines is its first colon
+			mapping.at = m.at // the token of a block mapping is its first colon
 		}
 		mapping.members = append(mapping.members, m)
 	}
@@ -227,7 +226,7 @@ func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, 
 
 func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) {
 	var key ast.Node = n.Key
-	// The form with a question mark, which is how YAML writes keys that are no words.
+	// A key with a question mark, which YAML needs for complex keys.
 	if explicit, ok := key.(*ast.MappingKeyNode); ok {
 		key = explicit.Value
 	}
@@ -235,15 +234,15 @@ func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) 
 	if err != nil {
 		return member{}, err
 	}
-	// YAML lets anything be a key. Such a one is most often the {{ }} of a template.
+	// YAML permits any key. Such a key is most often the {{ }} of a template.
 	if name.kind == kindList || name.kind == kindMapping || name.kind == kindNull {
-		return member{}, &yamlError{at: key.GetToken(), message: "a key wants to be a string, not " + name.kind.String()}
+		return member{}, &yamlError{at: key.GetToken(), message: "a key must be a string, not " + name.kind.String()}
 	}
 	m := member{key: name.text, at: name.at}
 	if name.kind != kindText {
-		m.key = key.GetToken().Value // a number as it is written
+		m.key = key.GetToken().Value // the source text of a number
 	}
-	// Deeper by one, also for keys: both are levels that something calls itself for.
+	// Each level counts, including keys: parsing both is recursive.
 	m.value, err = r.node(n.Value, depth+1)
 	return m, err
 }

@@ -16,12 +16,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// audience is a client that keeps what it hears and answers every question.
+// audience is a client that records notifications and answers every question.
 type audience struct {
 	heard  []string
 	asked  []string
-	answer string // to elicitation/create; "" refuses
-	deaf   error  // what Notify returns
+	answer string // to elicitation/create; "" means an error
+	deaf   error  // returned by Notify
 }
 
 func (a *audience) Notify(_ context.Context, n *mcp.Notification) error {
@@ -57,7 +57,7 @@ func serve(t testing.TB, a *audience, level mcp.LogLevel, method, params string)
 	return string(res.Bytes()), nil
 }
 
-// answer serves a request that is answered.
+// answer serves a request that must succeed.
 func answer(t testing.TB, method, params string) string {
 	t.Helper()
 	got, err := serve(t, &audience{}, mcp.LogNone, method, params)
@@ -123,7 +123,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// What is the client's mistake is an error of the protocol.
+// A client's mistake is an error of the protocol.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, params string
@@ -162,8 +162,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// "Resource not found" names the resource, so that a client which reads several
-// at once knows which (2026-07-28, server/resources, "Error Handling").
+// "Resource not found" names the resource, so that a client that reads several at once can
+// tell them apart (2026-07-28, server/resources, "Error Handling").
 func TestNotFoundNamesTheResource(t *testing.T) {
 	_, err := serve(t, &audience{}, mcp.LogNone, "resources/read", `{"uri":"demo://\"quoted\""}`)
 	e, ok := errors.AsType[*mcp.Error](err)
@@ -172,8 +172,8 @@ func TestNotFoundNamesTheResource(t *testing.T) {
 	}
 }
 
-// The same question has the same answer, byte for byte: whoever compares two
-// ways to the demo sees the ways.
+// The same request has the same response, byte for byte, so that different paths to the demo
+// can be compared.
 func TestAnswersAreStable(t *testing.T) {
 	for _, r := range [][2]string{
 		{"server/discover", ``}, {"tools/list", ``}, {"resources/list", ``}, {"resources/templates/list", ``}, {"prompts/list", ``},

@@ -12,12 +12,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// diceTool is the one tool with an output schema. Its dice differ from call to
-// call, and it says nothing of being idempotent: whoever answers it from a cache
-// is found out.
+// diceTool is the only tool with an output schema. Its results differ and it is not marked as
+// idempotent, so that a wrongly cached result can be noticed.
 func diceTool() mux.Tool {
 	return mux.Tool{
-		Name: "roll_dice", Title: "Roll dice", Description: "Rolls dice of six sides; answers with structured content.",
+		Name: "roll_dice", Title: "Roll dice", Description: "Rolls six-sided dice and returns structured content.",
 		InputSchema:  `{"type":"object","properties":{"count":{"type":"integer","minimum":1,"maximum":10,"default":2,"description":"How many dice."}}}`,
 		OutputSchema: `{"type":"object","properties":{"dice":{"type":"array","items":{"type":"integer","minimum":1,"maximum":6}},"sum":{"type":"integer"}},"required":["dice","sum"]}`,
 		Annotations:  `{"readOnlyHint":true,"openWorldHint":false}`,
@@ -25,17 +24,18 @@ func diceTool() mux.Tool {
 	}
 }
 
-// roll is the structured content. It has exactly the members of the output
-// schema above: "Servers MUST provide structured results that conform to this
+// roll is the structured content. It has the members of the output schema above: "Servers MUST
+// provide structured results that conform to this
 // schema" (2026-07-28, server/tools, "Output Schema").
 type roll struct {
 	Dice []int `json:"dice"`
 	Sum  int   `json:"sum"`
 }
 
-// rollDice answers three times over: in a sentence for people, and "a tool that
+// rollDice returns its result in three forms: as a sentence for people, as structured content,
+// and "a tool that
 // returns structured content SHOULD also return the serialized JSON in a
-// TextContent block" for clients that read nothing else (2025-06-18 and later,
+// TextContent block" for older clients (2025-06-18 and later,
 // server/tools, "Structured Content").
 func rollDice(_ context.Context, call *mux.Call) (*mux.Result, error) {
 	in := struct {
@@ -58,7 +58,7 @@ func rollDice(_ context.Context, call *mux.Call) (*mux.Result, error) {
 	}, nil
 }
 
-// String returns the roll as a player would say it: "2 + 5 = 7".
+// String returns the roll in the form "2 + 5 = 7".
 func (r roll) String() string {
 	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Dice), " ", " + "), "[]")
 	return fmt.Sprintf("%s = %d", words, r.Sum)

@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// way is one way from a caller to the demo: through both edges of the gateway,
-// in one revision, over one transport.
+// way is a path from a caller to the demo: through the gateway's server and client, in one
+// revision, over one transport.
 type way struct {
 	version mcp.Version
 	stdio   bool
@@ -36,7 +36,7 @@ func (w way) String() string {
 	return string(w.version) + " HTTP"
 }
 
-// everyWay runs a test of the demo on each way to it, in a bubble.
+// everyWay runs a test with each way to the demo, in a synctest bubble.
 func everyWay(t *testing.T, f func(t *testing.T, w way, h mcp.Handler)) {
 	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		for _, stdio := range []bool{false, true} {
@@ -48,7 +48,7 @@ func everyWay(t *testing.T, f func(t *testing.T, w way, h mcp.Handler)) {
 	}
 }
 
-// open returns the demo at the end of the way. All of it ends with the test.
+// open returns the demo at the end of the way. Everything ends with the test.
 func (w way) open(t *testing.T) mcp.Handler {
 	s := server.New(demo.New(), server.Config{})
 	cfg := client.Config{Name: "demo", Version: w.version}
@@ -77,7 +77,7 @@ func openHTTP(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
 }
 
 func openPipe(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
-	ctx := context.WithoutCancel(t.Context()) // which ends before the cleanup
+	ctx := context.WithoutCancel(t.Context()) // t.Context() ends before the cleanup
 	var pipes sync.WaitGroup
 	c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 		ours, theirs := memnet.Pipe(1 << 20)
@@ -96,10 +96,10 @@ func openPipe(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
 	return c
 }
 
-// person is at the other end: hears what is said, and answers.
+// person is a Caller that records messages and answers questions.
 type person struct {
 	answer string
-	after  int    // cancel once so much was heard
+	after  int    // cancel after so many messages
 	cancel func() // may be nil
 
 	mu    sync.Mutex
@@ -132,8 +132,8 @@ func (p *person) says() []string {
 	return slices.Clone(p.heard)
 }
 
-// request is one of a client that can be asked, and wants log messages. Its
-// session, where there is one, ends with the test.
+// request returns a request of a client that can be asked and wants log messages. Its session,
+// if any, ends with the test.
 func request(t *testing.T, method, params string) *mcp.Request {
 	t.Helper()
 	req, err := mcp.NewRequest(method, []byte(params))
@@ -150,15 +150,14 @@ func request(t *testing.T, method, params string) *mcp.Request {
 	return req
 }
 
-// members are those of a result that the demo itself gives: an edge may say more
-// beside them (how long a list may be kept, that a result is complete).
+// members are those of the demo's own results. The server or client may add others (how long a
+// list may be cached, that a result is complete).
 var members = []mcp.Field{
 	mcp.FieldTools, mcp.FieldResources, mcp.FieldResourceTemplates, mcp.FieldPrompts,
 	mcp.FieldContent, mcp.FieldStructuredContent, mcp.FieldIsError,
 }
 
-// What is offered and what is answered arrives as the demo said it, byte for
-// byte, whichever way it came.
+// Lists and results arrive byte for byte as the demo sent them, on every way.
 func TestEveryWayCarriesTheSameBytes(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way, h mcp.Handler) {
 		for _, r := range [][2]string{
@@ -219,7 +218,7 @@ func TestEveryWayAnswers(t *testing.T) {
 
 func TestEveryWayRefuses(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way, h mcp.Handler) {
-		missing := int64(mcp.CodeInvalidParams) // of a resource, as each era has it
+		missing := int64(mcp.CodeInvalidParams) // of a resource, in each era
 		if w.version.Era() == mcp.EraLegacy {
 			missing = mcp.CodeResourceNotFound
 		}
@@ -243,8 +242,8 @@ func TestEveryWayRefuses(t *testing.T) {
 	})
 }
 
-// Progress and log messages arrive in their order, all before the result, in the
-// time that the steps take.
+// Progress and log messages arrive in order, all before the result, in the time that the steps
+// take.
 func TestEveryWayShowsTheCountdown(t *testing.T) {
 	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
 		p, start := &person{}, time.Now()
@@ -262,8 +261,8 @@ func TestEveryWayShowsTheCountdown(t *testing.T) {
 	})
 }
 
-// A minute is longer than many a proxy's patience with a silent connection: the
-// result arrives all the same.
+// A call of a minute, which is longer than the timeout of many proxies for a silent
+// connection, returns its result.
 func TestEveryWaySurvivesAMinute(t *testing.T) {
 	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
 		req := request(t, "tools/call", `{"name":"countdown","arguments":{"from":60,"stepMs":1000}}`)
@@ -275,7 +274,7 @@ func TestEveryWaySurvivesAMinute(t *testing.T) {
 	})
 }
 
-// Whoever cancels half way hears nothing more, and need not wait.
+// A canceled call sends no more messages, and returns at once.
 func TestEveryWayCancels(t *testing.T) {
 	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -298,8 +297,8 @@ func TestEveryWayCancels(t *testing.T) {
 	})
 }
 
-// The question reaches the person and the answer the tool, also where the revision does
-// not name such a question: the client has declared it.
+// The question reaches the client and the answer the tool, even in a revision without such
+// questions: the client has declared the capability.
 func TestEveryWayAsks(t *testing.T) {
 	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
 		p := &person{answer: `{"action":"accept","content":{"name":"Ada"}}`}
@@ -314,8 +313,8 @@ func TestEveryWayAsks(t *testing.T) {
 	})
 }
 
-// Many at once on one way do not hear each other's progress, each by its own
-// token. Of log messages a pipe does not say whose they are.
+// Concurrent calls on one way do not receive each other's progress, because of their tokens.
+// Log messages of a pipe do not identify a call.
 func TestEveryWayKeepsCallsApart(t *testing.T) {
 	everyWay(t, func(t *testing.T, _ way, h mcp.Handler) {
 		var calls sync.WaitGroup

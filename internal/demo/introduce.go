@@ -18,30 +18,29 @@ func introduceTool() mux.Tool {
 	}
 }
 
-// askName asks for one text, because a form of one field is what every client
-// that can ask at all can show.
+// askName asks for one text, because every client that supports elicitation supports a form
+// with one field.
 func askName() mux.Question {
 	return mux.Elicit("name", "What is your name?",
 		`{"type":"object","properties":{"name":{"type":"string","title":"Name","minLength":1,"maxLength":80}},"required":["name"]}`)
 }
 
-// introduce puts a question to the user in the middle of a call. How it reaches
-// them (a request on the stream of the call, or a result that asks for input and
-// a retry) is the edges' business: here it is one call that returns the answer.
+// introduce asks the user a question during a call. How it is transported (as a request on the
+// stream of the call, or as a result that asks for input and a retry) is up to the gateway:
+// here one call returns the answer.
 func introduce(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	answer, err := call.Ask(ctx, askName())
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // not the user's fault, and nobody is left to tell
+		return nil, ctx.Err() // not the user's fault; the caller has left
 	case err != nil:
 		return nil, mux.Errorf("The user could not be asked: %v", err)
 	}
 	return greet(answer)
 }
 
-// greet makes a sentence of the answer. "Accept", "decline" and "cancel" are all
-// answers (2025-11-25 and 2026-07-28, client/elicitation, "Response Actions"): a
-// user who does not say is no error.
+// greet returns a sentence for the answer. "Accept", "decline" and "cancel" are all answers
+// (2025-11-25 and 2026-07-28, client/elicitation, "Response Actions"), and not errors.
 func greet(answer mux.Answer) (*mux.Result, error) {
 	var in struct {
 		Name string `json:"name"`

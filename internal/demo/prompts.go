@@ -9,25 +9,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// greetPrompt has one argument that must be given and one that need not be, so that
-// a client's form shows both.
+// greetPrompt has one required and one optional argument, so that a client's form shows both.
 func greetPrompt() mux.Prompt {
 	return mux.Prompt{
 		Name: "greet", Title: "Greet", Description: "Asks the model for a greeting, and shows it one.",
 		Arguments: []mux.Argument{
 			{Name: "language", Title: "Language", Description: "The language of the greeting. It is completed.", Required: true, Complete: completeLanguage},
-			{Name: "name", Title: "Name", Description: "Who is to be greeted."},
+			{Name: "name", Title: "Name", Description: "The name of the person to greet."},
 		},
 		Get: mux.Bound(getGreet),
 	}
 }
 
-// getGreet takes any language, of which the model may know more than the demo; where
-// the demo has the words itself, it hands them over as an embedded resource, so that
-// the client need not read it (2026-07-28, server/prompts, "Embedded Resources").
-func getGreet(_ context.Context, _ *mux.Call, in greetee) ([]mux.Message, error) {
+// getGreet accepts any language, as a model may know more than the demo. If the demo has a
+// greeting, it is embedded as a resource, so that the client does not have to read it
+// (2026-07-28, server/prompts, "Embedded Resources").
+func getGreet(_ context.Context, _ *mux.Call, in greetArguments) ([]mux.Message, error) {
 	if in.Language == "" {
-		return nil, mux.Errorf("the argument %q is missing", "language") // a form that was left empty
+		return nil, mux.Errorf("the argument %q is missing", "language") // the field of the form was left empty
 	}
 	if in.Name == "" {
 		in.Name = "me"
@@ -39,8 +38,8 @@ func getGreet(_ context.Context, _ *mux.Call, in greetee) ([]mux.Message, error)
 	return all, nil
 }
 
-// greetee is who is greeted, and how.
-type greetee struct {
+// greetArguments has the arguments of greet.
+type greetArguments struct {
 	Language string `json:"language"`
 	Name     string `json:"name"`
 }

@@ -14,8 +14,8 @@ const (
 	aboutURI     = "demo://about"
 	languagesURI = "demo://languages"
 
-	// greetingBase is what the template begins with. One expression in one path
-	// segment is what every client can fill.
+	// greetingBase is the beginning of the template. Every client supports a single
+	// expression in one path segment.
 	greetingBase = "demo://greeting/"
 )
 
@@ -30,7 +30,7 @@ func aboutDemo() mux.Resource {
 func languageList() mux.Resource {
 	return mux.Resource{
 		URI: languagesURI, Name: "languages", Title: "Languages", MIMEType: "application/json",
-		Description: "The languages that there is a greeting in.",
+		Description: "The languages for which there is a greeting.",
 		Read:        mux.Always([]mux.Contents{mux.TextContents(languagesURI, "application/json", languages())}),
 	}
 }
@@ -44,8 +44,7 @@ func greetingTemplate() mux.Template {
 	}
 }
 
-// about is what somebody reads who has just started the command and wonders what
-// to do next.
+// about is the text for users that have just started the command.
 const about = `# Signalbox
 
 You have reached the built-in demo: there was no configuration to serve.
@@ -62,14 +61,13 @@ To see your own servers here, put the mcpServers map that you already have into 
 file named signalbox.json, and start the command beside it.
 `
 
-// greeting is how people of a language say hello.
+// greeting is a greeting in a language.
 type greeting struct {
 	language, words string
 }
 
-// greetings returns the greetings by language in the order of the alphabet, in
-// which they are listed and completed. Some are beyond ASCII, so that whoever
-// re-encodes on the way is found out.
+// greetings returns the greetings, sorted by language. Some are not ASCII, so that wrong
+// re-encoding can be noticed.
 func greetings() []greeting {
 	return []greeting{
 		{"arabic", "مرحبا"},
@@ -83,7 +81,7 @@ func greetings() []greeting {
 	}
 }
 
-// greetingIn returns the greeting of a language, in the spelling of the list.
+// greetingIn returns the greeting in a language of the list.
 func greetingIn(language string) (words string, ok bool) {
 	for _, g := range greetings() {
 		if g.language == language {
@@ -93,8 +91,7 @@ func greetingIn(language string) (words string, ok bool) {
 	return "", false
 }
 
-// greetingContents is what the template makes of a language, in the spelling of the
-// list.
+// greetingContents returns the contents of the template's resource for a language of the list.
 func greetingContents(language string) (mux.Contents, bool) {
 	words, ok := greetingIn(language)
 	return mux.TextContents(greetingBase+language, "text/plain", words), ok
@@ -108,8 +105,7 @@ func readGreeting(_ context.Context, call *mux.Call) ([]mux.Contents, error) {
 	return []mux.Contents{c}, nil
 }
 
-// completeLanguage proposes the languages that begin with what was typed, in either
-// letter case.
+// completeLanguage returns the languages that begin with typed, ignoring case.
 func completeLanguage(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 	var fit []string
 	for _, g := range greetings() {
@@ -120,8 +116,8 @@ func completeLanguage(_ context.Context, typed string, _ map[string]string) ([]s
 	return fit, nil
 }
 
-// languages is a JSON text inside of a JSON text: whoever decodes once too often
-// on the way shows it as something else.
+// languages returns a JSON text inside of a JSON text, so that repeated decoding can be
+// noticed.
 func languages() string {
 	var all []string
 	for _, g := range greetings() {

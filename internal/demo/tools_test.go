@@ -18,20 +18,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// "Input validation errors" are tool execution errors, which the model can read
-// and mend (2025-11-25, server/tools, "Error Handling").
+// "Input validation errors" are tool execution errors, which the model can read and correct
+// (2025-11-25, server/tools, "Error Handling").
 func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ name, call, want string }{
 		{"another type", `"name":"echo","arguments":{"text":7}`, `The arguments are invalid: /text does not have the type required by the schema.`},
 		{"no object", `"name":"echo","arguments":"hi"`, `The arguments are invalid: they do not match the schema.`},
 		{"twice", `"name":"echo","arguments":{"text":"a","text":"b"}`, `The arguments are invalid: they do not match the schema.`},
 		{"a fraction", `"name":"roll_dice","arguments":{"count":1.5}`, `The arguments are invalid: /count does not have the type required by the schema.`},
-		{"no dice", `"name":"roll_dice","arguments":{"count":0}`, `count goes from 1 to 10; 0 is outside.`},
-		{"too many dice", `"name":"roll_dice","arguments":{"count":11}`, `count goes from 1 to 10; 11 is outside.`},
-		{"from nowhere", `"name":"countdown","arguments":{"from":0}`, `from goes from 1 to 60; 0 is outside.`},
-		{"from far away", `"name":"countdown","arguments":{"from":61}`, `from goes from 1 to 60; 61 is outside.`},
-		{"back in time", `"name":"countdown","arguments":{"stepMs":-1}`, `stepMs goes from 0 to 1000; -1 is outside.`},
-		{"for ever", `"name":"countdown","arguments":{"stepMs":1001}`, `stepMs goes from 0 to 1000; 1001 is outside.`},
+		{"no dice", `"name":"roll_dice","arguments":{"count":0}`, `count must be from 1 to 10, not 0.`},
+		{"too many dice", `"name":"roll_dice","arguments":{"count":11}`, `count must be from 1 to 10, not 11.`},
+		{"from nowhere", `"name":"countdown","arguments":{"from":0}`, `from must be from 1 to 60, not 0.`},
+		{"from far away", `"name":"countdown","arguments":{"from":61}`, `from must be from 1 to 60, not 61.`},
+		{"back in time", `"name":"countdown","arguments":{"stepMs":-1}`, `stepMs must be from 0 to 1000, not -1.`},
+		{"for ever", `"name":"countdown","arguments":{"stepMs":1001}`, `stepMs must be from 0 to 1000, not 1001.`},
 		{"steps of another type", `"name":"countdown","arguments":{"stepMs":"1s"}`, `The arguments are invalid: /stepMs does not have the type required by the schema.`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestCountdownTellsOnlyWhatWasAskedFor(t *testing.T) {
+func TestCountdownSendsOnlyRequestedNotifications(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		level mcp.LogLevel
@@ -94,7 +94,7 @@ func TestCountdownTakesItsTime(t *testing.T) {
 		`{"from":1}`:                   300 * time.Millisecond,
 		`{"from":60,"stepMs":1000}`:    time.Minute,
 		`{"from":60,"stepMs":0}`:       0,
-		`{"from":7.0e0,"stepMs":10.0}`: 0, // an integer is written as one
+		`{"from":7.0e0,"stepMs":10.0}`: 0, // valid forms of an integer
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
@@ -125,8 +125,8 @@ func TestCountdownCanBeCancelled(t *testing.T) {
 	})
 }
 
-// Whoever cannot be told is gone, or has its terminal: nothing more is said.
-func TestCountdownEndsWhereNobodyHears(t *testing.T) {
+// If a notification cannot be delivered, the countdown ends.
+func TestCountdownEndsIfNotificationsFail(t *testing.T) {
 	for _, level := range []mcp.LogLevel{mcp.LogNone, mcp.LogInfo} {
 		a := &audience{deaf: mcp.ErrRequestEnded}
 		meta := `,"_meta":{"progressToken":1}`
@@ -164,8 +164,7 @@ func TestIntroduce(t *testing.T) {
 	}
 }
 
-// A call that was cancelled while the user thinks is cancelled, and has no
-// result that speaks of a user who could not be asked.
+// A call that is canceled while the user is asked returns no result about the user.
 func TestIntroduceCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -194,8 +193,7 @@ type jsonTool struct {
 	InputSchema, OutputSchema *jsonschema.Schema
 }
 
-// What is listed is what can be called, and the other way round; and each has
-// what a person and a model need.
+// The listed tools are those that can be called, and each has what people and models need.
 func TestToolsAreListedWhole(t *testing.T) {
 	listed := listedTools(t)
 	for _, tool := range tools() {
@@ -234,8 +232,8 @@ func TestStructuredContentConforms(t *testing.T) {
 	}
 }
 
-// checkRoll checks what no schema says: the sum, the number of dice, and that
-// the texts say the same as the structure.
+// checkRoll checks what the schema does not: the sum, the number of dice, and that the texts
+// agree with the structured content.
 func checkRoll(t *testing.T, arguments, raw string) {
 	t.Helper()
 	in := struct{ Count int }{2}
@@ -278,10 +276,9 @@ func TestRollInWords(t *testing.T) {
 	}
 }
 
-// "Resource templates allow servers to expose parameterized resources using URI
-// templates" (2026-07-28, server/resources, "Resource Templates"): each language
-// that the demo names is one that the template makes, in the list, in the
-// completion and in the reading alike.
+// "Resource templates allow servers to expose parameterized resources using URI templates"
+// (2026-07-28, server/resources, "Resource Templates"): the list, completion and the template
+// have the same languages.
 func TestLanguagesAgree(t *testing.T) {
 	var read struct {
 		Contents []struct{ Text string }

@@ -1,15 +1,15 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package headroom gives a process with little in its heap room to make garbage in
-// while it is busy, and one with more so much that this costs no more.
+// Package headroom tunes the garbage collector of a process that makes much garbage with
+// little in its heap.
 //
-// The collector begins when the heap is twice what is in use, and of a few MiB that is
-// so many times in a second: a gateway keeps little, and makes garbage with each
-// request. Of some tens of MiB it is seldom, but all of them are looked at each time.
-// While collections come fast and no more is in use than that, the heap may grow by some
-// MiB more before the next; when they come slowly again, or much is in use, all is as
-// the runtime would have it, so that an idle process gives its memory back.
+// The collector starts when the heap is twice the live heap. With a few MiB, as in a gateway,
+// this happens many times a second, since each request makes garbage. With tens of MiB it is
+// rare, but each collection scans all of it. While collections are frequent and the live heap
+// is smaller than that, the heap may grow by some MiB more before the next collection. When
+// they become rare, or the live heap is large, the runtime's default applies again, so that an
+// idle process returns its memory.
 package headroom
 
 import (
@@ -22,42 +22,43 @@ import (
 )
 
 const (
-	// room is how much garbage there may be at least, while the process is busy. Beyond it
-	// is some times what is in use, up to ample: each collection looks at all that is, and
-	// what a request costs must not grow with the sessions and backends beside it.
-	room  = 24 << 20
-	times = 3
-	ample = 64 << 20
+	// minGarbage is the least garbage permitted while the process is busy. Beyond it, the
+	// permitted garbage is liveFactor times the live heap, up to maxGarbage: a collection
+	// scans the live heap, and the cost of a request must not grow with sessions and backends.
+	minGarbage = 24 << 20
+	liveFactor = 3
+	maxGarbage = 64 << 20
 
-	// usual is the percentage of the runtime's own choice.
-	usual = 100
+	// defaultPercent is the runtime's default.
+	defaultPercent = 100
 
-	// most bounds the percentage, for when next to nothing is in use.
-	most = 600
+	// maxPercent bounds the percentage for a nearly empty heap.
+	maxPercent = 600
 
-	// busy is how soon one collection follows another where there is too little room,
-	// calm how late where there is no need for more.
-	busy = 250 * time.Millisecond
-	calm = 4 * time.Second
+	// busyInterval is the time between collections below which more garbage is permitted,
+	// and idleInterval the time above which the default applies.
+	busyInterval = 250 * time.Millisecond
+	idleInterval = 4 * time.Second
 
-	// startTime is when a start is over, as a rule.
+	// startTime is the usual duration of a start.
 	startTime = 2 * time.Second
 )
 
-// Keep has the process have its room until stop is called, which is to be called once.
-// Where the environment says how to collect (GOGC, GOMEMLIMIT), it does nothing: the
-// operator knows better. There is one for the whole process; it takes no goroutine.
+// Keep tunes the collector until stop is called. stop must be called once. If the environment
+// configures the collector (GOGC, GOMEMLIMIT), Keep does nothing. It must be used only once in
+// a process, and uses no goroutine.
 func Keep() (stop func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
-	k := newKeeper(inUse, func(percent int) { debug.SetGCPercent(percent) })
+	k := newTuner(liveHeap, func(percent int) { debug.SetGCPercent(percent) })
 	k.watch()
-	return k.settle(debug.FreeOSMemory)
+	return k.freeAfterStart(debug.FreeOSMemory)
 }
 
-// settle has the memory of the start freed when that is over, and returns what stops all.
-func (k *keeper) settle(free func()) (stop func()) {
+// freeAfterStart frees the memory of the start when that is over, and returns the function
+// that stops everything.
+func (k *tuner) freeAfterStart(free func()) (stop func()) {
 	started := time.AfterFunc(startTime, free)
 	return func() {
 		started.Stop()
@@ -65,82 +66,82 @@ func (k *keeper) settle(free func()) (stop func()) {
 	}
 }
 
-// inUse is what the last collection has found to be in use.
-func inUse() uint64 {
+// liveHeap returns the size of the live heap after the last collection.
+func liveHeap() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return room // which is enough to change nothing
+		return minGarbage // changes nothing
 	}
 	return sample[0].Value.Uint64()
 }
 
-// keeper chooses the percentage by which the heap may grow.
-type keeper struct {
+// tuner sets the percentage by which the heap may grow.
+type tuner struct {
 	live func() uint64
 	set  func(percent int)
 
 	mu      sync.Mutex
-	over    bool
-	last    time.Time // of the last collection
+	stopped bool
+	last    time.Time // the time of the last collection
 	percent int
 }
 
-func newKeeper(live func() uint64, set func(int)) *keeper {
-	return &keeper{live: live, set: set, last: time.Now(), percent: usual}
+func newTuner(live func() uint64, set func(int)) *tuner {
+	return &tuner{live: live, set: set, last: time.Now(), percent: defaultPercent}
 }
 
-// canary is garbage that says when it is collected.
-type canary struct{ of *keeper }
+// sentinel is an unreachable object with a finalizer, which runs after a collection.
+type sentinel struct{ of *tuner }
 
-// watch has the next collection looked at, and each after it. The runtime calls a
-// finalizer once after each, on a goroutine of its own.
-func (k *keeper) watch() {
-	runtime.SetFinalizer(&canary{k}, func(c *canary) {
+// watch calls collected after the next collection, and after each later one. The runtime runs
+// a finalizer once, on a goroutine of its own.
+func (k *tuner) watch() {
+	runtime.SetFinalizer(&sentinel{k}, func(c *sentinel) {
 		if c.of.collected(time.Now()) {
 			c.of.watch()
 		}
 	})
 }
 
-// collected looks at what a collection has left, and reports false once stop was called.
-func (k *keeper) collected(now time.Time) bool {
+// collected adjusts the percentage after a collection. It returns false after stop.
+func (k *tuner) collected(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.over {
+	if k.stopped {
 		return false
 	}
 	since := now.Sub(k.last)
 	k.last = now
 	switch {
-	case since >= calm:
-		k.choose(usual)
-	case since < busy, k.percent != usual:
+	case since >= idleInterval:
+		k.choose(defaultPercent)
+	case since < busyInterval, k.percent != defaultPercent:
 		k.choose(percentOf(k.live()))
 	}
 	return true
 }
 
-// percentOf is by how much the heap may grow that has so much in use.
+// percentOf returns the percentage by which a heap with so many live bytes may grow.
 func percentOf(live uint64) int {
-	garbage := min(max(room, times*live), ample)
-	return int(min(max(garbage*100/max(live, 1), usual), most))
+	garbage := min(max(minGarbage, liveFactor*live), maxGarbage)
+	return int(min(max(garbage*100/max(live, 1), defaultPercent), maxPercent))
 }
 
-// choose sets the percentage, for which the runtime stops all for a moment: what is
-// nearly the same stays.
-func (k *keeper) choose(percent int) {
-	if near := percent*4 > k.percent*3 && percent*3 < k.percent*4; near && percent != usual || percent == k.percent {
+// choose sets the percentage. This stops all goroutines for a moment, so nearly equal
+// percentages are ignored.
+func (k *tuner) choose(percent int) {
+	if near := percent*4 > k.percent*3 && percent*3 < k.percent*4; near && percent != defaultPercent || percent == k.percent {
 		return
 	}
 	k.percent = percent
 	k.set(percent)
 }
 
-// stop leaves the process as it was found.
-func (k *keeper) stop() {
+// stop restores the default.
+func (k *tuner) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.over = true
-	k.choose(usual)
+	k.stopped = true
+	k.choose(defaultPercent)
 }

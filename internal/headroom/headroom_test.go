@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// bench is a keeper whose process the test plays.
+// bench is a tuner with a simulated process.
 type bench struct {
-	*keeper
+	*tuner
 	now  time.Time
 	live uint64
 	sets []int
@@ -22,12 +22,12 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{}
-	b.keeper = newKeeper(func() uint64 { return b.live }, func(percent int) { b.sets = append(b.sets, percent) })
+	b.tuner = newTuner(func() uint64 { return b.live }, func(percent int) { b.sets = append(b.sets, percent) })
 	b.now = b.last
 	return b
 }
 
-// collect is a collection after a time, that leaves so many MiB in use.
+// collect simulates a collection after a time, with so many MiB live.
 func (b *bench) collect(after time.Duration, mib uint64) {
 	b.now, b.live = b.now.Add(after), mib<<20
 	b.collected(b.now)
@@ -52,25 +52,25 @@ func TestPercentage(t *testing.T) {
 	}
 }
 
-// A process that collects often has its room until it is calm.
-func TestBusyAndCalm(t *testing.T) {
+// A process that collects often may have more garbage until it is idle.
+func TestBusyAndIdle(t *testing.T) {
 	b := newBench()
 	b.collect(time.Second, 6)
 	b.wants(t, "neither busy nor calm")
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.wants(t, "busy", 400)
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.collect(time.Second, 7)
 	b.wants(t, "less often, for it has its room")
 	b.collect(time.Second, 12)
 	b.wants(t, "more in use", 300)
 	b.collect(time.Second, 100)
 	b.wants(t, "much in use", 100)
-	b.collect(busy-1, 100)
+	b.collect(busyInterval-1, 100)
 	b.wants(t, "much in use, and busy")
-	b.collect(busy-1, 6)
+	b.collect(busyInterval-1, 6)
 	b.wants(t, "little again", 400)
-	b.collect(calm, 6)
+	b.collect(idleInterval, 6)
 	b.wants(t, "calm", 100)
 	b.collect(2*time.Minute, 6)
 	b.wants(t, "calm still")
@@ -86,15 +86,15 @@ func TestStop(t *testing.T) {
 	b.wants(t, "after the end")
 }
 
-// What the start of a process has left is freed once, unless that is over before.
-func TestSettle(t *testing.T) {
+// The memory of the start is freed once, unless the tuner is stopped before.
+func TestFreeAfterStart(t *testing.T) {
 	for _, tt := range []struct {
 		lives time.Duration
 		freed int
 	}{{startTime - 1, 0}, {startTime + 1, 1}, {time.Hour, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			freed := 0
-			stop := newBench().settle(func() { freed++ })
+			stop := newBench().freeAfterStart(func() { freed++ })
 			time.Sleep(tt.lives)
 			synctest.Wait()
 			stop()
@@ -107,40 +107,40 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The runtime says of each collection that it was, and the percentage is its own.
+// The finalizer runs after each collection, and the percentage is restored by stop.
 func TestKeep(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	before := debug.SetGCPercent(usual)
+	before := debug.SetGCPercent(defaultPercent)
 	defer debug.SetGCPercent(before)
 	seen := make(chan int, 1)
-	k := newKeeper(inUse, func(percent int) { seen <- percent })
+	k := newTuner(liveHeap, func(percent int) { seen <- percent })
 	k.watch()
 	deadline := time.After(10 * time.Second)
 	for found := false; !found; {
 		runtime.GC()
 		select {
 		case percent := <-seen:
-			if found = percent > usual; !found {
+			if found = percent > defaultPercent; !found {
 				t.Fatalf("set to %d", percent)
 			}
 		case <-deadline:
 			t.Fatal("collections were not seen")
 		default:
-			runtime.Gosched() // to the finalizers
+			runtime.Gosched() // let finalizers run
 		}
 	}
-	go k.stop() // ends when the percentage was taken below
-	if percent := <-seen; percent != usual {
-		t.Errorf("left at %d, want %d", percent, usual)
+	go k.stop() // ends when the percentage is received below
+	if percent := <-seen; percent != defaultPercent {
+		t.Errorf("left at %d, want %d", percent, defaultPercent)
 	}
 	Keep()()
-	if got := debug.SetGCPercent(usual); got != usual {
+	if got := debug.SetGCPercent(defaultPercent); got != defaultPercent {
 		t.Errorf("Keep has left %d", got)
 	}
 }
 
-// The operator's word stands.
+// The operator's configuration has precedence.
 func TestKeepLeavesTheOperators(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		t.Run(name, func(t *testing.T) {

@@ -16,21 +16,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// answerCase is what a server says to the first request, and what becomes of it.
+// answerCase is a server's response to the first request, and its outcome.
 type answerCase struct {
 	name   string
-	method string   // GET where empty
-	says   []string // each arrives by itself
-	stays  bool     // the connection is left open behind it
+	method string   // GET if empty
+	says   []string // each arrives separately
+	stays  bool     // the connection stays open after it
 	want   outcome
-	kept   bool // the next request is made on the same connection
+	kept   bool // the next request uses the same connection
 
-	// differs says why net/http does another thing, with std.
+	// differs is the reason why std, of net/http, has another outcome.
 	differs string
 	std     outcome
 }
 
-// outcome is what the client has of an answer.
+// outcome is the client's result of a response.
 type outcome struct {
 	Status  string
 	Header  http.Header
@@ -104,7 +104,7 @@ func answerCases() []answerCase {
 	}
 }
 
-// first answers the first request in that way, and all others with "ok".
+// first responds to the first request of a case, and to all others with "ok".
 func (tt *answerCase) first(p *peer) {
 	if p.number > 1 {
 		echo(p)
@@ -118,7 +118,7 @@ func (tt *answerCase) first(p *peer) {
 	}
 }
 
-// ask returns what becomes of the request of a case.
+// ask returns the outcome of the request of a case.
 func (tt *answerCase) ask(w *world, by http.RoundTripper) outcome {
 	req := w.request(w.t.Context(), "")
 	if tt.method != "" {
@@ -144,8 +144,8 @@ func outcomeOf(resp *http.Response, err error) outcome {
 	return o
 }
 
-// Whatever a server answers, it is what it is to net/http, and a connection is used again
-// only behind an answer that was whole, and said nothing against it.
+// The outcome of every response is the same as with net/http, and a connection is reused only
+// after a complete response that permits it.
 func TestAnswers(t *testing.T) {
 	for _, tt := range answerCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// wantNext makes another request, which must not suffer from the one before it.
+// wantNext makes another request, which must not be affected by the previous one.
 func (w *world) wantNext(kept bool) {
 	w.t.Helper()
 	w.want("next", "next")
@@ -187,8 +187,8 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// The server takes the connection to speak another protocol now, even if it speaks the
-// old one, too.
+// After a switch of protocols the connection is not reused, even if the server continues with
+// HTTP.
 func TestSwitchedConnectionIsNotKept(t *testing.T) {
 	onBoth(t, func(w *world) {
 		tt := answerCase{says: []string{head("HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: x")}, stays: true}

@@ -16,11 +16,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// small is the body of a call, and of its answer.
+// small is the body of a call and of its response.
 var small = []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`)
 
-// caller makes the same small call again and again, at no cost of its server's: what is
-// allocated meanwhile is allocated by who makes the request.
+// caller repeats a small call. Its server does not allocate, so all allocations are those of
+// the client.
 type caller struct {
 	tb   testing.TB
 	by   http.RoundTripper
@@ -60,7 +60,7 @@ func newCaller(tb testing.TB, choose func(dialing) http.RoundTripper) *caller {
 	return c
 }
 
-// answerSmall answers what ends like a call.
+// answerSmall responds to everything that ends like a call.
 func answerSmall(conn net.Conn) {
 	defer conn.Close()
 	reply := []byte(answer(string(small)))
@@ -76,10 +76,10 @@ func answerSmall(conn net.Conn) {
 	}
 }
 
-// Read reads the body of the request, which is the caller itself.
+// Read implements the request's body, which is the caller itself.
 func (c *caller) Read(p []byte) (int, error) { return c.body.Read(p) }
 
-// Close closes the body of the request.
+// Close implements the request's body.
 func (c *caller) Close() error { return nil }
 
 func (c *caller) call() {
@@ -95,7 +95,7 @@ func (c *caller) call() {
 		n += m
 	}
 	_ = resp.Body.Close()
-	if err != io.EOF || n != len(small) { //nolint:errorlint // as io.Reader says
+	if err != io.EOF || n != len(small) { //nolint:errorlint // as io.Reader requires
 		c.tb.Fatalf("%d bytes, %v", n, err)
 	}
 }
@@ -123,10 +123,10 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// A call costs less than a third of what it does with net/http's own transport: what that
-// package makes of an answer, and three more. These are the exchange, and two of the
-// standard library's for a context that is not of internal/life. The race detector has
-// pools lose some of what is given back.
+// A call allocates less than a third of what it does with net/http's transport: what that
+// package allocates for a response, and three more. These are the exchange, and two of the
+// standard library for a context that is not of internal/life. With the race detector, pools
+// drop some of their items.
 func TestCallAllocatesLittle(t *testing.T) {
 	allocs := func(choose func(dialing) http.RoundTripper) float64 {
 		c := newCaller(t, choose)

@@ -17,48 +17,48 @@ import (
 // conn is a connection. It has one exchange at a time.
 type conn struct {
 	net.Conn
-	of      *Transport
-	address string
-	round   int // in which it was made
-	now     nowOrNever
-	cut     func()        // closes it
-	head    int           // how much may be read of what is before the body; negative behind that
-	heard   bool          // something has been read since a request was sent
-	used    bool          // for a request
-	since   time.Time     // when something was last read from it
-	rest    time.Duration // how long it may be idle
+	of         *Transport
+	address    string
+	round      int // the idle.round in which it was created
+	sock       nonblocking
+	cut        func()        // closes the connection
+	headerLeft int           // how many bytes may still be read before the body; negative in the body
+	received   bool          // data has been received since the request was sent
+	used       bool          // a request has been sent
+	since      time.Time     // the time at which data was last received
+	keepFor    time.Duration // the maximum idle time
 }
 
 func newConn(t *Transport, made net.Conn, address string, round int) *conn {
-	c := &conn{Conn: made, of: t, address: address, round: round, now: nowOn(made), rest: t.IdleTimeout}
+	c := &conn{Conn: made, of: t, address: address, round: round, sock: nonblockingOn(made), keepFor: t.IdleTimeout}
 	c.cut = func() { c.Close() }
 	return c
 }
 
-// nowOrNever does to a connection what can be done without waiting.
-type nowOrNever interface {
-	// TryWrite writes as much as is taken at once.
+// nonblocking has operations on a connection that do not wait.
+type nonblocking interface {
+	// TryWrite writes as much as possible without waiting.
 	TryWrite(p []byte) (n int, err error)
 
-	// IsQuiet reports whether there is nothing to be read now, and no end either.
+	// IsQuiet reports whether neither data nor the end of the stream is available.
 	IsQuiet() bool
 }
 
-// isFit reports whether a connection that is idle can be used. Of one that cannot be
-// looked at, nobody knows; and what is written to one while the server closes it was read
-// or was not, and nobody knows either.
-func (c *conn) isFit(now time.Time) bool {
-	return now.Sub(c.since) < c.rest && c.now != nil && c.now.IsQuiet()
+// isUsable reports whether an idle connection can be used. It is false if the state of the
+// socket cannot be checked: if the server closes the connection while a request is sent, it is
+// unknown whether the request was read.
+func (c *conn) isUsable(now time.Time) bool {
+	return now.Sub(c.since) < c.keepFor && c.sock != nil && c.sock.IsQuiet()
 }
 
-// onTheWay is how long an answer and the next request may take to arrive, together, so
-// that the server has the request before it gives the connection up.
-const onTheWay = time.Second
+// transitTime is subtracted from the server's idle timeout: the response and the next request
+// have to arrive before the server closes the connection.
+const transitTime = time.Second
 
-// heed has the connection rest no longer than the server will keep it, where that has
-// said how long: Node's do, which close what was idle for five seconds. No standard has
-// the header, but most of those who send requests know it, and that it is about seconds.
-func (c *conn) heed(h http.Header) {
+// applyKeepAlive reduces the maximum idle time to the timeout of the server's Keep-Alive
+// header. Node.js sends it and closes connections that are idle for five seconds. It is not in
+// a standard, but widely used, with seconds as its unit.
+func (c *conn) applyKeepAlive(h http.Header) {
 	for _, list := range h["Keep-Alive"] {
 		for one := range strings.SplitSeq(list, ",") {
 			name, value, _ := strings.Cut(one, "=")
@@ -67,59 +67,59 @@ func (c *conn) heed(h http.Header) {
 			}
 			if n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
 				kept := time.Duration(n) * time.Second
-				c.rest = min(c.of.IdleTimeout, kept-min(kept/2, onTheWay))
+				c.keepFor = min(c.of.IdleTimeout, kept-min(kept/2, transitTime))
 			}
 		}
 	}
 }
 
-// mayRepeat reports whether a request that has failed with err, on a connection that was
-// kept, may be made on another one: the server has closed this one, as it may at any time.
+// mayRepeat reports whether a request that failed with err on a reused connection may be
+// repeated on another one: the server may close an idle connection at any time.
 func (c *conn) mayRepeat(req *http.Request, err error) bool {
 	if req.Body != nil && req.Body != http.NoBody || req.Context().Err() != nil {
 		return false
 	}
-	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.heard
+	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.received
 }
 
-// incoming is what a connection reads from, within the bound of heads.
+// incoming is the conn as a Reader, with the limit on headers.
 type incoming conn
 
-// Read reads on.
+// Read reads from the connection.
 func (i *incoming) Read(p []byte) (int, error) {
-	if i.head == 0 {
+	if i.headerLeft == 0 {
 		return 0, ErrHeaderTooLong
 	}
-	if i.head > 0 {
-		p = p[:min(len(p), i.head)]
+	if i.headerLeft > 0 {
+		p = p[:min(len(p), i.headerLeft)]
 	}
 	n, err := i.Conn.Read(p)
 	if n > 0 {
-		i.heard, i.since = true, time.Now() // the server counts from there, whenever it is put back
+		i.received, i.since = true, time.Now() // the server's idle timeout starts here
 	}
-	if i.head > 0 {
-		i.head -= n
+	if i.headerLeft > 0 {
+		i.headerLeft -= n
 	}
 	return n, err
 }
 
-// readers are lent to exchanges. One has room for most answers, which are one read then,
-// and a connection that nobody uses has none.
+// readers is the pool of the exchanges' readers. The buffer is sufficient to read most
+// responses at once. An idle connection has none.
 //
-//nolint:gochecknoglobals // a pool is shared by nature
+//nolint:gochecknoglobals // a pool is shared by all connections
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
 
 const readerSize = 16 << 10
 
-// lend returns a reader of the connection.
-func (c *conn) lend() *bufio.Reader {
+// getReader returns a reader of the connection.
+func (c *conn) getReader() *bufio.Reader {
 	r, _ := readers.Get().(*bufio.Reader)
 	r.Reset((*incoming)(c))
 	return r
 }
 
-// giveBack takes a reader back that nobody reads from any more.
-func giveBack(r *bufio.Reader) {
+// putReader returns an unused reader to the pool.
+func putReader(r *bufio.Reader) {
 	r.Reset(nil)
 	readers.Put(r)
 }

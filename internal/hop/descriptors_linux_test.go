@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// descriptors is how many this process has, but for the one that it is counted with.
+// descriptors returns the number of open descriptors of this process, without the one for
+// counting.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -23,7 +24,7 @@ func descriptors(t *testing.T) int {
 	return len(all) - 1
 }
 
-// However an exchange breaks, its descriptors are given back.
+// No descriptor is leaked, however an exchange fails.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	breaks := map[string]func(p *peer){
 		"at once":     func(*peer) {},
@@ -46,7 +47,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 			onTCP(t, func(w *world) {
 				w.serve(script)
 				dial, before := w.hop.Dial, 0
-				var held []net.Conn // so that no collector of garbage closes them
+				var held []net.Conn // keeps the garbage collector from closing them
 				w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					c, err := dial(ctx, network, address)
 					held = append(held, c)
@@ -54,7 +55,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 				}
 				for i := range 40 {
 					w.breakOne([]string{"", "small", large[:1<<20]}[i%3])
-					if i == 9 { // what is opened once is open
+					if i == 9 { // everything that is opened once is open now
 						w.hop.CloseIdleConnections()
 						before = descriptors(w.t)
 					}
@@ -69,7 +70,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 }
 
-// breakOne makes a request, reads a little of its answer and gives it up.
+// breakOne makes a request, reads a part of the response and closes it.
 func (w *world) breakOne(body string) {
 	resp, err := w.hop.RoundTrip(w.request(w.t.Context(), body))
 	if err != nil {
@@ -79,8 +80,8 @@ func (w *world) breakOne(body string) {
 	_ = resp.Body.Close()
 }
 
-// A connection that the server has closed is not used for a POST, and its descriptor is
-// given back with the next request.
+// A connection that the server has closed is not used for a POST, and is closed with the next
+// request.
 func TestClosedSocketIsNotUsed(t *testing.T) {
 	onTCP(t, func(w *world) {
 		w.serve(func(p *peer) { echo1(p) })
@@ -102,10 +103,10 @@ func TestClosedSocketIsNotUsed(t *testing.T) {
 	})
 }
 
-// untilReadable returns when there is something to be read, or the end.
+// untilReadable returns when data or the end can be read.
 func untilReadable(t *testing.T, c net.Conn) {
 	t.Helper()
-	raw, err := c.(*net.TCPConn).SyscallConn() //nolint:forcetypeassert // it was dialled so
+	raw, err := c.(*net.TCPConn).SyscallConn() //nolint:forcetypeassert // dialed with TCP
 	if err != nil {
 		t.Fatal(err)
 	}

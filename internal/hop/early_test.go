@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// large does not fit into any buffer on the way.
+// large does not fit into any buffer.
 var large = strings.Repeat("0123456789abcdef", 1<<20)
 
-// refusal is the answer to a request that is too large, but for its last byte. It is
-// longer than what is read of it with its head.
+// refusal is the response to a request that is too large, without its last byte. It is longer
+// than what is read together with the header.
 var refusal = fmt.Sprintf("HTTP/1.1 413 Content Too Large\r\nContent-Length: %d\r\n\r\n", refused) + strings.Repeat("x", refused-1)
 
 const refused = 20000
 
-// header reads the head of a request.
+// header reads the header of a request.
 func (p *peer) header() (more bool) {
 	line := "x"
 	for more = true; more && line != "\r\n"; {
@@ -34,15 +34,15 @@ func (p *peer) header() (more bool) {
 	return more
 }
 
-// A server may answer before it has read the request, and what it says is heard, whatever
-// it does with the rest of the request.
+// A server may respond before it has read the request. The response is received, whatever the
+// server does with the rest of the request.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	rest := func(p *peer) { _, _ = io.CopyN(io.Discard, p.in, int64(len(large))) }
 	on := func(in ...func(*testing.T, func(*world))) []func(*testing.T, func(*world)) { return in }
 	for _, tt := range []struct {
 		name string
 		then func(p *peer)
-		wait time.Duration // of who has the answer, before its end is read
+		wait time.Duration // the client's delay before it reads the rest of the response
 		kept bool
 		on   []func(*testing.T, func(*world))
 	}{
@@ -83,7 +83,8 @@ func (w *world) wantRefusal(wait time.Duration) {
 	}
 }
 
-// One that breaks the connection is heard or not, and nobody waits for it either way.
+// If the server resets the connection, the response is received or not, but the client never
+// blocks.
 func TestResetBeforeTheRequestIsRead(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(func(p *peer) {
@@ -103,15 +104,15 @@ func TestResetBeforeTheRequestIsRead(t *testing.T) {
 	})
 }
 
-// A server that answers and closes as soon as it has a connection is heard, too, although
-// nothing of the request can be written then. It is not asked again.
+// The response of a server that responds and closes immediately is received, although nothing
+// of the request can be written. The request is not repeated.
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.serve(func(p *peer) { p.say(ok) })
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
-			w.settle(time.Millisecond) // until it was said
+			w.settle(time.Millisecond) // until the response has been sent
 			return c, err
 		}
 		for _, body := range []string{"", "small", strings.Repeat("large", 1<<20)} {

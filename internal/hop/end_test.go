@@ -25,8 +25,8 @@ import (
 
 var errGivenUp = errors.New("the caller has given up")
 
-// ending is a context and what ends it: one of the standard library's, or one that calls
-// its functions where it is ended.
+// ending returns a context and a function that ends it: one of the standard library, or one
+// that calls its functions on the goroutine that ends it.
 func ending(ours bool) (ctx context.Context, end func()) {
 	if ours {
 		c := new(life.Context)
@@ -36,8 +36,8 @@ func ending(ours bool) (ctx context.Context, end func()) {
 	return c, func() { cancel(errGivenUp) }
 }
 
-// Wherever a request is when its context ends, it ends with the cause, the server has its
-// connection closed, and no goroutine is left.
+// If its context ends, a request fails with the cause at any stage, its connection is closed,
+// and no goroutine is left.
 func TestContextEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -90,7 +90,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// Nothing is dialled, and no connection used, for a context that has ended.
+// With a context that has ended, no connection is dialed or used.
 func TestContextHasEnded(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
@@ -106,8 +106,8 @@ func TestContextHasEnded(t *testing.T) {
 	})
 }
 
-// A context that ends just when its answer does takes the connection along, or nothing:
-// never the one that somebody else has now.
+// A context that ends together with the response closes the connection or not, but never a
+// connection that another request uses.
 func TestContextEndsWithItsAnswer(t *testing.T) {
 	for _, ours := range []bool{false, true} {
 		onTCP(t, func(w *world) {
@@ -125,7 +125,7 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 				if err != nil && !errors.Is(err, errGivenUp) {
 					w.t.Errorf("got %v", err)
 				}
-				// A POST, which is not made again where its connection is closed.
+				// A POST, which is not repeated if its connection is closed.
 				w.want("next", "next")
 				both.Wait()
 			}
@@ -133,8 +133,7 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 	}
 }
 
-// tooLate is a context that is about to call its function whenever somebody would rather
-// have it not called.
+// tooLate is a context with a function that is always about to run when it is stopped.
 type tooLate struct {
 	context.Context
 	f func()
@@ -145,7 +144,7 @@ func (c *tooLate) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { return false }
 }
 
-// A connection that is about to be closed is nobody else's.
+// A connection that is about to be closed is not reused.
 func TestContextIsAboutToEnd(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
@@ -158,7 +157,7 @@ func TestContextIsAboutToEnd(t *testing.T) {
 	})
 }
 
-// The end of the context is nothing to a connection whose answer is read.
+// After the end of the response, the end of the context does not affect the connection.
 func TestContextEndsBehindItsAnswer(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
@@ -174,7 +173,7 @@ func TestContextEndsBehindItsAnswer(t *testing.T) {
 	})
 }
 
-// The body may be closed while it is read, by another goroutine.
+// The body may be closed by another goroutine while it is read.
 func TestBodyIsClosedWhileItIsRead(t *testing.T) {
 	onBoth(t, func(w *world) {
 		ended := make(chan struct{})
@@ -211,12 +210,12 @@ func TestBodyIsClosedWhileItIsRead(t *testing.T) {
 	})
 }
 
-// A server that does not read a request is given up after WriteTimeout, and that is what
-// the error says, for whatever part of the request is left.
+// A request fails after WriteTimeout if the server does not read it, with an error that says
+// so, for any part of the request.
 func TestWriteTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
-		read       time.Duration // between two pieces; 0 for nothing is read
+		read       time.Duration // the time between two reads; 0 means that nothing is read
 		err        error
 	}{
 		{name: "small", body: "small", err: os.ErrDeadlineExceeded},
@@ -253,7 +252,7 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// The time in which a request had to be written is over with it.
+// The write deadline of a request does not affect the next one.
 func TestWriteTimeoutIsOver(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.hop.WriteTimeout = 10 * time.Second
@@ -266,13 +265,13 @@ func TestWriteTimeoutIsOver(t *testing.T) {
 	})
 }
 
-// mute is a connection whose other end reads no more and says nothing either.
+// mute is a connection to a peer that neither reads nor writes.
 type mute struct{ *memnet.Conn }
 
 func (c mute) Write([]byte) (int, error) { return 0, &net.OpError{Op: "write", Err: syscall.EPIPE} }
 
-// Who has stopped to read is heard for a second more, and not for longer.
-func TestLastWordsAreBounded(t *testing.T) {
+// The response of a server that no longer reads is awaited for a second at most.
+func TestResponseGraceIsBounded(t *testing.T) {
 	inMemory(t, func(w *world) {
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -288,8 +287,8 @@ func TestLastWordsAreBounded(t *testing.T) {
 	})
 }
 
-// What a body ended with, each further Read returns: also when another exchange has the
-// connection, and what was read into, by then. One that was closed can be read no more.
+// After the end of a body, each Read returns the same error, even if another exchange uses the
+// connection and the buffer. A closed body cannot be read.
 func TestReadBehindTheEnd(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)

@@ -14,23 +14,24 @@ import (
 	"time"
 )
 
-// exchange is a request and its answer, and the body of that.
+// exchange is a request and its response, and the body of the response.
 type exchange struct {
 	*conn
-	ctx     context.Context //nolint:containedctx // the request's, which ends the exchange
-	stay    func() bool     // has the end of ctx not close the connection, unless it is too late
-	in      *bufio.Reader   // of who reads, until the answer was read to its end
-	body    io.Reader
-	err     error   // of the last Read
-	last    bool    // no other exchange may follow
-	sending *sender // of what of the request was not taken at once, nil for nothing
-	over    atomic.Bool
+	ctx       context.Context //nolint:containedctx // the request's; ends the exchange
+	cancelCut func() bool     // cancels closing the connection at the end of ctx; false if it is too late
+	in        *bufio.Reader   // used until the response is complete
+	body      io.Reader
+	err       error   // of the last Read
+	last      bool    // the connection must not be reused
+	sending   *sender // writes the rest of the request, or nil
+	ended     atomic.Bool
 }
 
-// exchange sends the request and returns the answer, whose body ends the exchange.
+// exchange sends the request and returns the response. Reading or closing its body ends the
+// exchange.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
-	x := &exchange{conn: c, ctx: req.Context(), in: c.lend()}
-	x.stay = whenOver(req.Context(), c.cut)
+	x := &exchange{conn: c, ctx: req.Context(), in: c.getReader()}
+	x.cancelCut = afterFunc(req.Context(), c.cut)
 	err := x.send(req)
 	if err != nil {
 		return nil, x.fail(err)
@@ -47,33 +48,32 @@ func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// whenOver has f called when ctx ends. Contexts that call a function without a goroutine
-// of its own do that by a method; to close a connection is short enough for it.
-func whenOver(ctx context.Context, f func()) (stop func() bool) {
+// afterFunc calls f when ctx ends. Contexts of this module have a method that needs no
+// goroutine; closing a connection is fast enough for that.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
 	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
 		return own.AfterFunc(f)
 	}
 	return context.AfterFunc(ctx, f)
 }
 
-// receive reads the head of the answer. Provisional ones before it say nothing that
-// anybody waits for.
+// receive reads the header of the response. It ignores provisional responses.
 func (x *exchange) receive(req *http.Request) (*http.Response, error) {
-	x.head, x.heard = x.of.MaxHeaderBytes, false
+	x.headerLeft, x.received = x.of.MaxHeaderBytes, false
 	for {
 		resp, err := http.ReadResponse(x.in, req)
 		switch {
-		case err != nil && x.head == 0:
-			return nil, ErrHeaderTooLong // or what became of a line that was cut there
+		case err != nil && x.headerLeft == 0:
+			return nil, ErrHeaderTooLong // or an error caused by the truncated header
 		case err != nil:
 			return nil, err
 		case resp.StatusCode == http.StatusSwitchingProtocols:
-			resp.Close = true // nobody has asked for another protocol
+			resp.Close = true // not requested, so the rest is not HTTP
 		case resp.StatusCode/100 == 1:
 			continue
 		}
-		x.head = -1
-		x.heed(resp.Header)
+		x.headerLeft = -1
+		x.applyKeepAlive(resp.Header)
 		return resp, nil
 	}
 }
@@ -83,7 +83,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	switch {
 	case x.err != nil:
 		return 0, x.err
-	case x.over.Load():
+	case x.ended.Load():
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := x.body.Read(p)
@@ -98,14 +98,14 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close lets go of the answer. If it was not read to its end, so is the connection.
+// Close ends the exchange. If the response is incomplete, the connection is closed.
 func (x *exchange) Close() error {
 	x.end(false)
 	return nil
 }
 
-// fail ends the exchange and says why: because of the request's context, if that has
-// ended, or else of what was wrong with sending the request.
+// fail ends the exchange and returns the reason: the cause of the request's context if that
+// has ended, or else the error of sending the request, if any.
 func (x *exchange) fail(err error) error {
 	x.end(false)
 	if x.ctx.Err() != nil {
@@ -117,20 +117,20 @@ func (x *exchange) fail(err error) error {
 	return err
 }
 
-// end ends the exchange, once. The connection is kept if the answer is whole, which only
-// who has read it can say, and nobody is about to close it.
+// end ends the exchange, once. The connection is kept if the response is complete, which whole
+// reports, and the connection is not being closed.
 func (x *exchange) end(whole bool) {
-	if x.over.Swap(true) {
+	if x.ended.Swap(true) {
 		return
 	}
-	keep := x.stay() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
+	keep := x.cancelCut() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
 	if whole {
-		giveBack(x.in)
+		putReader(x.in)
 	}
 	if !keep || !x.of.idle.put(x.conn) {
 		x.conn.Close()
 	}
 }
 
-// lateWrite is how long the end of a request may be written behind the end of its answer.
+// lateWrite bounds how long the end of a request may be written after the end of its response.
 const lateWrite = 50 * time.Millisecond

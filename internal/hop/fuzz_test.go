@@ -19,13 +19,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// canned is a connection whose other end answers whatever it is asked with the same
-// pieces, and ends there.
+// canned is a connection to a peer that responds to any request with the same pieces, and
+// then ends.
 type canned struct {
-	*memnet.Conn // for all that nobody asks of it
+	*memnet.Conn // for the methods that are not used
 	pieces       [][]byte
 
-	asked chan struct{} // closed with the request, before which nothing is said
+	asked chan struct{} // closed with the request, before which nothing can be read
 	once  sync.Once
 	gone  chan struct{} // closed with the connection
 	left  sync.Once
@@ -36,7 +36,7 @@ func newCanned(pieces [][]byte) *canned {
 	return &canned{Conn: c, pieces: slices.Clone(pieces), asked: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// Read returns at most what is left of a piece.
+// Read returns at most the rest of a piece.
 func (c *canned) Read(p []byte) (int, error) {
 	select {
 	case <-c.asked:
@@ -54,13 +54,13 @@ func (c *canned) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write takes all.
+// Write accepts everything.
 func (c *canned) Write(p []byte) (int, error) {
 	c.once.Do(func() { close(c.asked) })
 	return len(p), nil
 }
 
-// TryWrite takes all.
+// TryWrite accepts everything.
 func (c *canned) TryWrite(p []byte) (int, error) { return c.Write(p) }
 
 // Close closes the connection.
@@ -69,7 +69,7 @@ func (c *canned) Close() error {
 	return nil
 }
 
-// FuzzAnswer holds what becomes of an answer against net/http, wherever it is cut.
+// FuzzAnswer compares the outcome of a response with that of net/http, however it is split.
 func FuzzAnswer(f *testing.F) {
 	for i, tt := range answerCases() {
 		var all string
@@ -96,7 +96,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// fuzzHead is how long heads may be here: short, because what is short is cut in more places.
+// fuzzHead is the limit of headers here: short, so that it is reached in more places.
 const fuzzHead = 200
 
 func fuzzOutcome(t *testing.T, by http.RoundTripper, noBody bool) outcome {

@@ -175,7 +175,7 @@ func TestBodyCannotBeClosed(t *testing.T) {
 	}
 }
 
-// Who wants to be told how a request is sent is told.
+// An httptrace of the request is called.
 func TestRequestIsTraced(t *testing.T) {
 	var told []string
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
@@ -216,7 +216,7 @@ func FuzzHead(f *testing.F) {
 // token is what a name in HTTP is (RFC 9110, section 5.6.2).
 var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
-// isRefused reports whether a header of the request cannot be said in HTTP.
+// isRefused reports whether a header of the request cannot be expressed in HTTP.
 func isRefused(p *post) bool {
 	for name, values := range p.header {
 		if !token.MatchString(name) {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// idle has the connections that nobody uses. There is no goroutine for them: they are
-// looked at before they are used, and now and then.
+// idle has the unused connections. They have no goroutines: they are checked before they are
+// used, and periodically.
 type idle struct {
 	mu    sync.Mutex
-	all   map[string][]*conn // by address; the one that was used last is the last
-	round int                // how often all were closed
-	timer *time.Timer        // runs while there are some
+	all   map[string][]*conn // by address, the most recently used last
+	round int                // the number of calls of closeAll
+	timer *time.Timer        // set while there are connections
 }
 
-// lookAfter is how long a connection that the other end has closed may stay open here.
-const lookAfter = 15 * time.Second
+// sweepInterval bounds how long a connection stays open after the server has closed it.
+const sweepInterval = 15 * time.Second
 
-// take returns the connection that was used last of those that can be, nil where there
-// is none, and what round it is. A server that has closed one or is about to, or said
-// something that nobody has asked for, is not asked on it.
+// take returns the most recently used connection that is usable, or nil, and the current
+// round. It closes connections that the server has closed or will close soon, or on which it
+// sent unexpected data.
 func (i *idle) take(address string) (c *conn, round int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -32,7 +32,7 @@ func (i *idle) take(address string) (c *conn, round int) {
 		last := len(some) - 1
 		c, some[last] = some[last], nil
 		some = some[:last]
-		if !c.isFit(now) {
+		if !c.isUsable(now) {
 			c.Close()
 			c = nil
 		}
@@ -43,11 +43,11 @@ func (i *idle) take(address string) (c *conn, round int) {
 	return c, i.round
 }
 
-// put keeps a connection, and reports false where that is not to be kept.
+// put keeps a connection, or returns false if it must be closed.
 func (i *idle) put(c *conn) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if c.round != i.round || c.rest <= 0 || len(i.all[c.address]) >= c.of.MaxIdle {
+	if c.round != i.round || c.keepFor <= 0 || len(i.all[c.address]) >= c.of.MaxIdle {
 		return false
 	}
 	if i.all == nil {
@@ -55,19 +55,19 @@ func (i *idle) put(c *conn) bool {
 	}
 	i.all[c.address] = append(i.all[c.address], c)
 	if i.timer == nil {
-		i.timer = time.AfterFunc(lookAfter, i.look)
+		i.timer = time.AfterFunc(sweepInterval, i.sweep)
 	}
 	return true
 }
 
-// look closes what was idle for too long, and what has been closed by the other end.
-func (i *idle) look() {
+// sweep closes connections that were idle for too long or were closed by the server.
+func (i *idle) sweep() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
 	for address, some := range i.all {
 		some = slices.DeleteFunc(some, func(c *conn) bool {
-			fit := c.isFit(now)
+			fit := c.isUsable(now)
 			if !fit {
 				c.Close()
 			}
@@ -81,10 +81,10 @@ func (i *idle) look() {
 		i.timer = nil
 		return
 	}
-	i.timer.Reset(lookAfter)
+	i.timer.Reset(sweepInterval)
 }
 
-// closeAll closes all that are idle, and lets none be kept that was made before.
+// closeAll closes all idle connections, and keeps none that was created before.
 func (i *idle) closeAll() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,23 +25,23 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // net/http's transport tells of what follows an answer
+	log.SetOutput(io.Discard) // net/http logs data after a response
 	goleak.VerifyTestMain(m)
 }
 
-// world is a server that does with its connections what a script says, and what reaches it.
+// world is a server that handles its connections with a script, and its clients.
 type world struct {
 	t      *testing.T
 	ln     net.Listener
 	hop    *hop.Transport
 	std    *http.Transport // of net/http, for comparison
 	tcp    bool
-	served atomic.Int32  // connections so far
+	served atomic.Int32  // the number of connections so far
 	over   chan struct{} // closed at the end of the test
 	all    sync.WaitGroup
 }
 
-// inMemory runs a test in a bubble, over memory.
+// inMemory runs a test in a synctest bubble, on an in-memory network.
 func inMemory(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func inMemory(t *testing.T, f func(w *world)) {
 	})
 }
 
-// onTCP runs a test over the system's sockets.
+// onTCP runs a test on the system's sockets.
 func onTCP(t *testing.T, f func(w *world)) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func onTCP(t *testing.T, f func(w *world)) {
 	f(w)
 }
 
-// onBoth runs a test over memory and over sockets.
+// onBoth runs a test in memory and on sockets.
 func onBoth(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) { inMemory(t, f) })
@@ -90,8 +90,8 @@ func newWorld(t *testing.T, ln net.Listener, dial func(ctx context.Context, netw
 	return w
 }
 
-// serve has the script deal with each connection, which is closed when it returns. All
-// end with the test.
+// serve runs the script for each connection, which is closed when it returns. Everything ends
+// with the test.
 func (w *world) serve(script func(p *peer)) {
 	w.all.Go(func() { // ends with the listener
 		for {
@@ -108,15 +108,15 @@ func (w *world) serve(script func(p *peer)) {
 	})
 }
 
-// settle returns when nothing more happens by itself, but for timers that are longer. On
-// sockets nobody knows, and nothing is waited for. Several may settle at once.
+// settle returns when all goroutines are blocked, except for timers longer than d. On sockets
+// this is unknown, and it returns at once. It may be called concurrently.
 func (w *world) settle(d time.Duration) {
 	if !w.tcp {
-		time.Sleep(d) // in a bubble, where time passes only when all others wait
+		time.Sleep(d) // in a bubble time advances only if all goroutines wait
 	}
 }
 
-// request returns a request to the server, a POST where it has a body.
+// request returns a request to the server, a POST if body is not empty.
 func (w *world) request(ctx context.Context, body string) *http.Request {
 	method, from := http.MethodGet, io.Reader(nil)
 	if body != "" {
@@ -129,12 +129,12 @@ func (w *world) request(ctx context.Context, body string) *http.Request {
 	return req
 }
 
-// call makes a request and reads the answer. It may be called from any goroutine.
+// call makes a request and reads the response. It may be called from any goroutine.
 func (w *world) call(body string) (string, error) {
 	return read(w.hop.RoundTrip(w.request(w.t.Context(), body)))
 }
 
-// want makes a request that must be answered with what is wanted.
+// want makes a request and checks the response.
 func (w *world) want(body, answer string) {
 	w.t.Helper()
 	if got, err := w.call(body); got != answer || err != nil {
@@ -142,7 +142,7 @@ func (w *world) want(body, answer string) {
 	}
 }
 
-// wantConnections waits for nothing: the server has accepted whatever was dialled.
+// wantConnections does not wait: the server has accepted all dialed connections.
 func (w *world) wantConnections(n int) {
 	w.t.Helper()
 	w.settle(time.Millisecond)
@@ -151,7 +151,7 @@ func (w *world) wantConnections(n int) {
 	}
 }
 
-// read returns an answer's body.
+// read returns the body of a response.
 func read(resp *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -165,11 +165,11 @@ func read(resp *http.Response, err error) (string, error) {
 type peer struct {
 	net.Conn
 	in     *bufio.Reader
-	number int // of the connections, from 1
+	number int // counts connections, from 1
 	w      *world
 }
 
-// request reads a request and returns its body; ok is false where there is none any more.
+// request reads a request and returns its body, or false if there is none.
 func (p *peer) request() (req *http.Request, body string, ok bool) {
 	req, err := http.ReadRequest(p.in)
 	if err != nil {
@@ -179,24 +179,23 @@ func (p *peer) request() (req *http.Request, body string, ok bool) {
 	return req, string(got), err == nil
 }
 
-// say writes the pieces, of which each has arrived before the next is written, where
-// there is a bubble.
+// say writes the pieces. In a bubble, each has arrived before the next is written.
 func (p *peer) say(pieces ...string) {
 	for _, s := range pieces {
 		if _, err := io.WriteString(p, s); err != nil {
-			return // the client has gone, which is its own affair
+			return // the client has left, as it may
 		}
 		p.w.settle(time.Microsecond)
 	}
 }
 
-// gone reads until the client has closed the connection, and returns what it said.
+// gone reads until the client has closed the connection, and returns what it sent.
 func (p *peer) gone() string {
 	got, _ := io.ReadAll(p.in)
 	return string(got)
 }
 
-// reset breaks the connection.
+// reset resets the connection.
 func (p *peer) reset() {
 	switch c := p.Conn.(type) {
 	case *memnet.Conn:
@@ -213,7 +212,7 @@ func answer(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// echo answers each request with its body, or with "ok".
+// echo responds to each request with its body, or with "ok".
 func echo(p *peer) {
 	for {
 		_, body, more := p.request()

@@ -7,14 +7,14 @@ package hop
 
 import "net"
 
-// looks says that sockets cannot be looked at.
-const looks = false
+// canPeek reports whether sockets can be checked for data without reading.
+const canPeek = false
 
-// nowOn returns what can be done to the connection without waiting, nil for nothing.
-func nowOn(c net.Conn) nowOrNever {
-	own, _ := c.(nowOrNever)
+// nonblockingOn returns the nonblocking operations of the connection, or nil.
+func nonblockingOn(c net.Conn) nonblocking {
+	own, _ := c.(nonblocking)
 	return own
 }
 
-// isOfPeer reports whether writing has failed because the other end reads no more.
-func isOfPeer(error) bool { return false }
+// isPeerClosed reports whether a write failed because the peer no longer reads.
+func isPeerClosed(error) bool { return false }

@@ -13,12 +13,12 @@ import (
 	"syscall"
 )
 
-// looks says that sockets can be looked at.
-const looks = true
+// canPeek reports whether sockets can be checked for data without reading.
+const canPeek = true
 
-// nowOn returns what can be done to the connection without waiting, nil for nothing.
-func nowOn(c net.Conn) nowOrNever {
-	if own, ok := c.(nowOrNever); ok {
+// nonblockingOn returns the nonblocking operations of the connection, or nil.
+func nonblockingOn(c net.Conn) nonblocking {
+	if own, ok := c.(nonblocking); ok {
 		return own
 	}
 	sys, ok := c.(syscall.Conn)
@@ -34,8 +34,8 @@ func nowOn(c net.Conn) nowOrNever {
 	return s
 }
 
-// socket is one of the system's. Its functions are made once, and what they are about is
-// in fields, so that nothing is allocated for a call.
+// socket is a socket of the system. Its functions are created once and use fields, so that
+// calls do not allocate.
 type socket struct {
 	raw         syscall.RawConn
 	write, look func(fd uintptr) (done bool)
@@ -45,7 +45,7 @@ type socket struct {
 	in          [1]byte
 }
 
-// TryWrite writes as much as is taken at once.
+// TryWrite writes as much as possible without waiting.
 func (s *socket) TryWrite(p []byte) (int, error) {
 	s.out, s.n, s.err = p, 0, nil
 	err := s.raw.Write(s.write)
@@ -65,7 +65,7 @@ func (s *socket) writeNow(fd uintptr) bool {
 	return true
 }
 
-// IsQuiet reports whether there is nothing to be read now, and no end either.
+// IsQuiet reports whether neither data nor the end of the stream is available.
 func (s *socket) IsQuiet() bool {
 	s.err = nil
 	return s.raw.Read(s.look) == nil && isLater(s.err)
@@ -76,12 +76,12 @@ func (s *socket) lookNow(fd uintptr) bool {
 	return true
 }
 
-// isLater reports whether something could not be done without waiting.
+// isLater reports whether an operation would have to wait.
 func isLater(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
 }
 
-// isOfPeer reports whether writing has failed because the other end reads no more.
-func isOfPeer(err error) bool {
+// isPeerClosed reports whether a write failed because the peer no longer reads.
+func isPeerClosed(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe)
 }

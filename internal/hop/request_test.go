@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// A request arrives as it is made, of whatever size, and its body is closed once.
+// A request of any size arrives unmodified, and its body is closed once.
 func TestRequestArrives(t *testing.T) {
 	onBoth(t, func(w *world) {
 		seen := make(chan *http.Request, 1)
@@ -35,7 +35,7 @@ func TestRequestArrives(t *testing.T) {
 			req := w.request(w.t.Context(), large[:size])
 			body := &watched{Reader: strings.NewReader(large[:size])}
 			req.Body = body
-			req.Header["aAzZ09-_!#$%&'*+.^`|~"] = []string{"a\tkind"} // all that a name may have
+			req.Header["aAzZ09-_!#$%&'*+.^`|~"] = []string{"a\tkind"} // all characters that a name may have
 			req.Header["X-Many"] = []string{"", "1", "zwölf"}
 			got, err := read(w.hop.RoundTrip(req))
 			if got != large[:size] || err != nil || body.closed.Load() != 1 {
@@ -50,7 +50,7 @@ func TestRequestArrives(t *testing.T) {
 	})
 }
 
-// A head larger than a piece grows out of it.
+// A header larger than the buffer is sent completely.
 func TestLongHeadArrives(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
@@ -65,7 +65,7 @@ func TestLongHeadArrives(t *testing.T) {
 	})
 }
 
-// What HTTP has no place for is refused with its name, and nothing is dialled for it.
+// A request that HTTP cannot express is rejected with the name of the field, before dialing.
 func TestRequestIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -105,7 +105,7 @@ func TestRequestIsRefused(t *testing.T) {
 	}
 }
 
-// posted is a request with a body that is watched.
+// posted returns a request with a watched body.
 func posted(t *testing.T) (*http.Request, *watched) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:1/", strings.NewReader("12345"))
@@ -117,17 +117,17 @@ func posted(t *testing.T) (*http.Request, *watched) {
 	return req, body
 }
 
-// The error of a dial is the caller's, as it is.
+// The error of Dial is returned unmodified.
 func TestDialFails(t *testing.T) {
 	why := &net.OpError{Op: "dial", Err: errors.New("no route")}
 	w := newWorld(t, new(net.TCPListener), func(context.Context, string, string) (net.Conn, error) { return nil, why })
 	req, body := posted(t)
-	if _, err := w.hop.RoundTrip(req); err != error(why) || body.closed.Load() != 1 { //nolint:errorlint // it is not wrapped
+	if _, err := w.hop.RoundTrip(req); err != error(why) || body.closed.Load() != 1 { //nolint:errorlint // not wrapped
 		t.Errorf("got %v, and the body was closed %d times; want %v, and 1", err, body.closed.Load(), why)
 	}
 }
 
-// failing gives n bytes, and then fails.
+// failing returns n bytes, and then an error.
 type failing struct {
 	n   int
 	err error
@@ -142,8 +142,8 @@ func (f *failing) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A body that fails takes its connection along, and nobody waits for an answer. If it
-// fails at once, nothing was sent.
+// If reading the body fails, the connection is closed, and the client does not wait for a
+// response. If it fails at once, nothing was sent.
 func TestRequestBodyFails(t *testing.T) {
 	errBody := errors.New("the body is broken")
 	for _, tt := range []struct {
@@ -151,7 +151,7 @@ func TestRequestBodyFails(t *testing.T) {
 		length, upTo int
 		err          error
 		sent         bool
-		hidden       bool // by net/http, which reads behind the end by itself
+		hidden       bool // by net/http, which reads after the end by itself
 	}{
 		{name: "small, at once", length: 100, err: errBody},
 		{name: "small, in the middle", length: 100, upTo: 50, err: errBody},
@@ -200,7 +200,7 @@ func echo1(p *peer) {
 	p.say(answer(body))
 }
 
-// The body is closed wherever the request ends, after a while at the latest.
+// The body is closed eventually, wherever the request ends.
 func TestRequestBodyIsClosed(t *testing.T) {
 	for _, body := range []string{"small", large} {
 		inMemory(t, func(w *world) {
@@ -221,7 +221,7 @@ func TestRequestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// What a Transport cannot do is for others.
+// Serves reports false for requests that a Transport cannot make.
 func TestServes(t *testing.T) {
 	for name, spoil := range map[string]func(r *http.Request){
 		"TLS":                  func(r *http.Request) { r.URL.Scheme = "https" },

@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// Requests one after the other share a connection, and those at a time have one each,
-// which are all kept.
+// Consecutive requests share a connection. Concurrent requests have one each, all of which are
+// kept.
 func TestConnectionsAreKept(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
@@ -43,7 +43,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	})
 }
 
-// openAndRead makes so many requests before it reads the first answer.
+// openAndRead makes n requests before it reads the first response.
 func (w *world) openAndRead(n int, answer string) {
 	w.t.Helper()
 	var all []*http.Response
@@ -61,7 +61,7 @@ func (w *world) openAndRead(n int, answer string) {
 	}
 }
 
-// More than MaxIdle are not kept.
+// More than MaxIdle connections are not kept.
 func TestMaxIdle(t *testing.T) {
 	inMemory(t, func(w *world) {
 		var open atomic.Int32
@@ -80,8 +80,8 @@ func TestMaxIdle(t *testing.T) {
 	})
 }
 
-// A connection that nobody has used for IdleTimeout is closed, at the next look; one that
-// was used in between is not.
+// A connection that is unused for IdleTimeout is closed by the next sweep, but not one that
+// was used in between.
 func TestIdleTimeout(t *testing.T) {
 	inMemory(t, func(w *world) {
 		ends := make(chan time.Duration, 2)
@@ -106,9 +106,9 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// A server that says how long it keeps a connection is not asked on it when it may be
-// about to close it: a second before, or half of the time where that is less.
-func TestServerSaysHowLongItKeepsAConnection(t *testing.T) {
+// A connection is not used when the server may be about to close it according to its
+// Keep-Alive header: a second before, or after half of the time if that is less.
+func TestKeepAliveHeader(t *testing.T) {
 	for _, tt := range []struct {
 		headers string
 		rest    time.Duration
@@ -150,7 +150,7 @@ func TestServerSaysHowLongItKeepsAConnection(t *testing.T) {
 	}
 }
 
-// What the server says is about one connection, and may change with each answer.
+// The header applies to one connection, and may change with each response.
 func TestServerKeepsConnectionsForDifferentTimes(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.serve(func(p *peer) {
@@ -171,8 +171,7 @@ func TestServerKeepsConnectionsForDifferentTimes(t *testing.T) {
 	})
 }
 
-// The server counts from when it has answered, also where the end of the answer is read
-// later.
+// The server's timeout starts at its response, even if the end of the response is read later.
 func TestAnswerIsReadLate(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.serve(func(p *peer) {
@@ -194,8 +193,8 @@ func TestAnswerIsReadLate(t *testing.T) {
 	})
 }
 
-// What the server has closed is not used again, and is closed here, too: by the next
-// request, or else within 15 seconds.
+// A connection that the server has closed is not reused, and is closed by the next request or
+// within 15 seconds.
 func TestClosedByTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -239,8 +238,8 @@ func closeWrite(p *peer) error {
 	return half.CloseWrite()
 }
 
-// CloseIdleConnections closes what is idle at once, and what is in use, or being made,
-// behind its answer.
+// CloseIdleConnections closes idle connections at once, and those in use or being dialed after
+// their response.
 func TestCloseIdleConnections(t *testing.T) {
 	onBoth(t, func(w *world) {
 		var open atomic.Int32
@@ -268,7 +267,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	})
 }
 
-// wait returns when a condition holds that others bring about.
+// wait returns when a condition is true that other goroutines cause.
 func wait(w *world, is func() bool) {
 	w.t.Helper()
 	w.settle(time.Millisecond)
@@ -279,8 +278,8 @@ func wait(w *world, is func() bool) {
 	}
 }
 
-// Who closes an answer before its end has its connection closed, even if all was read that
-// has arrived.
+// Closing a response before its end closes the connection, even if everything that has arrived
+// was read.
 func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
 	onBoth(t, func(w *world) {
 		ended := make(chan string, 1)
@@ -312,9 +311,9 @@ func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
 	})
 }
 
-// A request on a connection that was kept finds it dead. A GET is made again unless there
-// was an answer; a POST that may have been read never is, and says no more than that it
-// has failed.
+// A request may find its reused connection closed. A GET is repeated unless a response has
+// begun. A POST that may have been read is never repeated, and fails without a further
+// promise.
 func TestKeptConnectionTurnsOutDead(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -360,21 +359,21 @@ func TestKeptConnectionTurnsOutDead(t *testing.T) {
 	}
 }
 
-// breaking has the connections of the requests made with it broken behind the last look
-// at them, as far as they were used before.
+// breaking returns a context for requests whose reused connections are reset after they were
+// checked.
 func (w *world) breaking(open *sync.Map) context.Context {
 	return httptrace.WithClientTrace(w.t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
 			return
 		}
 		other, _ := open.Load(info.Conn.LocalAddr().String())
-		other.(*peer).reset()                  //nolint:forcetypeassert // it was stored below
-		_, _ = info.Conn.Read(make([]byte, 1)) // until that is known here
+		other.(*peer).reset()                  //nolint:forcetypeassert // stored below
+		_, _ = info.Conn.Read(make([]byte, 1)) // until the reset has arrived here
 	}})
 }
 
-// Of a request that a connection did not take at all, the server has nothing: without a
-// body it is made on the next, and with one its error says so.
+// If a connection accepts no byte of a request, the server has nothing of it: without a body
+// it is made on another connection, and with one the error is ErrUnsent.
 func TestNothingOfARequestIsSent(t *testing.T) {
 	onTCP(t, func(w *world) {
 		var open sync.Map
@@ -416,7 +415,7 @@ func TestNothingOfARequestIsSent(t *testing.T) {
 	})
 }
 
-// A new connection that takes nothing is no reason to try another.
+// A new connection that accepts nothing is no reason to try another.
 func TestNewConnectionTakesNothing(t *testing.T) {
 	inMemory(t, func(w *world) {
 		dials := 0
@@ -435,13 +434,13 @@ func TestNewConnectionTakesNothing(t *testing.T) {
 	})
 }
 
-// halfDeaf takes some of each request after the first and breaks.
-type halfDeaf struct {
+// partialWriter accepts a part of each request after the first and then fails.
+type partialWriter struct {
 	*memnet.Conn
 	writes int
 }
 
-func (c *halfDeaf) TryWrite(p []byte) (int, error) {
+func (c *partialWriter) TryWrite(p []byte) (int, error) {
 	if c.writes++; c.writes == 1 {
 		return c.Conn.TryWrite(p)
 	}
@@ -449,13 +448,13 @@ func (c *halfDeaf) TryWrite(p []byte) (int, error) {
 	return n, io.ErrClosedPipe
 }
 
-// What was sent in part was sent.
+// A partly sent request counts as sent.
 func TestSomeOfARequestIsSent(t *testing.T) {
 	inMemory(t, func(w *world) {
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
-			return &halfDeaf{Conn: c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
+			return &partialWriter{Conn: c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
 		}
 		w.serve(echo)
 		w.want("x", "x")
@@ -466,8 +465,8 @@ func TestSomeOfARequestIsSent(t *testing.T) {
 	})
 }
 
-// Whatever becomes of their connections, no POST of many at a time is read twice, also
-// where those are made again of which nothing was sent; and no answer is another's.
+// No POST of many concurrent ones is read twice, even if some connections fail and unsent
+// requests are repeated; and no response is that of another request.
 func TestPostsAreReadOnce(t *testing.T) {
 	onTCP(t, func(w *world) {
 		var seen sync.Map
@@ -489,7 +488,7 @@ func TestPostsAreReadOnce(t *testing.T) {
 					p.say("HTTP/1.1 2")
 					return
 				case 3:
-					p.say(answer(body)) // and closed behind it
+					p.say(answer(body)) // and the connection is closed after it
 					return
 				case 4:
 					p.say(answer(body) + answer("stray"))
@@ -517,7 +516,7 @@ func TestPostsAreReadOnce(t *testing.T) {
 	})
 }
 
-// watched is the body of a request that knows whether it was closed.
+// watched is a body of a request that counts its Close calls.
 type watched struct {
 	io.Reader
 	closed atomic.Int32

@@ -16,30 +16,30 @@ import (
 	"time"
 )
 
-// pieceSize is how much of a request is written at a time, and headRoom what is left of
-// that for its head as a rule.
+// pieceSize is how much of a request is written at once. headRoom is the usual part of that
+// for its header.
 const (
 	pieceSize = 32 << 10
 	headRoom  = 4 << 10
 )
 
-// send writes the request, or leaves to a goroutine what would have to wait.
+// send writes the request. What would block is left to a goroutine.
 func (x *exchange) send(req *http.Request) error {
 	again := x.used
 	x.used = true
 	out := newPiece()
-	if x.now == nil || req.ContentLength > pieceSize-headRoom {
+	if x.sock == nil || req.ContentLength > pieceSize-headRoom {
 		out.to = x.conn
-		x.sending = launch(x.conn, out, func() error { return out.write(req) })
+		x.sending = startSender(x.conn, out, func() error { return out.write(req) })
 		return nil
 	}
 	if err := out.fill(req); err != nil {
 		out.free()
 		return err
 	}
-	n, err := x.now.TryWrite(out.p)
+	n, err := x.sock.TryWrite(out.p)
 	if err == nil && n < len(out.p) {
-		x.sending = launch(x.conn, out, func() error { return x.write(out.p[n:]) })
+		x.sending = startSender(x.conn, out, func() error { return x.write(out.p[n:]) })
 		return nil
 	}
 	out.free()
@@ -50,17 +50,17 @@ func (x *exchange) send(req *http.Request) error {
 	switch {
 	case n == 0 && again:
 		return fmt.Errorf("%w: %w", ErrUnsent, err)
-	case isOfPeer(err): // who may have said why
+	case isPeerClosed(err): // the server may have sent a response
 		x.sending = &sender{done: make(chan struct{}), err: err}
 		close(x.sending.done)
-		x.giveUp(err)
+		x.abort(err)
 		return nil
 	default:
 		return err
 	}
 }
 
-// write writes p in the time for a piece.
+// write writes p within WriteTimeout.
 func (c *conn) write(p []byte) error {
 	if err := c.SetWriteDeadline(time.Now().Add(c.of.WriteTimeout)); err != nil {
 		return err
@@ -71,42 +71,42 @@ func (c *conn) write(p []byte) error {
 	return c.SetWriteDeadline(time.Time{})
 }
 
-// sender is a goroutine that writes a request, or its rest.
+// sender is a goroutine that writes a request, or the rest of it.
 type sender struct {
 	done chan struct{} // closed at the end
-	err  error         // before that
+	err  error         // set before done is closed
 }
 
-// launch has a goroutine write. It ends with what it writes, with the connection, or
-// with the time for a piece.
-func launch(c *conn, out *piece, write func() error) *sender {
+// startSender starts a goroutine that writes. It ends with its write, with the connection, or
+// after WriteTimeout.
+func startSender(c *conn, out *piece, write func() error) *sender {
 	s := &sender{done: make(chan struct{})}
-	go func() { // ends as above; who needs to know waits for done
+	go func() { // ends as above; done is closed at its end
 		s.err = write()
 		out.free()
 		if errors.Is(s.err, os.ErrDeadlineExceeded) {
 			s.err = fmt.Errorf("the server did not read the request within %v: %w", c.of.WriteTimeout, s.err)
 		}
-		close(s.done) // first: who finds the connection closed asks why
+		close(s.done) // first: an exchange that finds the connection closed asks for the error
 		if s.err != nil {
-			c.giveUp(s.err)
+			c.abort(s.err)
 		}
 	}()
 	return s
 }
 
-// lastWords is how long a server that has stopped to read may take to say why.
-const lastWords = time.Second
+// responseGrace is how long a server that no longer reads may take to send a response.
+const responseGrace = time.Second
 
-// giveUp has nobody wait for the answer to a request that was not written as a whole,
-// but for what a server has said before it closed the connection.
-func (c *conn) giveUp(err error) {
-	if !isOfPeer(err) || c.SetReadDeadline(time.Now().Add(lastWords)) != nil {
+// abort ends the wait for the response to an incomplete request, except for a response that
+// the server sent before it closed the connection.
+func (c *conn) abort(err error) {
+	if !isPeerClosed(err) || c.SetReadDeadline(time.Now().Add(responseGrace)) != nil {
 		c.Close()
 	}
 }
 
-// isDone reports whether all was written, or is in time.
+// isDone reports whether everything is written within the given time.
 func (s *sender) isDone(in time.Duration) bool {
 	if s == nil {
 		return true
@@ -121,7 +121,7 @@ func (s *sender) isDone(in time.Duration) bool {
 	}
 }
 
-// failure is why not all was written, as far as that is known.
+// failure returns the error of the write, if it has failed.
 func (s *sender) failure() error {
 	if s == nil {
 		return nil
@@ -134,14 +134,14 @@ func (s *sender) failure() error {
 	}
 }
 
-// piece is a part of a request on its way out; as a rule, all of it.
+// piece is a buffer for a part of a request; most requests fit completely.
 type piece struct {
 	p   []byte
-	to  *conn // where it goes when it is full; nil where it has to grow
-	err error // of the body or the connection, which net/http hides in one of its own
+	to  *conn // receives the buffer when it is full; nil if the buffer grows instead
+	err error // of the body or the connection; net/http wraps it in an error of its own
 }
 
-//nolint:gochecknoglobals // a pool is shared by nature
+//nolint:gochecknoglobals // a pool is shared by all connections
 var pieces = sync.Pool{New: func() any { return &piece{p: make([]byte, 0, pieceSize)} }}
 
 func newPiece() *piece {
@@ -149,7 +149,7 @@ func newPiece() *piece {
 	return o
 }
 
-// free gives the room back, unless it has grown.
+// free returns the buffer to the pool, unless it has grown.
 func (o *piece) free() {
 	if cap(o.p) == pieceSize {
 		o.p, o.to, o.err = o.p[:0], nil, nil
@@ -157,7 +157,7 @@ func (o *piece) free() {
 	}
 }
 
-// fill puts a request into the piece, as far as that does not go on.
+// fill writes a request into the buffer.
 func (o *piece) fill(req *http.Request) error {
 	if isOrdinary(req) {
 		if head, ok := appendHead(o.p, req); ok && len(head) <= headRoom {
@@ -172,7 +172,7 @@ func (o *piece) fill(req *http.Request) error {
 	return err
 }
 
-// write writes a whole request.
+// write writes a whole request, to the connection.
 func (o *piece) write(req *http.Request) error {
 	if err := o.fill(req); err != nil {
 		return err
@@ -180,10 +180,10 @@ func (o *piece) write(req *http.Request) error {
 	return o.flush()
 }
 
-// ReadFrom puts a body behind what there is.
+// ReadFrom appends a body.
 func (o *piece) ReadFrom(body io.Reader) (n int64, err error) { return o.take(body, math.MaxInt64) }
 
-// take puts a body behind what there is, or the beginning of one that is longer than most.
+// take appends at most most bytes of a body.
 func (o *piece) take(body io.Reader, most int64) (n int64, err error) {
 	for err == nil && n < most {
 		if err = o.makeRoom(); err != nil {
@@ -202,7 +202,7 @@ func (o *piece) take(body io.Reader, most int64) (n int64, err error) {
 	return n, err
 }
 
-// makeRoom has a piece that is full go on, or grow.
+// makeRoom flushes or grows a full buffer.
 func (o *piece) makeRoom() error {
 	switch {
 	case len(o.p) < cap(o.p):
@@ -214,13 +214,13 @@ func (o *piece) makeRoom() error {
 	return nil
 }
 
-// Write puts p behind what there is.
+// Write appends p.
 func (o *piece) Write(p []byte) (int, error) { return put(o, p) }
 
-// WriteString puts s behind what there is.
+// WriteString appends s.
 func (o *piece) WriteString(s string) (int, error) { return put(o, s) }
 
-// WriteByte puts b behind what there is. A writer without this is buffered by net/http.
+// WriteByte appends b. net/http adds a buffer to a writer without this method.
 func (o *piece) WriteByte(b byte) error {
 	_, err := put(o, string(b))
 	return err

@@ -1,19 +1,18 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hop makes HTTP/1.1 requests without TLS on the goroutine of who waits for the
-// answer.
+// Package hop makes HTTP/1.1 requests without TLS on the caller's goroutine.
 //
-// A connection of net/http's has two goroutines of its own, one that writes requests and
-// one that reads answers: a call wakes both, and then who waits for it. Here who makes a
-// request writes it, and who wants the answer reads it, so that a call waits once. What
-// is on the wire is what net/http writes ([http.Request.Write]), and read by it
-// ([http.ReadResponse]): this package decides who waits for what, and not how HTTP is
-// spoken. For the head of a plain message it has a shorter way to the same bytes.
+// A connection of net/http has two goroutines, one that writes requests and one that reads
+// responses: a call wakes both of them, and then the caller. Here the caller of RoundTrip
+// writes the request, and the reader of the response reads from the connection, so that a call
+// waits only once. Requests are written by net/http ([http.Request.Write]), and responses are
+// read by it ([http.ReadResponse]): this package changes only which goroutine waits. For the
+// header of a usual message it has a faster path to the same bytes.
 //
-// What the system does not take at once of a request is written by a goroutine, while
-// the answer is waited for: a server may answer before it has read all, and who waits to
-// write would never see it.
+// If the system does not accept a request at once, a goroutine writes the rest while the
+// caller waits for the response: a server may respond before it has read the request, and a
+// caller that waits to write would not see this.
 package hop
 
 import (
@@ -28,25 +27,25 @@ import (
 	"time"
 )
 
-// Transport makes requests to http URLs, each on a connection that it has for itself
-// meanwhile. It follows no redirects, knows no proxies, and asks for no compression.
+// Transport makes requests to http URLs. A request has the exclusive use of a connection. It
+// follows no redirects, uses no proxies, and requests no compression.
 //
-// The fields are set before the first request; the methods may be called concurrently. A
-// Transport must not be copied. While nothing is under way it has no goroutines.
+// The fields must be set before the first request. The methods may be called concurrently. A
+// Transport must not be copied. It has no goroutines while there are no requests.
 type Transport struct {
-	// Dial makes a connection.
+	// Dial creates a connection.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// WriteTimeout is how long the other end may take to read a piece of a request, of
+	// WriteTimeout bounds how long the server may take to read a part of a request, of
 	// at most 32 KiB, that does not fit into the system's buffers.
 	WriteTimeout time.Duration
 
-	// MaxHeaderBytes bounds what is read before the body of an answer: its head, and
-	// those of provisional answers before it.
+	// MaxHeaderBytes bounds what is read before the body of a response: its header, and
+	// those of provisional responses before it.
 	MaxHeaderBytes int
 
-	// MaxIdle is how many connections to a host are kept when nobody uses them, and
-	// IdleTimeout for how long, or less where the server says that it keeps them for less.
+	// MaxIdle is the maximum number of idle connections to a host. IdleTimeout is the
+	// time after which they are closed, or earlier if the server announces a shorter one.
 	MaxIdle     int
 	IdleTimeout time.Duration
 
@@ -54,21 +53,20 @@ type Transport struct {
 }
 
 var (
-	// ErrUnsent is in the error of a request of which nothing was sent, on a connection
-	// that had served before and may have been closed since: another one may serve.
+	// ErrUnsent is returned (wrapped) if nothing of a request was sent on a reused
+	// connection, which may have been closed. Another connection may work.
 	ErrUnsent = errors.New("nothing was sent")
 
-	// ErrHeaderTooLong is in the error of a request whose answer begins with more than
+	// ErrHeaderTooLong is returned (wrapped) if a response begins with more than
 	// MaxHeaderBytes.
-	ErrHeaderTooLong = errors.New("the headers of the answer are too long")
+	ErrHeaderTooLong = errors.New("the headers of the response are too long")
 )
 
-// Serves reports whether a request is for a Transport. It is not where there is TLS,
-// where its host is missing or not in ASCII, where its headers change how the connection
-// is used or what is sent before the body, and on systems where a connection cannot be
-// looked at without reading from it.
+// Serves reports whether a Transport can make a request. It cannot if TLS is used, if the host
+// is missing or not ASCII, if headers change how the connection is used or what is sent before
+// the body, and on systems that cannot check a connection without reading from it.
 func Serves(req *http.Request) bool {
-	if !looks || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
+	if !canPeek || req.URL.Scheme != "http" || !isPlain(req.URL.Host) || req.Close || req.Trailer != nil || len(req.TransferEncoding) > 0 {
 		return false
 	}
 	for _, k := range [...]string{"Connection", "Expect", "Trailer", "Transfer-Encoding", "Upgrade"} {
@@ -79,7 +77,7 @@ func Serves(req *http.Request) bool {
 	return req.ContentLength > 0 == (req.Body != nil && req.Body != http.NoBody)
 }
 
-// isPlain reports whether a host can be dialled as it is written.
+// isPlain reports whether a host can be dialed unmodified.
 func isPlain(host string) bool {
 	for i := range len(host) {
 		if host[i] >= 0x80 {
@@ -89,14 +87,14 @@ func isPlain(host string) bool {
 	return host != ""
 }
 
-// RoundTrip makes a request that Serves reports; it is the method of
-// [http.RoundTripper]. It may return before the request is written, of which the body
-// and the headers are read until then; a body that waits when it is read is not given up
-// with the request. The answer's body is read by one goroutine at a time, and may be
-// closed by another at any time; it ends with the request's context.
+// RoundTrip implements [http.RoundTripper] for requests for which Serves returns true. It may
+// return before the request is written; its headers and body are read until then. A read of
+// the body that blocks is not interrupted. The body of the response must be read by one
+// goroutine at a time, and may be closed by another at any time; it ends with the request's
+// context.
 //
-// A request without a body is made again where a connection that was kept turns out to
-// be of no use; one with a body is not, and fails with ErrUnsent if nothing was sent.
+// If a reused connection turns out to be closed, a request without a body is repeated on
+// another one. A request with a body is not, and fails with ErrUnsent if nothing was sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := check(req); err != nil {
 		return nil, unmade(req, err)
@@ -114,17 +112,17 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// unmade closes the body of a request that is not made, as is expected from who takes one.
+// unmade closes the body of a request that is not sent, as RoundTrip must.
 func unmade(req *http.Request, err error) error {
 	if req.Body == nil {
 		return err
 	}
-	_ = req.Body.Close() // why it is closed is what matters
+	_ = req.Body.Close() // err is the cause
 	return err
 }
 
-// check refuses what [http.Request.Write] would leave out or change without a word, or
-// write although it ends the line.
+// check rejects what [http.Request.Write] would silently omit or change, or write although it
+// breaks the message.
 func check(req *http.Request) error {
 	if req.Method != "" && !isToken(req.Method) {
 		return fmt.Errorf("%q cannot be a method", req.Method)
@@ -140,10 +138,10 @@ func check(req *http.Request) error {
 	return nil
 }
 
-// isToken reports whether s can be a name in HTTP.
+// isToken reports whether s is a token of HTTP.
 func isToken(s string) bool { return consistsOf(s, "-_!#$%&'*+.^`|~") }
 
-// consistsOf reports whether s has letters, digits and marks, and nothing else.
+// consistsOf reports whether s consists of letters, digits and marks.
 func consistsOf(s, marks string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -164,11 +162,11 @@ func hasControl(s string) bool {
 	return false
 }
 
-// CloseIdleConnections closes the connections that nobody uses, and has those that are
-// used now not used again.
+// CloseIdleConnections closes the idle connections. Connections in use are closed after their
+// requests.
 func (t *Transport) CloseIdleConnections() { t.idle.closeAll() }
 
-// connection returns a connection that the request has for itself.
+// connection returns a connection for the exclusive use of the request.
 func (t *Transport) connection(req *http.Request) (*conn, error) {
 	ctx := req.Context()
 	if ctx.Err() != nil {
@@ -192,7 +190,7 @@ func (t *Transport) connection(req *http.Request) (*conn, error) {
 	return c, nil
 }
 
-// addressOf returns where a request goes, with a port.
+// addressOf returns the host and port of a request.
 func addressOf(req *http.Request) string {
 	if req.URL.Port() != "" {
 		return req.URL.Host

@@ -17,9 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Entry is one line of the audit record: who tried what. Detail is the value
-// that it is about, which comes from outside; whoever makes the Entry has
-// escaped and shortened it.
+// Entry is one line of the audit record. Detail is the value that the event concerns. It is
+// untrusted, and the creator of the Entry has escaped and shortened it.
 type Entry struct {
 	Time      time.Time `json:"time"`
 	Event     string    `json:"event"`
@@ -28,23 +27,22 @@ type Entry struct {
 	Session   string    `json:"session"`
 	Detail    string    `json:"detail"`
 
-	// Where the line is about a call, what it says besides; else nil.
+	// Call is set for an entry about a call; else it is nil.
 	*Call
 }
 
-// Call is how a call went: who asked, through whom, for what, and how that ended.
-// It has no arguments and no results. Its texts are escaped and shortened like a
-// Detail.
+// Call describes a call and its outcome, without arguments and results. Its texts are escaped
+// and shortened like a Detail.
 type Call struct {
-	Client   string  `json:"client"`             // what it calls itself
+	Client   string  `json:"client"`             // the name in its client info
 	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
 	Name     string  `json:"name"`               // as clients know the item, or its URI
-	Backend  string  `json:"backend"`            // "" where nobody was asked
-	Outcome  Outcome `json:"outcome"`            // as the client was told
+	Backend  string  `json:"backend"`            // "" if none was asked
+	Outcome  Outcome `json:"outcome"`            // as reported to the client
 	Code     int64   `json:"code,omitzero"`      // of the error
-	Delivery string  `json:"delivery,omitempty"` // whether a call that failed here may have run
-	Millis   float64 `json:"durationMs"`         // from when it was taken until its end
-	Trace    string  `json:"trace,omitempty"`    // the id of the trace that the client has it in
+	Delivery string  `json:"delivery,omitempty"` // whether a failed call may have run
+	Millis   float64 `json:"durationMs"`         // from its arrival to its end
+	Trace    string  `json:"trace,omitempty"`    // the client's trace ID
 }
 
 // Outcome is how a call ended.
@@ -53,73 +51,70 @@ type Outcome string
 // The outcomes of calls.
 const (
 	OK            Outcome = "ok"
-	ToolError     Outcome = "tool_error"     // the tool's own failure, which is a result
-	InputRequired Outcome = "input_required" // the client is asked, and calls again
-	TaskBegun     Outcome = "task"           // it goes on as a task
-	Refused       Outcome = "error"          // an error of the backend, or of ours for what is not offered
-	Cancelled     Outcome = "cancelled"      // by its client, or by the end of the gateway
-	Failed        Outcome = "failed"         // the backend did not answer as it should
+	ToolError     Outcome = "tool_error"     // a result with isError
+	InputRequired Outcome = "input_required" // the client is asked for input, and retries
+	TaskBegun     Outcome = "task"           // the call continues as a task
+	Refused       Outcome = "error"          // an error of the backend, or of the gateway for an unknown name
+	Cancelled     Outcome = "cancelled"      // by the client, or by a shutdown
+	Failed        Outcome = "failed"         // the backend did not respond, or not correctly
 )
 
 const (
-	// entriesPerSecond of one event are recorded. What is behind them is a
-	// program that tries its luck; the count is recorded with the next report.
+	// entriesPerSecond is the maximum number of entries for one event. More are caused by
+	// a program that probes, and are counted in the next report.
 	entriesPerSecond = 100
 
-	// maxCalls is how many may wait for a disk that is stuck: some seconds of a
-	// lively gateway, and a few megabytes. They take no room from events.
+	// maxCalls bounds the calls waiting to be written: some seconds of a busy gateway,
+	// and a few MiB. They do not count against the queue of events.
 	maxCalls = 1 << 14
 
-	// kindsOfEntry bounds what is remembered; events are constants of the code.
+	// kindsOfEntry bounds the events with meters. Events are constants of the code.
 	kindsOfEntry = 32
 
-	// callEvent is what an entry about a call is of.
+	// callEvent is the event of an entry about a call.
 	callEvent = "call"
 
-	// eventDropped is an entry that stands for others.
+	// eventDropped is the event of an entry that counts dropped entries.
 	eventDropped = "dropped"
 )
 
-// Audit records events, one line of JSON each, in a file, or where there is none
-// in the log. Its methods may be called concurrently, and wait for no disk: a
-// goroutine writes while there is something to write, another one judges while
-// there is something to judge, and Close waits for both.
+// Audit records events and calls in a file, one line of JSON each. Without a file, events are
+// logged and calls are not recorded. Its methods may be called concurrently and do not wait
+// for the disk. One goroutine writes while there are entries to write, another one evaluates
+// what was passed to Consider; Close waits for both.
 //
-// What cannot be written to the file goes to the log instead, with the reason,
-// and is counted: the gateway goes on. Events of one kind that are too many in
-// one second are counted by an entry "dropped": a record that anybody can have
-// grow until the disk is full would be one that anybody can end. Calls are not
-// among them: they come from who may call, and each is recorded, unless the file is
-// so slow that there is no room for more to wait. Without a file there is no record
-// of calls.
+// An entry that cannot be written to the file is logged with the reason and counted, and the
+// gateway continues. If there are too many entries for one event in a second, the rest is
+// counted by an entry "dropped": otherwise an attacker could fill the disk and thus end the
+// record. Calls are not limited in this way, as they are made by accepted callers: each is
+// recorded, unless the file is so slow that too many are waiting.
 type Audit struct {
-	log    *slog.Logger
-	failed func() // an entry did not reach the file
-	meter  *meter[string]
-	asked  output // what may be an entry
-	out    output
+	log       *slog.Logger
+	failed    func() // called for an entry that did not reach the file
+	meter     *meter[string]
+	decisions jobQueue // decisions whether to record an entry
+	out       jobQueue
 
-	keeps   atomic.Bool  // a file is, or is about to be, there for calls
-	waiting atomic.Int64 // calls that are not written yet
-	missing atomic.Int64 // calls that will not be, because too many were waiting
+	recording atomic.Bool  // whether calls are recorded; set before the file is
+	waiting   atomic.Int64 // the number of calls not yet written
+	missing   atomic.Int64 // the number of calls dropped because too many were waiting
 
-	file io.WriteCloser // nil is the log; belongs to who writes (output)
-	torn bool           // it ends within a line; likewise
+	file    io.WriteCloser // nil means the log; used only by jobs of out
+	partial bool           // the file ends within a line; used only by jobs of out
 }
 
-// NewAudit returns an Audit that writes to the log until Use gives it a file.
-// failed is called for each entry that does not reach the file; it may not be nil
-// and must not block.
+// NewAudit returns an Audit that writes to the log until Use sets a file. failed is called for
+// each entry that does not reach the file; it must not be nil and must not block.
 func NewAudit(logger *slog.Logger, failed func()) *Audit {
 	a := &Audit{log: logger, failed: failed}
-	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.tell)
-	a.asked.lost = func(n int) { a.tell("any", n) }
-	a.out.lost = func(n int) { a.write(context.Background(), dropped("any", n)) }
+	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.recordDropped)
+	a.decisions.dropFunc = func(n int) { a.recordDropped("any", n) }
+	a.out.dropFunc = func(n int) { a.write(context.Background(), dropped("any", n)) }
 	return a
 }
 
-// OpenAudit opens a file to append to, which is made if there is none. Other
-// things than files are refused: a pipe that nobody reads would be waited for.
+// OpenAudit opens a file for appending, and creates it if necessary. Only regular files are
+// permitted: opening a pipe without a reader would block.
 func OpenAudit(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("open %s: %w", path, errNoFile)
@@ -129,9 +124,8 @@ func OpenAudit(path string) (*os.File, error) {
 
 var errNoFile = errors.New("it is not a regular file")
 
-// Use has all that follows written to another file, or with nil to the log, and
-// closes the one before, after what has been recorded until now. The Audit owns
-// the file.
+// Use makes the Audit write to file, or to the log if file is nil, and closes the previous
+// file after the entries recorded so far. The Audit owns the file.
 func (a *Audit) Use(ctx context.Context, file *os.File) {
 	var next io.WriteCloser
 	if file != nil {
@@ -141,50 +135,49 @@ func (a *Audit) Use(ctx context.Context, file *os.File) {
 }
 
 func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
-	a.keeps.Store(next != nil)
-	ctx = context.WithoutCancel(ctx) // it is done whatever happens to who wants it
-	a.asked.behind(0, func() { a.out.must(func() { a.change(ctx, next) }) })
+	a.recording.Store(next != nil)
+	ctx = context.WithoutCancel(ctx) // must complete even if the caller is canceled
+	a.decisions.runAfter(0, func() { a.out.putAlways(func() { a.change(ctx, next) }) })
 }
 
-// change is a job of the output, and so is alone with the file.
+// change is run as a job of out, and thus has exclusive access to the file.
 func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
 	if a.file != nil {
-		a.tellMissing(ctx)
-		a.complain(ctx, a.file.Close())
+		a.recordMissing(ctx)
+		a.logFailure(ctx, a.file.Close())
 	}
-	a.file, a.torn = next, endsTorn(next)
+	a.file, a.partial = next, endsPartial(next)
 }
 
-// endsTorn reports whether a file ends within a line: the disk was full, or the
-// process that wrote there before was killed. A file that may not be read is taken
-// for whole, since nothing can be known of it.
-func endsTorn(file io.WriteCloser) bool {
+// endsPartial reports whether a file ends within a line, because the disk was full or the
+// previous process was killed. A file that cannot be read is assumed to be complete.
+func endsPartial(file io.WriteCloser) bool {
 	named, ok := file.(*os.File)
 	if !ok {
 		return false
 	}
-	f, err := os.Open(named.Name()) // the one for the record is for writing only
+	f, err := os.Open(named.Name()) // file itself is open for writing only
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	var last [1]byte
 	size, err := f.Seek(-1, io.SeekEnd)
-	if err != nil { // it is empty
+	if err != nil { // empty
 		return false
 	}
 	_, err = f.ReadAt(last[:], size)
 	return err == nil && last[0] != '\n'
 }
 
-// Record adds an entry, with the time of now where it has none. The context
-// carries values for the log and nothing else.
+// Record adds an entry, with the current time if it has none. ctx is used only for values for
+// the log.
 func (a *Audit) Record(ctx context.Context, e Entry) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	ctx = context.WithoutCancel(ctx)
-	a.asked.behind(1, func() { a.record(ctx, e) })
+	a.decisions.runAfter(1, func() { a.record(ctx, e) })
 }
 
 func (a *Audit) record(ctx context.Context, e Entry) {
@@ -193,29 +186,28 @@ func (a *Audit) record(ctx context.Context, e Entry) {
 	}
 }
 
-// HasCalls reports whether calls are recorded. It costs nothing.
-func (a *Audit) HasCalls() bool { return a.keeps.Load() }
+// HasCalls reports whether calls are recorded. It is cheap.
+func (a *Audit) HasCalls() bool { return a.recording.Load() }
 
-// RecordCall adds an entry about a call, as event "call" and with the time of now,
-// at which it ended.
-// It is made a moment later and elsewhere: the caller is held up by no encoding and
-// no disk, and meets others only to leave it here.
+// RecordCall adds an entry about a call, with the event "call" and the current time as its
+// end. entry is called later on another goroutine, so that the caller waits for neither
+// encoding nor disk, only for the lock of the queue.
 func (a *Audit) RecordCall(ctx context.Context, entry func() Entry) {
 	if a.waiting.Add(1) > maxCalls {
-		a.missing.Add(1) // before it is no longer waited for: who writes the last one tells
+		a.missing.Add(1) // before waiting is decremented, so that the last call's job reports it
 		a.waiting.Add(-1)
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.out.mustBeside(func() {
+	a.out.putSeparate(func() {
 		a.waiting.Add(-1)
 		a.writeCall(ctx, now, entry)
 	})
 }
 
 func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
-	a.tellMissing(ctx)
+	a.recordMissing(ctx)
 	if a.file == nil { // a reload has just ended the record
 		return
 	}
@@ -224,21 +216,20 @@ func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Ent
 	a.write(ctx, e)
 }
 
-// tellMissing is a job of the output, or part of one.
-func (a *Audit) tellMissing(ctx context.Context) {
+// recordMissing must be called by a job of out.
+func (a *Audit) recordMissing(ctx context.Context) {
 	if n := a.missing.Swap(0); n > 0 {
 		a.write(ctx, dropped(callEvent, int(n)))
 	}
 }
 
-// Consider records what may be no entry: judge makes it, and reports whether it is
-// one. That happens elsewhere and a moment later, so that it takes the caller the
-// same time whatever comes of it: how long a refusal takes must not tell two
-// reasons for it apart.
+// Consider calls judge later on another goroutine, and records the Entry if it returns true.
+// The time that the caller needs thus does not depend on the result: the duration of a refusal
+// must not reveal its reason.
 func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.asked.put(func() {
+	a.decisions.put(func() {
 		if e, ok := judge(); ok {
 			e.Time = now
 			a.record(ctx, e)
@@ -246,18 +237,18 @@ func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
 	})
 }
 
-// Close records what is still to be told and lets go of the file. It waits until
-// that has happened, or until ctx ends. What is recorded later goes to the log.
+// Close writes what is outstanding and closes the file. It returns when that is done, or when
+// ctx ends. Later entries are logged.
 func (a *Audit) Close(ctx context.Context) {
-	a.asked.wait(ctx)
+	a.decisions.wait(ctx)
 	a.meter.report()
 	a.use(ctx, nil)
-	a.asked.wait(ctx) // it may have come behind something
+	a.decisions.wait(ctx) // the first wait may have ended before the job was queued
 	a.out.wait(ctx)
 }
 
-// tell records that n entries of an event were left out.
-func (a *Audit) tell(event string, n int) {
+// recordDropped records that n entries of an event were dropped.
+func (a *Audit) recordDropped(event string, n int) {
 	a.out.putFor(n, func() { a.write(context.Background(), dropped(event, n)) })
 }
 
@@ -265,35 +256,34 @@ func dropped(event string, n int) Entry {
 	return Entry{Time: time.Now(), Event: eventDropped, Detail: fmt.Sprintf("%d entries %q, too many at once", n, event)}
 }
 
-// write is a job of the output, and so is alone with the file.
+// write is run as a job of out, and thus has exclusive access to the file.
 func (a *Audit) write(ctx context.Context, e Entry) {
 	if a.file == nil {
 		a.logEntry(ctx, e)
 		return
 	}
-	// Not even a detail that is no UTF-8 may cost an entry.
+	// An entry with invalid UTF-8 must not be lost.
 	line, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true))
 	if err == nil {
 		err = a.append(line)
 	}
 	if err != nil {
-		a.complain(ctx, err)
+		a.logFailure(ctx, err)
 		a.logEntry(ctx, e)
 	}
 }
 
-// append writes a line. After one that could not be written whole the next begins
-// on a line of its own.
+// append writes a line. If the previous write was incomplete, it begins a new line first.
 func (a *Audit) append(line []byte) error {
-	if a.torn {
+	if a.partial {
 		line = append([]byte("\n"), line...)
 	}
 	n, err := a.file.Write(append(line, '\n'))
 	if err != nil && n > 0 {
-		a.torn = true
+		a.partial = true
 	}
 	if err == nil {
-		a.torn = false
+		a.partial = false
 	}
 	return err
 }
@@ -317,9 +307,9 @@ func (c *Call) attrs() []slog.Attr {
 	}
 }
 
-// complain tells that an entry did not get to where it belongs. It is a warning
-// and not an error so that the log can bound it: a full disk fails every entry.
-func (a *Audit) complain(ctx context.Context, err error) {
+// logFailure logs that an entry did not reach the file. The level is a warning, so that the
+// rate is limited: a full disk fails every entry.
+func (a *Audit) logFailure(ctx context.Context, err error) {
 	if err == nil {
 		return
 	}

@@ -23,14 +23,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newAudit returns an Audit, what is logged of it, and how many entries have not
-// reached their file.
+// newAudit returns an Audit, its log, and the number of entries that have not reached their
+// file.
 func newAudit() (a *Audit, log *book, failed *atomic.Int64) {
 	log, failed = new(book), new(atomic.Int64)
 	return NewAudit(slog.New(log.handler()), func() { failed.Add(1) }), log, failed
 }
 
-// openIn opens a file of the test's own folder.
+// openIn opens a file in the test's folder.
 func openIn(t *testing.T, name string) (path string, file *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -41,7 +41,7 @@ func openIn(t *testing.T, name string) (path string, file *os.File) {
 	return path, file
 }
 
-// entries reads a record as its readers do: line by line.
+// entries parses a record line by line.
 func entries(t *testing.T, text []byte) []Entry {
 	t.Helper()
 	var all []Entry
@@ -111,7 +111,7 @@ func TestAuditStampsTheTime(t *testing.T) {
 	})
 }
 
-// A detail that is no UTF-8 costs no entry.
+// An entry with invalid UTF-8 is not lost.
 func TestAuditTakesAnyBytes(t *testing.T) {
 	a, log, failed := newAudit()
 	path, file := openIn(t, "audit.jsonl")
@@ -123,7 +123,7 @@ func TestAuditTakesAnyBytes(t *testing.T) {
 	}
 }
 
-// Without a file the log has the entries.
+// Without a file the entries are logged.
 func TestAuditInTheLog(t *testing.T) {
 	a, log, failed := newAudit()
 	a.Record(t.Context(), Entry{Event: "foreign_host", Principal: "p", Remote: "r", Session: "s", Detail: "evil.example"})
@@ -139,8 +139,7 @@ func TestAuditInTheLog(t *testing.T) {
 	}
 }
 
-// The file is its owner's alone, is made if it is not there, and what is in it
-// stays.
+// The file is created if necessary, accessible to its owner only, and appended to.
 func TestAuditFile(t *testing.T) {
 	path, file := openIn(t, "audit.jsonl")
 	info, err := file.Stat()
@@ -171,7 +170,7 @@ func TestAuditFile(t *testing.T) {
 	}
 }
 
-// A reload gives another file: each has what was recorded in its time.
+// After a reload with another file, entries are written to the new one.
 func TestAuditRotates(t *testing.T) {
 	a, _, failed := newAudit()
 	path, file := openIn(t, "audit.jsonl")
@@ -200,7 +199,7 @@ func TestAuditRotates(t *testing.T) {
 	}
 }
 
-// sink is a file that fails on demand: like a disk with no more than room bytes.
+// sink is a file that fails on demand, like a disk with limited space.
 type sink struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer
@@ -238,8 +237,8 @@ func (s *sink) bytes() []byte {
 	return bytes.Clone(s.buf.Bytes())
 }
 
-// On a full disk no entry is lost: the log has it, with the reason, and it is
-// counted. When there is room again, the next entry begins on its own line.
+// On a full disk no entry is lost: it is logged with the reason, and counted. When there is
+// space again, the next entry begins on its own line.
 func TestAuditOnAFullDisk(t *testing.T) {
 	for _, room := range []int{0, 1, 40} {
 		a, log, failed := newAudit()
@@ -276,9 +275,9 @@ func TestAuditOnAFullDisk(t *testing.T) {
 	}
 }
 
-// Whoever wrote the half of a line, this process or one that was killed: what is
-// written after the file was opened again begins on a line of its own.
-func TestAuditBehindATornLine(t *testing.T) {
+// An incomplete line, of this process or of one that was killed, is followed by a line break
+// when the file is opened again.
+func TestAuditAfterAPartialLine(t *testing.T) {
 	for _, tt := range []struct{ before, want string }{
 		{"", ""},
 		{"{\"event\":\"whole\"}\n", "{\"event\":\"whole\"}\n"},
@@ -303,8 +302,8 @@ func TestAuditBehindATornLine(t *testing.T) {
 	}
 }
 
-// A network's disk tells only at the end that it has kept nothing.
-func TestAuditTellsOfAFailedClose(t *testing.T) {
+// A network file system may report only at the end that nothing was written.
+func TestAuditReportsFailedClose(t *testing.T) {
 	a, log, failed := newAudit()
 	a.use(t.Context(), &sink{closing: syscall.EIO})
 	a.Close(t.Context())
@@ -313,8 +312,8 @@ func TestAuditTellsOfAFailedClose(t *testing.T) {
 	}
 }
 
-// Nobody can fill the disk, nor hide among many what is not one of them; and the
-// record says what it does not have.
+// A flood cannot fill the disk or hide other events, and the record has the number of dropped
+// entries.
 func TestAuditAgainstAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, failed := newAudit()
@@ -345,7 +344,7 @@ func TestAuditAgainstAFlood(t *testing.T) {
 	})
 }
 
-// What is still to be told is told at the end.
+// Close records outstanding counts.
 func TestAuditClosesWithTheCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newAudit()
@@ -362,7 +361,7 @@ func TestAuditClosesWithTheCount(t *testing.T) {
 	})
 }
 
-// slowDisk takes its time for each line.
+// slowDisk takes a while for each line.
 type slowDisk struct{ sink }
 
 func (d *slowDisk) Write(p []byte) (int, error) {
@@ -370,7 +369,7 @@ func (d *slowDisk) Write(p []byte) (int, error) {
 	return d.sink.Write(p)
 }
 
-// Who is refused cannot tell by the time that it takes whether that is recorded.
+// The time of a refusal does not reveal whether it is recorded.
 func TestAuditIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newAudit()
@@ -391,9 +390,8 @@ func TestAuditIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// What has to be judged is judged elsewhere: who brings it does not wait, whatever
-// comes of it. What is recorded after it stands after it, and so does a change of
-// the file.
+// Consider evaluates entries on another goroutine, and the caller does not wait. Later entries
+// and changes of the file stay in order.
 func TestAuditConsiders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, failed := newAudit()
@@ -436,8 +434,8 @@ func TestAuditConsiders(t *testing.T) {
 	})
 }
 
-// A disk that is stuck for good does not keep the gateway from ending, and the
-// entries that do not fit are counted by what is written next.
+// A disk that blocks forever does not prevent the shutdown, and dropped entries are counted by
+// the next write.
 func TestAuditOnAStuckDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newAudit()
@@ -479,7 +477,7 @@ func (d *stuckDisk) Write(p []byte) (int, error) {
 	return d.sink.Write(p)
 }
 
-// aCall is an entry about a call, with each member that one can have.
+// aCall returns an entry about a call, with all members.
 func aCall() Entry {
 	return Entry{Principal: "ann", Session: "s1", Call: &Call{
 		Client: "inspector 1", Method: "tools/call", Name: "a__now", Backend: "a", Outcome: Failed, Code: 1002, Delivery: "unknown",
@@ -487,8 +485,8 @@ func aCall() Entry {
 	}}
 }
 
-// A call is a line with more members, in the file and nowhere else; what has no value
-// of those that few calls have is left out.
+// A call is a line with additional members, and is recorded in a file only. Rare members are
+// omitted if they have no value.
 func TestAuditOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, log, failed := newAudit()
@@ -515,8 +513,8 @@ func TestAuditOfACall(t *testing.T) {
 	})
 }
 
-// Calls are not thinned out as events are, and one that the disk does not take is in
-// the log with all that it says, and with the reason.
+// Calls are not rate-limited like events. A call that cannot be written is logged completely,
+// with the reason.
 //
 // X3- 2026-07-28 server/tools: "Log tool usage for audit purposes"
 func TestAuditLosesNoCall(t *testing.T) {
@@ -541,8 +539,7 @@ func TestAuditLosesNoCall(t *testing.T) {
 	}
 }
 
-// A disk that takes nothing holds up no call. What there is no room for is counted,
-// and the record says so as soon as it can.
+// A blocked disk blocks no call. Dropped calls are counted, and recorded as soon as possible.
 func TestCallsOnAStuckDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := newAudit()

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// What cannot be a record is refused, with its name, before anybody waits for it.
+// A path that cannot be a record is rejected with its name, without blocking.
 func TestAuditFileRefused(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket")

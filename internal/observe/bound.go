@@ -11,42 +11,39 @@ import (
 )
 
 const (
-	// recordsPerSecond of one level, message and backend are logged. It is more
-	// than anybody reads, and nothing to a disk.
+	// recordsPerSecond is the maximum for one level, message and backend: more than a
+	// person can read, and little for a disk.
 	recordsPerSecond = 50
 
-	// kindsOfRecord bounds what is remembered of a log: messages are constants
-	// of the code, a few hundred, some of them once for each backend.
+	// kindsOfRecord bounds the kinds of records with meters. Messages are constants of the
+	// code, a few hundred, some of them multiplied by backends.
 	kindsOfRecord = 512
 )
 
-// isSubject reports whether an attribute says whom or what a record is about, and
-// has few values. One backend's noise must not hide another's, nor one kind of
-// event another.
+// isSubject reports whether an attribute identifies what a record is about and has few values.
+// Records about one backend or event must not displace those about others.
 func isSubject(a slog.Attr) bool { return a.Key == "backend" || a.Key == "event" }
 
-// Bounded is a [slog.Handler] around another that nobody can flood, and that nobody
-// waits for. Its methods may be called concurrently.
+// Bounded is a [slog.Handler] that limits the rate of records and never blocks. Its methods
+// may be called concurrently.
 //
-// Of the records of one level, message and backend, or event, so many pass in a
-// second as a person could want; the others are counted, and one record a second
-// says how many there were. Errors always pass. When the handler below does not return,
-// because nobody reads what it writes, a bounded number of records waits, and
-// the rest is counted too.
+// It passes a limited number of records per second with the same level, message and backend or
+// event; the rest is counted, and logged as one record per second. Errors always pass. If the
+// inner handler blocks, because its output is not read, a bounded number of records is queued,
+// and the rest is counted, too.
 //
-// A record is written by another goroutine than the one that logged it, and a
-// moment later; what it holds must not change.
+// Records are written later by another goroutine, so their values must not change.
 type Bounded struct {
 	inner   slog.Handler // with the attributes and groups of its logger
-	subject string       // among those attributes
+	subject string       // the subject in these attributes
 	*flow
 }
 
-// flow is what all handlers have in common that come from one Bound.
+// flow is shared by all handlers derived from one Bound.
 type flow struct {
-	meter *meter[recordKind]
-	out   output
-	plain slog.Handler // without attributes, for what the flow itself has to say
+	meter   *meter[recordKind]
+	out     jobQueue
+	handler slog.Handler // without attributes, for the flow's own records
 }
 
 type recordKind struct {
@@ -56,21 +53,20 @@ type recordKind struct {
 
 // Bound returns a bounded handler around h. Flush should be called at the end.
 func Bound(h slog.Handler) *Bounded {
-	f := &flow{plain: h}
-	f.meter = newMeter(recordsPerSecond, kindsOfRecord, f.tell)
-	f.out.lost = func(n int) {
-		f.write(slog.LevelWarn, "log records dropped: the log was not taken", slog.Int("count", n))
+	f := &flow{handler: h}
+	f.meter = newMeter(recordsPerSecond, kindsOfRecord, f.logDropped)
+	f.out.dropFunc = func(n int) {
+		f.write(slog.LevelWarn, "log records dropped: the log is written too slowly", slog.Int("count", n))
 	}
 	return &Bounded{inner: h, flow: f}
 }
 
-// Enabled asks the handler below.
+// Enabled calls the inner handler.
 func (b *Bounded) Enabled(ctx context.Context, level slog.Level) bool {
 	return b.inner.Enabled(ctx, level)
 }
 
-// WithAttrs returns a handler whose records have the attributes. It shares the
-// bounds of b.
+// WithAttrs returns a handler with additional attributes. It shares the limits of b.
 func (b *Bounded) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := &Bounded{inner: b.inner.WithAttrs(attrs), subject: b.subject, flow: b.flow}
 	if i := slices.IndexFunc(attrs, isSubject); i >= 0 {
@@ -79,21 +75,20 @@ func (b *Bounded) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return next
 }
 
-// WithGroup returns a handler that puts attributes into a group. It shares the
-// bounds of b.
+// WithGroup returns a handler with a group. It shares the limits of b.
 func (b *Bounded) WithGroup(name string) slog.Handler {
 	return &Bounded{inner: b.inner.WithGroup(name), subject: b.subject, flow: b.flow}
 }
 
-// Handle writes the record, or counts it. It has no errors: what the handler
-// below has to say about a record is not told, as a log has nowhere to.
+// Handle writes the record, or counts it. It returns no error: those of the inner handler are
+// ignored, as there is no other log.
 func (b *Bounded) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelError && !b.admit(&r) {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx) // it may be written after the request
+	ctx = context.WithoutCancel(ctx) // the record may be written after the request has ended
 	r = r.Clone()
-	b.out.put(func() { _ = b.inner.Handle(ctx, r) }) // there is nobody else to tell
+	b.out.put(func() { _ = b.inner.Handle(ctx, r) }) // there is no other log
 	return nil
 }
 
@@ -109,8 +104,8 @@ func (b *Bounded) admit(r *slog.Record) bool {
 	return b.meter.admit(recordKind{r.Level, r.Message, subject}, time.Now())
 }
 
-// tell says that n records of a kind were left out.
-func (f *flow) tell(kind recordKind, n int) {
+// logDropped logs that n records of a kind were dropped.
+func (f *flow) logDropped(kind recordKind, n int) {
 	attrs := []slog.Attr{slog.String("message", kind.message), slog.Int("count", n)}
 	if kind.subject != "" {
 		attrs = append(attrs, slog.String("about", kind.subject))
@@ -121,10 +116,10 @@ func (f *flow) tell(kind recordKind, n int) {
 func (f *flow) write(level slog.Level, message string, attrs ...slog.Attr) {
 	r := slog.NewRecord(time.Now(), level, message, 0)
 	r.AddAttrs(attrs...)
-	_ = f.plain.Handle(context.Background(), r) // there is nobody else to tell
+	_ = f.handler.Handle(context.Background(), r) // there is no other log
 }
 
-// Flush tells what was left out so far and waits until all is written, or until
+// Flush logs the numbers of dropped records and returns when everything is written, or when
 // ctx ends.
 func (b *Bounded) Flush(ctx context.Context) {
 	b.meter.report()

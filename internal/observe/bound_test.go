@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// book is where a test reads what was logged.
+// book records what is logged.
 type book struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -57,7 +57,7 @@ func (b *book) handler() slog.Handler {
 	}})
 }
 
-// A flood of refusals is some lines, and one that says how many there were.
+// A flood of refusals is logged as some lines, and one with the number of dropped records.
 func TestBoundAgainstAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
@@ -83,9 +83,8 @@ func TestBoundAgainstAFlood(t *testing.T) {
 	})
 }
 
-// Levels, backends and events do not count for each other: the noise of one must
-// not hide another.
-func TestBoundTellsApart(t *testing.T) {
+// Levels, backends and events are counted separately: one must not hide another.
+func TestBoundCountsSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			name  string
@@ -119,8 +118,7 @@ func TestBoundTellsApart(t *testing.T) {
 	})
 }
 
-// What varies in a record is no reason to count it for itself, or a flood would
-// only have to vary.
+// Other attributes are not distinguished, or a flood would only have to vary them.
 func TestBoundIsNotFooledByVariety(t *testing.T) {
 	var b book
 	bound := Bound(b.handler())
@@ -135,7 +133,7 @@ func TestBoundIsNotFooledByVariety(t *testing.T) {
 	bound.Flush(t.Context())
 }
 
-// The count says about whom.
+// The count names the backend.
 func TestBoundNamesTheBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
@@ -168,7 +166,7 @@ func TestBoundDropsNoError(t *testing.T) {
 	}
 }
 
-// Bound changes nothing of a record, nor what is logged at all.
+// Bound does not change records, nor the level.
 func TestBoundKeepsRecords(t *testing.T) {
 	record := func(wrap func(slog.Handler) slog.Handler) []string {
 		var b book
@@ -194,7 +192,7 @@ func TestBoundKeepsRecords(t *testing.T) {
 	}
 }
 
-// gate is a handler whose reader takes its time.
+// gate is a handler that blocks on demand.
 type gate struct {
 	slog.Handler
 	open chan struct{}
@@ -205,8 +203,8 @@ func (g *gate) Handle(ctx context.Context, r slog.Record) error {
 	return g.Handler.Handle(ctx, r)
 }
 
-// A log that nobody reads stops nobody but the one caller who writes to it. What
-// has waited is written when it is read again, and what has not is counted.
+// If the log is not read, only the goroutine that writes it blocks. Queued records are written
+// when it is read again, and the rest is counted.
 func TestBoundOnABlockedPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
@@ -214,7 +212,7 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 		bound := Bound(pipe)
 		log := slog.New(bound)
 		began := time.Now()
-		log.Error("the first") // who logs it is held up no more than the others
+		log.Error("the first") // Error does not block either
 		synctest.Wait()
 		const over = 7
 		for range maxQueue + over {
@@ -231,13 +229,13 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 		if first, later := b.count("the first"), b.count("msg=later"); first != 1 || later != maxQueue {
 			t.Errorf("%d and %d records, want 1 and %d", first, later, maxQueue)
 		}
-		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log was not taken" count=%d`, over)); got != 1 {
+		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log is written too slowly" count=%d`, over)); got != 1 {
 			t.Errorf("the lost ones are told %d times", got)
 		}
 	})
 }
 
-// A record is written as it was when it was logged, also if its request has ended.
+// A record is written with the values of the time of logging, even if its request has ended.
 func TestBoundKeepsWhatTheContextCarries(t *testing.T) {
 	type key struct{}
 	var got any

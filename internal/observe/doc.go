@@ -1,13 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe is what the operator of a gateway gets to see of it: a log
-// that nobody can flood, a record of what concerns security, and metrics.
+// Package observe provides the log, the audit record and the metrics of a gateway.
 //
-// All three are bounded, because what they tell of is often the doing of
-// somebody who means no good. A bound never works in silence: what is left out
-// is counted, and the count is told where the rest would have stood.
+// All three are bounded, because attackers can cause entries. A bound is never silent: what is
+// dropped is counted, and the count is reported in its place.
 //
-// The package knows nothing of servers and clients. Who counts what is decided
-// by the package at the root, which is the only one that uses this.
+// The package does not depend on servers and clients. The root package, its only user, decides
+// what is counted.
 package observe

@@ -9,27 +9,26 @@ import (
 )
 
 const (
-	// lagLimit is how late a timer fires where something is wrong. A garbage collection or
-	// a busy moment makes it late by far less.
+	// lagLimit is the lateness of a timer that indicates a problem. A garbage collection
+	// or a short load causes far less.
 	lagLimit = 500 * time.Millisecond
 
-	// lagSeconds is in how many seconds of a minute that happens before it is told: a
-	// machine that was asleep, or a process that was stopped once, is late once.
+	// lagSeconds is in how many seconds of a minute a timer must be late before it is
+	// logged. After a suspension of the machine or process it is late once.
 	lagSeconds = 3
 
 	lagMemory = 60 // seconds
 )
 
-// Lag keeps how late the timers of a process fired within the last minute. Where they are
-// late again and again the process gets too little processor time, or waits for memory that
-// was swapped out: it still serves, and all its deadlines are wrong. Its methods may be
-// called concurrently.
+// Lag records how late timers of the process fired within the last minute. Timers that are
+// late repeatedly mean that the process has too little CPU time or waits for swapped memory:
+// it still serves, but its deadlines are wrong. Its methods may be called concurrently.
 type Lag struct {
 	began time.Time
 
-	mu   sync.Mutex
-	late [lagMemory]second // by the number of the second
-	told time.Time
+	mu     sync.Mutex
+	late   [lagMemory]second // indexed by the number of the second, modulo lagMemory
+	logged time.Time
 }
 
 // second is the largest lateness within one second.
@@ -38,11 +37,11 @@ type second struct {
 	worst  time.Duration
 }
 
-// NewLag returns a Lag that knows of nothing late.
+// NewLag returns an empty Lag.
 func NewLag() *Lag { return &Lag{began: time.Now()} }
 
-// Note notes how late a timer has fired now. It reports true when that is to be logged,
-// which is once a minute at most.
+// Note records the lateness of a timer that has just fired. It reports whether this should be
+// logged, which is true at most once a minute.
 func (l *Lag) Note(late time.Duration) bool {
 	now := time.Now()
 	l.mu.Lock()
@@ -53,22 +52,22 @@ func (l *Lag) Note(late time.Duration) bool {
 		*s = second{number: n}
 	}
 	s.worst = max(s.worst, late)
-	if _, behind := l.worstLocked(n); !behind || late < lagLimit || !l.told.IsZero() && now.Sub(l.told) < time.Minute {
+	if _, behind := l.worstLocked(n); !behind || late < lagLimit || !l.logged.IsZero() && now.Sub(l.logged) < time.Minute {
 		return false
 	}
-	l.told = now
+	l.logged = now
 	return true
 }
 
-// Worst returns the largest lateness of the last minute, and whether timers were late so
-// often that the process cannot keep up.
+// Worst returns the largest lateness of the last minute, and whether timers were late so often
+// that the process cannot keep up.
 func (l *Lag) Worst() (worst time.Duration, behind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.worstLocked(l.number(time.Now()))
 }
 
-// number counts seconds from 1 on, so that the zero second is none of them.
+// number returns the number of a second, from 1 on; zero marks an unused element.
 func (l *Lag) number(now time.Time) int64 { return int64(now.Sub(l.began)/time.Second) + 1 }
 
 func (l *Lag) worstLocked(now int64) (worst time.Duration, behind bool) {

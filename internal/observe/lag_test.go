@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A process that was late once is not behind, one that is late again and again is, until a
-// minute has passed. It is told once a minute (fault 113).
+// A process that was late once can keep up; one that is late repeatedly cannot, until a minute
+// has passed. It is logged once a minute (fault 113).
 func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLag()
@@ -27,11 +27,11 @@ func TestLag(t *testing.T) {
 			}
 		}
 		want(0, false)
-		for range 100 { // many timers in one moment
+		for range 100 { // many timers at once
 			note(2*time.Second, false)
 		}
 		want(2*time.Second, false)
-		for range 10 { // a little late all the time
+		for range 10 { // always a little late
 			time.Sleep(time.Second)
 			note(lagLimit-1, false)
 		}

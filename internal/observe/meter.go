@@ -10,30 +10,30 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// meter lets so many things of each key pass in a second and counts the others.
-// A burst may be as large as a whole second's. It keeps a fixed number of keys:
-// what comes when all are in use shares one bucket, that of the zero key, so that
-// whoever can choose keys gains neither memory nor a way around the bound.
+// meter is a rate limiter for things with keys, which counts those over the limit. The limit
+// and the burst of each key are most per second. The number of keys is fixed: further keys
+// share the bucket of the zero key, so that chosen keys use no memory and do not avoid the
+// limit.
 type meter[K comparable] struct {
-	most int                // of one key in a second
-	keys int                // that are kept
-	tell func(key K, n int) // so many did not pass since the last report
+	most int                // per key and second
+	keys int                // maximum number of buckets
+	drop func(key K, n int) // called with the number dropped since the last report
 
 	mu    sync.Mutex
 	kept  map[K]*bucket
-	full  []K         // with something to report, in the order in which that began
-	timer *time.Timer // set while there is any
+	full  []K         // keys with something to report, in order
+	timer *time.Timer // set while full is not empty
 }
 
 type bucket struct {
 	tokens  *rate.Limiter
-	latest  time.Time // that it was asked at
+	latest  time.Time // of allow
 	dropped int       // since the last report
 }
 
-// allow reports whether there is a token. Callers take the time before they wait
-// for the lock and do not get it in that order; a limiter that is asked at an
-// earlier time gives out the time until then once more.
+// allow reports whether there is a token. Callers read the clock before they wait for the
+// lock, so now may be earlier than in the previous call; a limiter would then grant the tokens
+// of that time again.
 func (b *bucket) allow(now time.Time) bool {
 	if now.After(b.latest) {
 		b.latest = now
@@ -41,14 +41,14 @@ func (b *bucket) allow(now time.Time) bool {
 	return b.tokens.AllowN(b.latest, 1)
 }
 
-// reportEvery is how often it is told what did not pass, while that goes on.
+// reportEvery is the time between reports of dropped things.
 const reportEvery = time.Second
 
-func newMeter[K comparable](most, keys int, tell func(key K, n int)) *meter[K] {
-	return &meter[K]{most: most, keys: keys, tell: tell, kept: make(map[K]*bucket)}
+func newMeter[K comparable](most, keys int, drop func(key K, n int)) *meter[K] {
+	return &meter[K]{most: most, keys: keys, drop: drop, kept: make(map[K]*bucket)}
 }
 
-// admit reports whether a thing may pass.
+// admit reports whether a thing is within the limit, and counts it otherwise.
 func (m *meter[K]) admit(key K, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,14 +61,14 @@ func (m *meter[K]) admit(key K, now time.Time) bool {
 	}
 	b.dropped++
 	if m.timer == nil {
-		// Runs report once, which returns as soon as tell does. An earlier report
-		// stops it.
+		// Runs report once, which returns as soon as the callbacks do. An earlier
+		// report stops the timer.
 		m.timer = time.AfterFunc(reportEvery, m.report)
 	}
 	return false
 }
 
-// bucketLocked returns the bucket of a key, and the key that it is under.
+// bucketLocked returns the bucket of a key, and the key under which it is kept.
 func (m *meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
 	if b, ok := m.kept[key]; ok {
 		return key, b
@@ -88,7 +88,7 @@ func (m *meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
 	return key, b
 }
 
-// forgetLocked lets go of the keys that a new bucket would serve as well.
+// forgetLocked removes full buckets, which are equal to new ones.
 func (m *meter[K]) forgetLocked(now time.Time) {
 	for key, b := range m.kept {
 		if b.dropped == 0 && b.tokens.TokensAt(now) >= float64(m.most) {
@@ -97,11 +97,11 @@ func (m *meter[K]) forgetLocked(now time.Time) {
 	}
 }
 
-// report tells how many of each key did not pass since the last time.
+// report calls drop with the number dropped for each key since the last report.
 func (m *meter[K]) report() {
 	keys, counts := m.take()
 	for i, key := range keys {
-		m.tell(key, counts[i])
+		m.drop(key, counts[i])
 	}
 }
 

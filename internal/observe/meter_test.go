@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// told collects what a meter tells.
+// told records the reports of a meter.
 type told struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -44,7 +44,7 @@ func (d *told) all() map[string]int {
 	return maps.Clone(d.counts)
 }
 
-// flood offers n things of a key at once and returns how many pass.
+// flood offers n things of a key at once and returns the number of admitted ones.
 func flood(m *meter[string], key string, n int) int {
 	passed := 0
 	for range n {
@@ -79,8 +79,8 @@ func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 	})
 }
 
-// What is told stands in the order in which it began, in each log alike.
-func TestMeterTellsInOrder(t *testing.T) {
+// Reports are in the order in which the drops began.
+func TestMeterReportsInOrder(t *testing.T) {
 	var d told
 	m := newMeter(1, 64, d.tell)
 	var want []string
@@ -95,8 +95,8 @@ func TestMeterTellsInOrder(t *testing.T) {
 	}
 }
 
-// The rate holds for as long as the flood does, and each second is told of once.
-func TestMeterTellsOnceASecond(t *testing.T) {
+// The rate is enforced as long as the flood lasts, with one report per second.
+func TestMeterReportsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d told
 		m := newMeter(10, 8, d.tell)
@@ -120,7 +120,7 @@ func TestMeterTellsOnceASecond(t *testing.T) {
 	})
 }
 
-// What is silent has no timer, so that an idle gateway has nothing to wake for.
+// Without drops there is no timer, so that an idle gateway does not wake up.
 func TestMeterIsSilentWithoutAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d told
@@ -143,7 +143,7 @@ func TestMeterIsSilentWithoutAFlood(t *testing.T) {
 	})
 }
 
-// Whoever can make up keys gains neither memory nor a way around the bound.
+// Arbitrary keys use no additional memory and do not avoid the limit.
 func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d told
@@ -153,7 +153,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 		for i := range 1000 {
 			passed += flood(m, fmt.Sprint("key", i), 1)
 		}
-		// One of each key that is kept, and a burst of all the others together.
+		// One of each kept key, and a burst of all the others together.
 		if want := keys + most; passed != want {
 			t.Errorf("%d pass of 1000 keys, want %d", passed, want)
 		}
@@ -174,7 +174,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 	})
 }
 
-// A key with something to tell is not forgotten.
+// A key with an unreported count is not removed.
 func TestMeterForgetsNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d told
@@ -219,7 +219,7 @@ func TestMeterConcurrently(t *testing.T) {
 	})
 }
 
-// Who comes late to the lock, with a time that is past, brings no tokens with it.
+// A caller with an earlier time gets no additional tokens.
 func TestMeterOfTimesOutOfOrder(t *testing.T) {
 	var d told
 	m := newMeter(10, 4, d.tell)

@@ -19,37 +19,37 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// Prefix stands before the name of each metric of ours.
+// Prefix is the prefix of the names of all metrics.
 const Prefix = "signalbox_"
 
-// Instrument is one metric whose values somebody else counts. It is read when it
-// is asked for.
+// Instrument is a metric with values that are counted elsewhere. They are read for each
+// collection.
 type Instrument struct {
-	// Name is the metric's without Prefix, and without the "_total" that a
-	// counter gets.
+	// Name is the name of the metric without Prefix, and without the "_total" that is
+	// appended for a counter.
 	Name string
 	Help string
 
-	// Counter says that it only grows.
+	// Counter reports whether the values never decrease.
 	Counter bool
 
-	// Read returns the values of now. It is called concurrently.
+	// Read returns the current values. It may be called concurrently.
 	Read func() []Value
 }
 
-// Value is what one instrument shows, for one label at most. The label's value
-// comes from the configuration or the code, never from a client or a backend:
-// whoever could choose it could fill the memory of whoever collects.
+// Value is one value of an instrument, with at most one label. The value of the label must be
+// from the configuration or the code and never from a client or a backend, which could
+// otherwise fill the memory of the collector.
 type Value struct {
 	Number     int64
 	Key, Label string
 }
 
-// One is the value of an instrument without labels.
+// One returns the value of an instrument without labels.
 func One(n int64) []Value { return []Value{{Number: n}} }
 
-// Metrics are the metrics of one gateway, in a registry of their own: two in one
-// process do not meet. Its methods may be called concurrently.
+// Metrics are the metrics of one gateway. Each has its own registry, so that a process can
+// have several. Its methods may be called concurrently.
 type Metrics struct {
 	registry *prometheus.Registry
 	provider *sdkmetric.MeterProvider
@@ -57,10 +57,9 @@ type Metrics struct {
 	events, reloads, audit metric.Int64Counter
 }
 
-// NewMetrics returns metrics with these instruments, besides those that the
-// methods count. What can be counted is there from the start, as zero, with the
-// kinds of events that there are: an alert on a first event needs a value to
-// rise from. An error is a mistake in an instrument.
+// NewMetrics returns metrics with the instruments, and with counters for the methods. Counters
+// are initialized with zero, for events by the given kinds: an alert on the first event needs
+// a previous value. It returns an error if an instrument is invalid.
 func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
@@ -82,13 +81,13 @@ func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
 	return m, nil
 }
 
-// count makes the counters of the methods.
+// count creates the counters of the methods.
 func (m *Metrics) count(meter metric.Meter) error {
 	var errs [3]error
 	m.events, errs[0] = meter.Int64Counter(Prefix+"events",
-		metric.WithDescription("What was refused because of who asked, or came to nothing, by kind."))
+		metric.WithDescription("Rejected requests and other security events, by kind."))
 	m.reloads, errs[1] = meter.Int64Counter(Prefix+"reloads",
-		metric.WithDescription("Configurations put to work (applied) and not (refused) since the start."))
+		metric.WithDescription("Configurations that were applied and refused since the start."))
 	m.audit, errs[2] = meter.Int64Counter(Prefix+"audit_failures",
 		metric.WithDescription("Entries of the audit record that did not reach its file."))
 	return errors.Join(errs[:]...)
@@ -126,14 +125,14 @@ func (v Value) attributes() []metric.ObserveOption {
 	return []metric.ObserveOption{metric.WithAttributes(attribute.String(v.Key, v.Label))}
 }
 
-// Event counts an event of a kind, which is a constant of the code.
+// Event counts an event. kind is a constant of the code.
 func (m *Metrics) Event(ctx context.Context, kind string) { m.addEvents(ctx, kind, 1) }
 
 func (m *Metrics) addEvents(ctx context.Context, kind string, n int64) {
 	m.events.Add(ctx, n, metric.WithAttributes(attribute.String("kind", kind)))
 }
 
-// Reload counts a configuration that was put to work or was not.
+// Reload counts a reload.
 func (m *Metrics) Reload(ctx context.Context, applied bool) { m.addReloads(ctx, applied, 1) }
 
 func (m *Metrics) addReloads(ctx context.Context, applied bool, n int64) {
@@ -144,15 +143,15 @@ func (m *Metrics) addReloads(ctx context.Context, applied bool, n int64) {
 	m.reloads.Add(ctx, n, metric.WithAttributes(attribute.String("result", result)))
 }
 
-// AuditFailure counts an entry that did not reach its file.
+// AuditFailure counts an entry that did not reach the file of the audit record.
 func (m *Metrics) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
 
-// maxScrapes is how many collections run at once; more are refused with 503.
+// maxScrapes is the maximum number of concurrent collections; more are rejected with 503.
 const maxScrapes = 4
 
-// Handler returns a handler that shows the metrics as Prometheus reads them, with
-// those of the process. What shows the latter is made for the first who asks: that
-// takes longer than to make a gateway.
+// Handler returns a handler for the metrics in the format of Prometheus, including those of
+// the process. The latter are created for the first request, as that takes longer than
+// creating a gateway.
 func (m *Metrics) Handler() http.Handler {
 	show := sync.OnceValue(func() http.Handler {
 		all := prometheus.Gatherers{m.registry, processRegistry()}
@@ -161,7 +160,7 @@ func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { show().ServeHTTP(w, r) })
 }
 
-// processRegistry returns what can be said of the process and of Go in it.
+// processRegistry returns the metrics of the process and of the Go runtime.
 func processRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -20,7 +20,7 @@ func timeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc
 	return context.WithTimeout(t.Context(), d)
 }
 
-// scrape returns the lines of our own metrics.
+// scrape returns the lines of the gateway's own metrics.
 func scrape(t *testing.T, m *Metrics) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -46,8 +46,8 @@ func newMetrics(t *testing.T, instruments []Instrument, kinds ...string) *Metric
 	return m
 }
 
-// What a scraper reads: names with the suffixes of their kinds, help, types, and
-// zeros for what has not happened.
+// The text has names with the suffixes of their types, help, types, and zeros for counters
+// without events.
 func TestMetricsText(t *testing.T) {
 	sessions := int64(3)
 	m := newMetrics(t, []Instrument{
@@ -68,11 +68,11 @@ func TestMetricsText(t *testing.T) {
 		`# TYPE signalbox_backend_requests_total counter`,
 		`signalbox_backend_requests_total{backend="a"} 2`,
 		`signalbox_backend_requests_total{backend="odd\"name\\"} 5`,
-		`# HELP signalbox_events_total What was refused because of who asked, or came to nothing, by kind.`,
+		`# HELP signalbox_events_total Rejected requests and other security events, by kind.`,
 		`# TYPE signalbox_events_total counter`,
 		`signalbox_events_total{kind="foreign_host"} 0`,
 		`signalbox_events_total{kind="limited"} 2`,
-		`# HELP signalbox_reloads_total Configurations put to work (applied) and not (refused) since the start.`,
+		`# HELP signalbox_reloads_total Configurations that were applied and refused since the start.`,
 		`# TYPE signalbox_reloads_total counter`,
 		`signalbox_reloads_total{result="applied"} 1`,
 		`signalbox_reloads_total{result="refused"} 0`,
@@ -89,7 +89,7 @@ func TestMetricsText(t *testing.T) {
 	}
 }
 
-// A label whose backend is gone is gone with it.
+// The label of a removed backend disappears.
 func TestMetricsForgetWhatIsGone(t *testing.T) {
 	names := []string{"a", "b"}
 	m := newMetrics(t, []Instrument{{Name: "live", Help: "x", Read: func() []Value {
@@ -107,7 +107,7 @@ func TestMetricsForgetWhatIsGone(t *testing.T) {
 	}
 }
 
-// The process and the runtime are shown, too.
+// Metrics of the process and the runtime are included.
 func TestMetricsOfTheProcess(t *testing.T) {
 	w := httptest.NewRecorder()
 	newMetrics(t, nil).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -126,7 +126,7 @@ func TestMetricsOfTheProcess(t *testing.T) {
 	}
 }
 
-// An instrument that nobody could read is a mistake of ours, told at the start.
+// An invalid instrument is an error of NewMetrics.
 func TestMetricsRefuseABadName(t *testing.T) {
 	_, err := NewMetrics([]Instrument{{Name: "no spaces", Read: func() []Value { return One(1) }}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no spaces") {
@@ -134,7 +134,7 @@ func TestMetricsRefuseABadName(t *testing.T) {
 	}
 }
 
-// Scrapes and events come from many at once.
+// Collections and events may be concurrent.
 func TestMetricsConcurrently(t *testing.T) {
 	m := newMetrics(t, nil, "x")
 	var all sync.WaitGroup

@@ -81,7 +81,7 @@ func TestIsVariable(t *testing.T) {
 	}
 }
 
-// TestServerNamePattern holds that the schema and the reader have one rule.
+// TestServerNamePattern checks that the schema and the parser have the same rule.
 func TestServerNamePattern(t *testing.T) {
 	pattern := regexp.MustCompile(serverNamePattern)
 	names := []string{
@@ -95,8 +95,7 @@ func TestServerNamePattern(t *testing.T) {
 	}
 }
 
-// TestMeasurePatterns holds that the schema knows every duration and size that
-// is read.
+// TestMeasurePatterns checks that the schema accepts every valid duration and size.
 func TestMeasurePatterns(t *testing.T) {
 	durations, sizes := regexp.MustCompile(durationPattern), regexp.MustCompile(sizePattern)
 	for _, text := range []string{"30s", "1h30m", "1.5h", ".5s", "1.s", "1h.5m", "1us", "1µs", "1μs", "1ns", "1", "s", "+1s", "-1s", "1 s", "1d", "1h2"} {
@@ -115,7 +114,7 @@ func TestMeasurePatterns(t *testing.T) {
 	}
 }
 
-// TestExpand holds what is replaced in a text, and what is left.
+// TestExpand checks what is replaced in a text.
 func TestExpand(t *testing.T) {
 	vars := map[string]string{"A": "one", "B": "${A}", "EMPTY": ""}
 	tests := []struct {
@@ -128,7 +127,7 @@ func TestExpand(t *testing.T) {
 		{text: "x${A}y${A}z", want: "xoneyonez"},
 		{text: "$${A}", want: "$one"},
 		{text: "${env:A}", want: "one"},
-		{text: "${B}", want: "${A}"}, // what a variable holds stays as it is
+		{text: "${B}", want: "${A}"}, // values are not expanded
 		{text: "${EMPTY}", want: ""},
 		{text: "${EMPTY:-two}", want: "two"},
 		{text: "${NONE:-two}", want: "two"},
@@ -150,7 +149,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestReadToken holds which files a token is read from.
+// TestReadToken checks which files are accepted as token files.
 func TestReadToken(t *testing.T) {
 	tests := []struct {
 		name, content string
@@ -185,7 +184,7 @@ func TestReadToken(t *testing.T) {
 	}
 }
 
-// TestReadTokenOfNoFile holds that what would block or has no end is not opened.
+// TestReadTokenOfNoFile checks that a file that would block or has no end is not opened.
 func TestReadTokenOfNoFile(t *testing.T) {
 	for _, path := range []string{t.TempDir(), os.DevNull} {
 		if _, problem, _ := readToken(path); !strings.Contains(problem, "not a regular file") {
@@ -194,8 +193,8 @@ func TestReadTokenOfNoFile(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreReadable holds that each default is written as a file would
-// write it: one that is not would leave its field at zero.
+// TestDefaultsAreReadable checks that each default can be parsed: otherwise the field would
+// stay zero.
 func TestDefaultsAreReadable(t *testing.T) {
 	for _, row := range object(configKeys(), nil).rows("") {
 		if row.def == "" || row.want == "a string" || strings.Contains(row.want, ", ") {

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// RunsNew returns the paths of what another Config would start, call or write and c
-// does not: the program or address of a server with all that it is given, the file of
-// the audit record, and the policy of reloads. A server that is renamed or removed runs
-// nothing new.
+// RunsNew returns the paths of what next would start, call or write and c does not: a
+// server's command or URL with everything that is passed to it, the file of the audit
+// record, and the reload policy. A server that is renamed or removed runs nothing new.
 func (c *Config) RunsNew(next *Config) []string {
 	var paths []string
 	for i := range next.Servers {
@@ -29,8 +28,7 @@ func (c *Config) RunsNew(next *Config) []string {
 	return paths
 }
 
-// NewEnvFiles returns the files that the servers which another Config would run anew have
-// variables from.
+// NewEnvFiles returns the envFiles of the servers that are new in next.
 func (c *Config) NewEnvFiles(next *Config) []string {
 	var files []string
 	for i := range next.Servers {
@@ -42,20 +40,20 @@ func (c *Config) NewEnvFiles(next *Config) []string {
 	return files
 }
 
-// runs reports whether what a server runs is run under this Config, under any name.
+// runs reports whether c has a server, under any name, that launches the same as s.
 func (c *Config) runs(s *Server) bool {
 	want := s.launch()
 	same := func(old Server) bool { return !old.Disabled && reflect.DeepEqual(old.launch(), want) }
-	// The one of the same name first: most often it is that one.
+	// The server of the same name is the most likely one.
 	i := slices.IndexFunc(c.Servers, func(old Server) bool { return old.Name == s.Name })
 	return i >= 0 && same(c.Servers[i]) || slices.ContainsFunc(c.Servers, same)
 }
 
-// launch returns the server without what changes neither what is run or called nor
-// what that is given. A key that is added later counts until it is named here.
+// launch returns the server without the fields that change neither what is run or called
+// nor what is passed to it. A field that is added later counts until it is listed here.
 func (s Server) launch() Server {
 	s.Name, s.Disabled = "", false
-	s.EnvFile = "" // what it holds is in Env
+	s.EnvFile = "" // its content is in Env
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
 	s.Timeout, s.Share, s.Era = time.Duration(0), false, ""
 	s.Type = s.Transport()

@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// serveAnswers serves a handler over an answerListener, and returns what calls it. All ends
-// with the test.
+// serveAnswers serves a handler on a responseListener, and returns a function that calls it.
+// Both end with the test.
 func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, error) {
 	t.Helper()
 	l := memnet.Listen()
@@ -26,7 +26,7 @@ func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, erro
 	done := make(chan struct{})
 	go func() { // ends with the server
 		defer close(done)
-		_ = s.Serve(answerListener{Listener: l})
+		_ = s.Serve(responseListener{Listener: l})
 	}()
 	tr := l.Transport()
 	t.Cleanup(func() {
@@ -43,15 +43,15 @@ func serveAnswers(t *testing.T, h http.HandlerFunc) func() (*http.Response, erro
 	}
 }
 
-// announced writes the head of an answer of so many bytes.
+// announced writes the header of a response with a Content-Length.
 func announced(w http.ResponseWriter, n int) {
 	w.Header().Set("Content-Length", strconv.Itoa(n))
 	w.WriteHeader(http.StatusOK)
 }
 
-// Answers of all lengths around that of net/http's buffer arrive whole, one after
-// another, while their handlers have not returned yet.
-func TestAnswersOfAllLengths(t *testing.T) {
+// Responses of all lengths near that of net/http's buffer arrive completely, one after
+// another, even before their handlers return.
+func TestResponsesOfAllLengths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		length := 0
 		gate := make(chan struct{})
@@ -74,22 +74,22 @@ func TestAnswersOfAllLengths(t *testing.T) {
 			}
 			gate <- struct{}{}
 		}
-		for n := frontSize - 300; n <= frontSize+10; n++ {
+		for n := firstBufferSize - 300; n <= firstBufferSize+10; n++ {
 			check(n)
 		}
-		for _, n := range []int{0, 1, 100, 2*frontSize - 200, 2 * frontSize, 32 << 10, 1 << 20} {
+		for _, n := range []int{0, 1, 100, 2*firstBufferSize - 200, 2 * firstBufferSize, 32 << 10, 1 << 20} {
 			check(n)
 		}
 	})
 }
 
-// What is flushed does not wait for what comes next.
-func TestFlushedAnswerDoesNotWait(t *testing.T) {
+// A flushed response is not held back.
+func TestFlushedResponseDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan struct{})
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
-			announced(w, 3*frontSize)
-			for _, piece := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+			announced(w, 3*firstBufferSize)
+			for _, piece := range []string{strings.Repeat("a", 2*firstBufferSize), strings.Repeat("b", firstBufferSize)} {
 				_, _ = io.WriteString(w, piece)
 				_ = http.NewResponseController(w).Flush()
 				<-next
@@ -100,7 +100,7 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		for _, want := range []string{strings.Repeat("a", 2*frontSize), strings.Repeat("b", frontSize)} {
+		for _, want := range []string{strings.Repeat("a", 2*firstBufferSize), strings.Repeat("b", firstBufferSize)} {
 			got := make([]byte, len(want))
 			if _, err := io.ReadFull(res.Body, got); string(got) != want || err != nil {
 				t.Errorf("%.10q arrived, %v; want %.10q", got, err, want)
@@ -110,16 +110,16 @@ func TestFlushedAnswerDoesNotWait(t *testing.T) {
 	})
 }
 
-// An answer that breaks off looks like none that is whole, wherever it does.
-func TestAnswerThatBreaksOff(t *testing.T) {
+// A truncated response is recognized as such, wherever it ends.
+func TestTruncatedResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := 0
 		call := serveAnswers(t, func(w http.ResponseWriter, _ *http.Request) {
 			announced(w, 1<<20)
 			_, _ = io.WriteString(w, strings.Repeat("x", written))
-			panic(http.ErrAbortHandler) // net/http's own way
+			panic(http.ErrAbortHandler) // the usual way with net/http
 		})
-		for _, written = range []int{0, 100, frontSize - 100, frontSize, 3 * frontSize} {
+		for _, written = range []int{0, 100, firstBufferSize - 100, firstBufferSize, 3 * firstBufferSize} {
 			res, err := call()
 			if err == nil {
 				_, err = io.ReadAll(res.Body)
@@ -132,8 +132,8 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 	})
 }
 
-// net/http closes a connection for writing first, where it can: what it has not read of
-// a request would have the system throw the answer away.
+// net/http closes a connection for writing first, if possible: otherwise unread data of the
+// request would make the system discard the response.
 func TestConnectionsCanBeHalfClosed(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -145,7 +145,7 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	near, err := answerListener{Listener: l}.Accept()
+	near, err := responseListener{Listener: l}.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +168,13 @@ func TestConnectionsCanBeHalfClosed(t *testing.T) {
 	}
 }
 
-func TestIsFront(t *testing.T) {
+func TestIsFirstBuffer(t *testing.T) {
 	full := func(format string, args ...any) string {
 		text := fmt.Sprintf(format, args...)
-		return text + strings.Repeat("x", max(0, frontSize-len(text)))
+		return text + strings.Repeat("x", max(0, firstBufferSize-len(text)))
 	}
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nDate: x\r\n\r\n"
-	inFront := frontSize - len(fmt.Sprintf(head, 4000))
+	inFront := firstBufferSize - len(fmt.Sprintf(head, 4000))
 	tests := []struct {
 		name string
 		text string
@@ -183,20 +183,20 @@ func TestIsFront(t *testing.T) {
 		{"more follows", full(head, 9000), true},
 		{"one byte follows", full(head, inFront+1), true},
 		{"all of it", full(head, inFront), false},
-		{"smaller: it was flushed", full(head, 9000)[:frontSize-1], false},
+		{"smaller: it was flushed", full(head, 9000)[:firstBufferSize-1], false},
 		{"larger", full(head, 9000) + "x", false},
 		{"without a length", full("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false},
 		{"without an end of its head", full("HTTP/1.1 200 OK\r\nContent-Length: 9000\r\nX: "), false},
-		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:frontSize-26] + "\r\nContent-Length: 9000\r\n\r\n", false},
+		{"a head alone", full("HTTP/1.1 200 OK\r\nX: ")[:firstBufferSize-26] + "\r\nContent-Length: 9000\r\n\r\n", false},
 		{"in the middle of one", full("x"), false},
 		{"a length that is none", full("HTTP/1.1 200 OK\r\nContent-Length: 1e9\r\n\r\n"), false},
 		{"nothing", "", false},
 	}
 	for _, tt := range tests {
-		if n := len(tt.text); n != frontSize && !strings.Contains("smaller: it was flushed, larger, nothing", tt.name) {
+		if n := len(tt.text); n != firstBufferSize && !strings.Contains("smaller: it was flushed, larger, nothing", tt.name) {
 			t.Fatalf("%s: has %d bytes, and tells nothing by that", tt.name, n)
 		}
-		if got := isFront([]byte(tt.text)); got != tt.want {
+		if got := isFirstBuffer([]byte(tt.text)); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}

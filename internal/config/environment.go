@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// noteSurroundings remarks on what is around a file that is in order: who else may
-// read or write it, and the programs that it names. It starts nothing.
-func (r *reader) noteSurroundings(c *Config) {
+// noteEnvironment adds notes on the environment of a valid file: on others that may read or
+// write it, and on missing programs. It starts nothing.
+func (r *reader) noteEnvironment(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
 		r.noteWriters(c, position{1, 1}, place{}, r.file)
@@ -31,8 +31,8 @@ func (r *reader) noteSurroundings(c *Config) {
 	}
 }
 
-// noteEnvFile remarks on others who can read or may be able to write the file that a
-// server has variables from.
+// noteEnvFile adds notes on others that can read or may be able to write the file with a
+// server's variables.
 func (r *reader) noteEnvFile(c *Config, s *Server) {
 	info, err := os.Stat(s.EnvFile)
 	if s.EnvFile == "" || err != nil {
@@ -41,7 +41,7 @@ func (r *reader) noteEnvFile(c *Config, s *Server) {
 	p := place{}.key(serversKey).key(s.Name).key("envFile")
 	at := r.nearestPosition(p.path)
 	if isReadableByAll(info) {
-		r.advise(at, p, "chmod 600 it", "%q holds variables, and everybody on this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
+		r.noteHint(at, p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
 	r.noteWriters(c, at, p, s.EnvFile)
 }
@@ -52,18 +52,18 @@ func isReadableByAll(info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
 }
 
-// noteReaders remarks on credentials in a file that everybody on the machine can read.
+// noteReaders adds notes on credentials in a file that all users of the machine can read.
 func (r *reader) noteReaders(info fs.FileInfo) {
 	if !isReadableByAll(info) {
 		return
 	}
 	for _, p := range r.literals {
-		r.advise(r.where[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
-			"%q looks like a credential, and everybody on this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
+		r.noteHint(r.positions[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
+			"%q looks like a credential, and all users of this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
 	}
 }
 
-// literal remembers a credential that is written out in the file.
+// literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
 	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[")
 	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") {
@@ -71,8 +71,7 @@ func (r *reader) literal(text string, p place) {
 	}
 }
 
-// noteWriters remarks, at a place, on others who may be able to write a file, and so have
-// anything run.
+// noteWriters adds notes on others that may be able to write a file, and so run anything.
 func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 	var e Exposure
 	e.Add(c)
@@ -85,17 +84,17 @@ func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 		case ReloadManual:
 			return
 		case ReloadAuto:
-			r.advise(at, p, `remove "reload: auto"`,
+			r.noteHint(at, p, `remove "reload: auto"`,
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
 		default:
-			r.advise(at, p, "keep it in a folder that neither a server nor another user can write",
-				"others may be able to write %s, so that what it would run anew waits for 'signalbox reload': %s", name, who)
+			r.noteHint(at, p, "keep it in a folder that neither a server nor another user can write",
+				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}
 	}
 }
 
-// noteProgram remarks on a program that cannot be found. Only what is known to be the
-// name of a program is shown: any of it may come from a variable that holds a secret.
+// noteProgram adds a note on a program that cannot be found. Only what is known to be the
+// name of a program is shown: the rest may come from a variable with a secret.
 func (r *reader) noteProgram(s *Server) {
 	p := place{}.key(serversKey).key(s.Name).key("command")
 	at := r.nearestPosition(p.path)
@@ -104,18 +103,18 @@ func (r *reader) noteProgram(s *Server) {
 		return
 	}
 	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
-		r.advise(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
-			"%q is one string with spaces in it, and there is no such program", p.name)
+		r.noteHint(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
+			"%q is one string with spaces in it, and no program has that name", p.name)
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {
-		r.advise(at, p, "", "the program of %q is not there, or cannot be executed", s.Name)
+		r.noteHint(at, p, "", "the program of %q does not exist or cannot be executed", s.Name)
 		return
 	}
-	r.advise(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
+	r.noteHint(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
 }
 
-// findProgram looks for a program as the start of it does.
+// findProgram looks up a program in the same way as starting it does.
 func findProgram(command, cwd string) error {
 	if strings.ContainsRune(command, filepath.Separator) && !filepath.IsAbs(command) {
 		command = filepath.Join(cwd, command)

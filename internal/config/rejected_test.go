@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUnclearDisabled holds what a server counts for whose "disabled" is no
-// boolean: what its author meant is known from the word.
+// TestUnclearDisabled checks whether a server counts as disabled if its "disabled" is not a
+// boolean but a similar word.
 func TestUnclearDisabled(t *testing.T) {
-	const refused = `mcpServers.g.disabled: "disabled" wants true or false, not a string`
+	const refused = `mcpServers.g.disabled: "disabled" must be true or false, not a string`
 	const neither = `mcpServers.g: "g" has neither "command" nor "url"`
 	tests := map[string]map[string]bool{
 		`true`:    {},
@@ -28,9 +28,9 @@ func TestUnclearDisabled(t *testing.T) {
 	}
 }
 
-// TestFollowsFromUnread holds that nothing is told which only follows from what could
-// not be read, however far away it stands.
-func TestFollowsFromUnread(t *testing.T) {
+// TestFollowsFromRejected checks that problems that only follow from a rejected value are not
+// reported.
+func TestFollowsFromRejected(t *testing.T) {
 	tests := map[string]int{
 		`{"mcpServers": {}, "listen": ":1", "auth": 7}`:                                                           1,
 		`{"mcpServers": {}, "listen": ":1", "auth": {"tokens": 7}}`:                                               1,

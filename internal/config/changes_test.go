@@ -23,8 +23,8 @@ func parsed(t *testing.T, text string) *Config {
 	return c
 }
 
-// TestEveryKeyOfAServerRunsNewOrNot holds that each key of a server is known to change
-// what is run, or not to. One that is added has to be put into one of the two lists.
+// TestEveryKeyOfAServerRunsNewOrNot checks that each key of a server is listed as changing
+// what is run, or not. A new key has to be added to one of the lists.
 func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
@@ -34,7 +34,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	values["envFile"] = strconv.Quote(file) // what it holds counts, and not where it is
+	values["envFile"] = strconv.Quote(file) // the content counts, and not the path
 	var runs []string
 	for _, k := range serverKeys() {
 		value, ok := values[k.name]
@@ -44,7 +44,7 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 		}
 		before, after := `"command": "x"`, `"command": "x", `
 		switch k.name {
-		case "url", "command": // in the place of the other
+		case "url", "command": // one replaces the other
 			after = ""
 		case "headers", "type":
 			before, after = `"url": "http://x"`, `"url": "http://x", `

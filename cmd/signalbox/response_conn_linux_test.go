@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// An answer that does not fit into net/http's buffer is one write. Sockets that keep
-// the bounds of what was written show it: each read returns one.
-func TestLargerAnswerIsOneWrite(t *testing.T) {
+// A response that does not fit into net/http's buffer is sent in one write. Sockets that keep
+// message boundaries show this: each read returns one write.
+func TestLargerResponseIsOneWrite(t *testing.T) {
 	const length = 10 << 10
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unixpacket", path)
@@ -28,14 +28,14 @@ func TestLargerAnswerIsOneWrite(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // ends with the server
 		defer close(done)
-		_ = s.Serve(answerListener{Listener: l})
+		_ = s.Serve(responseListener{Listener: l})
 	}()
 	defer func() {
 		s.Close()
 		<-done
 	}()
-	// While it serves a request, net/http reads a byte ahead, and of such a socket the rest
-	// of what was sent in one write would be lost: each connection has one request.
+	// While it serves a request, net/http reads a byte ahead, and such a socket discards the
+	// rest of the write: each connection has one request.
 	for range 3 {
 		head, body, _ := strings.Cut(firstWrite(t, path), "\r\n\r\n")
 		if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || body != strings.Repeat("x", length) {
@@ -44,7 +44,7 @@ func TestLargerAnswerIsOneWrite(t *testing.T) {
 	}
 }
 
-// firstWrite returns what a server answers with in its first write.
+// firstWrite returns the first write of a server's response.
 func firstWrite(t *testing.T, path string) string {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "unixpacket", path)

@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// step is one entry of a folder on the way to a file: a folder, a symbolic link,
-// or the file itself.
+// step is one directory entry on the path to a file: a folder, a symbolic link, or the file
+// itself.
 type step struct {
-	path   string      // its real folder, and its name there
-	info   fs.FileInfo // of the entry itself, also where it is a link
+	path   string      // without links, except for the last element
+	info   fs.FileInfo // of the entry itself, even if it is a link
 	folder fs.FileInfo
 }
 
-// maxSteps bounds the way to a file. A system gives up on far fewer links.
+// maxSteps bounds the number of steps. Systems permit far fewer links.
 const maxSteps = 1000
 
 var errManyLinks = errors.New("too many links")
 
-// wayTo returns every entry that leads to a file, the file last. Replacing any of
-// them replaces the file.
-func wayTo(path string) ([]step, error) {
+// stepsTo returns every directory entry that leads to a file, the file last. Replacing any
+// of them replaces the file.
+func stepsTo(path string) ([]step, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func wayTo(path string) ([]step, error) {
 		name := rest[0]
 		rest = rest[1:]
 		if name == ".." {
-			folder = filepath.Dir(folder) // folder has no links in it
+			folder = filepath.Dir(folder) // folder has no links
 			continue
 		}
 		s, err := stepIn(folder, name)
@@ -81,8 +81,8 @@ func splitRoot(path string) (root string, below []string) {
 	return volume + string(filepath.Separator), names(path[len(volume):])
 }
 
-// names returns the elements of a path. A ".." stays: behind a link it leads
-// elsewhere than to the element before it.
+// names returns the elements of a path. A ".." is kept: after a link it leads elsewhere than
+// to the parent of the previous element.
 func names(path string) []string {
 	elements := strings.FieldsFunc(path, func(r rune) bool { return r < 0x80 && os.IsPathSeparator(byte(r)) })
 	return slices.DeleteFunc(elements, func(name string) bool { return name == "." })

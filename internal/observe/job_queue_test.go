@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A job that brings another one does not wait for itself.
-func TestOutputTakesJobsFromJobs(t *testing.T) {
-	var o output
+// A job that queues another one does not deadlock.
+func TestJobQueueAcceptsJobsFromJobs(t *testing.T) {
+	var o jobQueue
 	var got []string
 	o.put(func() {
 		o.put(func() { got = append(got, "second") })
@@ -28,13 +28,13 @@ func TestOutputTakesJobsFromJobs(t *testing.T) {
 	}
 }
 
-// While one job is stuck nobody waits for it. What the queue takes runs later
-// and in order, and of the rest the number is told.
-func TestOutputStuck(t *testing.T) {
+// While a job is blocked, callers do not wait. Queued jobs run later in order, and the number
+// of dropped ones is reported.
+func TestJobQueueBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []int
 		lost := 0
-		o := output{lost: func(n int) { lost += n }}
+		o := jobQueue{dropFunc: func(n int) { lost += n }}
 		release := make(chan struct{})
 		o.put(func() { <-release })
 		synctest.Wait()
@@ -42,7 +42,7 @@ func TestOutputStuck(t *testing.T) {
 		for i := range maxQueue + over {
 			o.put(func() { ran = append(ran, i) })
 		}
-		o.must(func() { ran = append(ran, -1) })
+		o.putAlways(func() { ran = append(ran, -1) })
 		if len(ran) != 0 || lost != 0 {
 			t.Errorf("%d jobs ran and %d were lost beside one that is stuck", len(ran), lost)
 		}
@@ -60,16 +60,16 @@ func TestOutputStuck(t *testing.T) {
 	})
 }
 
-// However long the writer is stuck, what must run does, and a job that stands for
-// many things counts for all of them where it is lost.
-func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
-	var o output
+// Jobs of putAlways run however long the queue is blocked, and a dropped job counts with its
+// number of things.
+func TestJobQueueCountsLostThings(t *testing.T) {
+	var o jobQueue
 	ran, lost := 0, 0
-	o.lost = func(n int) { lost += n }
+	o.dropFunc = func(n int) { lost += n }
 	release := make(chan struct{})
 	o.put(func() { <-release })
 	for range 3 * maxQueue {
-		o.must(func() { ran++ })
+		o.putAlways(func() { ran++ })
 	}
 	o.putFor(700, func() { t.Error("a job ran for which there was no room") })
 	o.put(func() { t.Error("so did another") })
@@ -80,11 +80,11 @@ func TestOutputCountsWhatAJobStandsFor(t *testing.T) {
 	}
 }
 
-// wait returns at the end of what is written now, or with the context.
-func TestOutputWait(t *testing.T) {
+// wait returns when the queue is idle, or when the context ends.
+func TestJobQueueWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o output
-		o.wait(t.Context()) // nobody writes
+		var o jobQueue
+		o.wait(t.Context()) // idle
 		release := make(chan struct{})
 		o.put(func() { <-release })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -106,11 +106,11 @@ func TestOutputWait(t *testing.T) {
 	})
 }
 
-// put returns at once, whatever the job does; jobs run in their order, one at a
-// time, and their goroutine ends with the work.
-func TestOutputIsNotWaitedFor(t *testing.T) {
+// put returns at once, whatever the job does. Jobs run in order, one at a time, and the
+// goroutine ends when there are none.
+func TestJobQueueDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o output
+		var o jobQueue
 		began := time.Now()
 		var ran []int
 		for i := range 10 {
@@ -126,9 +126,9 @@ func TestOutputIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestOutputConcurrently(t *testing.T) {
-	var o output
-	ran := 0 // the output itself keeps jobs apart; the race detector watches
+func TestJobQueueConcurrently(t *testing.T) {
+	var o jobQueue
+	ran := 0 // jobs do not run concurrently; the race detector checks it
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { // ends by itself; waited for below

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-func TestJournalWritesInOrder(t *testing.T) {
+func TestAsyncWriterWritesInOrder(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
-	j := newJournal(&out)
+	j := newAsyncWriter(&out)
 	var want strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(j, "record %d\n", i)
@@ -28,17 +28,17 @@ func TestJournalWritesInOrder(t *testing.T) {
 	}
 }
 
-// A terminal that is held, or a pipe that nobody reads, costs records and never
-// a call: FAULTS, "log pipe blocked".
-func TestJournalNeverWaitsForItsReader(t *testing.T) {
+// A paused terminal, or a pipe that is not read, causes the loss of records but blocks no
+// call: FAULTS, "log pipe blocked".
+func TestAsyncWriterNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		j := newJournal(w)
+		j := newAsyncWriter(w)
 		fmt.Fprintln(j, "the first is being written")
-		synctest.Wait() // follow is in its write, where it stays
+		synctest.Wait() // run blocks in its write
 		record := strings.Repeat("x", 1023) + "\n"
-		for range journalRoom/len(record) + 7 {
+		for range logBufferSize/len(record) + 7 {
 			if n, err := io.WriteString(j, record); n != len(record) || err != nil {
 				t.Fatalf("a write returned %d, %v", n, err)
 			}
@@ -48,37 +48,37 @@ func TestJournalNeverWaitsForItsReader(t *testing.T) {
 			all, _ := io.ReadAll(r)
 			read <- string(all)
 		}()
-		synctest.Wait() // what is missing is told without another record to bring it
+		synctest.Wait() // the missing records are reported without a further record
 		j.close()
 		w.Close()
 		all := <-read
-		if want := "x\nsignalbox: 7 records of the log dropped, because nobody read it\n"; !strings.HasSuffix(all, want) {
+		if want := "x\nsignalbox: 7 records of the log dropped, because standard error was not read\n"; !strings.HasSuffix(all, want) {
 			t.Errorf("it ended with %q, want %q", all[max(0, len(all)-200):], want)
 		}
-		if got := strings.Count(all, record); got != journalRoom/len(record) {
-			t.Errorf("%d records were kept, want %d", got, journalRoom/len(record))
+		if got := strings.Count(all, record); got != logBufferSize/len(record) {
+			t.Errorf("%d records were kept, want %d", got, logBufferSize/len(record))
 		}
 	})
 }
 
-// The end of the command does not wait for ever for a reader that does not read.
-func TestJournalEndsWithoutItsReader(t *testing.T) {
+// close does not wait forever for a reader that does not read.
+func TestAsyncWriterClosesWithoutReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		j := newJournal(w)
+		j := newAsyncWriter(w)
 		fmt.Fprintln(j, "nobody reads this")
 		start := time.Now()
 		j.close()
-		if waited := time.Since(start); waited != journalEnd {
-			t.Errorf("close waited %v, want %v", waited, journalEnd)
+		if waited := time.Since(start); waited != logFlushTimeout {
+			t.Errorf("close waited %v, want %v", waited, logFlushTimeout)
 		}
-		r.Close() // and with it the write that was waiting
+		r.Close() // ends the blocked write, too
 		<-j.ended
 	})
 }
 
-// brokenWriter fails, and counts how often it was tried.
+// brokenWriter fails, and counts its calls.
 type brokenWriter struct{ tried int }
 
 func (w *brokenWriter) Write([]byte) (int, error) {
@@ -86,13 +86,13 @@ func (w *brokenWriter) Write([]byte) (int, error) {
 	return 0, errors.New("the reader went away")
 }
 
-// A reader that went away is no reason to stop, nor to stop trying: the writer
-// may be a file on a disk that is full for a moment.
-func TestJournalOutlivesItsReader(t *testing.T) {
+// An error of the writer does not end the output: it may be a file on a disk that is full
+// temporarily.
+func TestAsyncWriterContinuesAfterErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w brokenWriter
-		j := newJournal(&w)
+		j := newAsyncWriter(&w)
 		for range 3 {
 			if _, err := fmt.Fprintln(j, "x"); err != nil {
 				t.Error(err)
@@ -106,10 +106,10 @@ func TestJournalOutlivesItsReader(t *testing.T) {
 	})
 }
 
-func TestJournalThatSaidNothing(t *testing.T) {
+func TestAsyncWriterWithoutText(t *testing.T) {
 	t.Parallel()
 	var out lockedBuffer
-	newJournal(&out).close()
+	newAsyncWriter(&out).close()
 	if got := out.String(); got != "" {
 		t.Errorf("wrote %q", got)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inspected returns the notes on a file of that text and mode, in a folder that only its
+// inspected returns the notes on a file with a text and a mode, in a folder that only its
 // owner can open. PATH has the program "known", and the folder of the file has "here".
 func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	t.Helper()
@@ -44,14 +44,14 @@ func inspected(t *testing.T, text string, mode os.FileMode) []string {
 	return notes
 }
 
-// TestInspectFindsReadersAndWriters holds that credentials which everybody can read, and a
-// file that others can write, are noted.
+// TestInspectFindsReadersAndWriters checks the notes on readable credentials and on files that
+// others can write.
 func TestInspectFindsReadersAndWriters(t *testing.T) {
 	const literal = `{"mcpServers": {
 		"a": {"url": "http://x", "headers": {"Authorization": "Bearer LITERALSECRET123", "X-Trace": "on"}},
 		"b": {"command": "known", "env": {"GITHUB_TOKEN": "ghp_123", "MODE": "fast", "API_KEY": "${KEY}"}}},
 		"state": {"keys": ["0123456789abcdef0123456789abcdef"]}}`
-	const cure = " looks like a credential, and everybody on this machine can read this file (mode 0644) (write ${NAME} and set that variable, or chmod 600 the file)"
+	const cure = " looks like a credential, and all users of this machine can read this file (mode 0644) (write ${NAME} and set that variable, or chmod 600 the file)"
 	const keep = " (keep it in a folder that neither a server nor another user can write)"
 	for _, tt := range []struct {
 		name, text string
@@ -67,23 +67,23 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 		}},
 		{"nothing to read", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer ${T}"}}}}`, 0o644, nil},
 		{"everybody writes", `{"mcpServers": {}}`, 0o666, []string{
-			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so that what it would run anew waits for 'signalbox reload': " +
-				"everybody on this machine can write DIR/etc/signalbox.json (mode 0666)" + keep,
+			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so changes that run something new wait for 'signalbox reload': " +
+				"all users of this machine can write DIR/etc/signalbox.json (mode 0666)" + keep,
 		}},
 		{"everybody writes, and it is taken", `{"reload": "auto", "mcpServers": {}}`, 0o666, []string{
 			`DIR/etc/signalbox.json:1:1: others may be able to write this file, and "reload: auto" runs what they write: ` +
-				`everybody on this machine can write DIR/etc/signalbox.json (mode 0666) (remove "reload: auto")`,
+				`all users of this machine can write DIR/etc/signalbox.json (mode 0666) (remove "reload: auto")`,
 		}},
 		{"everybody writes, and nothing is taken", `{"reload": "manual", "mcpServers": {}}`, 0o666, nil},
 		{"a backend writes", `{"mcpServers": {"files": {"command": "known", "args": ["../etc"]}}}`, 0o600, []string{
-			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so that what it would run anew waits for 'signalbox reload': " +
+			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so changes that run something new wait for 'signalbox reload': " +
 				`backend "files" is given DIR/etc` + keep,
 		}},
 		{"a file of variables of its owner", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/own.env"}}}`, 0o600, nil},
 		{"a file of variables that others read and write", `{"mcpServers": {"a": {"command": "known", "envFile": "../var/all.env"}}}`, 0o600, []string{
-			`DIR/etc/signalbox.json:1:54: "envFile" holds variables, and everybody on this machine can read DIR/var/all.env (mode 0666) (chmod 600 it)`,
-			`DIR/etc/signalbox.json:1:54: others may be able to write the file of "envFile", so that what it would run anew waits for 'signalbox reload': ` +
-				"everybody on this machine can write DIR/var/all.env (mode 0666)" + keep,
+			`DIR/etc/signalbox.json:1:54: "envFile" holds variables, and all users of this machine can read DIR/var/all.env (mode 0666) (chmod 600 it)`,
+			`DIR/etc/signalbox.json:1:54: others may be able to write the file of "envFile", so changes that run something new wait for 'signalbox reload': ` +
+				"all users of this machine can write DIR/var/all.env (mode 0666)" + keep,
 		}},
 		{"a file of variables that a backend writes", `{"reload": "auto", "mcpServers": {"a": {"command": "known", "args": ["../var"], "envFile": "../var/own.env"}}}`, 0o600, []string{
 			`DIR/etc/signalbox.json:1:92: others may be able to write the file of "envFile", and "reload: auto" runs what they write: backend "a" is given DIR/var (remove "reload: auto")`,
@@ -97,7 +97,7 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 	}
 }
 
-func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
+func TestInspectFindsMissingPrograms(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
 		{`"known"`, ""},
 		{`"known", "disabled": false`, ""},
@@ -107,10 +107,10 @@ func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
 		{`"nosuchprogram", "disabled": true`, ""},
 		{`"nosuchprogram"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
 		{`"here"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
-		{`"./nosuchprogram"`, `the program of "a" is not there, or cannot be executed`},
-		{`"/nosuch/program"`, `the program of "a" is not there, or cannot be executed`},
-		{`"known -y @example/server"`, `"command" is one string with spaces in it, and there is no such program (write "command": "known", and each word after it as one of "args")`},
-		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" is not there, or cannot be executed`},
+		{`"./nosuchprogram"`, `the program of "a" does not exist or cannot be executed`},
+		{`"/nosuch/program"`, `the program of "a" does not exist or cannot be executed`},
+		{`"known -y @example/server"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args")`},
+		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" does not exist or cannot be executed`},
 	} {
 		got := strings.Join(inspected(t, `{"mcpServers": {"a": {"command": `+tt.command+`}}}`, 0o600), "\n")
 		if want := strings.TrimPrefix("DIR/etc/signalbox.json:1:35: "+tt.want, "DIR/etc/signalbox.json:1:35: "); tt.want == "" && got != "" || !strings.HasSuffix(got, want) {
@@ -119,8 +119,8 @@ func TestInspectFindsProgramsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestReadmeExampleKeepsItsFileToItself holds that the first example of the README is no
-// file that its own server could write.
+// TestReadmeExampleKeepsItsFileToItself checks that the server of the README's first example
+// cannot write the example's file.
 func TestReadmeExampleKeepsItsFileToItself(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	must(t, err)
