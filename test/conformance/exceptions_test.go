@@ -45,7 +45,7 @@ const (
 	notOffered = "the server does not offer the extension"
 	// notPassedOn is why a client asks for nothing of an extension behind the gateway.
 	notPassedOn = "an extension is agreed to by the two ends of a connection, and the gateway does not know this one " +
-		"([0026](adr/0026-extensions-are-agreed-to-hop-by-hop.md)); the suite asks nothing of a client that is not offered it"
+		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite asks nothing of a client that is not offered it"
 	// noKeys is a reason of docs/bridge.md.
 	noKeys = "the legacy era has none: a question is a request, and known by its id when it is asked, so that no answer can come before it"
 )
