@@ -14,20 +14,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// shelf is so many tools, over few backends and over many.
+// shelf is a number of tools, spread over few or many backends.
 type shelf struct {
 	tools  int
 	over   []int // numbers of backends
 	amount amount
 }
 
-// name names the shelf over so many backends.
+// name returns the name of the shelf spread over the given number of backends.
 func (s shelf) name(backends int) string { return fmt.Sprintf("%d over %d", s.tools, backends) }
 
-// most is what the most backends have.
+// most returns the largest number of backends.
 func (s shelf) most() int { return s.over[len(s.over)-1] }
 
-// shelves are what is listed. The last does not fit onto one page.
+// shelves returns what is listed. The last one does not fit on one page.
 func (b *bench) shelves() []shelf {
 	if b.short {
 		return []shelf{{10, []int{1}, amount{many: 12000}}, {1000, []int{1, 20}, amount{many: 600}}}
@@ -43,7 +43,7 @@ func (b *bench) shelves() []shelf {
 // measureLists measures tools/list, the first page and all pages.
 func (b *bench) measureLists(ctx context.Context, _ *rig) error {
 	t := b.table("lists", "tools/list",
-		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. Where there are several pages, first is the first of them and all is all, one after the other.",
+		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. If there are several pages, first is the first page and all is all pages, one after the other.",
 		"tools, client", "CPU s per 1000", "CPU x RP", "against 1 backend", "lists/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, s := range b.shelves() {
 		if err := b.list(ctx, s); err != nil {
@@ -63,7 +63,7 @@ func (b *bench) measureLists(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// pages are what is measured of a shelf: behind its name.
+// pages returns the suffixes of the measured pages of a shelf.
 func (s shelf) pages() []string {
 	if s.tools <= pageItems {
 		return []string{""}
@@ -71,7 +71,7 @@ func (s shelf) pages() []string {
 	return []string{" first", " all"}
 }
 
-// ways are the names of all who list a shelf.
+// ways returns the names of all ways to list a shelf.
 func (s shelf) ways() []string {
 	var names []string
 	for _, n := range s.over {
@@ -80,7 +80,7 @@ func (s shelf) ways() []string {
 	return append(names, fmt.Sprintf("%d by RP", s.tools), fmt.Sprintf("%d direct", s.tools))
 }
 
-// listPrefix begins the keys of a list.
+// listPrefix returns the prefix of the keys of a list.
 func listPrefix(name, page string, era canned.Era) string {
 	return "lists/" + name + page + "/" + string(era)
 }
@@ -99,7 +99,7 @@ func (b *bench) list(ctx context.Context, s shelf) error {
 	})
 }
 
-// listBy measures one page or all of a shelf, by clients of an era, on all ways.
+// listBy measures one page or all pages of a shelf, by clients of an era, on all ways.
 func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, n int) error {
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) { return b.enterLists(ctx, g, era, s, all) }
 	got, err := b.measure(ctx, open, n, b.amount(s.amount))
@@ -118,8 +118,8 @@ func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf
 	return nil
 }
 
-// enterLists starts all who list a shelf, and makes entrants of them. The direct way is
-// there for times, which the short form does not judge.
+// enterLists starts all servers of a shelf and makes entrants of them. The direct way is
+// needed for times, which the short form does not judge.
 func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s shelf, all bool) ([]*entrant, error) {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
@@ -154,8 +154,8 @@ func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s shelf,
 	return entrants, nil
 }
 
-// perTool puts down what a tool costs in a list of 1000 against one of 100: a list is
-// bytes, and ten times as many cost ten times as much at most.
+// perTool stores the cost per tool in a list of 1000 relative to a list of 100. A list is
+// bytes, so ten times as many may cost at most ten times as much.
 func (b *bench) perTool() {
 	for _, backends := range []int{1, 5, 20} {
 		for _, era := range eras() {
@@ -168,8 +168,8 @@ func (b *bench) perTool() {
 	}
 }
 
-// enterList makes an entrant whose clients list the first page of so many tools, or
-// all pages.
+// enterList makes an entrant whose clients list the first page of a number of tools, or all
+// pages.
 func enterList(ctx context.Context, name string, p *proc.Process, t load.Target, tools int, all bool) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) {
 		var cursor string
