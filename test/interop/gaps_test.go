@@ -53,7 +53,7 @@ func clientGaps() []gap {
 func directGaps() []gap {
 	fromServer := []feature{featureCancel, featureChanges, featureUpdates}
 	return append([]gap{
-		{mark: "a", reason: "the server speaks only the legacy era",
+		{mark: "a", reason: "the server supports only the legacy era",
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && s.legacyOnly }},
 		{mark: "b", reason: "the server keeps no session, which the legacy era needs for this",
 			applies: func(c cell, s server) bool {
@@ -71,7 +71,7 @@ func directGaps() []gap {
 // readerGaps are what a client cannot read, whoever relays it.
 func readerGaps() []gap {
 	return []gap{
-		{mark: "o", reason: "the client cannot read a question without params, as this server asks for the roots",
+		{mark: "o", reason: "the client cannot decode a question without params, and this server's question for the roots has none",
 			applies: func(c cell, s server) bool {
 				return c.row == row{"go-sdk", modernVersion} && s.bareRoots && (c.feature == featureRoots || c.feature == featureSeveral)
 			}},
@@ -81,7 +81,7 @@ func readerGaps() []gap {
 // sharedGaps are what does not work through a gateway that serves many clients.
 func sharedGaps() []gap {
 	return append(throughGaps(), gap{
-		mark: "r", reason: "the client sends no Mcp-Name with tasks/get, as the extension says it must, and the gateway refuses that",
+		mark: "r", reason: "the client does not send Mcp-Name with tasks/get, which the extension requires, and the gateway refuses that",
 		applies: func(c cell, _ server) bool {
 			return c.row == row{"fastmcp", modernVersion} && c.feature == featureTasks
 		},
@@ -91,7 +91,7 @@ func sharedGaps() []gap {
 			return c.row.era() == eraModern && s.private && c.feature == featureChanges
 		},
 	}, gap{
-		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; where several are served, nobody gets it",
+		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; while several are served, the message is dropped",
 		mayWork: true,
 		applies: func(c cell, s server) bool {
 			return !s.legacyOnly && s.target.URL == "" && c.feature == featureLog
@@ -111,18 +111,18 @@ func pipedGaps() []gap {
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
 	return append(slices.Concat(clientGaps(), readerGaps()), []gap{
-		{mark: "n", reason: "the revision has no links to resources; what they say stands in a text",
+		{mark: "n", reason: "the revision has no links to resources; a text replaces them",
 			applies: func(c cell, _ server) bool {
 				return c.row.version < "2025-06-18" && c.feature == featureKinds
 			}},
 		{mark: "f", reason: "the server asks once, after its handshake, and answers without waiting; a modern client can be asked only while a request is served",
 			mayWork: true,
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && asksBefore(c, s) }},
-		{mark: "g", reason: "the client is gone before the server knows what it asked for after its handshake, which the first call brings about",
+		{mark: "g", reason: "the client ends before the server gets the answer to its question after the handshake, which the first call causes",
 			applies: func(c cell, s server) bool {
 				return c.row.client == inspectorName && c.row.era() == eraLegacy && asksBefore(c, s)
 			}},
-		{mark: "h", reason: "the server logs beside the request, on another connection; the modern era has no place for what comes after the answer",
+		{mark: "h", reason: "the server logs on another connection than the request's; the modern era cannot deliver messages after the response",
 			mayWork: true,
 			applies: func(c cell, s server) bool {
 				return c.row.era() == eraModern && s.private && s.target.URL != "" && c.feature == featureLog

@@ -159,7 +159,7 @@ func (t table) gapOf(c cell, way route) (gap, bool) {
 // legend says what the numbers and marks are.
 func (t table) legend() string {
 	var b strings.Builder
-	b.WriteString("At how many servers it worked: ")
+	b.WriteString("Number of servers with which it worked: ")
 	reasons := make(map[string]string)
 	for i, way := range t.routes {
 		if i > 0 {
@@ -170,7 +170,7 @@ func (t table) legend() string {
 			reasons[g.mark] = g.reason
 		}
 	}
-	b.WriteString(". A letter: not at the others, because\n")
+	b.WriteString(". A letter: not with the others, because\n")
 	for _, mark := range slices.Sorted(maps.Keys(reasons)) {
 		fmt.Fprintf(&b, "  %s  %s\n", mark, reasons[mark])
 	}
