@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// gap is something that cannot work on a route. All but the one that says so are
-// tried all the same: one that works is an error of this list.
+// gap is something that cannot work on a route. All gaps except one kind are tested all the
+// same: a listed cell that works is an error of the list.
 type gap struct {
 	mark, reason string
 	applies      func(c cell, s server) bool
-	// mayWork is set where it depends on what happens at the same time.
+	// mayWork is set if the result depends on concurrent events.
 	mayWork bool
 }
 
@@ -25,7 +25,7 @@ func isAsk(f feature) bool {
 
 func asksBefore(c cell, s server) bool { return s.asksAtStart && c.feature == featureRoots }
 
-// clientGaps are what a client cannot do at all.
+// clientGaps are what a client does not support at all.
 func clientGaps() []gap {
 	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureTasks, featureChanges, featureUpdates}
 	return []gap{
@@ -47,9 +47,8 @@ func clientGaps() []gap {
 	}
 }
 
-// directGaps are what a client and a server cannot do with each other when
-// nothing stands between them. The gateway bridges those of them that are not
-// the client's.
+// directGaps are what a client and a server cannot do directly with each other. The gateway
+// bridges them, except those of the client.
 func directGaps() []gap {
 	fromServer := []feature{featureCancel, featureChanges, featureUpdates}
 	return append([]gap{
@@ -68,7 +67,7 @@ func directGaps() []gap {
 	}, slices.Concat(clientGaps(), readerGaps())...)
 }
 
-// readerGaps are what a client cannot read, whoever relays it.
+// readerGaps are messages that a client cannot decode.
 func readerGaps() []gap {
 	return []gap{
 		{mark: "o", reason: "the client cannot decode a question without params, and this server's question for the roots has none",
@@ -132,8 +131,7 @@ func throughGaps() []gap {
 	}...)
 }
 
-// known are the features of a server that do not work for a row, or cannot be counted
-// on.
+// known returns the features of a server that do not work for a row, or not reliably.
 func (r route) known(row row, s server) []feature {
 	var all []feature
 	for _, f := range features() {
@@ -144,8 +142,8 @@ func (r route) known(row row, s server) []feature {
 	return all
 }
 
-// judge compares what worked on a route with what is known: everything but its
-// gaps. It returns one line per difference.
+// judge compares the results on a route with the expectation: everything but its gaps
+// works. It returns one line per difference.
 func (t table) judge(way route) []string {
 	var wrong []string
 	for c := range t.each(way) {
@@ -160,7 +158,7 @@ func (t table) judge(way route) []string {
 	return wrong
 }
 
-// elsewhere reminds of a difference that is the gateway's.
+// elsewhere notes that a cell works directly, so the gateway is the cause.
 func (t table) elsewhere(c cell) string {
 	if t.routes[0].results.works(c) {
 		return ", but directly"

@@ -71,7 +71,7 @@ func TestInterop(t *testing.T) {
 	}
 }
 
-// chosen returns those that are named, and all where none is.
+// chosen returns the named ones, or all if names is empty.
 func chosen[T any](names string, all []T, nameOf func(T) string) []T {
 	if names == "" {
 		return all
@@ -79,7 +79,7 @@ func chosen[T any](names string, all []T, nameOf func(T) string) []T {
 	return slices.DeleteFunc(all, func(one T) bool { return !slices.Contains(strings.Split(names, ","), nameOf(one)) })
 }
 
-// way is a route, and how it is tried.
+// way is a route, and the plans for it.
 type way struct {
 	route route
 	plans func(r route, say answers) []plan
@@ -95,8 +95,8 @@ func rows(all []client) []row {
 	return found
 }
 
-// spawning returns the rows for which a client starts the gateway itself: of
-// each SDK, the newest version of each era.
+// spawning returns the rows in which a client starts the gateway itself: for each SDK, the
+// newest version of each era.
 func spawning(all []client) []row {
 	return slices.DeleteFunc(rows(all), func(r row) bool {
 		return r.client == inspectorName || r.version < newestLegacy
@@ -148,7 +148,7 @@ func through(servers []server, at target) func(route, answers) []plan {
 	}
 }
 
-// tag is unique where all the tests of a server meet.
+// tag is unique among all tests of a server.
 func tag(way route, r row, s server) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s-%s-%s-%s", way.name, r.client, r.version, s.name), " ", "-")
 }
@@ -160,7 +160,7 @@ func newPlan(r row, at target, say answers, servers ...probes) plan {
 	return plan{row: r, job: job{Version: r.version, Era: r.era(), Target: at, Answers: say, Servers: servers}}
 }
 
-// runAll does all plans, some clients at once.
+// runAll runs all plans, some clients concurrently.
 func runAll(t *testing.T, all []client, plans []plan) results {
 	t.Helper()
 	var (
@@ -187,7 +187,7 @@ func runAll(t *testing.T, all []client, plans []plan) results {
 	return found
 }
 
-// runClient does the plans of one client and sorts the outcomes into cells.
+// runClient runs the plans of one client and sorts the outcomes into cells.
 func runClient(ctx context.Context, c client, plans []plan) (results, error) {
 	var jobs []job
 	var mine []plan

@@ -10,13 +10,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// checkOffers compares what the probes leave out with what each server declares,
-// so that a missing probe is the server's doing and not an oversight.
+// checkOffers compares the missing probes with what each server declares, so that a probe
+// is missing only if the server does not offer the feature.
 func checkOffers(t *testing.T, servers []server, say answers) {
 	t.Helper()
 	for _, s := range servers {
 		if s.shared {
-			continue // of what it offers, a part is tried
+			continue // only a part of its features is tested
 		}
 		caps, err := declared(t.Context(), s, say)
 		if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// TestRealServers starts servers that people run behind one gateway, and beside it
-// directly, and prints how long each took to the whole list, and what is running then.
-// It needs the flag -real: its packages are large.
+// TestRealServers starts common servers behind one gateway, and also directly, and prints
+// the times to the complete list, and the processes then. It needs the flag -real: its
+// packages are large.
 func TestRealServers(t *testing.T) {
 	if !*real {
 		return
@@ -61,7 +61,7 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	js := func(name, path string, args ...string) {
 		add(name, node.Bin, append([]string{node.Module(path)}, args...)...)
 	}
-	// Keys that nothing accepts are enough to start and to list.
+	// Invalid keys are enough to start and to list.
 	keyed := func(name, variable, path string, args ...string) {
 		add(name, "env", append([]string{"DO_NOT_TRACK=1", variable + "=none", node.Bin, node.Module(path)}, args...)...)
 	}
@@ -76,7 +76,7 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	keyed("tavily", "TAVILY_API_KEY", "tavily-mcp/build/index.js")
 	add("slack", "env", "SLACK_BOT_TOKEN=none", "SLACK_TEAM_ID=none", node.Bin, node.Module("@modelcontextprotocol/server-slack/dist/index.js"))
 	js("obsidian", "mcp-obsidian/dist/index.js", w.allowed)
-	// It connects when a tool is called or a resource is listed, and nothing listens there.
+	// It connects when a tool is called or a resource is listed, and there is no listener.
 	js("postgres", "@modelcontextprotocol/server-postgres/dist/index.js", "postgresql://127.0.0.1:1/none")
 	js("puppeteer", "@modelcontextprotocol/server-puppeteer/dist/index.js")
 	js("chart", "@antv/mcp-server-chart/build/index.js")
@@ -110,7 +110,7 @@ func writeReal(t *testing.T, path string, servers []server) {
 	}
 }
 
-// measured is what was seen when the last list was there.
+// measured has the values at the time of the last list.
 type measured struct {
 	took           time.Duration
 	tools          map[string][]string
@@ -126,7 +126,7 @@ func (m measured) print(way string, servers int) {
 		way, servers, n, m.took.Round(time.Millisecond), m.processes, m.mib)
 }
 
-// measureReal connects to all at once, lists their tools, and leaves.
+// measureReal connects to all concurrently, lists their tools, and leaves.
 func measureReal(t *testing.T, say answers, servers []server) measured {
 	t.Helper()
 	m := measured{tools: make(map[string][]string)}
