@@ -25,7 +25,7 @@ type breadth struct {
 	sizes       []int
 	// more are additional variants, measured and not drawn.
 	more []variant
-	// base is the name of the ratio of a size to the first: "cpu-1", say.
+	// base is the name of the ratio of a size to the first: for example "cpu-1".
 	base string
 	// entrant opens the way of a pair of eras with one variant, in front of a process that
 	// has all backends.

@@ -61,15 +61,15 @@ func (a amount) fewer() amount { return amount{a.many / 2, a.one / 4} }
 // few is enough if there is no mark at all.
 func (a amount) few() amount { return amount{a.many / 4, a.one / 4} }
 
-// street is a backend with everything in front of it.
-type street struct {
+// chain is a backend with everything in front of it.
+type chain struct {
 	backend, proxy, hop *proc.Process
 	gateways            map[canned.Era]*proc.Process // by the era of the backend
 }
 
-// openStreet starts a street. All of its backends are one process.
-func openStreet(ctx context.Context, g *rig, setup canned.Setup) (*street, error) {
-	s := &street{gateways: make(map[canned.Era]*proc.Process)}
+// openChain starts a chain. All of its backends are one process.
+func openChain(ctx context.Context, g *rig, setup canned.Setup) (*chain, error) {
+	s := &chain{gateways: make(map[canned.Era]*proc.Process)}
 	var err error
 	if s.backend, err = g.start(ctx, "backend"); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func target(p *proc.Process, era canned.Era, query string) load.Target {
 	return t
 }
 
-// enter makes an entrant whose clients all make one call to a target.
+// enter makes an entrant whose clients all make the same call.
 func enter(ctx context.Context, name string, p *proc.Process, t load.Target, call load.Call, judge load.Judge) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) { return load.NewClient(ctx, t, call, judge) })
 }
@@ -107,7 +107,7 @@ func enter(ctx context.Context, name string, p *proc.Process, t load.Target, cal
 // cellName names a pair of eras.
 func cellName(client, backend canned.Era) string { return string(client) + " to " + string(backend) }
 
-// way is one way of calling a tool in a street: the process, and the prefix of its tools.
+// way is one way of calling a tool in a chain: the process, and the prefix of its tools.
 type way struct {
 	name   string
 	p      *proc.Process
@@ -115,9 +115,9 @@ type way struct {
 	prefix string
 }
 
-// ways returns all ways of a street, for clients of an era. The direct way is needed for
+// ways returns all ways of a chain, for clients of an era. The direct way is needed for
 // times, which the short form does not judge.
-func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
+func (b *bench) ways(s *chain, era canned.Era, setup canned.Setup) []way {
 	ways := []way{
 		{name: "RP", p: s.proxy, t: target(s.proxy, era, "x")},
 		{name: "hop", p: s.hop, t: target(s.hop, era, "x")},
@@ -132,7 +132,7 @@ func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
 	return append(ways, way{name: "direct", p: s.backend, t: target(s.backend, era, setup.Query())})
 }
 
-// asked is the call that is made in a street.
+// asked is the call that is made in a chain.
 type asked struct {
 	tool     string
 	progress bool // requested
@@ -148,10 +148,10 @@ func (a asked) of(prefix string) load.Call {
 	return call
 }
 
-// enterStreet starts a street and makes entrants of all its ways.
-func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, call asked) ([]*entrant, error) {
+// enterChain starts a chain and makes entrants of all its ways.
+func (b *bench) enterChain(ctx context.Context, g *rig, era canned.Era, call asked) ([]*entrant, error) {
 	setup := canned.Setup{Tools: defaultTools}
-	s, err := openStreet(ctx, g, setup)
+	s, err := openChain(ctx, g, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -192,10 +192,10 @@ func leave(entrants []*entrant) {
 	}
 }
 
-// alongStreet measures one call on all ways, by clients of an era, and stores the values.
-func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing string, call asked, a amount) error {
+// alongChain measures one call on all ways, by clients of an era, and stores the values.
+func (b *bench) alongChain(ctx context.Context, era canned.Era, group, thing string, call asked, a amount) error {
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
-		return b.enterStreet(ctx, g, era, call)
+		return b.enterChain(ctx, g, era, call)
 	}
 	return b.attempt(group+"/"+thing+"/"+cellName(era, "*")+"/*", func(n int) error {
 		got, err := b.measure(ctx, open, n, a)
@@ -227,7 +227,7 @@ func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 			continue
 		}
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "calls", p.name, asked{tool: p.tool}, b.amount(p.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "calls", p.name, asked{tool: p.tool}, b.amount(p.amount)); err != nil {
 				return err
 			}
 		}
@@ -248,7 +248,7 @@ func (b *bench) measureRequests(ctx context.Context, _ *rig) error {
 		amount
 	}{{"10 KiB", 10 << 10, amount{6000, 800}}, {"100 KiB", 100 << 10, amount{2000, 400}}, {"1 MiB", 1 << 20, amount{480, 120}}} {
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "requests", r.name, asked{tool: "text_100", text: r.size}, b.amount(r.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "requests", r.name, asked{tool: "text_100", text: r.size}, b.amount(r.amount)); err != nil {
 				return err
 			}
 		}
@@ -338,7 +338,7 @@ func (b *bench) measureStreams(ctx context.Context, _ *rig) error {
 		thing := fmt.Sprintf("%d events", m.events)
 		for _, era := range eras() {
 			call := asked{tool: fmt.Sprintf("sse_%d", m.events), progress: m.events > 0}
-			if err := b.alongStreet(ctx, era, "streams", thing, call, b.amount(m.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "streams", thing, call, b.amount(m.amount)); err != nil {
 				return err
 			}
 		}

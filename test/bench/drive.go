@@ -117,7 +117,7 @@ func drive(ctx context.Context, o options, out io.Writer) error {
 	if b.descriptors, err = proc.Descriptors(); err != nil {
 		return err
 	}
-	b.say("%s", machine())
+	b.printf("%s", machine())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	start := time.Now()
@@ -134,7 +134,7 @@ func drive(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	b.took[whole] = time.Since(start)
-	b.say("%s", b.times())
+	b.printf("%s", b.times())
 	return errors.Join(b.write(), b.judge())
 }
 
@@ -185,8 +185,8 @@ func (b *bench) inRig(ctx context.Context, g group) (err error) {
 	return g.measure(b, ctx, r)
 }
 
-// say prints a line. A write error is ignored.
-func (b *bench) say(format string, args ...any) {
+// printf prints a line. A write error is ignored.
+func (b *bench) printf(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	fmt.Fprintf(b.out, format+"\n", args...)
@@ -236,9 +236,9 @@ func (b *bench) attempt(keys string, measure func(starts int) error) error {
 		if len(again) == 0 {
 			return nil
 		}
-		b.say("measured again, with %d starts:", 2*n)
+		b.printf("measured again, with %d starts:", 2*n)
 		for _, v := range again {
-			b.say("  %s", v)
+			b.printf("  %s", v)
 		}
 	}
 	return nil
@@ -261,10 +261,10 @@ func (b *bench) judge() error {
 	}
 	unmeasured := b.unmeasured()
 	for _, m := range unmeasured {
-		b.say("RED    %s: nothing was measured", m.Name)
+		b.printf("RED    %s: nothing was measured", m.Name)
 	}
 	red := marks.Red(verdicts)
-	b.say("%d values: %d keep their mark, %d miss it within their bound, %d fail", len(verdicts),
+	b.printf("%d values: %d keep their mark, %d miss it within their bound, %d fail", len(verdicts),
 		len(verdicts)-len(marks.Missed(verdicts)), len(marks.Missed(verdicts))-len(red), len(red))
 	if len(red)+len(unmeasured) == 0 {
 		return nil

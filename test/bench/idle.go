@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// crowd is a number of idle sessions.
-type crowd struct {
+// idleGroup is a number of idle sessions.
+type idleGroup struct {
 	sessions int
 	wanted   int // more than sessions if the machine does not allow them
 	who      string
@@ -29,23 +29,23 @@ type crowd struct {
 	live    float64
 }
 
-// The kinds of crowds.
+// The kinds of groups.
 const (
 	silent    = "without a stream"
 	listening = "with its stream"
 	sharing   = "with its stream, of shared connections" // HTTP/2
 )
 
-func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who) }
+func (c *idleGroup) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who) }
 
 // projection returns the prefix of the keys for the projected number of sessions.
-func (c *crowd) projection() string {
+func (c *idleGroup) projection() string {
 	return fmt.Sprintf("idle/%d sessions projected/%s", c.wanted, c.who)
 }
 
 // descriptors returns the descriptors needed in the gateway, and the same number in this
 // process.
-func (c *crowd) descriptors() int {
+func (c *idleGroup) descriptors() int {
 	switch c.who {
 	case listening:
 		return c.sessions
@@ -62,18 +62,18 @@ const perConnection = 200
 // spare is the number of descriptors that a process needs besides those of streams.
 const spare = 500
 
-// crowds returns the crowds to measure. If the machine has too few descriptors for the
+// idleGroups returns the groups to measure. If the machine has too few descriptors for the
 // streams, their number is reduced.
-func (b *bench) crowds(t *report.Table) []*crowd {
+func (b *bench) idleGroups(t *report.Table) []*idleGroup {
 	sizes := []int{1000, 10_000, 100_000}
 	if b.short {
 		sizes = []int{5000}
 	}
-	var all []*crowd
+	var all []*idleGroup
 	for _, who := range []string{silent, sharing, listening} {
 		for _, n := range sizes {
 			n = b.share(n)
-			c := &crowd{sessions: n, wanted: n, who: who}
+			c := &idleGroup{sessions: n, wanted: n, who: who}
 			if most := b.descriptors - spare; c.descriptors() > most {
 				t.Remark("%d sessions with their streams, with one connection each, need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
 					"The resident memory of %[1]d is projected: the memory before, plus that of one of these for each of them.",
@@ -96,17 +96,17 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 		"The increase of the gateway's memory, goroutines and descriptors, per session; all resident is its memory with them. Live is heap and stacks after a collection, resident is counted by the system once the process has returned unused memory. "+
 			"Serves is 1 if the oldest and the newest session answered a call after that.",
 		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "all resident, MiB", "serves")
-	all := b.crowds(t)
+	all := b.idleGroups(t)
 	for _, c := range all {
 		if err := c.start(ctx, g, backend); err != nil {
 			return err
 		}
 	}
-	if err := sideBySide(all, func(c *crowd) error { return b.settle(ctx, c) }); err != nil {
+	if err := sideBySide(all, func(c *idleGroup) error { return b.settle(ctx, c) }); err != nil {
 		return err
 	}
 	for left := all; len(left) > 0; {
-		var wave []*crowd
+		var wave []*idleGroup
 		wave, left = b.wave(left)
 		if err := b.measureWave(ctx, g, wave); err != nil {
 			return err
@@ -125,9 +125,9 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 	return nil
 }
 
-// wave takes as many crowds as this process has descriptors for at a time. They cool down
+// wave takes as many groups as this process has descriptors for at a time. They cool down
 // in parallel.
-func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
+func (b *bench) wave(left []*idleGroup) (wave, rest []*idleGroup) {
 	need := 0
 	for i, c := range left {
 		if need += c.descriptors(); i > 0 && need > b.descriptors-spare {
@@ -137,11 +137,11 @@ func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
 	return left, nil
 }
 
-func (b *bench) measureWave(ctx context.Context, g *rig, wave []*crowd) error {
-	for _, step := range []func(*crowd) error{
-		func(c *crowd) error { return c.fill(ctx) },
-		func(c *crowd) error { return b.count(ctx, c) },
-		func(c *crowd) error { return b.weigh(ctx, c) },
+func (b *bench) measureWave(ctx context.Context, g *rig, wave []*idleGroup) error {
+	for _, step := range []func(*idleGroup) error{
+		func(c *idleGroup) error { return c.fill(ctx) },
+		func(c *idleGroup) error { return b.count(ctx, c) },
+		func(c *idleGroup) error { return b.weigh(ctx, c) },
 	} {
 		if err := sideBySide(wave, step); err != nil {
 			return err
@@ -158,8 +158,8 @@ func (b *bench) measureWave(ctx context.Context, g *rig, wave []*crowd) error {
 	return nil
 }
 
-// start starts the crowd's gateway.
-func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error {
+// start starts the gateway of the group.
+func (c *idleGroup) start(ctx context.Context, g *rig, backend *proc.Process) error {
 	cfg := overHTTP(backend.Address, 1, canned.Setup{Era: canned.Modern, Tools: defaultTools})
 	if c.sessions > 15_000 {
 		cfg.Limits = map[string]int{"sessions": c.sessions + 1000}
@@ -169,8 +169,8 @@ func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error 
 	return err
 }
 
-// settle measures the gateway before the crowd opens its sessions.
-func (b *bench) settle(ctx context.Context, c *crowd) error {
+// settle measures the gateway before the group opens its sessions.
+func (b *bench) settle(ctx context.Context, c *idleGroup) error {
 	// What the first sessions allocate once is not counted as theirs.
 	t := target(c.process, canned.Legacy, "")
 	warm, err := enter(ctx, "warm", c.process, t, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
@@ -191,7 +191,7 @@ func (b *bench) settle(ctx context.Context, c *crowd) error {
 const perAddress = 20_000
 
 // fill opens the sessions and their streams.
-func (c *crowd) fill(ctx context.Context) error {
+func (c *idleGroup) fill(ctx context.Context) error {
 	t := target(c.process, canned.Legacy, "")
 	var err error
 	if c.ids, err = openSessions(ctx, t, c.sessions); err != nil || c.who == silent {
@@ -212,7 +212,7 @@ func (c *crowd) fill(ctx context.Context) error {
 }
 
 // share opens the streams on as few connections as possible.
-func (c *crowd) share(ctx context.Context, t load.Target) error {
+func (c *idleGroup) share(ctx context.Context, t load.Target) error {
 	s := load.NewShared(t)
 	c.open = append(c.open, s)
 	for i, id := range c.ids {
@@ -223,8 +223,8 @@ func (c *crowd) share(ctx context.Context, t load.Target) error {
 	return nil
 }
 
-// count measures the gateway with the crowd, after it has cooled down.
-func (b *bench) count(ctx context.Context, c *crowd) error {
+// count measures the gateway with the group, after it has cooled down.
+func (b *bench) count(ctx context.Context, c *idleGroup) error {
 	after, err := b.cooled(ctx, c.process)
 	if err != nil {
 		return err
@@ -243,13 +243,13 @@ func (b *bench) count(ctx context.Context, c *crowd) error {
 }
 
 // weigh measures the live memory, and checks that the oldest and the newest session serve.
-func (b *bench) weigh(ctx context.Context, c *crowd) error {
+func (b *bench) weigh(ctx context.Context, c *idleGroup) error {
 	serves := 1.0
 	for _, id := range []string{c.ids[0], c.ids[len(c.ids)-1]} {
 		t := target(c.process, canned.Legacy, "")
 		client, err := load.Resume(ctx, t, id, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
 		if err != nil {
-			b.say("%s: a session does not serve: %v", c.prefix(), err)
+			b.printf("%s: a session does not serve: %v", c.prefix(), err)
 			serves = 0
 			continue
 		}
@@ -264,7 +264,7 @@ func (b *bench) weigh(ctx context.Context, c *crowd) error {
 	return nil
 }
 
-func (b *bench) plotIdle(all []*crowd) {
+func (b *bench) plotIdle(all []*idleGroup) {
 	p := plot.Plot{Title: "Memory of an idle session against the number of sessions", X: "sessions", Y: "KiB of a session"}
 	for _, who := range []string{silent, sharing, listening} {
 		for _, what := range []struct{ name, value string }{{"live", "live"}, {"resident", "rss"}} {
@@ -296,11 +296,11 @@ func sideBySide[T any](all []T, do func(T) error) error {
 
 // measureFlight measures the memory of results whose clients do not read them yet.
 func (b *bench) measureFlight(ctx context.Context, g *rig) error {
-	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
+	s, err := openChain(ctx, g, canned.Setup{Tools: defaultTools})
 	if err != nil {
 		return err
 	}
-	t := b.table("flight", "Results in flight", fmt.Sprintf("%d results of 8 MiB each, of which the clients have read only the header: the increase of the gateway's heap, per result. "+
+	t := b.table("flight", "Results in flight", fmt.Sprintf("%d results of 8 MiB each, and clients that have read only the header: the increase of the gateway's heap, per result. "+
 		"The content of the system's buffers belongs to no process.", flights), "cell", "live KiB")
 	for _, client := range eras() {
 		for _, backend := range eras() {

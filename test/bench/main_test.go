@@ -356,11 +356,11 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestCrowdsFitTheMachine(t *testing.T) {
+func TestIdleGroupsFitTheMachine(t *testing.T) {
 	var out strings.Builder
 	b := bench1(&out, options{})
 	table := &report.Table{}
-	all := b.crowds(table)
+	all := b.idleGroups(table)
 	for _, c := range all {
 		want := c.wanted
 		if c.who == listening {
@@ -374,7 +374,7 @@ func TestCrowdsFitTheMachine(t *testing.T) {
 		t.Errorf("printed %q", table.After)
 	}
 	for left := all; len(left) > 0; {
-		var wave []*crowd
+		var wave []*idleGroup
 		wave, left = b.wave(left)
 		need := 0
 		for _, c := range wave {
@@ -484,8 +484,8 @@ func TestListsAreLinear(t *testing.T) {
 	}
 	for _, short := range []bool{true, false} {
 		b.short = short
-		i := slices.IndexFunc(b.shelves(), func(s shelf) bool { return s.tools == 1000 })
-		if s := b.shelves()[i]; s.over[0] != 1 || s.name(s.most()) != "1000 over 20" {
+		i := slices.IndexFunc(b.toolSets(), func(s toolSet) bool { return s.tools == 1000 })
+		if s := b.toolSets()[i]; s.over[0] != 1 || s.name(s.most()) != "1000 over 20" {
 			t.Errorf("short %v: %+v", short, s)
 		}
 	}

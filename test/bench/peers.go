@@ -31,7 +31,7 @@ func (b *bench) measurePeers(ctx context.Context, _ *rig) error {
 		}
 		b.peerRows(t, p.name)
 	}
-	for _, s := range b.shelves() {
+	for _, s := range b.toolSets() {
 		if s.tools > pageItems {
 			continue
 		}

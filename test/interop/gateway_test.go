@@ -134,9 +134,9 @@ func (gw gateway) start(t *testing.T) *foreign.Process {
 
 // occupy opens a session that is never closed, with a child process of every server that
 // has one, so that the gateway has something to end.
-func (gw gateway) occupy(t *testing.T, p *foreign.Process, say answers) {
+func (gw gateway) occupy(t *testing.T, p *foreign.Process, ans answers) {
 	t.Helper()
-	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, say).job, inbox: newInbox()}
+	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, ans).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {

@@ -39,12 +39,12 @@ const (
 func TestHosts(t *testing.T) {
 	on := languages(t)
 	if on.node == nil || on.python == nil {
-		on.tell(os.Stdout)
+		on.printSkipped(os.Stdout)
 		return
 	}
 	space := newWorkspace(t)
-	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
-	h := newHost(t, on, space, say)
+	ans := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
+	h := newHost(t, on, space, ans)
 	t.Run("leave", func(t *testing.T) { h.leave(t) })
 	t.Run("in time", func(t *testing.T) { h.inTime(t) })
 	for _, c := range chosen(*onlyClients, clients(t, on), func(c client) string { return c.name }) {
@@ -75,19 +75,19 @@ type host struct {
 	gw      gateway
 	servers []server
 	config  string
-	say     answers
+	ans     answers
 	tools   map[string][]string // of each server, all names
 }
 
-func newHost(t *testing.T, on machine, space workspace, say answers) host {
+func newHost(t *testing.T, on machine, space workspace, ans answers) host {
 	t.Helper()
-	h := host{gw: newGateway(t, nil), say: say, tools: make(map[string][]string)}
+	h := host{gw: newGateway(t, nil), ans: ans, tools: make(map[string][]string)}
 	h.servers = hostServers(on, space, h.gw.mark)
 	h.config = filepath.Join(t.TempDir(), "mcp.json")
 	entries := make(map[string]any)
 	for _, s := range h.servers {
 		entries[s.name] = map[string]any{"command": s.target.Command, "args": s.target.Args}
-		h.tools[s.name] = allTools(t, s, say)
+		h.tools[s.name] = allTools(t, s, ans)
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": entries})
 	if err != nil {
@@ -100,9 +100,9 @@ func newHost(t *testing.T, on machine, space workspace, say answers) host {
 }
 
 // allTools lists the tools of a server directly.
-func allTools(t *testing.T, s server, say answers) []string {
+func allTools(t *testing.T, s server, ans answers) []string {
 	t.Helper()
-	session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, say).job, inbox: newInbox()}
+	session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, ans).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), featureLimit)
 	defer cancel()
 	if err := session.connect(ctx); err != nil {
@@ -141,15 +141,15 @@ func (h host) try(t *testing.T, c client, r row) {
 	for _, s := range h.servers {
 		p := probes{Name: s.name, Tools: h.tools[s.name]}
 		if r.era() == eraLegacy || !s.legacyOnly {
-			direct = append(direct, newPlan(r, s.target, h.say, p).job)
+			direct = append(direct, newPlan(r, s.target, h.ans, p).job)
 		}
 	}
 	status := filepath.Join(t.TempDir(), "status")
-	list := newPlan(r, h.watched(status), h.say, h.behind()...).job
+	list := newPlan(r, h.watched(status), h.ans, h.behind()...).job
 	for _, s := range h.servers {
 		p := probes{Call: s.probes("").Call}.prefixed(s.name + "__")
 		p.Name = s.name
-		calls = append(calls, newPlan(r, h.watched(status), h.say, p).job)
+		calls = append(calls, newPlan(r, h.watched(status), h.ans, p).job)
 	}
 	alone := h.run(t, c, direct)
 	through := h.run(t, c, []job{list})
@@ -173,8 +173,8 @@ func (h host) inTime(t *testing.T) {
 	var direct, behind []time.Duration
 	const few, many = 5, 20
 	for len(direct) < many && !t.Failed() {
-		direct = append(direct, measureReal(t, h.say, h.servers).took)
-		behind = append(behind, measureReal(t, h.say, []server{through}).took)
+		direct = append(direct, measureReal(t, h.ans, h.servers).took)
+		behind = append(behind, measureReal(t, h.ans, []server{through}).took)
 		if len(direct) >= few && float64(median(behind)) <= withinDirect*float64(median(direct)) {
 			break
 		}

@@ -248,7 +248,7 @@ func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 	return err
 }
 
-// tryAsk calls a tool that asks the client; one such tool stands for all. In the modern era
+// tryAsk calls a tool that asks the client; one such tool is enough. In the modern era
 // the command line neither responds nor ends.
 func (in *inspector) tryAsk(ctx context.Context, f feature, p *callProbe) error {
 	_, err := in.once.first(in.job.Era+" "+string(f), func() (reply, error) {

@@ -67,8 +67,8 @@ func (m *machine) compile(t *testing.T) {
 	}
 }
 
-// tell prints what was not tested, one line for each language.
-func (m machine) tell(w io.Writer) {
+// printSkipped prints what was not tested, one line for each language.
+func (m machine) printSkipped(w io.Writer) {
 	for _, l := range m.lacks {
 		fmt.Fprintln(w, l)
 	}

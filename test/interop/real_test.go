@@ -32,13 +32,13 @@ func TestRealServers(t *testing.T) {
 		t.Fatal(why)
 	}
 	servers := realServers(t, foreign.InstallNode(t), foreign.InstallPython(t, "."), space)
-	say := answers{Root: space.rootURI()}
-	alone := measureReal(t, say, servers)
+	ans := answers{Root: space.rootURI()}
+	alone := measureReal(t, ans, servers)
 	alone.print("direct", len(servers))
 	config := filepath.Join(t.TempDir(), "mcp.json")
 	writeReal(t, config, servers)
 	all := server{name: "signalbox", target: target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", config}}}
-	through := measureReal(t, say, []server{all})
+	through := measureReal(t, ans, []server{all})
 	through.print("through", len(servers))
 	for _, s := range servers {
 		if err := includesAll(through.tools[all.name], prefixAll(alone.tools[s.name], s.name+"__")); err != nil {
@@ -127,7 +127,7 @@ func (m measured) print(way string, servers int) {
 }
 
 // measureReal connects to all concurrently, lists their tools, and leaves.
-func measureReal(t *testing.T, say answers, servers []server) measured {
+func measureReal(t *testing.T, ans answers, servers []server) measured {
 	t.Helper()
 	m := measured{tools: make(map[string][]string)}
 	var (
@@ -138,7 +138,7 @@ func measureReal(t *testing.T, say answers, servers []server) measured {
 	defer cancel()
 	start := time.Now()
 	for _, s := range servers {
-		session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, say).job, inbox: newInbox()}
+		session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, ans).job, inbox: newInbox()}
 		// Waited for below; the context bounds it.
 		wg.Go(func() {
 			// Some are older than the newest legacy revision.

@@ -355,7 +355,7 @@ func TestChosen(t *testing.T) {
 
 func TestTellOfLanguages(t *testing.T) {
 	var b bytes.Buffer
-	machine{lacks: []string{"there is no a", "there is no b"}}.tell(&b)
+	machine{lacks: []string{"there is no a", "there is no b"}}.printSkipped(&b)
 	if got, want := b.String(), "there is no a\nthere is no b\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -14,7 +14,7 @@ import (
 // changingTools change the offered items while they are served.
 func changingTools(m *mux.Mux) []mux.Item {
 	tool := mux.Tool{Name: "test_dynamic_tool", Description: "Was not there before.", Call: show(mux.Text("Here I am."))}
-	prompt := mux.Prompt{Name: "test_dynamic_prompt", Description: "Was not there before.", Get: say(mux.User(mux.Text("Here I am.")))}
+	prompt := mux.Prompt{Name: "test_dynamic_prompt", Description: "Was not there before.", Get: constant(mux.User(mux.Text("Here I am.")))}
 	return []mux.Item{
 		mux.Tool{Name: "test_trigger_tool_change", Description: "Adds a tool, or takes it away again.", Call: toggle(m, tool)},
 		mux.Tool{Name: "test_trigger_prompt_change", Description: "Adds a prompt, or takes it away again.", Call: toggle(m, prompt)},

@@ -19,7 +19,7 @@ func prompts() []mux.Item {
 	return []mux.Item{
 		mux.Prompt{
 			Name: "test_simple_prompt", Description: "A text.",
-			Get: say(mux.User(mux.Text("This is a simple prompt for testing."))),
+			Get: constant(mux.User(mux.Text("This is a simple prompt for testing."))),
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_arguments", Description: "A text with two arguments.",
@@ -33,7 +33,7 @@ func prompts() []mux.Item {
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_image", Description: "An image.",
-			Get: say(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
+			Get: constant(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
 		},
 		mux.Prompt{
 			Name: "test_input_required_result_prompt", Description: "Asks for what it is to be about.",
@@ -42,8 +42,8 @@ func prompts() []mux.Item {
 	}
 }
 
-// say returns a function with constant messages.
-func say(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
+// constant returns a function with constant messages.
+func constant(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
 	return mux.Always(messages)
 }
 

@@ -17,9 +17,9 @@ const step = 50 * time.Millisecond
 // reportingTools report progress.
 func reportingTools() []mux.Item {
 	return []mux.Item{
-		mux.Tool{Name: "test_tool_with_logging", Description: "Says three things to the log.", Call: logThrice},
-		mux.Tool{Name: "test_logging_tool", Description: "Says three things to the log, if they are wanted.", Call: logThrice},
-		mux.Tool{Name: "test_tool_with_progress", Description: "Says how far it is.", Call: progress},
+		mux.Tool{Name: "test_tool_with_logging", Description: "Logs three messages.", Call: logThrice},
+		mux.Tool{Name: "test_logging_tool", Description: "Logs three messages, if requested.", Call: logThrice},
+		mux.Tool{Name: "test_tool_with_progress", Description: "Reports its progress.", Call: progress},
 		mux.Tool{Name: "test_reconnection", Description: "Has its client come back for the answer.", Call: reconnect},
 	}
 }

@@ -103,7 +103,7 @@ func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 // describeMessage names the tool that the model wants to use, if any.
 func describeMessage(content []mcp.Content) *mcp.CallToolResult {
 	if len(content) == 0 {
-		return text("nothing said")
+		return text("no text")
 	}
 	if use, ok := content[0].(*mcp.ToolUseContent); ok {
 		return text("use: %s", use.Name)

@@ -131,8 +131,8 @@ func TestBeginLeavesTheRestWhereItIs(t *testing.T) {
 	}
 }
 
-// say writes a body. A write error means that the client has disconnected.
-func say(w io.Writer, body string) { _, _ = io.WriteString(w, body) }
+// writeBody writes a body. A write error means that the client has disconnected.
+func writeBody(w io.Writer, body string) { _, _ = io.WriteString(w, body) }
 
 // spoiler corrupts the responses of a backend, from the second call on.
 func spoiler(spoil func(w http.ResponseWriter, body string)) func(http.Handler) http.Handler {
@@ -152,29 +152,29 @@ func spoiler(spoil func(w http.ResponseWriter, body string)) func(http.Handler) 
 
 func TestEachWrongAnswerIsAnError(t *testing.T) {
 	for name, spoil := range map[string]func(w http.ResponseWriter, body string){
-		"a byte less": func(w http.ResponseWriter, body string) { say(w, strings.Replace(body, "train", "trai", 1)) },
+		"a byte less": func(w http.ResponseWriter, body string) { writeBody(w, strings.Replace(body, "train", "trai", 1)) },
 		"another byte": func(w http.ResponseWriter, body string) {
-			say(w, strings.Replace(body, "points", "pointz", 1))
+			writeBody(w, strings.Replace(body, "points", "pointz", 1))
 		},
 		"another id": func(w http.ResponseWriter, body string) {
-			say(w, strings.Replace(body, `"id":1`, `"id":2`, 1))
+			writeBody(w, strings.Replace(body, `"id":1`, `"id":2`, 1))
 		},
 		"nothing":         func(http.ResponseWriter, string) {},
-		"twice":           func(w http.ResponseWriter, body string) { say(w, body+body) },
-		"another status":  func(w http.ResponseWriter, body string) { w.WriteHeader(500); say(w, body) },
+		"twice":           func(w http.ResponseWriter, body string) { writeBody(w, body+body) },
+		"another status":  func(w http.ResponseWriter, body string) { w.WriteHeader(500); writeBody(w, body) },
 		"an empty stream": func(w http.ResponseWriter, _ string) { w.Header().Set("Content-Type", "text/event-stream") },
 		"a cut answer": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-			say(w, body[:len(body)/2])
+			writeBody(w, body[:len(body)/2])
 			panic(http.ErrAbortHandler)
 		},
 		"a stranger's event": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			say(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+body+"\n\n")
+			writeBody(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+body+"\n\n")
 		},
 		"something behind the answer": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			say(w, "data: "+body+"\n\ndata: "+body+"\n\n")
+			writeBody(w, "data: "+body+"\n\ndata: "+body+"\n\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +389,7 @@ func answers(t *testing.T, raw string) Target {
 		}
 		defer c.Close()
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
-			say(c, raw)
+			writeBody(c, raw)
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
