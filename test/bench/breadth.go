@@ -202,7 +202,7 @@ func (b *bench) measureBackends(ctx context.Context, _ *rig) error {
 	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
 
-// enterSpread makes an entrant whose clients divide the backends among them. Each client
+// enterSpread makes an entrant with clients that divide the backends among them. Each client
 // calls its own backends in turn.
 func enterSpread(ctx context.Context, p *proc.Process, era canned.Era, backends int) (*entrant, error) {
 	return newEntrant(ctx, "", p, func(i int) (*load.Client, error) {

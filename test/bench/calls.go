@@ -99,7 +99,7 @@ func target(p *proc.Process, era canned.Era, query string) load.Target {
 	return t
 }
 
-// enter makes an entrant whose clients all make the same call.
+// enter makes an entrant with clients that all make the same call.
 func enter(ctx context.Context, name string, p *proc.Process, t load.Target, call load.Call, judge load.Judge) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) { return load.NewClient(ctx, t, call, judge) })
 }

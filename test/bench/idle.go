@@ -294,7 +294,7 @@ func sideBySide[T any](all []T, do func(T) error) error {
 	return first
 }
 
-// measureFlight measures the memory of results whose clients do not read them yet.
+// measureFlight measures the memory of results that clients do not read yet.
 func (b *bench) measureFlight(ctx context.Context, g *rig) error {
 	s, err := openChain(ctx, g, canned.Setup{Tools: defaultTools})
 	if err != nil {

@@ -168,7 +168,7 @@ func (b *bench) perTool() {
 	}
 }
 
-// enterList makes an entrant whose clients list the first page of a number of tools, or all
+// enterList makes an entrant with clients that list the first page of a number of tools, or all
 // pages.
 func enterList(ctx context.Context, name string, p *proc.Process, t load.Target, tools int, all bool) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) {

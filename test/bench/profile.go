@@ -24,7 +24,7 @@ import (
 )
 
 // window is a file that the gateway's program has only in this measurement, because
-// profiles must not be available to everyone who can reach it.
+// profiles must not be available to every client that can reach it.
 const window = `package main
 
 import (

@@ -133,7 +133,7 @@ func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error)
 	return seen.bytes, err
 }
 
-// settled returns the live memory of a new process, whose first collections find less than
+// settled returns the live memory of a new process. Its first collections find less than
 // it will always have.
 func settled(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
 	if _, err := live(ctx, p, era); err != nil {

@@ -174,7 +174,7 @@ func readResults(dir string, stdout []byte) ([]scenario, error) {
 	return found, nil
 }
 
-// readChecks reads the results of the scenario whose folder has the prefix; the rest of the
+// readChecks reads the results of the scenario with a folder that has the prefix; the rest of the
 // folder's name is the time.
 func readChecks(dir, prefix string) ([]check, error) {
 	files, err := filepath.Glob(filepath.Join(dir, prefix+"[0-9][0-9][0-9][0-9]-*", "checks.json"))

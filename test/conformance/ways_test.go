@@ -19,7 +19,7 @@ type way struct {
 	// open starts the programs of the way, until the test ends, and returns a function that
 	// runs a set against them.
 	open func(t *testing.T, s suite) func(what set) []scenario
-	// like names the way whose results this one must match: a scenario that passes there, on
+	// like names the way that this one must match in its results: a scenario that passes there, on
 	// any wire, must pass here on every wire. If it is empty, all must pass.
 	like string
 	// foreign marks a way that only shows the results of other projects.

@@ -115,7 +115,7 @@ func profileOf(client string) profile {
 // tries reports whether a client tests a feature.
 func (p profile) tries(f feature) bool { return p.offers == nil || slices.Contains(p.offers, f) }
 
-// clients returns the clients whose language is installed.
+// clients returns the clients in installed languages.
 func clients(t *testing.T, on machine) []client {
 	t.Helper()
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}

@@ -38,7 +38,7 @@ type server struct {
 	// each request, uses none of them.
 	core bool
 	// piped means that clients use it through a gateway that they start themselves: one
-	// server of each era and transport, those with tasks, and those whose changes are
+	// server of each era and transport, those with tasks, and those with changes that are
 	// visible to one session alone. Such a gateway differs in how the client reaches it, and
 	// each of them starts servers of its own.
 	piped bool
@@ -82,7 +82,7 @@ func (w workspace) rootURI() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(w.root)}).String()
 }
 
-// startServers starts the servers with a URL and returns all whose language is installed.
+// startServers starts the servers with a URL and returns all in installed languages.
 func startServers(t *testing.T, on machine, w workspace) []server {
 	t.Helper()
 	all := goServers(t, w)

@@ -84,7 +84,7 @@ func (v Verdict) Red() bool { return v.slack() < 0 }
 // LimitText formats the limit.
 func (m Mark) LimitText() string { return m.sign() + Number(m.Limit) + m.Unit }
 
-// BoundText formats the regression bound. It is empty if there is none.
+// BoundText formats the regression bound. It is empty if no bound is set.
 func (m Mark) BoundText() string {
 	if m.Bound == 0 {
 		return ""
@@ -99,7 +99,7 @@ func (m Mark) sign() string {
 	return "<= "
 }
 
-// bound returns the regression bound, or the limit if there is none.
+// bound returns the regression bound, or the limit if no bound is set.
 func (m Mark) bound() float64 {
 	if m.Bound != 0 {
 		return m.Bound
@@ -147,7 +147,7 @@ func Judge(all []Mark, f *Findings, short bool) []Verdict {
 }
 
 // Unmeasured returns the marks of groups that have no values, only those of the short form
-// if short is true. Without this check, a mark whose values disappeared would always be
+// if short is true. Without this check, a mark that lost its values would always be
 // kept.
 func Unmeasured(all []Mark, f *Findings, short bool, groups []string) []Mark {
 	return slices.DeleteFunc(slices.Clone(all), func(m Mark) bool {

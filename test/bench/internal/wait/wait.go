@@ -22,7 +22,7 @@ import (
 // response takes, and too short to delay anything noticeably.
 const window = 5 * time.Millisecond
 
-// NewReader returns a reader of r whose Read waits on the calling thread for the duration
+// NewReader returns a reader of r with a Read that waits on the calling thread for the duration
 // of a window, and then as r does. If r has no descriptor, or the system does not support
 // this, NewReader returns r itself. Like r, the reader is for one goroutine at a time.
 func NewReader(r io.Reader) io.Reader {

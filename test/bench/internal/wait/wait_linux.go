@@ -32,7 +32,7 @@ func awaitInput(fd uintptr, d time.Duration) bool {
 	return failed == 0 && n == 1
 }
 
-// Pipe is [os.Pipe] with ends whose Read and Write block in the system: the runtime does
+// Pipe is [os.Pipe] with ends that block in the system in Read and Write: the runtime does
 // not poll them.
 func Pipe() (r, w *os.File, err error) {
 	var fd [2]int
