@@ -104,7 +104,7 @@ type dependencies struct {
 
 const (
 	directHeading   = "## Modules that the code imports"
-	indirectHeading = "## Modules that those bring"
+	indirectHeading = "## Indirect modules"
 )
 
 // dependencyRow is a table row whose first cell is a module.

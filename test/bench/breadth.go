@@ -17,38 +17,38 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// breadth is a measurement of the same small call beside more and more of something
-// that it does not need: its cost has to stay the same.
+// breadth measures the same small call beside a growing number of things that it does not
+// need. Its cost must stay the same.
 type breadth struct {
 	group, what string
-	remark      string // on what else there is
+	remark      string // on additional variants
 	sizes       []int
-	// more is what is measured beside these, and not drawn.
+	// more are additional variants, measured and not drawn.
 	more []variant
-	// base is the measure that holds a size against the first: "cpu-1", say.
+	// base is the name of the ratio of a size to the first: for example "cpu-1".
 	base string
-	// entrant opens the way of a cell with so much of it, in front of a process that has
-	// all backends.
+	// entrant opens the way of a pair of eras with one variant, in front of a process that
+	// has all backends.
 	entrant func(ctx context.Context, w *stage, v variant, client, backend canned.Era) (*entrant, error)
 }
 
-// variant is one of what is measured in turns.
+// variant is one of the things measured in turns.
 type variant struct {
 	name    string
 	size    int
 	alone   bool   // only the last of all is called
-	proxied bool   // by the yardstick
-	against string // the name of what it is held against; empty is the first
+	proxied bool   // through the yardstick
+	against string // the name of the variant for comparison; empty is the first
 }
 
-// stage is what one start has: a backend, and what was started in front of it.
+// stage has the processes of one start: a backend, and those in front of it.
 type stage struct {
 	*rig
 	backend *proc.Process
 	started map[string]*proc.Process
 }
 
-// once starts what was not started yet.
+// once starts a process unless it is running already.
 func (w *stage) once(key string, start func() (*proc.Process, error)) (*proc.Process, error) {
 	if p, ok := w.started[key]; ok {
 		return p, nil
@@ -68,9 +68,9 @@ func (m breadth) variants() []variant {
 	return append(all, m.more...)
 }
 
-// measure measures all sizes in turns, cell by cell.
+// measure measures all sizes in turns, for each pair of eras.
 func (m breadth) measure(ctx context.Context, b *bench, a amount) error {
-	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients, whose calls are spread over what there is; against the first is the CPU in the same rounds."+m.remark,
+	t := b.table(m.group, "tools/call of 100 B beside many "+m.what, "All with 8 clients that spread their calls over what exists; against the first is the CPU in the same rounds."+m.remark,
 		m.what+", cell", "CPU s per 1000", "against the first", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, client := range eras() {
 		for _, backend := range eras() {
@@ -110,7 +110,7 @@ func (m breadth) cell(ctx context.Context, b *bench, a amount, client, backend c
 	})
 }
 
-// open starts what a cell needs, and opens the ways of all sizes.
+// open starts the processes of a pair of eras, and opens the ways of all sizes.
 func (m breadth) open(ctx context.Context, g *rig, client, behind canned.Era) ([]*entrant, error) {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
@@ -129,8 +129,8 @@ func (m breadth) open(ctx context.Context, g *rig, client, behind canned.Era) ([
 	return entrants, nil
 }
 
-// dearer is how often what a call of the second takes a call of the first did, round by
-// round.
+// dearer returns the ratio of the cost of a call in the second to that in the first, round
+// by round.
 func dearer(to, from []sample) (x []float64) {
 	for i := range min(len(to), len(from)) {
 		x = append(x, to[i].cpu/from[i].cpu)
@@ -151,7 +151,7 @@ func (m breadth) plot(b *bench) {
 		for _, backend := range eras() {
 			l := plot.Line{Name: cellName(client, backend)}
 			for _, size := range m.sizes {
-				// A logarithmic axis has no place for none, which stands where one would.
+				// A logarithmic axis has no zero; it is drawn in the place of one.
 				b.point(&l, float64(max(1, size)), fmt.Sprintf("%s/%d/%s/cpu", m.group, size, l.Name))
 			}
 			p.Lines = append(p.Lines, l)
@@ -160,7 +160,7 @@ func (m breadth) plot(b *bench) {
 	b.draw(m.group, p)
 }
 
-// label writes a size below the plot.
+// label formats a size for the axis.
 func (m breadth) label(x float64) string {
 	if x == 1 {
 		return strconv.Itoa(m.sizes[0])
@@ -169,17 +169,17 @@ func (m breadth) label(x float64) string {
 }
 
 // measureBackends measures calls that are spread over many backends, and calls of one
-// beside many. Whoever spreads calls has more connections, of which each is used less; so
-// has the yardstick.
+// beside many. Spread calls use more connections, each less often; so do those of the
+// yardstick.
 func (b *bench) measureBackends(ctx context.Context, _ *rig) error {
-	m := breadth{group: "backends", what: "backends", sizes: []int{1, 20, 200}, base: "cpu-1", remark: " RP reaches the backend over as many transports, in turns, and is held against itself with one.", more: []variant{
+	m := breadth{group: "backends", what: "backends", sizes: []int{1, 20, 200}, base: "cpu-1", remark: " RP reaches the backend through as many transports, in turns, and is compared with itself with one.", more: []variant{
 		{name: "one of 200", size: 200, alone: true},
 		{name: "1 by RP", size: 1, proxied: true, against: "1 by RP"},
 		{name: "200 by RP", size: 200, proxied: true, against: "1 by RP"},
 	}}
 	m.entrant = func(ctx context.Context, w *stage, v variant, client, behind canned.Era) (*entrant, error) {
 		if v.proxied {
-			behind = "" // the backend speaks either
+			behind = "" // the backend supports both
 		}
 		setup := canned.Setup{Era: behind, Tools: defaultTools}
 		p, err := w.once(fmt.Sprint(v.size, behind), func() (*proc.Process, error) {
@@ -202,8 +202,8 @@ func (b *bench) measureBackends(ctx context.Context, _ *rig) error {
 	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
 
-// enterSpread makes an entrant whose clients have the backends shared out among
-// them, each calling one of its own after the other.
+// enterSpread makes an entrant with clients that divide the backends among them. Each client
+// calls its own backends in turn.
 func enterSpread(ctx context.Context, p *proc.Process, era canned.Era, backends int) (*entrant, error) {
 	return newEntrant(ctx, "", p, func(i int) (*load.Client, error) {
 		c, err := load.NewClient(ctx, target(p, era, ""), load.ToolCall(toolAt(i%backends, "text_100"), false), judgeText("text_100"))
@@ -221,7 +221,7 @@ func enterSpread(ctx context.Context, p *proc.Process, era canned.Era, backends 
 	})
 }
 
-// measureTools measures calls of a backend that has many tools.
+// measureTools measures calls of a backend with many tools.
 func (b *bench) measureTools(ctx context.Context, _ *rig) error {
 	m := breadth{group: "tools", what: "tools", sizes: []int{10, 100, 1000}, base: "cpu-10"}
 	m.entrant = func(ctx context.Context, w *stage, v variant, client, behind canned.Era) (*entrant, error) {
@@ -234,7 +234,7 @@ func (b *bench) measureTools(ctx context.Context, _ *rig) error {
 	return m.measure(ctx, b, b.amount(amount{many: 8000}))
 }
 
-// measureBeside measures calls beside sessions in which nothing happens.
+// measureBeside measures calls beside idle sessions.
 func (b *bench) measureBeside(ctx context.Context, _ *rig) error {
 	sizes := []int{0, 1000, 10000}
 	if b.short {

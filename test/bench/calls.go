@@ -15,23 +15,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
 )
 
-// clients is how many clients there are where not one alone is measured.
+// clients is the number of clients, except where one alone is measured.
 const clients = 8
 
-// eras are both.
+// eras returns both eras.
 func eras() []canned.Era { return []canned.Era{canned.Legacy, canned.Modern} }
 
-// payload is a tool that answers with so much.
+// payload is a tool with a result of a given size.
 type payload struct {
 	name, tool string
 	size       int
 	amount     amount
-	plotted    bool // it is there for the plot only
+	plotted    bool // used for the plot only
 }
 
-// payloads are the sizes of answers, each with as many calls for a start as make up a
-// second. One client alone makes so many that in all twenty at least are slower than the
-// 99th percentile: less is noise.
+// payloads returns the sizes of results, each with about one second of calls per start. One
+// client alone makes so many calls that in total at least twenty are slower than the 99th
+// percentile: fewer would be noise.
 func payloads() []payload {
 	return []payload{
 		{name: "100 B", tool: "text_100", size: 100, amount: amount{12000, 2000}},
@@ -42,8 +42,8 @@ func payloads() []payload {
 	}
 }
 
-// amount is how much of it is measured, as the options want it. The short form, which
-// judges no times, has no client alone.
+// amount scales an amount by the options. The short form judges no times and therefore has
+// no client alone.
 func (b *bench) amount(a amount) amount {
 	switch {
 	case b.short:
@@ -55,21 +55,21 @@ func (b *bench) amount(a amount) amount {
 	return a
 }
 
-// fewer is enough where no mark is on the slowest calls.
+// fewer is enough if no mark is about the slowest calls.
 func (a amount) fewer() amount { return amount{a.many / 2, a.one / 4} }
 
-// few is enough where there is no mark at all.
+// few is enough if there is no mark at all.
 func (a amount) few() amount { return amount{a.many / 4, a.one / 4} }
 
-// street is a backend with everything that stands in front of it.
-type street struct {
+// chain is a backend with everything in front of it.
+type chain struct {
 	backend, proxy, hop *proc.Process
-	gateways            map[canned.Era]*proc.Process // by the era of the backend behind
+	gateways            map[canned.Era]*proc.Process // by the era of the backend
 }
 
-// openStreet starts one. All of its backends are one process.
-func openStreet(ctx context.Context, g *rig, setup canned.Setup) (*street, error) {
-	s := &street{gateways: make(map[canned.Era]*proc.Process)}
+// openChain starts a chain. All of its backends are one process.
+func openChain(ctx context.Context, g *rig, setup canned.Setup) (*chain, error) {
+	s := &chain{gateways: make(map[canned.Era]*proc.Process)}
 	var err error
 	if s.backend, err = g.start(ctx, "backend"); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func openStreet(ctx context.Context, g *rig, setup canned.Setup) (*street, error
 	return s, nil
 }
 
-// target is where a call goes: to a process, in an era.
+// target returns the target of calls to a process, in an era.
 func target(p *proc.Process, era canned.Era, query string) load.Target {
 	t := load.Target{URL: p.Address, Era: era}
 	if query != "" {
@@ -99,7 +99,7 @@ func target(p *proc.Process, era canned.Era, query string) load.Target {
 	return t
 }
 
-// enter makes an entrant of clients that all make one call to a target.
+// enter makes an entrant with clients that all make the same call.
 func enter(ctx context.Context, name string, p *proc.Process, t load.Target, call load.Call, judge load.Judge) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) { return load.NewClient(ctx, t, call, judge) })
 }
@@ -107,7 +107,7 @@ func enter(ctx context.Context, name string, p *proc.Process, t load.Target, cal
 // cellName names a pair of eras.
 func cellName(client, backend canned.Era) string { return string(client) + " to " + string(backend) }
 
-// way is who is called for what in a street: the process, and the prefix of its tools.
+// way is one way of calling a tool in a chain: the process, and the prefix of its tools.
 type way struct {
 	name   string
 	p      *proc.Process
@@ -115,9 +115,9 @@ type way struct {
 	prefix string
 }
 
-// ways are all of a street, for clients of an era. The direct way is there for times, which
-// the short form does not judge.
-func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
+// ways returns all ways of a chain, for clients of an era. The direct way is needed for
+// times, which the short form does not judge.
+func (b *bench) ways(s *chain, era canned.Era, setup canned.Setup) []way {
 	ways := []way{
 		{name: "RP", p: s.proxy, t: target(s.proxy, era, "x")},
 		{name: "hop", p: s.hop, t: target(s.hop, era, "x")},
@@ -132,14 +132,14 @@ func (b *bench) ways(s *street, era canned.Era, setup canned.Setup) []way {
 	return append(ways, way{name: "direct", p: s.backend, t: target(s.backend, era, setup.Query())})
 }
 
-// asked is the call that is made along a street.
+// asked is the call that is made in a chain.
 type asked struct {
 	tool     string
-	progress bool // is wanted
-	text     int  // how long an argument is besides, in bytes
+	progress bool // requested
+	text     int  // length of an additional argument, in bytes
 }
 
-// of returns the call to who has the tool under a prefix.
+// of returns the call for a tool with a prefix.
 func (a asked) of(prefix string) load.Call {
 	call := load.ToolCall(prefix+a.tool, a.progress)
 	if a.text > 0 {
@@ -148,10 +148,10 @@ func (a asked) of(prefix string) load.Call {
 	return call
 }
 
-// enterStreet starts a street and makes entrants of all ways in it.
-func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, call asked) ([]*entrant, error) {
+// enterChain starts a chain and makes entrants of all its ways.
+func (b *bench) enterChain(ctx context.Context, g *rig, era canned.Era, call asked) ([]*entrant, error) {
 	setup := canned.Setup{Tools: defaultTools}
-	s, err := openStreet(ctx, g, setup)
+	s, err := openChain(ctx, g, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -169,9 +169,9 @@ func (b *bench) enterStreet(ctx context.Context, g *rig, era canned.Era, call as
 	return entrants, nil
 }
 
-// wearIn makes some small calls. What a connection carried first decides for long how much
-// the system takes on it at once: on those that had nothing but large results, RP takes a
-// third more CPU for each, and no proxy in use has such.
+// wearIn makes some small calls. The first traffic of a connection affects for a long time
+// how much the system accepts on it at once: on connections with nothing but large results,
+// RP uses a third more CPU for each, and no proxy in use has such connections.
 func (w way) wearIn(ctx context.Context) error {
 	const tool, calls = "text_100", 50 * clients
 	e, err := enter(ctx, w.name, w.p, w.t, load.ToolCall(w.prefix+tool, false), judgeText(tool))
@@ -185,17 +185,17 @@ func (w way) wearIn(ctx context.Context) error {
 	return nil
 }
 
-// leave closes what entrants have open.
+// leave closes entrants.
 func leave(entrants []*entrant) {
 	for _, e := range entrants {
 		e.close()
 	}
 }
 
-// alongStreet measures one call on all ways, by clients of an era, and puts it down.
-func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing string, call asked, a amount) error {
+// alongChain measures one call on all ways, by clients of an era, and stores the values.
+func (b *bench) alongChain(ctx context.Context, era canned.Era, group, thing string, call asked, a amount) error {
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
-		return b.enterStreet(ctx, g, era, call)
+		return b.enterChain(ctx, g, era, call)
 	}
 	return b.attempt(group+"/"+thing+"/"+cellName(era, "*")+"/*", func(n int) error {
 		got, err := b.measure(ctx, open, n, a)
@@ -216,10 +216,10 @@ func (b *bench) alongStreet(ctx context.Context, era canned.Era, group, thing st
 	})
 }
 
-// defaultTools is how many tools the backends of most groups list.
+// defaultTools is the number of tools of the backends in most groups.
 const defaultTools = 10
 
-// measureCalls measures calls of growing answers, in all four cells.
+// measureCalls measures calls with growing results, for all four pairs of eras.
 func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 	t := b.callTable("calls", "tools/call through one backend, JSON", "answer")
 	for _, p := range payloads() {
@@ -227,7 +227,7 @@ func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 			continue
 		}
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "calls", p.name, asked{tool: p.tool}, b.amount(p.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "calls", p.name, asked{tool: p.tool}, b.amount(p.amount)); err != nil {
 				return err
 			}
 		}
@@ -239,7 +239,7 @@ func (b *bench) measureCalls(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// measureRequests measures calls whose arguments grow, and whose answers are small.
+// measureRequests measures calls with growing arguments and small results.
 func (b *bench) measureRequests(ctx context.Context, _ *rig) error {
 	t := b.callTable("requests", "tools/call with large arguments, answers of 100 B", "arguments")
 	for _, r := range []struct {
@@ -248,7 +248,7 @@ func (b *bench) measureRequests(ctx context.Context, _ *rig) error {
 		amount
 	}{{"10 KiB", 10 << 10, amount{6000, 800}}, {"100 KiB", 100 << 10, amount{2000, 400}}, {"1 MiB", 1 << 20, amount{480, 120}}} {
 		for _, era := range eras() {
-			if err := b.alongStreet(ctx, era, "requests", r.name, asked{tool: "text_100", text: r.size}, b.amount(r.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "requests", r.name, asked{tool: "text_100", text: r.size}, b.amount(r.amount)); err != nil {
 				return err
 			}
 		}
@@ -257,15 +257,15 @@ func (b *bench) measureRequests(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// callTable begins a table of calls, of which something grows.
+// callTable adds a table of calls in which one size grows.
 func (b *bench) callTable(group, title, grows string) *report.Table {
 	return b.table(group, title,
-		fmt.Sprintf("CPU and calls/s with %d clients in a closed loop, times with one. RP is `httputil.ReverseProxy`; added is what comes on top of "+
-			"the same call made directly. Allocations: all, and those beyond the least that net/http makes for a hop.", clients),
+		fmt.Sprintf("CPU and calls/s with %d clients in a closed loop, times with one. RP is `httputil.ReverseProxy`; added is the difference to "+
+			"the same call made directly. Allocations: all, and those beyond the minimum of net/http for a hop.", clients),
 		grows+", cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "added p50 x RP", "added p99 x RP", "allocations", "ours", "peak MiB", "errors")
 }
 
-// callRows adds the rows of one thing: the four cells, then what they are compared with.
+// callRows adds the rows of one size: the four pairs of eras, then the ones for comparison.
 func (b *bench) callRows(t *report.Table, group, thing string) {
 	var names []string
 	for _, client := range eras() {
@@ -283,7 +283,7 @@ func (b *bench) callRows(t *report.Table, group, thing string) {
 	}
 }
 
-// row adds a row of values; what was not measured is empty.
+// row adds a row of values. Missing values are empty.
 func (b *bench) row(t *report.Table, title, prefix string, values ...string) {
 	cells := []string{title}
 	for _, v := range values {
@@ -296,7 +296,7 @@ func (b *bench) row(t *report.Table, title, prefix string, values ...string) {
 	t.Add(cells...)
 }
 
-// plotPayload plots what a call costs against the size of its answer.
+// plotPayload plots the cost of a call against the size of its result.
 func (b *bench) plotPayload() {
 	p := plot.Plot{Title: "CPU of a tools/call against the size of its answer", X: "answer", Y: "CPU s per 1000 calls", Label: byteLabel}
 	for _, name := range []string{"RP legacy", "legacy to legacy", "legacy to modern", "modern to legacy", "modern to modern"} {
@@ -326,10 +326,10 @@ func byteLabel(x float64) string {
 	return fmt.Sprintf("%.0f B", x)
 }
 
-// measureStreams measures calls whose answers are event streams.
+// measureStreams measures calls with event streams as responses.
 func (b *bench) measureStreams(ctx context.Context, _ *rig) error {
-	t := b.table("streams", "tools/call, answers of 100 B as event streams behind progress notifications",
-		"As above. Delivered is how many notifications a client got for a call: of those that come faster than they can be written, a newer one takes the place of an older.",
+	t := b.table("streams", "tools/call, answers of 100 B as event streams after progress notifications",
+		"As above. Delivered is the number of notifications that a client got per call: if they arrive faster than they can be written, newer ones replace older ones.",
 		"notifications, cell", "CPU s per 1000", "CPU x RP", "calls/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "delivered", "errors")
 	for _, m := range []struct {
 		events int
@@ -338,7 +338,7 @@ func (b *bench) measureStreams(ctx context.Context, _ *rig) error {
 		thing := fmt.Sprintf("%d events", m.events)
 		for _, era := range eras() {
 			call := asked{tool: fmt.Sprintf("sse_%d", m.events), progress: m.events > 0}
-			if err := b.alongStreet(ctx, era, "streams", thing, call, b.amount(m.amount)); err != nil {
+			if err := b.alongChain(ctx, era, "streams", thing, call, b.amount(m.amount)); err != nil {
 				return err
 			}
 		}

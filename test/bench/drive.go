@@ -26,26 +26,26 @@ import (
 type bench struct {
 	options
 	found       marks.Findings
-	descriptors int // that a process may have here
+	descriptors int // limit of a process on this machine
 
-	mu     sync.Mutex // guards what follows, where groups are measured side by side
+	mu     sync.Mutex // guards the fields below, if groups are measured in parallel
 	out    io.Writer
 	tables map[string][]*report.Table // by group
-	plots  map[string]plot.Plot       // by group, which is the name of their file
+	plots  map[string]plot.Plot       // by group, which is also the file name
 	took   map[string]time.Duration   // by group
 }
 
-// group is a group of measurements, with processes of its own.
+// group is a group of measurements with processes of its own.
 type group struct {
 	name string
-	long bool // left out of the short form unless it is asked for
-	// waits says that nothing in it is a time, and that most of its own is spent waiting:
-	// it is measured together with the one before it that waits, too.
+	long bool // left out of the short form unless requested
+	// waits marks a group that measures no times and mostly waits. It runs in parallel with
+	// the group before it if that waits too.
 	waits   bool
 	measure func(b *bench, ctx context.Context, g *rig) error
 }
 
-// groups are all of them, in the order in which they are measured.
+// groups returns all groups in the order of measurement.
 func groups() []group {
 	return []group{
 		{name: "calls", measure: (*bench).measureCalls},
@@ -75,7 +75,7 @@ func groupNames() string {
 	return strings.Join(names, ", ")
 }
 
-// chosen are the groups that the options name.
+// chosen returns the groups that the options select.
 func (o options) chosen() ([]group, error) {
 	if o.groups == "" {
 		return slices.DeleteFunc(groups(), func(g group) bool { return o.short && g.long }), nil
@@ -91,7 +91,7 @@ func (o options) chosen() ([]group, error) {
 	return some, nil
 }
 
-// together divides groups into those that are measured at a time.
+// together splits groups into sets that are measured in parallel.
 func together(all []group) [][]group {
 	var turns [][]group
 	for i, g := range all {
@@ -104,8 +104,8 @@ func together(all []group) [][]group {
 	return turns
 }
 
-// drive measures the groups, judges, and writes what it is to write. What has passed
-// what it must not is an error.
+// drive measures the groups, judges the values, and writes the requested files. It returns
+// an error if a value fails.
 func drive(ctx context.Context, o options, out io.Writer) error {
 	some, err := o.chosen()
 	if err != nil {
@@ -117,7 +117,7 @@ func drive(ctx context.Context, o options, out io.Writer) error {
 	if b.descriptors, err = proc.Descriptors(); err != nil {
 		return err
 	}
-	b.say("%s", machine())
+	b.printf("%s", machine())
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	start := time.Now()
@@ -125,7 +125,7 @@ func drive(ctx context.Context, o options, out io.Writer) error {
 		err := sideBySide(turn, func(g group) error {
 			err := b.group(ctx, g)
 			if err != nil {
-				stop() // nobody needs the others either
+				stop() // the other results are not needed
 			}
 			return err
 		})
@@ -134,14 +134,14 @@ func drive(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	b.took[whole] = time.Since(start)
-	b.say("%s", b.times())
+	b.printf("%s", b.times())
 	return errors.Join(b.write(), b.judge())
 }
 
-// whole stands among the groups for all of them.
+// whole is the name for all groups together.
 const whole = "all"
 
-// group measures one group, says what it found, and how long that took.
+// group measures one group and prints its tables and duration.
 func (b *bench) group(ctx context.Context, g group) error {
 	start := time.Now()
 	if err := b.inRig(ctx, g); err != nil {
@@ -157,14 +157,14 @@ func (b *bench) group(ctx context.Context, g group) error {
 	return nil
 }
 
-// tookFor is how long a group took.
+// tookFor returns the duration of a group.
 func (b *bench) tookFor(name string) string { return b.took[name].Round(time.Second).String() }
 
-// times are how long the groups took, as a table.
+// times returns the durations of the groups as a table.
 func (b *bench) times() *report.Table {
 	t := &report.Table{
 		Title: "Time", Header: []string{"group", "time"},
-		Before: "How long the measurements took. Those that wait most of the time, and measure none, are made side by side.",
+		Before: "How long the measurements took. Groups that mostly wait and measure no times run in parallel.",
 	}
 	for _, g := range groups() {
 		if _, ok := b.took[g.name]; ok {
@@ -185,14 +185,14 @@ func (b *bench) inRig(ctx context.Context, g group) (err error) {
 	return g.measure(b, ctx, r)
 }
 
-// say prints a line. Who reads no more is not waited for.
-func (b *bench) say(format string, args ...any) {
+// printf prints a line. A write error is ignored.
+func (b *bench) printf(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	fmt.Fprintf(b.out, format+"\n", args...)
 }
 
-// table begins a table of a group.
+// table adds a table to a group.
 func (b *bench) table(group, title, before string, header ...string) *report.Table {
 	t := &report.Table{Title: title, Before: before, Header: header}
 	b.mu.Lock()
@@ -201,14 +201,14 @@ func (b *bench) table(group, title, before string, header ...string) *report.Tab
 	return t
 }
 
-// draw puts down the plot of a group.
+// draw sets the plot of a group.
 func (b *bench) draw(group string, p plot.Plot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plots[group] = p
 }
 
-// calls is a number of calls, of as many as the options want.
+// calls scales a number of calls by the options.
 func (b *bench) calls(n int) int {
 	if b.short {
 		n /= 3
@@ -216,16 +216,16 @@ func (b *bench) calls(n int) int {
 	return b.share(n)
 }
 
-// share is a number, scaled as the options want it.
+// share scales a number by the options.
 func (b *bench) share(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// attempts is how often the short form measures what is red, each time with twice as many
-// starts: what a machine does besides can spoil one measurement, and seldom all of them.
+// attempts is how often the short form measures a failing value, each time with twice as
+// many starts. Other load on the machine can spoil one measurement, but seldom all of them.
 const attempts = 3
 
-// attempt measures. In the short form, where red is an error that stops somebody, it
-// does so again if something of what was measured, by a pattern of its keys, is red. What
-// is far beyond its bound in all rounds is not measured again.
+// attempt measures. In the short form, where a failing value fails the check, attempt
+// repeats the measurement if a value with a key that matches keys fails. A value that is
+// far beyond its bound in all rounds is not measured again.
 func (b *bench) attempt(keys string, measure func(starts int) error) error {
 	for i := range attempts {
 		n := b.starts << i
@@ -236,15 +236,15 @@ func (b *bench) attempt(keys string, measure func(starts int) error) error {
 		if len(again) == 0 {
 			return nil
 		}
-		b.say("measured once more, with %d starts:", 2*n)
+		b.printf("measured again, with %d starts:", 2*n)
 		for _, v := range again {
-			b.say("  %s", v)
+			b.printf("  %s", v)
 		}
 	}
 	return nil
 }
 
-// red are the verdicts about keys of a pattern that are red.
+// red returns the failing verdicts with keys that match a pattern.
 func (b *bench) red(keys string) []marks.Verdict {
 	return slices.DeleteFunc(marks.Red(marks.Judge(marks.All(), &b.found, b.short)), func(v marks.Verdict) bool {
 		ok, err := path.Match(keys, v.Key)
@@ -252,8 +252,8 @@ func (b *bench) red(keys string) []marks.Verdict {
 	})
 }
 
-// judge prints what was judged. It fails where a value is red, or nothing was measured
-// for a mark; what misses its mark and is held is said, and is no error.
+// judge prints the verdicts. It returns an error if a value fails, or if a mark has no
+// value. A value that misses its mark within its bound is printed and is no error.
 func (b *bench) judge() error {
 	verdicts := marks.Judge(marks.All(), &b.found, b.short)
 	if err := marks.Print(b.out, verdicts); err != nil {
@@ -261,22 +261,22 @@ func (b *bench) judge() error {
 	}
 	unmeasured := b.unmeasured()
 	for _, m := range unmeasured {
-		b.say("RED    %s: nothing was measured", m.Name)
+		b.printf("RED    %s: nothing was measured", m.Name)
 	}
 	red := marks.Red(verdicts)
-	b.say("%d values: %d keep their mark, %d miss it and are held, %d are red", len(verdicts),
+	b.printf("%d values: %d keep their mark, %d miss it within their bound, %d fail", len(verdicts),
 		len(verdicts)-len(marks.Missed(verdicts)), len(marks.Missed(verdicts))-len(red), len(red))
 	if len(red)+len(unmeasured) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d values are red, %d marks have none; again: %s", len(red), len(verdicts), len(unmeasured), b.command())
+	return fmt.Errorf("%d of %d values fail, %d marks have no value; run again: %s", len(red), len(verdicts), len(unmeasured), b.command())
 }
 
-// unmeasured are the marks that the groups are to measure something for, and did not.
+// unmeasured returns the marks of the chosen groups without a value.
 func (b *bench) unmeasured() []marks.Mark {
 	some, err := b.chosen()
 	if err != nil {
-		return nil // nothing is measured of groups that there are not
+		return nil // unknown groups have no marks
 	}
 	var names []string
 	for _, g := range some {
@@ -285,7 +285,7 @@ func (b *bench) unmeasured() []marks.Mark {
 	return marks.Unmeasured(marks.All(), &b.found, b.short, names)
 }
 
-// command is how to measure this again.
+// command returns the command that repeats this run.
 func (b *bench) command() string {
 	c := "make bench"
 	if b.short {
@@ -297,14 +297,14 @@ func (b *bench) command() string {
 	return c
 }
 
-// write writes what the options want written.
+// write writes the requested files.
 func (b *bench) write() error {
 	if b.json != "" {
 		text, err := json.MarshalIndent(b.found.All(), "", "  ")
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(b.json, append(text, '\n'), 0o644); err != nil { //nolint:gosec // it is for everybody to read
+		if err := os.WriteFile(b.json, append(text, '\n'), 0o644); err != nil { //nolint:gosec // a public file
 			return err
 		}
 	}

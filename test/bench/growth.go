@@ -16,18 +16,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// measureGrowth measures what is left of sessions that were opened, used and ended, and
-// of calls.
+// measureGrowth measures what remains of sessions that were opened, used and ended, and of
+// calls.
 func (b *bench) measureGrowth(ctx context.Context, g *rig) error {
-	// Connections to the backend that nobody uses end soon, so that before and after
-	// are alike. It is as soon as with most servers: one that closes earlier does so more
-	// often just when a call is on its way.
+	// Idle connections to the backend are closed soon, so that before and after are
+	// comparable. The timeout is that of most servers: an earlier one would more often close
+	// a connection just when a call is sent.
 	backend, err := g.start(ctx, "backend", "-idle", "5s")
 	if err != nil {
 		return err
 	}
-	t := b.table("growth", "Growth", "Before, and after: once it is at rest and, for its memory, once it has given that back. "+
-		"Each session calls a tool of a legacy and one of a modern backend before it is ended.",
+	t := b.table("growth", "Growth", "Before, and after: when it is idle and, for memory, when it has returned that to the system. "+
+		"Each session calls a tool of a legacy and one of a modern backend before it ends.",
 		"what", "RSS before, MiB", "after", "ratio", "goroutines before", "after", "descriptors before", "after")
 	sessions, calls := b.share(100_000), b.share(1_000_000)
 	if b.short {
@@ -42,7 +42,7 @@ func (b *bench) measureGrowth(ctx context.Context, g *rig) error {
 			return err
 		}
 	}
-	// Nothing here is a time, and most of the time is spent waiting for memory.
+	// Nothing here is a time, and most of the duration is waiting for memory.
 	if err := sideBySide(all, func(w *growth) error { return b.grow(ctx, w) }); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (b *bench) measureGrowth(ctx context.Context, g *rig) error {
 	return nil
 }
 
-// growth is what a gateway has before and after very many visits.
+// growth has the state of a gateway before and after very many visits.
 type growth struct {
 	what          string
 	era           canned.Era
@@ -61,7 +61,7 @@ type growth struct {
 	before, after reading
 }
 
-// grow makes so many visits and compares before with after.
+// grow makes the visits and compares before with after.
 func (b *bench) grow(ctx context.Context, w *growth) error {
 	if err := visit(ctx, w.process, w.era, max(500, w.visits/100)); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (b *bench) grow(ctx context.Context, w *growth) error {
 	return err
 }
 
-// putGrowth puts down what has grown.
+// putGrowth stores the growth.
 func (b *bench) putGrowth(t *report.Table, w *growth) {
 	prefix := "growth/" + w.what + "/" + string(w.era) + "/"
 	ratio := stats.Of(float64(w.after.RSS) / float64(w.before.RSS))
@@ -95,7 +95,7 @@ func (b *bench) putGrowth(t *report.Table, w *growth) {
 		fmt.Sprint(w.before.Goroutines), fmt.Sprint(w.after.Goroutines), fmt.Sprint(w.before.Descriptors), fmt.Sprint(w.after.Descriptors))
 }
 
-// patience is how long a process may take to get back to what it was.
+// patience is how long a process may take to return to its former size.
 func (b *bench) patience() time.Duration {
 	if b.short {
 		return 40 * time.Second
@@ -111,11 +111,10 @@ func bothEras(backend *proc.Process) config {
 	return c
 }
 
-// callsOfVisit is how many calls each visit makes.
+// callsOfVisit is the number of calls per visit.
 const callsOfVisit = 2
 
-// visit makes so many visits: in the legacy era each in a session of
-// its own.
+// visit makes n visits, in the legacy era each in a session of its own.
 func visit(ctx context.Context, p *proc.Process, era canned.Era, n int) error {
 	t := target(p, era, "")
 	conns, hang, err := dial(ctx, t, clients)

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// crowd is so many sessions in which nothing happens.
-type crowd struct {
+// idleGroup is a number of idle sessions.
+type idleGroup struct {
 	sessions int
-	wanted   int // more than sessions where the machine does not allow them
+	wanted   int // more than sessions if the machine does not allow them
 	who      string
 
 	process *proc.Process
@@ -29,22 +29,23 @@ type crowd struct {
 	live    float64
 }
 
-// The kinds of a crowd.
+// The kinds of groups.
 const (
 	silent    = "without a stream"
 	listening = "with its stream"
-	sharing   = "with its stream, of shared connections" // which are HTTP/2's
+	sharing   = "with its stream, of shared connections" // HTTP/2
 )
 
-func (c *crowd) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who) }
+func (c *idleGroup) prefix() string { return fmt.Sprintf("idle/%d sessions/%s", c.sessions, c.who) }
 
-// projection begins the keys of what as many as were wanted would take.
-func (c *crowd) projection() string {
+// projection returns the prefix of the keys for the projected number of sessions.
+func (c *idleGroup) projection() string {
 	return fmt.Sprintf("idle/%d sessions projected/%s", c.wanted, c.who)
 }
 
-// descriptors is how many the crowd needs in the gateway, and as many in this process.
-func (c *crowd) descriptors() int {
+// descriptors returns the descriptors needed in the gateway, and the same number in this
+// process.
+func (c *idleGroup) descriptors() int {
 	switch c.who {
 	case listening:
 		return c.sessions
@@ -55,27 +56,27 @@ func (c *crowd) descriptors() int {
 	}
 }
 
-// perConnection is how many streams a connection of HTTP/2 has, or more.
+// perConnection is the minimum number of streams on an HTTP/2 connection.
 const perConnection = 200
 
-// spare is how many descriptors a process has besides those of streams.
+// spare is the number of descriptors that a process needs besides those of streams.
 const spare = 500
 
-// crowds are those that are measured. Streams that the machine has no descriptors for
-// are as many as it has some for.
-func (b *bench) crowds(t *report.Table) []*crowd {
+// idleGroups returns the groups to measure. If the machine has too few descriptors for the
+// streams, their number is reduced.
+func (b *bench) idleGroups(t *report.Table) []*idleGroup {
 	sizes := []int{1000, 10_000, 100_000}
 	if b.short {
 		sizes = []int{5000}
 	}
-	var all []*crowd
+	var all []*idleGroup
 	for _, who := range []string{silent, sharing, listening} {
 		for _, n := range sizes {
 			n = b.share(n)
-			c := &crowd{sessions: n, wanted: n, who: who}
+			c := &idleGroup{sessions: n, wanted: n, who: who}
 			if most := b.descriptors - spare; c.descriptors() > most {
-				t.Remark("%d sessions with their streams, of a connection each, need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
-					"What would be resident with %[1]d is projected: it is what there was before, and each of them as dear as one of these.",
+				t.Remark("%d sessions with their streams, with one connection each, need as many descriptors and %d more in the gateway and in the load generator; this machine allows %d, so there are %d. "+
+					"The resident memory of %[1]d is projected: the memory before, plus that of one of these for each of them.",
 					n, spare, b.descriptors, most)
 				c.sessions = most
 			}
@@ -85,27 +86,27 @@ func (b *bench) crowds(t *report.Table) []*crowd {
 	return all
 }
 
-// measureIdle measures what sessions cost in which nothing happens.
+// measureIdle measures the cost of idle sessions.
 func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
 		return err
 	}
 	t := b.table("idle", "Idle sessions",
-		"What the gateway has more than before, for each session; all resident is what it has with them. Live is heap and stacks after a collection, resident what the system counts once the process is cool. "+
+		"The increase of the gateway's memory, goroutines and descriptors, per session; all resident is its memory with them. Live is heap and stacks after a collection, resident is counted by the system once the process has returned unused memory. "+
 			"Serves is 1 if the oldest and the newest session answered a call after that.",
 		"sessions", "live KiB", "resident KiB", "goroutines", "descriptors", "all resident, MiB", "serves")
-	all := b.crowds(t)
+	all := b.idleGroups(t)
 	for _, c := range all {
 		if err := c.start(ctx, g, backend); err != nil {
 			return err
 		}
 	}
-	if err := sideBySide(all, func(c *crowd) error { return b.settle(ctx, c) }); err != nil {
+	if err := sideBySide(all, func(c *idleGroup) error { return b.settle(ctx, c) }); err != nil {
 		return err
 	}
 	for left := all; len(left) > 0; {
-		var wave []*crowd
+		var wave []*idleGroup
 		wave, left = b.wave(left)
 		if err := b.measureWave(ctx, g, wave); err != nil {
 			return err
@@ -119,14 +120,14 @@ func (b *bench) measureIdle(ctx context.Context, g *rig) error {
 		}
 	}
 	b.plotIdle(all)
-	t.Remark("Shared connections are those of HTTP/2, on which there are up to 250 streams. The gateway speaks it with clients that begin with it, as a proxy in front of it can.")
+	t.Remark("Shared connections are HTTP/2 connections with up to 250 streams each. The gateway accepts HTTP/2 with prior knowledge, for example from a proxy in front of it.")
 	t.Remark("More sessions than limits.sessions allows (20,000) are measured with that limit raised; everything else is as shipped.")
 	return nil
 }
 
-// wave takes as many crowds as this process has descriptors for at a time: they get
-// cool side by side.
-func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
+// wave takes as many groups as this process has descriptors for at a time. They cool down
+// in parallel.
+func (b *bench) wave(left []*idleGroup) (wave, rest []*idleGroup) {
 	need := 0
 	for i, c := range left {
 		if need += c.descriptors(); i > 0 && need > b.descriptors-spare {
@@ -136,11 +137,11 @@ func (b *bench) wave(left []*crowd) (wave, rest []*crowd) {
 	return left, nil
 }
 
-func (b *bench) measureWave(ctx context.Context, g *rig, wave []*crowd) error {
-	for _, step := range []func(*crowd) error{
-		func(c *crowd) error { return c.fill(ctx) },
-		func(c *crowd) error { return b.count(ctx, c) },
-		func(c *crowd) error { return b.weigh(ctx, c) },
+func (b *bench) measureWave(ctx context.Context, g *rig, wave []*idleGroup) error {
+	for _, step := range []func(*idleGroup) error{
+		func(c *idleGroup) error { return c.fill(ctx) },
+		func(c *idleGroup) error { return b.count(ctx, c) },
+		func(c *idleGroup) error { return b.weigh(ctx, c) },
 	} {
 		if err := sideBySide(wave, step); err != nil {
 			return err
@@ -157,8 +158,8 @@ func (b *bench) measureWave(ctx context.Context, g *rig, wave []*crowd) error {
 	return nil
 }
 
-// start starts the crowd's gateway.
-func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error {
+// start starts the gateway of the group.
+func (c *idleGroup) start(ctx context.Context, g *rig, backend *proc.Process) error {
 	cfg := overHTTP(backend.Address, 1, canned.Setup{Era: canned.Modern, Tools: defaultTools})
 	if c.sessions > 15_000 {
 		cfg.Limits = map[string]int{"sessions": c.sessions + 1000}
@@ -168,9 +169,9 @@ func (c *crowd) start(ctx context.Context, g *rig, backend *proc.Process) error 
 	return err
 }
 
-// settle reads what the gateway is before the crowd comes.
-func (b *bench) settle(ctx context.Context, c *crowd) error {
-	// What is made once, by the first sessions, is not theirs.
+// settle measures the gateway before the group opens its sessions.
+func (b *bench) settle(ctx context.Context, c *idleGroup) error {
+	// What the first sessions allocate once is not counted as theirs.
 	t := target(c.process, canned.Legacy, "")
 	warm, err := enter(ctx, "warm", c.process, t, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
 	if err != nil {
@@ -185,12 +186,12 @@ func (b *bench) settle(ctx context.Context, c *crowd) error {
 	return err
 }
 
-// perAddress is how many connections come from one address of loopback: it has some
-// 28,000 ports.
+// perAddress is the number of connections from one loopback address, which has some 28,000
+// ports.
 const perAddress = 20_000
 
 // fill opens the sessions and their streams.
-func (c *crowd) fill(ctx context.Context) error {
+func (c *idleGroup) fill(ctx context.Context) error {
 	t := target(c.process, canned.Legacy, "")
 	var err error
 	if c.ids, err = openSessions(ctx, t, c.sessions); err != nil || c.who == silent {
@@ -210,8 +211,8 @@ func (c *crowd) fill(ctx context.Context) error {
 	return nil
 }
 
-// share opens the streams on as few connections as they fit on.
-func (c *crowd) share(ctx context.Context, t load.Target) error {
+// share opens the streams on as few connections as possible.
+func (c *idleGroup) share(ctx context.Context, t load.Target) error {
 	s := load.NewShared(t)
 	c.open = append(c.open, s)
 	for i, id := range c.ids {
@@ -222,14 +223,14 @@ func (c *crowd) share(ctx context.Context, t load.Target) error {
 	return nil
 }
 
-// count counts what the crowd has made of its gateway, once that is cool.
-func (b *bench) count(ctx context.Context, c *crowd) error {
+// count measures the gateway with the group, after it has cooled down.
+func (b *bench) count(ctx context.Context, c *idleGroup) error {
 	after, err := b.cooled(ctx, c.process)
 	if err != nil {
 		return err
 	}
 	n := float64(c.sessions)
-	// Before they are weighed, which takes calls.
+	// Before weigh, which makes calls.
 	each := (float64(after.RSS) - float64(c.before.RSS)) / n
 	b.found.Set(c.prefix()+"/rss", stats.Of(each/1024))
 	b.found.Set(c.prefix()+"/total", stats.Of(float64(after.RSS)/(1<<20)))
@@ -241,14 +242,14 @@ func (b *bench) count(ctx context.Context, c *crowd) error {
 	return nil
 }
 
-// weigh finds out what is live, and whether the oldest and the newest session serve.
-func (b *bench) weigh(ctx context.Context, c *crowd) error {
+// weigh measures the live memory, and checks that the oldest and the newest session serve.
+func (b *bench) weigh(ctx context.Context, c *idleGroup) error {
 	serves := 1.0
 	for _, id := range []string{c.ids[0], c.ids[len(c.ids)-1]} {
 		t := target(c.process, canned.Legacy, "")
 		client, err := load.Resume(ctx, t, id, load.ToolCall(toolAt(0, "text_100"), false), judgeText("text_100"))
 		if err != nil {
-			b.say("%s: a session does not serve: %v", c.prefix(), err)
+			b.printf("%s: a session does not serve: %v", c.prefix(), err)
 			serves = 0
 			continue
 		}
@@ -263,7 +264,7 @@ func (b *bench) weigh(ctx context.Context, c *crowd) error {
 	return nil
 }
 
-func (b *bench) plotIdle(all []*crowd) {
+func (b *bench) plotIdle(all []*idleGroup) {
 	p := plot.Plot{Title: "Memory of an idle session against the number of sessions", X: "sessions", Y: "KiB of a session"}
 	for _, who := range []string{silent, sharing, listening} {
 		for _, what := range []struct{ name, value string }{{"live", "live"}, {"resident", "rss"}} {
@@ -279,11 +280,11 @@ func (b *bench) plotIdle(all []*crowd) {
 	b.draw("idle", p)
 }
 
-// sideBySide does something to all at a time and returns the first error.
+// sideBySide calls do for all in parallel and returns the first error.
 func sideBySide[T any](all []T, do func(T) error) error {
 	errs := make(chan error, len(all))
 	for _, one := range all {
-		// Ends with what it does; the receives below wait for it.
+		// Ends with do; the receives below wait for it.
 		go func() { errs <- do(one) }()
 	}
 	var first error
@@ -293,15 +294,14 @@ func sideBySide[T any](all []T, do func(T) error) error {
 	return first
 }
 
-// measureFlight measures what results cost that are on their way to clients who do
-// not take them yet.
+// measureFlight measures the memory of results that clients do not read yet.
 func (b *bench) measureFlight(ctx context.Context, g *rig) error {
-	s, err := openStreet(ctx, g, canned.Setup{Tools: defaultTools})
+	s, err := openChain(ctx, g, canned.Setup{Tools: defaultTools})
 	if err != nil {
 		return err
 	}
-	t := b.table("flight", "Results in flight", fmt.Sprintf("%d results of 8 MiB each, of which the clients have read the header alone: what the gateway's heap has more than before, for each. "+
-		"What the system's buffers hold is in no process.", flights), "cell", "live KiB")
+	t := b.table("flight", "Results in flight", fmt.Sprintf("%d results of 8 MiB each, and clients that have read only the header: the increase of the gateway's heap, per result. "+
+		"The content of the system's buffers belongs to no process.", flights), "cell", "live KiB")
 	for _, client := range eras() {
 		for _, backend := range eras() {
 			cell := cellName(client, backend)
@@ -316,10 +316,10 @@ func (b *bench) measureFlight(ctx context.Context, g *rig) error {
 	return nil
 }
 
-// flights is how many results are in flight.
+// flights is the number of results in flight.
 const flights = 8
 
-// inFlight is how many bytes a result in flight costs.
+// inFlight returns the bytes per result in flight.
 func inFlight(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
 	const tool = "text_8388608"
 	var all []*load.Client

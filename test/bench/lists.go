@@ -14,25 +14,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// shelf is so many tools, over few backends and over many.
-type shelf struct {
+// toolSet is a number of tools, spread over few or many backends.
+type toolSet struct {
 	tools  int
 	over   []int // numbers of backends
 	amount amount
 }
 
-// name names the shelf over so many backends.
-func (s shelf) name(backends int) string { return fmt.Sprintf("%d over %d", s.tools, backends) }
+// name returns the name of the set spread over the given number of backends.
+func (s toolSet) name(backends int) string { return fmt.Sprintf("%d over %d", s.tools, backends) }
 
-// most is what the most backends have.
-func (s shelf) most() int { return s.over[len(s.over)-1] }
+// most returns the largest number of backends.
+func (s toolSet) most() int { return s.over[len(s.over)-1] }
 
-// shelves are what is listed. The last does not fit onto one page.
-func (b *bench) shelves() []shelf {
+// toolSets returns what is listed. The last one does not fit on one page.
+func (b *bench) toolSets() []toolSet {
 	if b.short {
-		return []shelf{{10, []int{1}, amount{many: 12000}}, {1000, []int{1, 20}, amount{many: 600}}}
+		return []toolSet{{10, []int{1}, amount{many: 12000}}, {1000, []int{1, 20}, amount{many: 600}}}
 	}
-	return []shelf{
+	return []toolSet{
 		{10, []int{1, 5}, amount{8000, 2000}},
 		{100, []int{1, 5, 20}, amount{3000, 600}},
 		{1000, []int{1, 5, 20}, amount{400, 200}},
@@ -43,9 +43,9 @@ func (b *bench) shelves() []shelf {
 // measureLists measures tools/list, the first page and all pages.
 func (b *bench) measureLists(ctx context.Context, _ *rig) error {
 	t := b.table("lists", "tools/list",
-		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. Where there are several pages, first is the first of them and all is all, one after the other.",
+		"As for calls. RP and direct have all tools at one backend, with pages as long as the gateway's. If there are several pages, first is the first page and all is all pages, one after the other.",
 		"tools, client", "CPU s per 1000", "CPU x RP", "against 1 backend", "lists/s", "x RP", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
-	for _, s := range b.shelves() {
+	for _, s := range b.toolSets() {
 		if err := b.list(ctx, s); err != nil {
 			return err
 		}
@@ -63,16 +63,16 @@ func (b *bench) measureLists(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// pages are what is measured of a shelf: behind its name.
-func (s shelf) pages() []string {
+// pages returns the suffixes of the measured pages of a set.
+func (s toolSet) pages() []string {
 	if s.tools <= pageItems {
 		return []string{""}
 	}
 	return []string{" first", " all"}
 }
 
-// ways are the names of all who list a shelf.
-func (s shelf) ways() []string {
+// ways returns the names of all ways to list a set.
+func (s toolSet) ways() []string {
 	var names []string
 	for _, n := range s.over {
 		names = append(names, s.name(n))
@@ -80,13 +80,13 @@ func (s shelf) ways() []string {
 	return append(names, fmt.Sprintf("%d by RP", s.tools), fmt.Sprintf("%d direct", s.tools))
 }
 
-// listPrefix begins the keys of a list.
+// listPrefix returns the prefix of the keys of a list.
 func listPrefix(name, page string, era canned.Era) string {
 	return "lists/" + name + page + "/" + string(era)
 }
 
-// list measures one shelf, page by page.
-func (b *bench) list(ctx context.Context, s shelf) error {
+// list measures one set, page by page.
+func (b *bench) list(ctx context.Context, s toolSet) error {
 	return b.attempt(fmt.Sprintf("lists/%d */*/*", s.tools), func(n int) error {
 		for _, era := range eras() {
 			for i, page := range s.pages() {
@@ -99,8 +99,8 @@ func (b *bench) list(ctx context.Context, s shelf) error {
 	})
 }
 
-// listBy measures one page or all of a shelf, by clients of an era, on all ways.
-func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf, all bool, n int) error {
+// listBy measures one page or all pages of a set, by clients of an era, on all ways.
+func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s toolSet, all bool, n int) error {
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) { return b.enterLists(ctx, g, era, s, all) }
 	got, err := b.measure(ctx, open, n, b.amount(s.amount))
 	if err != nil {
@@ -118,9 +118,9 @@ func (b *bench) listBy(ctx context.Context, era canned.Era, page string, s shelf
 	return nil
 }
 
-// enterLists starts all who list a shelf, and makes entrants of them. The direct way is
-// there for times, which the short form does not judge.
-func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s shelf, all bool) ([]*entrant, error) {
+// enterLists starts all servers of a set and makes entrants of them. The direct way is
+// needed for times, which the short form does not judge.
+func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s toolSet, all bool) ([]*entrant, error) {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {
 		return nil, err
@@ -154,13 +154,13 @@ func (b *bench) enterLists(ctx context.Context, g *rig, era canned.Era, s shelf,
 	return entrants, nil
 }
 
-// perTool puts down what a tool costs in a list of 1000 against one of 100: a list is
-// bytes, and ten times as many cost ten times as much at most.
+// perTool stores the cost per tool in a list of 1000 relative to a list of 100. A list is
+// bytes, so ten times as many may cost at most ten times as much.
 func (b *bench) perTool() {
 	for _, backends := range []int{1, 5, 20} {
 		for _, era := range eras() {
-			few, ok := b.found.Get(listPrefix(shelf{tools: 100}.name(backends), "", era) + "/cpu")
-			many := listPrefix(shelf{tools: 1000}.name(backends), "", era)
+			few, ok := b.found.Get(listPrefix(toolSet{tools: 100}.name(backends), "", era) + "/cpu")
+			many := listPrefix(toolSet{tools: 1000}.name(backends), "", era)
 			if all, also := b.found.Get(many + "/cpu"); ok && also {
 				b.found.Set(many+"/cpu-tool", stats.Of(all.Median/10/few.Median))
 			}
@@ -168,8 +168,8 @@ func (b *bench) perTool() {
 	}
 }
 
-// enterList makes an entrant whose clients list the first page of so many tools, or
-// all pages.
+// enterList makes an entrant with clients that list the first page of a number of tools, or all
+// pages.
 func enterList(ctx context.Context, name string, p *proc.Process, t load.Target, tools int, all bool) (*entrant, error) {
 	return newEntrant(ctx, name, p, func(int) (*load.Client, error) {
 		var cursor string
@@ -192,7 +192,7 @@ func (b *bench) plotLists() {
 	p := plot.Plot{Title: "CPU of a tools/list against the number of tools", X: "tools", Y: "CPU s per 1000 lists"}
 	for _, era := range eras() {
 		through, proxy := plot.Line{Name: string(era)}, plot.Line{Name: "RP " + string(era)}
-		for _, s := range b.shelves() {
+		for _, s := range b.toolSets() {
 			if s.tools > pageItems {
 				continue
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
 )
 
-// writePage puts the tables into the page, and the plots beside it. Of groups that were
-// not measured the page keeps what it has.
+// writePage writes the tables into the page, and the plots beside it. The page keeps the
+// content of groups that were not measured.
 func (b *bench) writePage() error {
 	text, err := os.ReadFile(b.update)
 	if err != nil {
@@ -36,10 +36,11 @@ func (b *bench) writePage() error {
 			}
 		}
 	}
-	return errors.Join(os.WriteFile(b.update, []byte(page), 0o644), b.writePlots()) //nolint:gosec // it is for everybody to read
+	return errors.Join(os.WriteFile(b.update, []byte(page), 0o644), b.writePlots()) //nolint:gosec // a public file
 }
 
-// section is what the page says of a group: with what was measured, where and when.
+// section returns a group's part of the page: its tables and how, where and when they were
+// measured.
 func (b *bench) section(name string, tables []*report.Table) string {
 	var s strings.Builder
 	for _, t := range tables {
@@ -51,56 +52,56 @@ func (b *bench) section(name string, tables []*report.Table) string {
 	return s.String() + b.origin(" GROUP="+name, name)
 }
 
-// origin says by which command, where and when something was measured.
+// origin returns the command, the place and the date of a measurement.
 func (b *bench) origin(argument, group string) string {
 	try := ""
 	if b.scale < 1 || b.short {
-		try = " **A try, of less than is measured usually.**"
+		try = " **Trial run with less than the usual amount of work.**"
 	}
 	return fmt.Sprintf("`make bench%s`, %d starts in %s; %s; %s.%s\n",
 		argument, b.starts, b.tookFor(group), machine(), time.Now().UTC().Format(time.DateOnly), try)
 }
 
-// verdicts are all marks, and of what was measured for each the worst, as a table.
+// verdicts returns all marks, each with its worst value, as a table.
 func (b *bench) verdicts() string {
-	t := report.Table{Title: "Each mark, and the worst that was measured for it", Header: []string{"what", "mark", "measured, the worst", "where", "kept by", "held at", "verdict"}}
+	t := report.Table{Title: "Each mark and its worst measured value", Header: []string{"what", "mark", "worst value", "where", "kept by", "bound", "verdict"}}
 	for _, of := range marks.ByMark(marks.Judge(marks.All(), &b.found, false)) {
 		worst := marks.Worst(of)
-		t.Add(worst.Name, worst.Bound(), marks.Number(worst.Value.Median)+worst.Unit, place(worst.Key),
-			fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)), worst.HeldAt(), verdict(worst))
+		t.Add(worst.Name, worst.LimitText(), marks.Number(worst.Value.Median)+worst.Unit, place(worst.Key),
+			fmt.Sprintf("%d of %d", len(of)-len(marks.Missed(of)), len(of)), worst.BoundText(), verdict(worst))
 	}
 	for _, m := range b.unmeasured() {
-		t.Add(m.Name, m.Bound(), "", "not measured", "", m.HeldAt(), "**missed**")
+		t.Add(m.Name, m.LimitText(), "", "not measured", "", m.BoundText(), "**missed**")
 	}
 	return t.String()
 }
 
-// verdict is what a reader is to know of a mark, by the worst value for it.
+// verdict describes a mark for a reader, by its worst value.
 func verdict(worst marks.Verdict) string {
 	word := "**missed**"
 	if worst.Kept() {
 		word = "kept"
 	}
-	if worst.Red() && worst.Held != 0 {
-		word += ", and worse than it was"
+	if worst.Red() && worst.Bound != 0 {
+		word += ", and worse than its bound"
 	}
 	return word
 }
 
-// place is where a value was measured, which is its key without the first and the last
-// part: the group, and what is in the name of the mark.
+// place returns where a value was measured: its key without the first and the last part,
+// which are the group and a part of the mark's name.
 func place(key string) string {
 	parts := strings.Split(key, "/")
 	return strings.Join(parts[1:len(parts)-1], ", ")
 }
 
-// plotFolder is the folder beside the page that has its name.
+// plotFolder returns the folder beside the page that has its name.
 func (b *bench) plotFolder() string { return strings.TrimSuffix(b.update, filepath.Ext(b.update)) }
 
 // writePlots writes the plots into their folder.
 func (b *bench) writePlots() error {
 	dir := b.plotFolder()
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // it is for everybody to read
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a public file
 		return err
 	}
 	for name, p := range b.plots {
@@ -111,7 +112,7 @@ func (b *bench) writePlots() error {
 	return nil
 }
 
-// machine says what was measured on.
+// machine describes the machine of the measurement.
 func machine() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -120,7 +121,7 @@ func machine() string {
 	return fmt.Sprintf("%d cores of %s, %s/%s, %s", runtime.NumCPU(), processor(string(text)), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// processor is the model of the first processor that Linux lists.
+// processor returns the model of the first processor that Linux lists.
 func processor(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		name, value, _ := strings.Cut(line, ":")

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// part is what one benchmark of the gateway's packages gave, once.
+// part is the result of one run of one benchmark of the gateway's packages.
 type part struct {
 	pkg, name                 string
 	nanos, rate, bytes, count float64
@@ -24,7 +24,7 @@ type part struct {
 // measureParts runs the benchmarks of the gateway's own packages.
 func (b *bench) measureParts(ctx context.Context, _ *rig) error {
 	packages := []string{"./mcp", "./internal/frame", "./internal/catalog", "./internal/session"}
-	// A third of a second for each is enough for what takes milliseconds at most.
+	// A third of a second is enough for benchmarks of at most milliseconds.
 	args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "300ms", "-count", strconv.Itoa(b.starts)}, packages...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own packages
 	cmd.Dir = b.source
@@ -32,7 +32,7 @@ func (b *bench) measureParts(ctx context.Context, _ *rig) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	t := b.table("parts", "Parts", "`go test -bench`, of one core. All but MB/s is for each operation.", "package, benchmark", "ns", "MB/s", "bytes allocated", "allocations")
+	t := b.table("parts", "Parts", "`go test -bench` on one core. All columns but MB/s are per operation.", "package, benchmark", "ns", "MB/s", "bytes allocated", "allocations")
 	order, found := byName(parseParts(string(out)))
 	for _, key := range order {
 		of := found[key]
@@ -49,7 +49,7 @@ func (b *bench) measureParts(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// rated sums up the rates of a benchmark that has one.
+// rated summarizes the rates of a benchmark, if it has any.
 func rated(of []part) stats.Summary {
 	var rates []float64
 	for _, p := range of {
@@ -60,8 +60,7 @@ func rated(of []part) stats.Summary {
 	return stats.Of(rates...)
 }
 
-// byName puts together what the rounds gave, by package and benchmark, in the order in
-// which they came.
+// byName groups the results by package and benchmark, in the order of the output.
 func byName(all []part) (order []string, found map[string][]part) {
 	found = make(map[string][]part)
 	for _, p := range all {
@@ -74,7 +73,7 @@ func byName(all []part) (order []string, found map[string][]part) {
 	return order, found
 }
 
-// parseParts reads what go test prints (golang.org/design/14313-benchmark-format).
+// parseParts parses the output of go test (golang.org/design/14313-benchmark-format).
 func parseParts(out string) []part {
 	var all []part
 	pkg := ""
@@ -95,11 +94,11 @@ func parseParts(out string) []part {
 	return all
 }
 
-// take takes in a value by its unit.
+// take stores a value by its unit.
 func (p *part) take(value, unit string) {
 	v, err := strconv.ParseFloat(value, 64)
 	if err != nil {
-		return // a remark of the benchmark's own
+		return // an additional metric of the benchmark
 	}
 	switch unit {
 	case "ns/op":
@@ -113,8 +112,8 @@ func (p *part) take(value, unit string) {
 	}
 }
 
-// benchmarkName writes a name as people would: without the number of processors, and
-// with one comma before the case. A slash would divide a key.
+// benchmarkName makes a name readable: without the number of processors, and with one comma
+// before the case. A slash would split a key.
 func benchmarkName(name string) string {
 	name = strings.TrimPrefix(name, "Benchmark")
 	if i := strings.LastIndexByte(name, '-'); i > 0 {

@@ -15,12 +15,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/report"
 )
 
-// measurePeers measures servers made with other projects' libraries that answer
-// themselves, without anything between: what a call costs there, to see what a hop
-// adds to it.
+// measurePeers measures servers built with other projects' libraries, without anything in
+// between. The cost of a call there shows the relative cost of a hop.
 func (b *bench) measurePeers(ctx context.Context, _ *rig) error {
-	t := b.table("peers", "Servers that answer themselves",
-		"The same calls, made directly to servers made with other projects' libraries, with their defaults; canned is the backend of this bench, and x RP the CPU against that of a hop through `httputil.ReverseProxy`.",
+	t := b.table("peers", "Servers of other projects",
+		"The same calls made directly to servers built with other projects' libraries and default settings; canned is the backend of this bench, and x RP is the CPU relative to a hop through `httputil.ReverseProxy`.",
 		"what, server", "CPU s per 1000", "CPU x RP", "calls/s", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, p := range payloads() {
 		if p.plotted {
@@ -32,7 +31,7 @@ func (b *bench) measurePeers(ctx context.Context, _ *rig) error {
 		}
 		b.peerRows(t, p.name)
 	}
-	for _, s := range b.shelves() {
+	for _, s := range b.toolSets() {
 		if s.tools > pageItems {
 			continue
 		}
@@ -46,7 +45,7 @@ func (b *bench) measurePeers(ctx context.Context, _ *rig) error {
 	return nil
 }
 
-// peerRows adds the rows of one thing.
+// peerRows adds the rows of one measurement.
 func (b *bench) peerRows(t *report.Table, thing string) {
 	for _, name := range append([]string{"canned", "RP"}, peer.Names()...) {
 		for _, era := range eras() {
@@ -56,8 +55,7 @@ func (b *bench) peerRows(t *report.Table, thing string) {
 	}
 }
 
-// against measures one thing at all peers, at the canned backend and through the
-// yardstick.
+// against measures one call at all peers, at the canned backend and through the yardstick.
 func (b *bench) against(ctx context.Context, thing string, tools int, call load.Call, judge load.Judge, a amount) error {
 	for _, era := range eras() {
 		open := func(ctx context.Context, g *rig) ([]*entrant, error) {
@@ -76,7 +74,7 @@ func (b *bench) against(ctx context.Context, thing string, tools int, call load.
 	return nil
 }
 
-// enterPeers starts all of them and makes entrants of them, in one era.
+// enterPeers starts all servers and makes entrants of them, in one era.
 func enterPeers(ctx context.Context, g *rig, era canned.Era, tools int, call load.Call, judge load.Judge) ([]*entrant, error) {
 	backend, err := g.start(ctx, "backend")
 	if err != nil {

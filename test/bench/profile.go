@@ -23,8 +23,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/shares"
 )
 
-// window is a file that the gateway's program has only in this measurement: what it
-// says of itself is not for everybody who reaches it.
+// window is a file that the gateway's program has only in this measurement, because
+// profiles must not be available to every client that can reach it.
 const window = `package main
 
 import (
@@ -38,11 +38,11 @@ func init() {
 }
 `
 
-// windowVariable names the address of the window to the program.
+// windowVariable is the environment variable with the address of the window.
 const windowVariable = "BENCH_PROFILE_ADDRESS"
 
-// buildWindow builds the gateway's program from its source with the window in it, by an
-// overlay: nothing is written into the tree.
+// buildWindow builds the gateway's program from its source with the window, by an overlay:
+// nothing is written into the tree.
 func (b *bench) buildWindow(ctx context.Context, g *rig) (program string, err error) {
 	root, err := filepath.Abs(b.source)
 	if err != nil {
@@ -66,10 +66,10 @@ func (b *bench) buildWindow(ctx context.Context, g *rig) (program string, err er
 	return program, nil
 }
 
-// seconds is how long each profile is.
+// seconds is the duration of a profile.
 const seconds = 5
 
-// measureProfile measures where the time of calls goes, and what they allocate where.
+// measureProfile measures where calls spend their time, and where they allocate.
 func (b *bench) measureProfile(ctx context.Context, g *rig) error {
 	program, err := b.buildWindow(ctx, g)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *bench) profile(ctx context.Context, g *rig, backend *proc.Process, era,
 	return found, firstOf(err, g.end(p))
 }
 
-// keepProfile writes a profile to where the options want it, for a closer look.
+// keepProfile writes a profile to the folder of the options, for later analysis.
 func (b *bench) keepProfile(era, behind canned.Era, tool string, text []byte) error {
 	if b.keep == "" {
 		return nil
@@ -147,7 +147,7 @@ func (b *bench) keepProfile(era, behind canned.Era, tool string, text []byte) er
 	return os.WriteFile(filepath.Join(b.keep, name), text, 0o600)
 }
 
-// freeAddress is an address of loopback that nobody listens at now.
+// freeAddress returns a loopback address with an unused port.
 func freeAddress(ctx context.Context) (string, error) {
 	l, err := listenLocal(ctx)
 	if err != nil {
@@ -176,10 +176,10 @@ func fetch(ctx context.Context, rawURL string) ([]byte, error) {
 	return text, err
 }
 
-// shareTable adds the table: a row for each part that has a hundredth of any column.
+// shareTable adds the table: a row for each part with at least a hundredth of any column.
 func (b *bench) shareTable(columns []string, found map[string][]shares.Share) {
 	t := b.table("profile", "Where the time of a call goes",
-		"Shares of the gateway's CPU time, by a profile. What the runtime does on behalf of others stands by itself; what is left is whose code it is.",
+		"Shares of the gateway's CPU time, from a profile. Work that the runtime does for other code is listed separately; the rest is listed by the package of the code.",
 		append([]string{"part, %"}, columns...)...)
 	var parts []string
 	for _, column := range columns {

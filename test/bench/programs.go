@@ -29,7 +29,7 @@ func isProgram(word string) bool {
 	return slices.Contains([]string{"backend", "proxy", "hop", "mint", "relay", "peer"}, word)
 }
 
-// programFlags are what a program to be measured is told.
+// programFlags are the flags of a program to be measured.
 type programFlags struct {
 	to    string
 	ways  int
@@ -41,19 +41,19 @@ type programFlags struct {
 	setup string
 }
 
-// runProgram is one of the programs to be measured, until ctx is done.
+// runProgram runs one of the programs to be measured until ctx is done.
 func runProgram(ctx context.Context, word string, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	var p programFlags
 	f := flag.NewFlagSet(word, flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&p.to, "to", "", "the `URL` of what stands behind it")
-	f.IntVar(&p.ways, "ways", 1, "as how many backends a proxy reaches that")
-	f.StringVar(&p.name, "name", "", "which peer")
-	f.IntVar(&p.tools, "tools", 0, "how many tools it has")
-	f.DurationVar(&p.idle, "idle", 0, "how long it keeps a connection without requests; 0 is without end")
+	f.StringVar(&p.to, "to", "", "the `URL` of the server behind it")
+	f.IntVar(&p.ways, "ways", 1, "how many backends a proxy treats that server as")
+	f.StringVar(&p.name, "name", "", "name of the peer")
+	f.IntVar(&p.tools, "tools", 0, "number of tools")
+	f.DurationVar(&p.idle, "idle", 0, "how long an idle connection is kept; 0 means forever")
 	f.BoolVar(&p.stdio, "stdio", false, "serve standard input and output")
-	f.BoolVar(&p.http, "http", false, "have a relay serve HTTP, instead of standard input and output")
-	f.StringVar(&p.setup, "setup", "", "what a backend on stdio is like, as in the query of a URL")
+	f.BoolVar(&p.http, "http", false, "make a relay serve HTTP instead of standard input and output")
+	f.StringVar(&p.setup, "setup", "", "the setup of a backend on stdio, as the query of a URL")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runProgram(ctx context.Context, word string, args []string, stdin io.Reader
 	return serve(ctx, h, p.idle, stdout)
 }
 
-// relay stands between a client and a backend that it starts.
+// relay runs between a client and a backend that it starts.
 func relay(ctx context.Context, p programFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -88,7 +88,7 @@ func relay(ctx context.Context, p programFlags, stdin io.Reader, stdout, stderr 
 	return yardstick.RelayHTTP(cmd, func(h http.Handler) error { return serve(ctx, h, p.idle, stdout) })
 }
 
-// handler makes what a program serves.
+// handler returns the handler of a program.
 func handler(word string, p programFlags, log *slog.Logger) (http.Handler, error) {
 	to, err := url.Parse(p.to)
 	if err != nil {
@@ -114,7 +114,7 @@ func listenLocal(ctx context.Context) (net.Listener, error) {
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 }
 
-// serve serves a handler on a free port of loopback, and says on which.
+// serve serves a handler on a free port of loopback and prints the address.
 func serve(ctx context.Context, h http.Handler, idle time.Duration, stdout io.Writer) error {
 	l, err := listenLocal(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func serve(ctx context.Context, h http.Handler, idle time.Duration, stdout io.Wr
 		}),
 	}
 	if idle == 0 {
-		// Without this an idle connection has as long as a header.
+		// Without this an idle connection has only the time limit of a header.
 		s.IdleTimeout = time.Hour
 	}
 	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", l.Addr()); err != nil {

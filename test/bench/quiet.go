@@ -14,11 +14,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
 )
 
-// poll is how often a process is looked at that is to come to rest.
+// poll is the interval of the readings of a process that is expected to become idle.
 const poll = 500 * time.Millisecond
 
-// look reads what a process uses, from outside and then from inside: to be asked takes
-// a connection and some memory.
+// look reads the usage of a process, first from outside and then from inside, because
+// asking the process takes a connection and some memory.
 func look(ctx context.Context, p *proc.Process) (reading, error) {
 	var r reading
 	at, err := metricsOf(p)
@@ -32,14 +32,14 @@ func look(ctx context.Context, p *proc.Process) (reading, error) {
 	return r, err
 }
 
-// until looks at a process until it is as it should be, or a time is over, and
-// returns what it saw last.
+// until reads a process until ok accepts the reading, or the limit is over, and returns the
+// last reading.
 func until(ctx context.Context, p *proc.Process, limit time.Duration, ok func(reading) bool) (reading, error) {
 	return watch(ctx, limit, func() (reading, error) { return look(ctx, p) }, ok)
 }
 
-// watch reads something over and over until it is as it should be, or a time is over,
-// and returns what it read last.
+// watch reads repeatedly until ok accepts the reading, or the limit is over, and returns
+// the last reading.
 func watch[T any](ctx context.Context, limit time.Duration, read func() (T, error), ok func(T) bool) (T, error) {
 	end := time.Now().Add(limit)
 	ticker := time.NewTicker(poll)
@@ -57,23 +57,22 @@ func watch[T any](ctx context.Context, limit time.Duration, read func() (T, erro
 	}
 }
 
-// still is how many readings one after the other have to be the same for a process to
-// be at rest.
+// still is the number of equal readings in a row after which a process counts as idle.
 const still = 6
 
-// atRest waits until a process has had the same number of goroutines and descriptors
-// for a while: until what it has begun has ended, that is.
+// atRest waits until the numbers of goroutines and descriptors of a process have been
+// constant for a while, which means that everything it started has ended.
 func atRest(ctx context.Context, p *proc.Process) (reading, error) {
 	return until(ctx, p, time.Minute, unchanged(func(r reading) [2]int { return [2]int{r.Goroutines, r.Descriptors} }))
 }
 
-// leftAlone waits until a process that nobody asks for anything has had the same number
-// of descriptors and the same memory for a while, as seen from outside.
+// leftAlone waits until the number of descriptors and the memory of an unused process have
+// been constant for a while, as seen from outside.
 func leftAlone(ctx context.Context, p *proc.Process) (proc.Usage, error) {
 	return watch(ctx, time.Minute, p.Usage, unchanged(func(u proc.Usage) [2]int { return [2]int{u.Descriptors, int(u.RSS)} }))
 }
 
-// unchanged reports whether what matters of readings was the same for a while.
+// unchanged reports whether the given part of the readings was constant for a while.
 func unchanged[T any, M comparable](what func(T) M) func(T) bool {
 	same, last := 0, *new(M)
 	return func(r T) bool {
@@ -86,10 +85,9 @@ func unchanged[T any, M comparable](what func(T) M) func(T) bool {
 	}
 }
 
-// cooled waits for a process to give back to the system what it does not use: at the
-// latest every other minute the Go runtime collects its garbage, and returns the memory
-// thereafter. Nobody asks it for anything meanwhile. In the short form, which judges no
-// resident memory, nobody waits.
+// cooled waits for a process to return unused memory to the system. The Go runtime collects
+// garbage at least every other minute, and returns memory after that. The process is not
+// called meanwhile. The short form judges no resident memory and does not wait.
 func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
 	limit := time.Duration(min(1, b.scale) * float64(ownCollection))
 	if b.short {
@@ -101,10 +99,10 @@ func (b *bench) cooled(ctx context.Context, p *proc.Process) (reading, error) {
 	return look(ctx, p)
 }
 
-// live is how much memory a process really uses, in bytes: its heap, as it is just
-// after a collection, and its stacks. Calls with large arguments, which are read whole,
-// bring a collection about; where they have not, the runtime's own is waited for, which
-// comes every other minute.
+// live returns the memory that a process really uses, in bytes: its heap just after a
+// collection, and its stacks. Calls with large arguments, which are read whole, cause a
+// collection. If they do not, live waits for the runtime's own, which comes every other
+// minute.
 func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
 	const tool = "text_100"
 	call := load.Call{Method: "tools/call", Name: toolAt(0, tool), Params: `"arguments":{"text":"` + strings.Repeat("x", largeArgument) + `"}`}
@@ -135,8 +133,8 @@ func live(ctx context.Context, p *proc.Process, era canned.Era) (float64, error)
 	return seen.bytes, err
 }
 
-// settled is what is live in a process that is young: its first collections find less
-// than it will always have.
+// settled returns the live memory of a new process. Its first collections find less than
+// it will always have.
 func settled(ctx context.Context, p *proc.Process, era canned.Era) (float64, error) {
 	if _, err := live(ctx, p, era); err != nil {
 		return 0, err
@@ -145,28 +143,26 @@ func settled(ctx context.Context, p *proc.Process, era canned.Era) (float64, err
 }
 
 const (
-	// largeArgument makes much garbage in many calls, and is little where a collection
-	// comes in the middle of one.
+	// largeArgument makes much garbage in many calls, and little if a collection comes in
+	// the middle of one.
 	largeArgument = 64 << 10
 
-	// callingFor is how long calls are made, at most, to bring collections about. After
-	// one of a large heap there is much garbage again before it can be looked at.
+	// callingFor is the maximum time in which calls are made to cause collections. After a
+	// collection of a large heap there is much new garbage before the heap can be read.
 	callingFor = 30 * time.Second
 
-	// ownCollection is longer than the two minutes after which the runtime collects
-	// in any case.
+	// ownCollection is longer than the two minutes after which the runtime always collects.
 	ownCollection = 150 * time.Second
 )
 
-// low is the least memory that was seen after a collection. The zero value has seen
-// nothing.
+// low is the minimum of memory seen after a collection. The zero value has no readings.
 type low struct {
 	begun       bool
 	first, last int // collections
 	bytes       float64
 }
 
-// add adds what was seen.
+// add adds a reading.
 func (l *low) add(r proc.Runtime) {
 	if !l.begun {
 		l.begun, l.first = true, r.Collections
@@ -177,6 +173,6 @@ func (l *low) add(r proc.Runtime) {
 	}
 }
 
-// enough reports whether there were several collections, so that the least is near
-// what is live.
+// enough reports whether there were several collections, so that the minimum is close to
+// the live memory.
 func (l *low) enough() bool { return l.last >= l.first+3 }

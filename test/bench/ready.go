@@ -16,13 +16,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// measureReady measures how long a gateway takes from its start to the first list with
-// everything in it, and what it has in memory then.
+// measureReady measures the time from the start of a gateway to the first complete list,
+// and its memory then.
 func (b *bench) measureReady(ctx context.Context, g *rig) error {
-	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends in it; and what is resident when nothing happens then. The middle one of the starts.",
+	t := b.table("ready", "Start", "From the start of the process to the end of the first tools/list, with the tools of all 20 backends; and the resident memory when it is idle after that. The median of the starts.",
 		"backends", "ready ms", "resident MiB")
 	if err := b.weighProgram(t); err != nil || b.short {
-		return err // the rest are times, and memory that a system counts
+		return err // the rest are times, and memory counted by the system
 	}
 	const backends = 20
 	backend, err := g.start(ctx, "backend")
@@ -58,7 +58,7 @@ func (b *bench) measureReady(ctx context.Context, g *rig) error {
 	return nil
 }
 
-// weighProgram puts down the size of the gateway's program.
+// weighProgram stores the size of the gateway's program.
 func (b *bench) weighProgram(t *report.Table) error {
 	program, err := os.Stat(b.program)
 	if err != nil {
@@ -66,6 +66,6 @@ func (b *bench) weighProgram(t *report.Table) error {
 	}
 	size := float64(program.Size()) / (1 << 20)
 	b.found.Set("ready/program/size/bytes", stats.Of(size))
-	t.Remark("The program has %s MiB.", marks.Number(size))
+	t.Remark("The program file has %s MiB.", marks.Number(size))
 	return nil
 }

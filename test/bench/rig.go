@@ -21,11 +21,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/proc"
 )
 
-// rig has the processes of a group of measurements. They are started for it and end
-// with it, so that no group sees what another left behind.
+// rig owns the processes of a group of measurements. They are started for it and end with
+// it, so that no group is affected by another.
 type rig struct {
 	self    string // this program
-	program string // the gateway's
+	program string // of the gateway
 	dir     string // for configurations
 	running []*proc.Process
 	configs int
@@ -49,7 +49,7 @@ func (g *rig) close() error {
 	return errors.Join(append(errs, os.RemoveAll(g.dir))...)
 }
 
-// start starts one of the programs of this one.
+// start starts one of the programs of this command.
 func (g *rig) start(ctx context.Context, args ...string) (*proc.Process, error) {
 	return g.keep(proc.Start(ctx, g.self, args...))
 }
@@ -79,15 +79,15 @@ type server struct {
 	Args    []string `json:"args,omitempty"`
 }
 
-// config is a configuration of the gateway: its backends and, where the subject is
-// beyond a default limit, that limit. Everything else is as shipped.
+// config is a configuration of the gateway: its backends and, if the measurement exceeds a
+// default limit, that limit. Everything else is as shipped.
 type config struct {
 	Listen  string            `json:"listen,omitempty"`
 	Limits  map[string]int    `json:"limits,omitempty"`
 	Servers map[string]server `json:"mcpServers"`
 }
 
-// overHTTP configures backends of the canned one, each with the setup.
+// overHTTP configures n backends served by the canned one, each with the setup.
 func overHTTP(address string, n int, setup canned.Setup) config {
 	c := config{Servers: make(map[string]server)}
 	for i := range n {
@@ -104,13 +104,13 @@ func (g *rig) overStdio(setup canned.Setup) config {
 	}}
 }
 
-// backendName is the name of a backend; they sort in the order of their numbers.
+// backendName returns the name of a backend. Names sort in the order of their numbers.
 func backendName(i int) string { return fmt.Sprintf("b%03d", i) }
 
-// toolAt is the name under which the gateway offers a tool of a backend.
+// toolAt returns the name under which the gateway offers a tool of a backend.
 func toolAt(backend int, tool string) string { return backendName(backend) + "__" + tool }
 
-// gateway starts a gateway and returns when it lists so many tools.
+// gateway starts a gateway and returns when it lists the given number of tools.
 func (g *rig) gateway(ctx context.Context, c config, tools int) (*proc.Process, error) {
 	p, err := g.launch(ctx, c)
 	if err != nil {
@@ -130,7 +130,7 @@ func (g *rig) launch(ctx context.Context, c config) (*proc.Process, error) {
 	return g.keep(proc.Start(ctx, g.program, "serve", "--config", file))
 }
 
-// write writes a configuration into a file.
+// write writes a configuration to a file.
 func (g *rig) write(c config) (file string, err error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -141,8 +141,8 @@ func (g *rig) write(c config) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// firstList lists the tools until there are so many. The first list of a gateway
-// waits for its backends, so once is usual; a busy machine may need more.
+// firstList lists the tools until there are enough. The first list of a gateway waits for
+// its backends, so one is usually enough; a busy machine may need more.
 func firstList(ctx context.Context, t load.Target, tools int) error {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
@@ -163,15 +163,15 @@ func firstList(ctx context.Context, t load.Target, tools int) error {
 }
 
 const (
-	// listPatience is how long a gateway may take to have heard of its backends.
+	// listPatience is how long a gateway may take until it lists all backends.
 	listPatience = 30 * time.Second
 	listPause    = 20 * time.Millisecond
 )
 
-// pageItems is how many tools the gateway puts on a page at most.
+// pageItems is the gateway's maximum of tools on a page.
 const pageItems = 1000
 
-// metricsOf is the URL under which a process shows what its runtime counts.
+// metricsOf returns the URL of a process's runtime metrics.
 func metricsOf(p *proc.Process) (string, error) {
 	u, err := url.Parse(p.Address)
 	if err != nil {
@@ -180,8 +180,8 @@ func metricsOf(p *proc.Process) (string, error) {
 	return "http://" + u.Host + counts.Path, nil
 }
 
-// judgeTools says whether a list has so many tools, all different; next, unless nil,
-// is given its cursor.
+// judgeTools checks that a list has want tools, all different. It stores the cursor in next
+// unless that is nil.
 func judgeTools(want int, next *string) load.Judge {
 	return func(result []byte) error {
 		var list struct {
@@ -198,7 +198,7 @@ func judgeTools(want int, next *string) load.Judge {
 			names[t.Name] = true
 		}
 		if len(list.Tools) != want || len(names) != want {
-			return fmt.Errorf("a list of %d tools with %d names, want %d", len(list.Tools), len(names), want)
+			return fmt.Errorf("list of %d tools with %d names, want %d", len(list.Tools), len(names), want)
 		}
 		if next != nil {
 			*next = list.NextCursor
@@ -207,7 +207,7 @@ func judgeTools(want int, next *string) load.Judge {
 	}
 }
 
-// judgeText says whether a result is the text of a tool.
+// judgeText checks that a result is the text of a tool.
 func judgeText(tool string) load.Judge {
 	want := canned.PlainText(canned.TextSize(tool))
 	return func(result []byte) error {
@@ -220,7 +220,7 @@ func judgeText(tool string) load.Judge {
 			return err
 		}
 		if len(r.Content) != 1 || r.Content[0].Text != want {
-			return fmt.Errorf("%s: another text: %.200s", tool, strings.TrimSpace(string(result)))
+			return fmt.Errorf("%s: unexpected text: %.200s", tool, strings.TrimSpace(string(result)))
 		}
 		return nil
 	}

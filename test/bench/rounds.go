@@ -13,15 +13,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// entrant takes part in rounds: who is called, and by whom.
+// entrant takes part in rounds: callers, and the process that they call.
 type entrant struct {
 	name    string
-	process *proc.Process // whose use is counted; nil for nobody's
+	process *proc.Process // its usage is counted; nil if none is
 	callers []load.Caller
 	close   func()
 }
 
-// newEntrant makes an entrant of clients that open makes, given their numbers.
+// newEntrant makes an entrant with clients from open, which gets their numbers.
 func newEntrant(ctx context.Context, name string, p *proc.Process, open func(i int) (*load.Client, error)) (*entrant, error) {
 	e := &entrant{name: name, process: p}
 	var made []*load.Client
@@ -42,28 +42,28 @@ func newEntrant(ctx context.Context, name string, p *proc.Process, open func(i i
 	return e, nil
 }
 
-// sample is what one round gave of one entrant.
+// sample is the result of one round of one entrant.
 type sample struct {
-	rate          float64     // calls in a second, of all clients
-	counted       bool        // that there is a process; without one there is no CPU and no memory
-	cpu           float64     // CPU seconds of the process for 1000 calls
-	times         load.Result // of one client alone, or of all where none was
+	rate          float64     // calls per second, of all clients
+	counted       bool        // there is a process; without one there is no CPU and no memory
+	cpu           float64     // CPU seconds of the process per 1000 calls
+	times         load.Result // of one client alone, or of all if none ran alone
 	alone         bool
-	allocs, bytes float64 // allocated for a call
-	peak          float64 // most memory that was resident, MiB
-	progress      float64 // notifications for a call
+	allocs, bytes float64 // allocated per call
+	peak          float64 // peak resident memory, MiB
+	progress      float64 // notifications per call
 	errors        float64
 	first         error // the first of them
 }
 
-// at is the time, in microseconds, that a share of the calls took at most.
+// at returns the quantile q of the call times, in microseconds.
 func (s sample) at(q float64) float64 { return float64(s.times.Quantile(q).Nanoseconds()) / 1e3 }
 
-// amount is how much is measured: so many calls of all clients, for what a call costs,
-// and of one client alone, for how long it takes.
+// amount is the amount of work: many calls of all clients, for the cost of a call, and one
+// calls of one client alone, for its duration.
 type amount struct{ many, one int }
 
-// over is what each of n rounds has of it.
+// over returns the part of each of n rounds.
 func (a amount) over(n int) amount {
 	part := amount{many: max(clients, a.many/n)}
 	if a.one > 0 {
@@ -72,18 +72,17 @@ func (a amount) over(n int) amount {
 	return part
 }
 
-// field is what is measured in turns: it starts processes in a rig, and makes the
-// entrants that call them.
+// field starts processes in a rig and makes the entrants that call them. They are measured
+// in turns.
 type field func(ctx context.Context, g *rig) ([]*entrant, error)
 
-// perStart is how many rounds are measured with each start. What a machine does besides
-// comes and goes within seconds: what is compared has to be neighbours in time.
+// perStart is the number of rounds per start. Other load on the machine comes and goes
+// within seconds, so compared values must be close in time.
 const perStart = 6
 
-// measure measures a field so often, each time with processes that are started for it,
-// and each time so much. Where a process happens to get its memory makes its calls cheaper
-// or dearer for as long as it lives; rounds with the same ones would all find the same,
-// and tell it as if it were the program's.
+// measure measures a field starts times, each time with new processes and the amount a. The
+// memory layout of a process affects the cost of its calls for as long as it lives; rounds
+// with the same processes would all have the same bias.
 func (b *bench) measure(ctx context.Context, open field, starts int, a amount) (map[string][]sample, error) {
 	samples := make(map[string][]sample)
 	for i := range starts {
@@ -95,7 +94,7 @@ func (b *bench) measure(ctx context.Context, open field, starts int, a amount) (
 	return samples, nil
 }
 
-// start opens a field, and ends all that it has when use returns.
+// start opens a field and ends everything in it when use returns.
 func (b *bench) start(ctx context.Context, open field, use func([]*entrant) error) (err error) {
 	g, err := newRig(b.program)
 	if err != nil {
@@ -110,8 +109,8 @@ func (b *bench) start(ctx context.Context, open field, use func([]*entrant) erro
 	return use(entrants)
 }
 
-// rounds measures entrants in turns, so much in all rounds, and adds to the samples. The
-// first of a round is another each time, and so is that of each start.
+// rounds measures entrants in turns, a in all rounds together, and adds to the samples. The
+// first entrant differs from round to round and from start to start.
 func rounds(ctx context.Context, entrants []*entrant, start int, a amount, samples map[string][]sample) error {
 	for _, e := range entrants {
 		if r := load.Run(ctx, e.callers, a.many/5+len(e.callers)); r.Errors > 0 {
@@ -131,7 +130,7 @@ func rounds(ctx context.Context, entrants []*entrant, start int, a amount, sampl
 	return ctx.Err()
 }
 
-// measure is one round of one entrant.
+// measure runs one round of one entrant.
 func (e *entrant) measure(ctx context.Context, a amount) (sample, error) {
 	before, err := e.before(ctx)
 	if err != nil {
@@ -174,15 +173,15 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// reading is what a process has used and allocated so far.
+// reading is the usage and the allocations of a process so far.
 type reading struct {
 	proc.Usage
 	proc.Runtime
 }
 
-// before reads what the process has used before a run, and begins its peak anew. What it
-// costs to ask the process itself is taken off what it allocates in the run: it is asked
-// twice, and the second time tells the cost of the first.
+// before reads the usage of the process before a run, and resets its peak. The cost of
+// asking the process itself is subtracted from its allocations: it is asked twice, and the
+// second answer contains the cost of the first.
 func (e *entrant) before(ctx context.Context) (reading, error) {
 	var r reading
 	if e.process == nil {
@@ -204,8 +203,8 @@ func (e *entrant) before(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// after reads what the process has used after a run: first what it need not be asked
-// for, since it uses a processor to answer.
+// after reads the usage of the process after a run. It asks the process last, because
+// answering uses a processor.
 func (e *entrant) after(ctx context.Context) (reading, error) {
 	var r reading
 	if e.process == nil {
@@ -219,7 +218,7 @@ func (e *entrant) after(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// ask asks the process what it has allocated.
+// ask asks the process for its allocations.
 func (e *entrant) ask(ctx context.Context) (proc.Runtime, error) {
 	at, err := metricsOf(e.process)
 	if err != nil {
@@ -228,7 +227,7 @@ func (e *entrant) ask(ctx context.Context) (proc.Runtime, error) {
 	return proc.ReadRuntime(ctx, at)
 }
 
-// put puts down the values of an entrant; in the short form without times.
+// put stores the values of an entrant, in the short form without times.
 func (b *bench) put(prefix string, samples []sample) {
 	values := map[string]func(sample) float64{
 		"rate":   func(s sample) float64 { return s.rate },
@@ -251,9 +250,8 @@ func (b *bench) put(prefix string, samples []sample) {
 	}
 }
 
-// quantile is the time that a share of the calls of all rounds took at most, in
-// microseconds, beside the least and the most that it was in one round: of a round
-// alone the slowest are a few calls.
+// quantile returns the quantile q of the call times of all rounds, in microseconds, with
+// its minimum and maximum over single rounds. In a single round only a few calls are slow.
 func quantile(samples []sample, q float64) stats.Summary {
 	s := stats.Each(samples, func(s sample) float64 { return s.at(q) })
 	if s.Rounds > 0 {
@@ -262,7 +260,7 @@ func quantile(samples []sample, q float64) stats.Summary {
 	return s
 }
 
-// pool has the times of all samples.
+// pool returns the times of all samples.
 func pool(samples []sample) sample {
 	runs := make([]load.Result, len(samples))
 	for i, s := range samples {
@@ -273,8 +271,8 @@ func pool(samples []sample) sample {
 
 func cpuOf(s sample) float64 { return s.cpu }
 
-// compare puts down what an entrant is against the yardstick and the direct way, in the
-// same rounds; times only of one client alone, and not in the short form.
+// compare stores the ratios of an entrant to the yardstick and to the direct way in the
+// same rounds. Times are those of one client alone, and are omitted in the short form.
 func (b *bench) compare(prefix string, samples, proxy, direct []sample) {
 	b.found.Set(prefix+"/cpu-rp", stats.Ratio(samples, proxy, cpuOf))
 	b.found.Set(prefix+"/rate-rp", stats.Ratio(samples, proxy, func(s sample) float64 { return s.rate }))
@@ -287,7 +285,7 @@ func (b *bench) compare(prefix string, samples, proxy, direct []sample) {
 	}
 }
 
-// added is what was added to the direct way at a quantile, as [quantile] has it.
+// added returns the time added to the direct way at a quantile, like [quantile].
 func added(samples, direct []sample, q float64) stats.Summary {
 	n := min(len(samples), len(direct))
 	values := make([]float64, n)
@@ -301,8 +299,8 @@ func added(samples, direct []sample, q float64) stats.Summary {
 	return s
 }
 
-// addedRatio is what was added against what the yardstick added. It has no rounds where
-// that added nothing.
+// addedRatio returns the added time divided by that of the yardstick. It has no rounds if
+// the yardstick added nothing.
 func addedRatio(samples, proxy, direct []sample, q float64) stats.Summary {
 	ours, theirs := added(samples, direct, q), added(proxy, direct, q)
 	if ours.Rounds == 0 || theirs.Median <= 0 {
@@ -319,7 +317,8 @@ func addedRatio(samples, proxy, direct []sample, q float64) stats.Summary {
 	return s
 }
 
-// beyond is what an entrant allocated for a call beyond another, in the same rounds.
+// beyond returns the allocations per call beyond those of another entrant in the same
+// rounds.
 func beyond(samples, other []sample) stats.Summary {
 	values := make([]float64, min(len(samples), len(other)))
 	for i := range values {

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// dial makes the connections of several clients.
+// dial opens the connections of several clients.
 func dial(ctx context.Context, t load.Target, n int) ([]*load.Conn, func(), error) {
 	var conns []*load.Conn
 	hang := func() {
@@ -37,8 +37,8 @@ func dial(ctx context.Context, t load.Target, n int) ([]*load.Conn, func(), erro
 	return conns, hang, nil
 }
 
-// openSessions opens so many sessions of the legacy era, which stay open, and returns
-// their ids, the oldest first as far as clients go side by side.
+// openSessions opens n legacy sessions, which stay open, and returns their ids, oldest
+// first apart from the order among parallel clients.
 func openSessions(ctx context.Context, t load.Target, n int) ([]string, error) {
 	conns, hang, err := dial(ctx, t, clients)
 	if err != nil {
@@ -74,7 +74,7 @@ type opening struct {
 	target  load.Target
 }
 
-// round opens so many sessions and ends them.
+// round opens n sessions and ends them.
 func (o opening) round(ctx context.Context, n int) (open, end sample, err error) {
 	conns, hang, err := dial(ctx, o.target, clients)
 	if err != nil {
@@ -110,20 +110,20 @@ func (o opening) round(ctx context.Context, n int) (open, end sample, err error)
 	return open, end, err
 }
 
-// measureSessions measures how sessions are opened and ended.
+// measureSessions measures opening and ending sessions.
 func (b *bench) measureSessions(ctx context.Context, g *rig) error {
 	ways, err := openings(ctx, g)
 	if err != nil {
 		return err
 	}
-	// Less than limits.sessions, at which the oldest would make room.
+	// Less than limits.sessions, at which the oldest sessions are evicted.
 	n := b.calls(8000)
 	err = b.attempt("sessions/*/*/*", func(times int) error { return b.openAndEnd(ctx, ways, n, times) })
 	if err != nil {
 		return err
 	}
 	t := b.table("sessions", "Opening and ending sessions",
-		"initialize with 8 clients, then DELETE, times too. mint is a bare handler on net/http that makes an id and keeps nothing; RP passes both to the canned backend.",
+		"initialize with 8 clients, then DELETE; times are of all clients. mint is a bare handler on net/http that creates an id and keeps nothing; RP forwards both to the canned backend.",
 		"backends, request", "CPU s per 1000", "against 1 backend", "requests/s", "x mint", "p50 us", "p99 us", "p99.9 us", "allocations", "peak MiB", "errors")
 	for _, what := range []string{"initialize", "DELETE"} {
 		for _, w := range ways {
@@ -133,7 +133,7 @@ func (b *bench) measureSessions(ctx context.Context, g *rig) error {
 	return nil
 }
 
-// openings are the ways that are compared.
+// openings returns the ways that are compared.
 func openings(ctx context.Context, g *rig) ([]opening, error) {
 	mint, err := g.start(ctx, "mint")
 	if err != nil {
@@ -169,7 +169,7 @@ func (b *bench) openAndEnd(ctx context.Context, ways []opening, n, times int) er
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
-			if i > 0 { // the first is for warmth
+			if i > 0 { // the first round is warm-up
 				opened[w.name] = append(opened[w.name], open)
 				ended[w.name] = append(ended[w.name], end)
 			}

@@ -20,12 +20,12 @@ import (
 )
 
 // measureStdio measures calls through the gateway to a backend that it started itself,
-// against calls to such a program without anything between: what a client has that
-// starts its server. It may start the gateway in the server's place, or reach it over
-// HTTP. The yardstick is a program in that place that passes on what it reads.
+// relative to direct calls to such a program by a client that starts its server. The client
+// may start the gateway in the server's place, or use it over HTTP. The yardstick is a
+// program in that place that forwards what it reads.
 func (b *bench) measureStdio(ctx context.Context, _ *rig) error {
 	t := b.table("stdio", "tools/call to a backend on stdio",
-		"CPU and calls/s with 8 clients where they come over HTTP, and with one on a pipe, which has no more; times with one. Added is what comes on top of the same call on the pipes of a program that the client started itself. A relay is a program in Go that stands between the two: on pipes it only copies, and over HTTP it has one request on its way at a time, for which eight clients wait in turn. Rows of a relay, and direct ones, have what was measured beside modern clients.",
+		"CPU and calls/s with 8 clients over HTTP, and with one on a pipe, which can have only one; times with one. Added is the difference to the same call on the pipes of a program that the client started itself. A relay is a Go program between the two: on pipes it only copies, and over HTTP it handles one request at a time, so that eight clients wait in turn. Rows of a relay, and direct ones, were measured together with modern clients.",
 		"answer, cell", "CPU s per 1000", "calls/s", "p50 us", "p99 us", "p99.9 us", "added p50 us", "x relay", "allocations", "peak MiB", "errors")
 	for _, backend := range eras() {
 		for _, client := range eras() {
@@ -67,7 +67,8 @@ const (
 
 func pipeName(era canned.Era) string { return "direct " + string(era) }
 
-// relayName is no name of a cell, nor like one: the marks for times are not a relay's.
+// relayName returns a name unlike that of a pair of eras, because the marks for times do
+// not apply to relays.
 func relayName(era canned.Era, way string) string {
 	if way == overNet {
 		return "relay by HTTP, " + string(era)
@@ -79,7 +80,7 @@ func (b *bench) stdioRow(t *report.Table, p payload, name string) {
 	b.row(t, p.name+", "+name, "stdio/"+p.name+"/"+name, "cpu", "rate", "p50", "p99", "p999", "added-p50", "added-p50-rp", "allocs", "peak", "errors")
 }
 
-// measurePipes measures one call on all ways of a cell, and puts it down.
+// measurePipes measures one call on all ways of a pair of eras, and stores the values.
 func (b *bench) measurePipes(ctx context.Context, client, backend canned.Era, p payload) error {
 	cell, direct := cellName(client, backend), pipeName(backend)
 	open := func(ctx context.Context, g *rig) ([]*entrant, error) {
@@ -102,9 +103,8 @@ func (b *bench) measurePipes(ctx context.Context, client, backend canned.Era, p 
 	})
 }
 
-// enterPipes makes entrants of all that a client can call for what a backend on pipes
-// has: that itself, and through a relay and the gateway, each of which the client starts
-// or which listens.
+// enterPipes makes entrants of all ways to call a backend on pipes: directly, and through a
+// relay and the gateway, each started by the client or listening.
 func enterPipes(ctx context.Context, g *rig, client, backend canned.Era, tool string) ([]*entrant, error) {
 	conf := g.overStdio(canned.Setup{Era: backend, Tools: defaultTools})
 	file, err := g.write(conf)
@@ -158,10 +158,10 @@ func enterRelayHTTP(ctx context.Context, g *rig, era canned.Era, tool string) (*
 	return enter(ctx, relayName(era, overNet), p, target(p, era, ""), load.ToolCall(tool, false), judgeText(tool))
 }
 
-// enterPipe starts a program that serves on pipes of our own. It has one client, as such
-// a program has, and nobody counts what it uses.
+// enterPipe starts a program that serves on pipes. It has one client, as usual for such a
+// program, and its usage is not counted.
 func enterPipe(ctx context.Context, name string, era canned.Era, call load.Call, judge load.Judge, program string, args ...string) (*entrant, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // it is this program, or the one that is measured
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // this program, or the measured one
 	cmd.WaitDelay = 10 * time.Second
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -179,8 +179,8 @@ func enterPipe(ctx context.Context, name string, era canned.Era, call load.Call,
 	return e, nil
 }
 
-// connect starts a program on pipes, whose other ends it returns. They are the
-// caller's to close.
+// connect starts a program on pipes and returns their other ends. The caller must close
+// them.
 func connect(cmd *exec.Cmd) (in, out *os.File, err error) {
 	theirIn, in, err := wait.Pipe()
 	if err != nil {
@@ -199,9 +199,9 @@ func connect(cmd *exec.Cmd) (in, out *os.File, err error) {
 	return in, out, nil
 }
 
-// endPipe ends a program by the end of its input.
+// endPipe ends a program by closing its input.
 func endPipe(cmd *exec.Cmd, in, out io.Closer) {
 	in.Close()
-	out.Close()    // or one that still writes would not end
-	_ = cmd.Wait() // how it ended says nothing about what was measured
+	out.Close()    // otherwise a program that is still writing would not end
+	_ = cmd.Wait() // its exit status does not affect the measurement
 }

@@ -32,8 +32,8 @@ func TestPipeIsMeasuredToo(t *testing.T) {
 	}
 }
 
-// TestMarksForTimesAreNotARelays: what a yardstick adds is measured as well, under names
-// that no mark for that is of.
+// TestMarksForTimesAreNotARelays checks that no mark applies to the added times of a
+// yardstick, which are measured as well.
 func TestMarksForTimesAreNotARelays(t *testing.T) {
 	for _, way := range []string{onPipes, overNet} {
 		for _, era := range eras() {

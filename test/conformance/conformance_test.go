@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// page is where the tables stand.
+// page is the file of the tables.
 const page = "../../docs/conformance.md"
 
 var (
@@ -21,15 +21,14 @@ var (
 	only   = flag.String("way", "", "run only the `ways` whose name begins so, and do not compare them with others")
 )
 
-// TestConformance runs every set of scenarios in every way, and prints what came
-// of it.
+// TestConformance runs every set of scenarios in every way, and prints the results.
 func TestConformance(t *testing.T) {
 	s, p := installSuite(t), buildPrograms(t)
 	servers := newTable("server", serverSets(), p.servers())
 	clients := newTable("client", clientSets(), p.clients())
 	known := knownExceptions(t)
 	tables := []*table{servers, clients}
-	// It returns when all ways have been played, however many of them at once.
+	// Returns when all ways have been played, however many of them in parallel.
 	t.Run("ways", func(t *testing.T) {
 		for _, tab := range tables {
 			tab.play(t, s)
@@ -49,8 +48,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// play has all ways run, as many at once as -parallel says: they wait far more than
-// they work. Each has processes of its own, and runs its sets one after the other.
+// play runs all ways, as many in parallel as -parallel allows, because they mostly wait.
+// Each way has processes of its own, and runs its sets one after the other.
 func (tab *table) play(t *testing.T, s suite) {
 	t.Helper()
 	tab.found = make([][][]scenario, len(tab.ways))
@@ -66,14 +65,14 @@ func (tab *table) play(t *testing.T, s suite) {
 			for _, what := range tab.sets {
 				found = append(found, run(what))
 			}
-			tab.found[i] = found // this way's own
+			tab.found[i] = found // not shared with other ways
 			t.Logf("%v", time.Since(start).Round(time.Millisecond))
 		})
 	}
 }
 
-// collect enters what was found, in the order of the ways: the table is the same
-// whoever was first.
+// collect adds the results in the order of the ways, so that the table does not depend on
+// timing.
 func (tab *table) collect() {
 	for i, of := range tab.found {
 		for j, found := range of {
@@ -82,7 +81,7 @@ func (tab *table) collect() {
 	}
 }
 
-// checkPage holds the page to the text, or writes it.
+// checkPage compares the page with the text, or writes it.
 func checkPage(t *testing.T, text string) {
 	t.Helper()
 	if *update {

@@ -10,17 +10,18 @@ import (
 	"testing"
 )
 
-// exceptions are all the cells of the table in which no success is wanted. There
-// is no list of failures that are expected: what stands here cannot be otherwise.
+// exceptions are all the cells of the table in which no success is required. There is no
+// list of expected failures: the cells listed here cannot have another result.
 type exceptions struct {
-	// unchecked are scenarios for which the suite does nothing in any way, and why.
+	// unchecked are scenarios for which the suite checks nothing in any way, with the
+	// reason.
 	unchecked map[string]string
-	// hops are scenarios for which it does nothing through the gateway, because
-	// what they look at belongs to each hop by itself, or is not offered beyond the
-	// first, and why that is as it should be.
+	// hops are scenarios for which it checks nothing through the gateway, because their
+	// subject belongs to each hop separately, or is not offered beyond the first, with the
+	// reason.
 	hops map[string]string
-	// gaps are what a revision cannot express, by the era that a backend lacks and
-	// the scenario: the letter is that of docs/bridge.md, where the reason stands.
+	// gaps are scenarios that a revision cannot express, by the era that a backend lacks.
+	// The value is the letter of the reason in docs/bridge.md.
 	gaps map[gapKey]string
 }
 
@@ -29,7 +30,7 @@ type gapKey struct {
 	scenario string
 }
 
-// gap is the letter of the reason for which a scenario cannot pass in a way.
+// gap returns the letter of the reason why a scenario cannot pass in a way.
 func (e exceptions) gap(w way, scenario string) (string, bool) {
 	letter, ok := e.gaps[gapKey{w.lacks, scenario}]
 	return letter, ok
@@ -41,11 +42,11 @@ func (e exceptions) mayBeEmpty(w way, scenario string) bool {
 }
 
 const (
-	// notOffered is why the scenarios of an extension have nothing to look at.
+	// notOffered is the reason for the scenarios of an extension.
 	notOffered = "the server does not offer the extension"
-	// notPassedOn is why a client asks for nothing of an extension behind the gateway.
-	notPassedOn = "an extension is agreed to by the two ends of a connection, and the gateway does not know this one " +
-		"([0026](adr/0026-extensions-are-agreed-to-hop-by-hop.md)); the suite asks nothing of a client that is not offered it"
+	// notPassedOn is the reason for the scenarios of an extension behind the gateway.
+	notPassedOn = "an extension is negotiated by the two ends of a connection, and the gateway does not support this one " +
+		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite checks nothing if the client is not offered the extension"
 	// noKeys is a reason of docs/bridge.md.
 	noKeys = "the legacy era has none: a question is a request, and known by its id when it is asked, so that no answer can come before it"
 )
@@ -65,16 +66,16 @@ func knownExceptions(t *testing.T) exceptions {
 			"tasks-status-notifications":  "the suite itself always skips it",
 		},
 		hops: map[string]string{
-			"server-sse-polling": "a server ends the response of a call, and its client comes back for the rest: whose connection that frees is " +
-				"each hop's own, and a server of the modern era has no such thing; the gateway ends the responses of its own by `streamLife`",
+			"server-sse-polling": "a server ends the response of a call, and its client reconnects for the rest: this frees a connection of one hop only, " +
+				"and modern servers do not do it; the gateway ends its own responses by `streamLife`",
 			"sep-2640-client-no-prefetch":        notPassedOn,
 			"sep-2640-client-verify-digest":      notPassedOn,
 			"sep-2640-client-verify-size":        notPassedOn,
 			"sep-2640-client-verify-frontmatter": notPassedOn,
 		},
 		gaps: map[gapKey]string{
-			// The one wants to see the key that it knows, and the other answers by it before
-			// it is asked.
+			// One scenario requires a known key, and the other answers with it before it is
+			// asked.
 			{modern, "input-required-result-basic-elicitation"}:   keys,
 			{modern, "input-required-result-ignore-extra-params"}: keys,
 		},
@@ -85,8 +86,8 @@ const bridgePage = "../../docs/bridge.md"
 
 var bridgeReason = regexp.MustCompile(`(?m)^- \*\*([a-z])\*\*: (.*) \(\[`)
 
-// bridgeReasons are the letters of docs/bridge.md by their reasons, each of which a
-// transcript shows.
+// bridgeReasons returns the letters of docs/bridge.md by their reasons, each of which is
+// shown by a transcript.
 func bridgeReasons(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(bridgePage)

@@ -13,10 +13,10 @@ import (
 
 func TestJudgeIsStrict(t *testing.T) {
 	tests := []struct {
-		name   string
-		checks []check
-		want   verdict
-		said   string
+		name     string
+		checks   []check
+		want     verdict
+		messages string
 	}{
 		{"nothing", nil, skipped, ""},
 		{"nothing to check", []check{{Status: "SKIPPED"}, {Status: "INFO"}}, skipped, ""},
@@ -28,13 +28,13 @@ func TestJudgeIsStrict(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := judge(tt.checks)
-		if got.verdict != tt.want || strings.Join(got.said, ";") != tt.said {
-			t.Errorf("%s: got %v %q, want %v %q", tt.name, got.verdict, got.said, tt.want, tt.said)
+		if got.verdict != tt.want || strings.Join(got.messages, ";") != tt.messages {
+			t.Errorf("%s: got %v %q, want %v %q", tt.name, got.verdict, got.messages, tt.want, tt.messages)
 		}
 	}
 }
 
-// writeResult writes what the suite writes of a scenario.
+// writeResult writes the suite's file of a scenario.
 func writeResult(t *testing.T, dir, folder, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
@@ -48,10 +48,10 @@ func writeResult(t *testing.T, dir, folder, text string) {
 func TestReadResults(t *testing.T) {
 	dir := t.TempDir()
 	writeResult(t, dir, "server-ping-2026-11-21T20-23-31-258Z", `[{"id":"ping","status":"SUCCESS"}]`)
-	// The beginning of one name may be all of another.
+	// One name may be a prefix of another.
 	writeResult(t, dir, "server-ping-pong-2026-11-21T20-23-31-259Z", `[{"id":"pong","status":"FAILURE"}]`)
-	said := announcement + "ping ===\nnoise\n\n" + announcement + "ping-pong ===\n" + announcement + "broken ===\n"
-	found, err := readResults(dir, []byte(said))
+	output := announcement + "ping ===\nnoise\n\n" + announcement + "ping-pong ===\n" + announcement + "broken ===\n"
+	found, err := readResults(dir, []byte(output))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// sampleTable has one set of one way of each kind.
+// sampleTable has one set and one way of each kind.
 func sampleTable() *table {
 	return newTable("server", []set{{name: "old"}, {name: "new"}}, []way{
 		{name: "ours"}, {name: "theirs", foreign: true}, {name: "before theirs", like: "theirs"}, {name: "crossed", lacks: modern},
@@ -94,7 +94,7 @@ func sampleTable() *table {
 }
 
 func TestBreaches(t *testing.T) {
-	good, bad, empty := outcome{verdict: passed}, outcome{verdict: failed, said: []string{"no"}}, outcome{verdict: skipped}
+	good, bad, empty := outcome{verdict: passed}, outcome{verdict: failed, messages: []string{"no"}}, outcome{verdict: skipped}
 	tab := sampleTable()
 	ours, theirs, before, crossed := tab.ways[0], tab.ways[1], tab.ways[2], tab.ways[3]
 	older, newer := tab.sets[0], tab.sets[1]
@@ -103,7 +103,7 @@ func TestBreaches(t *testing.T) {
 	tab.add(older, before, []scenario{{"a", good}, {"b", bad}})
 	tab.add(newer, ours, []scenario{{"a", good}, {"e", good}})
 	tab.add(newer, theirs, []scenario{{"a", bad}})
-	// It passes there on another wire, so that it has to pass here on this one.
+	// It passes there on another wire, so it must pass here on this one.
 	tab.add(newer, before, []scenario{{"a", bad}})
 	tab.add(newer, crossed, []scenario{{"a", bad}, {"e", good}})
 	known := exceptions{
@@ -117,7 +117,7 @@ func TestBreaches(t *testing.T) {
 		"crossed | old | c: it was not run",
 		"crossed | old | d: it was not run",
 		"before theirs | new | a: no",
-		"crossed | new | e: it passes, and is said to be what cannot be",
+		"crossed | new | e: it passes, but is listed as impossible",
 	}
 	if got := tab.breaches(known); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -142,7 +142,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// Only the gateway may have nothing to show of what belongs to each hop.
+// Only through the gateway may scenarios about single hops check nothing.
 func TestMayBeEmpty(t *testing.T) {
 	known := exceptions{unchecked: map[string]string{"a": "why"}, hops: map[string]string{"b": "why"}}
 	for _, tt := range []struct {

@@ -21,8 +21,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// suiteLimit is for one set of scenarios in one way: they take seconds, but one
-// that hangs takes half a minute.
+// suiteLimit is the time limit of one set of scenarios in one way. A set takes seconds, but
+// a hanging scenario takes half a minute.
 const suiteLimit = 5 * time.Minute
 
 // suite is the installed conformance suite.
@@ -37,14 +37,14 @@ func installSuite(t *testing.T) suite {
 	return suite{node, node.Module("@modelcontextprotocol/conformance/dist/index.js")}
 }
 
-// set is a selection of scenarios, by the name that the table gives it.
+// set is a named selection of scenarios.
 type set struct {
 	name string
 	args []string
 }
 
-// serverSets are all that the suite asks of a server. The first two are run on the wire
-// of their revision, and the last runs each scenario on the wire that is its own.
+// serverSets returns all sets for servers. The first two run on the wire of their revision,
+// and the last runs each scenario on its own wire.
 func serverSets() []set {
 	return []set{
 		{"2025-11-25", []string{"--requirements", "2025-11-25"}},
@@ -53,8 +53,8 @@ func serverSets() []set {
 	}
 }
 
-// clientSets are all that the suite asks of a client, on the wire of a revision
-// each, and of its extensions.
+// clientSets returns all sets for clients: one for each revision's wire, and one for the
+// extensions.
 func clientSets() []set {
 	return []set{
 		{"2025-11-25", []string{"--spec-version", "2025-11-25"}},
@@ -63,7 +63,7 @@ func clientSets() []set {
 	}
 }
 
-// status is what the suite says of one check.
+// status is the suite's result of one check.
 type status string
 
 const (
@@ -72,7 +72,7 @@ const (
 	statusSuccess status = "SUCCESS"
 )
 
-// check is one line of the suite's report on a scenario.
+// check is one entry of the suite's report on a scenario.
 type check struct {
 	ID           string
 	Description  string
@@ -80,54 +80,54 @@ type check struct {
 	ErrorMessage string
 }
 
-// verdict is what came of a scenario.
+// verdict is the result of a scenario.
 type verdict int
 
 const (
-	absent  verdict = iota // it was not run
-	skipped                // the suite had nothing to check
+	absent  verdict = iota // not run
+	skipped                // nothing to check
 	passed
 	failed
 )
 
-// outcome is a verdict and, where it is failed, what the suite said.
+// outcome is a verdict and, if it failed, the suite's messages.
 type outcome struct {
-	verdict verdict
-	said    []string
+	verdict  verdict
+	messages []string
 }
 
-// wireValid is the check that the suite adds to every scenario: that the messages were
-// well-formed. Where nothing else was checked, nothing of the scenario was.
+// wireValid is the check that the suite adds to every scenario: the messages were
+// well-formed. If it is the only check, nothing of the scenario was checked.
 const wireValid = "wire-schema-valid"
 
-// judge is strict: what only warns has failed too.
+// judge is strict: a warning is a failure.
 func judge(checks []check) outcome {
 	o := outcome{verdict: skipped}
 	for _, c := range checks {
 		switch c.Status {
 		case statusFailure, statusWarning:
-			o.said = append(o.said, fmt.Sprintf("%s %s: %s", c.Status, c.ID, cmp.Or(c.ErrorMessage, c.Description)))
+			o.messages = append(o.messages, fmt.Sprintf("%s %s: %s", c.Status, c.ID, cmp.Or(c.ErrorMessage, c.Description)))
 		case statusSuccess:
 			if c.ID != wireValid {
 				o.verdict = passed
 			}
 		}
 	}
-	if len(o.said) > 0 {
+	if len(o.messages) > 0 {
 		o.verdict = failed
 	}
 	return o
 }
 
-// server has the suite run a set against the server at url, and returns the
-// outcome of each scenario in the order of the set.
+// server runs a set against the server at url, and returns the outcomes in the order of the
+// set.
 func (s suite) server(t *testing.T, url string, what set) []scenario {
 	t.Helper()
 	dir := t.TempDir()
 	ctx, stop := context.WithTimeout(t.Context(), suiteLimit)
 	defer stop()
 	args := slices.Concat([]string{s.main, "server", "--url", url, "-o", dir}, what.args)
-	// The suite's exit says what the results say, less strictly.
+	// The exit status is a less strict summary of the results.
 	stdout, stderr, err := foreign.Output(ctx, nil, s.node.Env, s.node.Bin, args...)
 	if ctx.Err() != nil {
 		t.Fatalf("the suite: %v\n%s", err, stderr)
@@ -139,17 +139,17 @@ func (s suite) server(t *testing.T, url string, what set) []scenario {
 	return found
 }
 
-// scenario is the outcome of one.
+// scenario is one outcome.
 type scenario struct {
 	name string
 	outcome
 }
 
-// announcement stands before the name of each scenario in the suite's output.
+// announcement precedes the name of each scenario in the suite's output.
 const announcement = "=== Running scenario: "
 
-// readResults takes the scenarios from what the suite printed, and what came of
-// them from the files that it wrote. Of a scenario that broke down there is none.
+// readResults reads the names of the scenarios from the suite's output, and the results
+// from its files. A scenario that crashed has no file.
 func readResults(dir string, stdout []byte) ([]scenario, error) {
 	var found []scenario
 	for line := range bytes.Lines(stdout) {
@@ -160,7 +160,7 @@ func readResults(dir string, stdout []byte) ([]scenario, error) {
 		name := strings.TrimSuffix(strings.TrimSpace(rest), " ===")
 		checks, err := readChecks(dir, "server-"+name+"-")
 		if errors.Is(err, fs.ErrNotExist) {
-			found = append(found, scenario{name, outcome{failed, []string{"it broke down: the suite wrote no result"}}})
+			found = append(found, scenario{name, outcome{failed, []string{"it crashed: the suite wrote no result"}}})
 			continue
 		}
 		if err != nil {
@@ -169,13 +169,13 @@ func readResults(dir string, stdout []byte) ([]scenario, error) {
 		found = append(found, scenario{name, judge(checks)})
 	}
 	if len(found) == 0 {
-		return nil, errors.New("it ran no scenario")
+		return nil, errors.New("no scenario was run")
 	}
 	return found, nil
 }
 
-// readChecks finds the results of the scenario whose folder has that beginning:
-// what follows is the time.
+// readChecks reads the results of the scenario with a folder that has the prefix; the rest of the
+// folder's name is the time.
 func readChecks(dir, prefix string) ([]check, error) {
 	files, err := filepath.Glob(filepath.Join(dir, prefix+"[0-9][0-9][0-9][0-9]-*", "checks.json"))
 	if err != nil {
@@ -195,8 +195,8 @@ func readChecks(dir, prefix string) ([]check, error) {
 	return checks, nil
 }
 
-// client has the suite judge a command by the scenarios of a set, each in a run of
-// its own: a whole set would have those of authorization among them.
+// client runs the scenarios of a set against a command, each in a run of its own, because a
+// whole set would include the scenarios about authorization.
 func (s suite) client(t *testing.T, command string, what set) []scenario {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), suiteLimit)
@@ -216,7 +216,7 @@ func (s suite) client(t *testing.T, command string, what set) []scenario {
 		}
 		o := judge(checks)
 		if err != nil && o.verdict == passed {
-			// The suite minds how a client ends, and says so by its own end.
+			// The suite checks the exit status of a client, and reports it by its own.
 			o = outcome{failed, []string{fmt.Sprintf("%v: %s", err, bytes.TrimSpace(stderr))}}
 		}
 		found = append(found, scenario{name, o})
@@ -224,8 +224,8 @@ func (s suite) client(t *testing.T, command string, what set) []scenario {
 	return found
 }
 
-// listed takes the scenarios from a list of the suite: those of the extensions or
-// those of the revisions. What belongs to authorization is left out.
+// listed parses a list of the suite: the scenarios of the extensions or those of the
+// revisions, without authorization.
 func listed(list []byte, extensions bool) []string {
 	var names []string
 	for line := range bytes.Lines(list) {

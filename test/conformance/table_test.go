@@ -14,22 +14,22 @@ import (
 // cell is a place in the table.
 type cell struct{ set, scenario, way string }
 
-// table is what came of every scenario of every set in every way.
+// table has the outcomes of every scenario of every set in every way.
 type table struct {
-	title string // what is judged
+	title string // server or client
 	sets  []set
 	ways  []way
 	// rows are the scenarios of each set, by its name and in the suite's order.
 	rows    map[string][]string
 	results map[cell]outcome
-	found   [][][]scenario // by way and set, until they are collected
+	found   [][][]scenario // by way and set, before collect
 }
 
 func newTable(title string, sets []set, ways []way) *table {
 	return &table{title: title, sets: sets, ways: ways, rows: make(map[string][]string), results: make(map[cell]outcome)}
 }
 
-// add enters the results of a set in a way.
+// add adds the results of a set in a way.
 func (tab *table) add(what set, by way, found []scenario) {
 	for _, s := range found {
 		tab.results[cell{what.name, s.name, by.name}] = s.outcome
@@ -39,8 +39,7 @@ func (tab *table) add(what set, by way, found []scenario) {
 	}
 }
 
-// breaches are the cells that are not what they have to be, in the order of the
-// table.
+// breaches returns the cells with a wrong result, in the order of the table.
 func (tab *table) breaches(known exceptions) []string {
 	var found []string
 	for _, s := range tab.sets {
@@ -56,18 +55,18 @@ func (tab *table) breaches(known exceptions) []string {
 	return found
 }
 
-// breach is why a cell is not what it has to be.
+// breach returns why the result of a cell is wrong, or "".
 func (tab *table) breach(w way, at cell, known exceptions) string {
 	got := tab.results[at]
 	switch _, gap := known.gap(w, at.scenario); {
 	case !tab.played(w), w.foreign, w.like != "" && !tab.passes(at.scenario, w.like):
 		return ""
 	case gap && got.verdict == passed:
-		return "it passes, and is said to be what cannot be"
+		return "it passes, but is listed as impossible"
 	case gap:
 		return ""
 	case got.verdict == failed:
-		return strings.Join(got.said, "; ")
+		return strings.Join(got.messages, "; ")
 	case got.verdict == absent:
 		return "it was not run"
 	case got.verdict == skipped && !known.mayBeEmpty(w, at.scenario):
@@ -86,7 +85,7 @@ func (tab *table) played(w way) bool {
 	return false
 }
 
-// passes reports whether a scenario passes in a way, in whatever set.
+// passes reports whether a scenario passes in a way, in any set.
 func (tab *table) passes(name, way string) bool {
 	return slices.ContainsFunc(tab.sets, func(s set) bool {
 		return tab.results[cell{s.name, name, way}].verdict == passed
@@ -121,7 +120,7 @@ func (tab *table) print(w io.Writer, known exceptions) {
 	fmt.Fprintln(w)
 }
 
-// mark is what stands in a cell.
+// mark returns the content of a cell.
 func (tab *table) mark(w way, at cell, known exceptions) string {
 	got := tab.results[at]
 	if letter, ok := known.gap(w, at.scenario); ok && got.verdict != passed {
@@ -137,8 +136,7 @@ func (tab *table) mark(w way, at cell, known exceptions) string {
 	}
 }
 
-// total is how many scenarios passed of those in which there was something to
-// check, and that can be.
+// total returns how many scenarios passed, of those that were checked and can pass.
 func (tab *table) total(s set, w way, known exceptions) string {
 	var good, all int
 	for _, row := range tab.rows[s.name] {
@@ -161,7 +159,7 @@ func writePage(w io.Writer, known exceptions, tables ...*table) {
 	for _, tab := range tables {
 		tab.print(w, known)
 	}
-	fmt.Fprint(w, "## Where the suite checks nothing\n\n")
+	fmt.Fprint(w, "## Scenarios without checks\n\n")
 	for _, name := range slices.Sorted(maps.Keys(known.unchecked)) {
 		fmt.Fprintf(w, "- `%s`: %s\n", name, known.unchecked[name])
 	}
@@ -170,18 +168,18 @@ func writePage(w io.Writer, known exceptions, tables ...*table) {
 	}
 }
 
-const preface = `# What the official conformance suite says
+const preface = `# Results of the official conformance suite
 
-The [conformance suite](https://github.com/modelcontextprotocol/conformance) of MCP judges servers and clients. ` + "`make conformance`" + `
-runs it in the version that [package.json](../test/conformance/package.json) pins: against a server and a client that are made
+The [conformance suite](https://github.com/modelcontextprotocol/conformance) of MCP tests servers and clients. ` + "`make conformance`" + `
+runs it in the version that [package.json](../test/conformance/package.json) pins: against a server and a client built
 with this library ([server](../test/conformance/server), [client](../test/conformance/client)), and through the gateway. This
-page is what came of it. A check that only warns has failed here; no failure is expected.
+page has the results. A warning counts as a failure here; no failure is expected.
 
 | mark | meaning |
 |---|---|
 | ✓ | passed, without a warning |
-| ✗ | failed: in a column of other projects, which only show what can be asked of the gateway before them |
+| ✗ | failed: only in columns of other projects, which show what can be expected of the gateway in front of them |
 | – | nothing was checked |
-| a letter | what a revision cannot express, by the reason of that letter in [bridge.md](bridge.md) |
+| a letter | a revision cannot express this, for the reason with that letter in [bridge.md](bridge.md) |
 
 `

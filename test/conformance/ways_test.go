@@ -13,16 +13,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// way is one way for the suite to reach what it judges.
+// way is one way in which the suite reaches a server or client.
 type way struct {
 	name, note string
-	// open starts what the way consists of, until the test ends, and returns what
-	// has the suite run a set against it.
+	// open starts the programs of the way, until the test ends, and returns a function that
+	// runs a set against them.
 	open func(t *testing.T, s suite) func(what set) []scenario
-	// like names the ways that this one has to equal: a scenario that passes
-	// there, on whatever wire, passes here on every wire. Without, all have to pass.
+	// like names the way that this one must match in its results: a scenario that passes there, on
+	// any wire, must pass here on every wire. If it is empty, all must pass.
 	like string
-	// foreign has a way only show what can be asked of others.
+	// foreign marks a way that only shows the results of other projects.
 	foreign bool
 	// lacks is the era that the backends of this way do not serve.
 	lacks era
@@ -35,10 +35,10 @@ const (
 	modern era = "modern"
 )
 
-// programs are the commands that the ways consist of.
+// programs are the commands of the ways.
 type programs struct {
 	gateway, behind, server, client string
-	// Those of the Go SDK.
+	// Programs of the Go SDK.
 	goServer, goClient string
 }
 
@@ -60,16 +60,16 @@ const (
 	through = "gateway: "
 )
 
-// clients are the ways to a client, those first that others are measured by.
+// clients returns the ways to a client, the reference ways first.
 func (p programs) clients() []way {
 	return []way{
-		{name: direct + "ours", note: "our client, nothing between", open: started(p.client)},
-		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, nothing between",
+		{name: direct + "ours", note: "our client, directly", open: started(p.client)},
+		{name: direct + "Go SDK", note: "the conformance client of the Go SDK, directly",
 			open: started(p.goClient), foreign: true},
-		{name: through + "ours", note: "the gateway, and our client at it", open: started(p.behind, p.gateway, p.client)},
-		{name: through + "ours, legacy", note: "the same, with a client that speaks 2025-11-25 to the gateway",
+		{name: through + "ours", note: "our client, through the gateway", open: started(p.behind, p.gateway, p.client)},
+		{name: through + "ours, legacy", note: "the same, with a client that uses 2025-11-25 towards the gateway",
 			open: started(p.behind, p.gateway, p.client, "-revision", "2025-11-25")},
-		{name: through + "Go SDK", note: "the gateway, and the Go SDK's client at it",
+		{name: through + "Go SDK", note: "the Go SDK's client, through the gateway",
 			open: started(p.behind, p.gateway, p.goClient), like: direct + "Go SDK"},
 	}
 }
@@ -82,7 +82,7 @@ func started(command ...string) func(*testing.T, suite) func(set) []scenario {
 	}
 }
 
-// served is a server that stands before the suite calls it.
+// served is a server that runs before the suite calls it.
 func served(open func(*testing.T) string) func(*testing.T, suite) func(set) []scenario {
 	return func(t *testing.T, s suite) func(set) []scenario {
 		t.Helper()
@@ -91,34 +91,34 @@ func served(open func(*testing.T) string) func(*testing.T, suite) func(set) []sc
 	}
 }
 
-// servers are the ways to a server, those first that others are measured by.
+// servers returns the ways to a server, the reference ways first.
 func (p programs) servers() []way {
 	stateful, stateless := p.theirs("false"), p.theirs("true")
 	old, current, both := p.ours(legacy), p.ours(modern), p.ours("")
 	return []way{
-		{name: direct + "fixture", note: "our server, nothing between", open: served(both)},
-		{name: direct + "sessions", note: "the conformance server of the Go SDK with sessions, nothing between",
+		{name: direct + "fixture", note: "our server, directly", open: served(both)},
+		{name: direct + "sessions", note: "the conformance server of the Go SDK with sessions, directly",
 			open: served(stateful), foreign: true},
 		{name: direct + "stateless", note: "the same without sessions", open: served(stateless), foreign: true},
-		{name: through + "fixture", note: "the gateway before our server", open: p.through(bare(both))},
-		{name: through + "sessions", note: "the gateway before the Go SDK's server with sessions",
+		{name: through + "fixture", note: "the gateway in front of our server", open: p.through(bare(both))},
+		{name: through + "sessions", note: "the gateway in front of the Go SDK's server with sessions",
 			open: p.through(bare(stateful)), like: direct + "sessions"},
-		{name: through + "stateless", note: "the gateway before the same without sessions",
+		{name: through + "stateless", note: "the gateway in front of the same without sessions",
 			open: p.through(bare(stateless)), like: direct + "stateless"},
-		{name: through + "one of five", note: "the gateway before our server and four more that bear prefixes",
+		{name: through + "one of five", note: "the gateway in front of our server and four more with prefixes",
 			open: p.through(bare(both), named(old), named(current), named(stateful), named(stateless))},
-		{name: through + "legacy", note: "the gateway before our server, which serves the legacy era only",
+		{name: through + "legacy", note: "the gateway in front of our server, which serves the legacy era only",
 			open: p.through(bare(old)), lacks: modern},
-		{name: through + "modern", note: "the gateway before our server, which serves the modern era only",
+		{name: through + "modern", note: "the gateway in front of our server, which serves the modern era only",
 			open: p.through(bare(current)), lacks: legacy},
-		{name: through + "legacy, modern", note: "the gateway before both of these, with the same names, which the first has",
+		{name: through + "legacy, modern", note: "the gateway in front of both of these with the same names, which belong to the first",
 			open: p.through(bare(old), bare(current)), lacks: modern},
 		{name: through + "modern, legacy", note: "the same in the other order",
 			open: p.through(bare(current), bare(old)), lacks: legacy},
 	}
 }
 
-// ours is the fixture, in one era or, where none is named, in both.
+// ours is the fixture, in one era or, if that is empty, in both.
 func (p programs) ours(only era) func(*testing.T) string {
 	args := []string{"-addr", "127.0.0.1:0"}
 	if only != "" {
@@ -143,7 +143,7 @@ func (p programs) theirs(stateless string) func(*testing.T) string {
 // backend starts a server and returns its entry in the configuration.
 type backend func(t *testing.T) string
 
-// bare is a backend whose names stay as they are.
+// bare is a backend without a prefix.
 func bare(open func(*testing.T) string) backend {
 	return func(t *testing.T) string {
 		t.Helper()
@@ -151,7 +151,7 @@ func bare(open func(*testing.T) string) backend {
 	}
 }
 
-// named is a backend whose names get its own before them.
+// named is a backend with its default prefix.
 func named(open func(*testing.T) string) backend {
 	return func(t *testing.T) string {
 		t.Helper()

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// gap is something that cannot work on a route. All but the one that says so are
-// tried all the same: one that works is an error of this list.
+// gap is something that cannot work on a route. All gaps except one kind are tested all the
+// same: a listed cell that works is an error of the list.
 type gap struct {
 	mark, reason string
 	applies      func(c cell, s server) bool
-	// mayWork is set where it depends on what happens at the same time.
+	// mayWork is set if the result depends on concurrent events.
 	mayWork bool
 }
 
@@ -25,7 +25,7 @@ func isAsk(f feature) bool {
 
 func asksBefore(c cell, s server) bool { return s.asksAtStart && c.feature == featureRoots }
 
-// clientGaps are what a client cannot do at all.
+// clientGaps are what a client does not support at all.
 func clientGaps() []gap {
 	oneShot := []feature{featureProgress, featureCancel, featureLog, featureComplete, featureTasks, featureChanges, featureUpdates}
 	return []gap{
@@ -47,13 +47,12 @@ func clientGaps() []gap {
 	}
 }
 
-// directGaps are what a client and a server cannot do with each other when
-// nothing stands between them. The gateway bridges those of them that are not
-// the client's.
+// directGaps are what a client and a server cannot do directly with each other. The gateway
+// bridges them, except those of the client.
 func directGaps() []gap {
 	fromServer := []feature{featureCancel, featureChanges, featureUpdates}
 	return append([]gap{
-		{mark: "a", reason: "the server speaks only the legacy era",
+		{mark: "a", reason: "the server supports only the legacy era",
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && s.legacyOnly }},
 		{mark: "b", reason: "the server keeps no session, which the legacy era needs for this",
 			applies: func(c cell, s server) bool {
@@ -68,10 +67,10 @@ func directGaps() []gap {
 	}, slices.Concat(clientGaps(), readerGaps())...)
 }
 
-// readerGaps are what a client cannot read, whoever relays it.
+// readerGaps are messages that a client cannot decode.
 func readerGaps() []gap {
 	return []gap{
-		{mark: "o", reason: "the client cannot read a question without params, as this server asks for the roots",
+		{mark: "o", reason: "the client cannot decode a question without params, and this server's question for the roots has none",
 			applies: func(c cell, s server) bool {
 				return c.row == row{"go-sdk", modernVersion} && s.bareRoots && (c.feature == featureRoots || c.feature == featureSeveral)
 			}},
@@ -81,7 +80,7 @@ func readerGaps() []gap {
 // sharedGaps are what does not work through a gateway that serves many clients.
 func sharedGaps() []gap {
 	return append(throughGaps(), gap{
-		mark: "r", reason: "the client sends no Mcp-Name with tasks/get, as the extension says it must, and the gateway refuses that",
+		mark: "r", reason: "the client does not send Mcp-Name with tasks/get, which the extension requires, and the gateway refuses that",
 		applies: func(c cell, _ server) bool {
 			return c.row == row{"fastmcp", modernVersion} && c.feature == featureTasks
 		},
@@ -91,7 +90,7 @@ func sharedGaps() []gap {
 			return c.row.era() == eraModern && s.private && c.feature == featureChanges
 		},
 	}, gap{
-		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; where several are served, nobody gets it",
+		mark: "j", reason: "a modern server on a pipe that all clients share logs without naming the request; while several are served, the message is dropped",
 		mayWork: true,
 		applies: func(c cell, s server) bool {
 			return !s.legacyOnly && s.target.URL == "" && c.feature == featureLog
@@ -111,18 +110,18 @@ func pipedGaps() []gap {
 // throughGaps are what does not work through the gateway.
 func throughGaps() []gap {
 	return append(slices.Concat(clientGaps(), readerGaps()), []gap{
-		{mark: "n", reason: "the revision has no links to resources; what they say stands in a text",
+		{mark: "n", reason: "the revision has no links to resources; a text replaces them",
 			applies: func(c cell, _ server) bool {
 				return c.row.version < "2025-06-18" && c.feature == featureKinds
 			}},
 		{mark: "f", reason: "the server asks once, after its handshake, and answers without waiting; a modern client can be asked only while a request is served",
 			mayWork: true,
 			applies: func(c cell, s server) bool { return c.row.era() == eraModern && asksBefore(c, s) }},
-		{mark: "g", reason: "the client is gone before the server knows what it asked for after its handshake, which the first call brings about",
+		{mark: "g", reason: "the client ends before the server gets the answer to its question after the handshake, which the first call causes",
 			applies: func(c cell, s server) bool {
 				return c.row.client == inspectorName && c.row.era() == eraLegacy && asksBefore(c, s)
 			}},
-		{mark: "h", reason: "the server logs beside the request, on another connection; the modern era has no place for what comes after the answer",
+		{mark: "h", reason: "the server logs on another connection than the request's; the modern era cannot deliver messages after the response",
 			mayWork: true,
 			applies: func(c cell, s server) bool {
 				return c.row.era() == eraModern && s.private && s.target.URL != "" && c.feature == featureLog
@@ -132,8 +131,7 @@ func throughGaps() []gap {
 	}...)
 }
 
-// known are the features of a server that do not work for a row, or cannot be counted
-// on.
+// known returns the features of a server that do not work for a row, or not reliably.
 func (r route) known(row row, s server) []feature {
 	var all []feature
 	for _, f := range features() {
@@ -144,8 +142,8 @@ func (r route) known(row row, s server) []feature {
 	return all
 }
 
-// judge compares what worked on a route with what is known: everything but its
-// gaps. It returns one line per difference.
+// judge compares the results on a route with the expectation: everything but its gaps
+// works. It returns one line per difference.
 func (t table) judge(way route) []string {
 	var wrong []string
 	for c := range t.each(way) {
@@ -160,7 +158,7 @@ func (t table) judge(way route) []string {
 	return wrong
 }
 
-// elsewhere reminds of a difference that is the gateway's.
+// elsewhere notes that a cell works directly, so the gateway is the cause.
 func (t table) elsewhere(c cell) string {
 	if t.routes[0].results.works(c) {
 		return ", but directly"

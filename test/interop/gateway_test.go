@@ -18,15 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// gateway is the built binary, with a configuration that has every server, and one
-// for those gateways that clients start themselves.
+// gateway is the built binary, with one configuration that has every server, and one for
+// the gateways that clients start themselves.
 type gateway struct {
 	bin, config, small string
-	// mark is an argument of every child that a gateway starts, and of nothing
-	// else but the gateways.
+	// mark is an argument of every child process of a gateway, and of the gateways only.
 	mark string
-	// occupant is a row of which a client stays until the gateway ends, and probes
-	// are what it does.
+	// occupant is a row with a client that stays until the gateway ends, and probes are its
+	// tests.
 	occupant row
 	probes   []probes
 }
@@ -58,7 +57,7 @@ func newGateway(t *testing.T, servers []server) gateway {
 // write writes the configuration of a gateway that has the servers.
 func (gw gateway) write(t *testing.T, path string, servers []server) {
 	t.Helper()
-	// The keys of an encoded map are sorted, as the servers are.
+	// The keys of an encoded map are sorted, like the servers.
 	entries := make(map[string]any)
 	for _, s := range servers {
 		entry := map[string]any{"command": s.target.Command, "args": slices.Concat(s.target.Args, []string{gw.mark})}
@@ -75,8 +74,8 @@ func (gw gateway) write(t *testing.T, path string, servers []server) {
 	}
 	data, err := json.Marshal(map[string]any{
 		"mcpServers": entries,
-		// On a busy machine all is slow to start, and a list without a server would be a
-		// right answer, but not the one that is compared here.
+		// On a busy machine everything starts slowly. A list without a server would be a
+		// correct response, but not the one that is compared here.
 		"limits": map[string]any{
 			"firstList": featureLimit.String(), "connect": featureLimit.String(), "headerRead": featureLimit.String(),
 			"sessionUninitialized": featureLimit.String(), "callIdle": (2 * featureLimit).String(), "write": featureLimit.String(),
@@ -90,7 +89,7 @@ func (gw gateway) write(t *testing.T, path string, servers []server) {
 	}
 }
 
-// tried reports whether a client tries it on a route.
+// tried reports whether a client uses the server on a route.
 func (s server) tried(r row, way route) bool {
 	switch {
 	case way.direct && (s.shared || s.pinned != ""), way.piped && !s.piped:
@@ -100,16 +99,16 @@ func (s server) tried(r row, way route) bool {
 	}
 }
 
-// apart reports whether two calls that a client makes at once have a process each, so
-// that neither can see what the other one does.
+// apart reports whether two concurrent calls of a client have a process each, so that
+// neither can observe the other.
 func (s server) apart(r row) bool {
 	return s.private && s.target.Command != "" && r.era() == eraModern
 }
 
-// behind returns the probes of a server by the names that it has behind the
-// gateway. A cancellation that no other call can see is not tried: the call that
-// blocks would keep its process from what is tried next. And a client that cannot be
-// asked for its roots, or is gone too soon, tries once.
+// behind returns the probes of a server with its names behind the gateway. A cancellation
+// that no other call can observe is not tested: the blocked call would keep its process
+// from the next tests. A client that cannot be asked for its roots, or ends too early,
+// tests once.
 func (s server) behind(r row, tag string) probes {
 	p := s.probes(tag).prefixed(s.name + "__")
 	p.Name = s.name
@@ -133,11 +132,11 @@ func (gw gateway) start(t *testing.T) *foreign.Process {
 	return foreign.Start(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
 }
 
-// occupy opens a session that nobody closes, with a child of every server that
-// has one, so that there is something to end when the gateway ends.
-func (gw gateway) occupy(t *testing.T, p *foreign.Process, say answers) {
+// occupy opens a session that is never closed, with a child process of every server that
+// has one, so that the gateway has something to end.
+func (gw gateway) occupy(t *testing.T, p *foreign.Process, ans answers) {
 	t.Helper()
-	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, say).job, inbox: newInbox()}
+	s := &goSession{job: newPlan(gw.occupant, target{URL: p.URL}, ans).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), upLimit)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
@@ -154,9 +153,9 @@ func (gw gateway) occupy(t *testing.T, p *foreign.Process, say answers) {
 	}
 }
 
-// upLimit is when the servers of the gateway have started. A gateway gives each a
-// time of its own to begin, ends it and starts it anew, and on a busy machine the first
-// start of all at once may take longer than that.
+// upLimit is when the servers of the gateway must have started. A gateway gives each a time
+// to start, ends it and starts it again, and on a busy machine the first start of all at
+// once may take longer than that.
 const upLimit = 5 * featureLimit
 
 // waitFor returns when the tools of a server are listed.
@@ -174,8 +173,8 @@ func (s *goSession) waitFor(ctx context.Context, p probes) error {
 	}
 }
 
-// checkEnd asks the gateway to end while it has children and a session, and
-// looks for what is left.
+// checkEnd signals the gateway to end while it has child processes and a session, and
+// checks what is left.
 func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
 	t.Helper()
 	before := gw.processes(t)
@@ -200,7 +199,7 @@ func (gw gateway) checkEnd(t *testing.T, p *foreign.Process) {
 	}
 }
 
-// processes returns the command lines of the gateways and their children.
+// processes returns the command lines of the gateways and their child processes.
 func (gw gateway) processes(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,ppid=,args=").Output()

@@ -15,11 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progressAttempts is how often progress is tried: what is said while a request is
-// parked, because the server has asked something beside it, nobody hears.
+// progressAttempts is how often progress is tested. Progress is lost while a request is
+// parked because the server has asked something during it.
 const progressAttempts = 2
 
-// tryProgress wants every step, in order, with the token of the call.
+// tryProgress expects every step, in order, with the token of the call.
 func (s *goSession) tryProgress(ctx context.Context, p *callProbe) error {
 	var err error
 	for attempt := range progressAttempts {
@@ -51,12 +51,12 @@ func (s *goSession) wantSteps(ctx context.Context, p *callProbe, token string) e
 	return includes(got, p.Want)
 }
 
-// tryCancel succeeds when the server says that the cancellation reached it.
+// tryCancel succeeds if the server reports that the cancellation arrived.
 func (s *goSession) tryCancel(ctx context.Context, p *cancelProbe) error {
 	blocked, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
-	// Waited for below; it ends with the context that is cancelled here.
+	// Waited for below; ends with the context that is cancelled here.
 	go func() {
 		_, err := s.call(blocked, p.Block, nil)
 		done <- err
@@ -86,7 +86,7 @@ func (s *goSession) tryLog(ctx context.Context, p *callProbe) error {
 	return err
 }
 
-// setLevel asks for log messages: in the modern era, with each call.
+// setLevel requests log messages: in the modern era, with each call.
 func (s *goSession) setLevel(ctx context.Context, level mcp.LoggingLevel) error {
 	if s.job.Era == eraModern {
 		s.meta = mcp.Meta{mcp.MetaKeyLogLevel: level}
@@ -146,8 +146,8 @@ func (s *goSession) tryGet(ctx context.Context, p *callProbe) error {
 	return includes(text.Text, p.Want)
 }
 
-// tryChanges wants a notice for each change, and the change in the list that is
-// fetched after a notice. Other clients of the same server cause notices, too.
+// tryChanges expects a notice for each change, and the change in the list that is fetched
+// after a notice. Other clients of the same server cause notices, too.
 func (s *goSession) tryChanges(ctx context.Context, p *changeProbe) error {
 	if err := s.wantChange(ctx, p, &p.Add, true); err != nil {
 		return fmt.Errorf("add: %w", err)
@@ -185,7 +185,7 @@ func (s *goSession) wantChange(ctx context.Context, p *changeProbe, step *callPr
 	return s.wantCall(ctx, p.Use)
 }
 
-// tryUpdates wants to hear of the one resource that it has subscribed to.
+// tryUpdates expects an update of the one resource that it has subscribed to.
 func (s *goSession) tryUpdates(ctx context.Context, p *updateProbe) error {
 	if err := s.cs.Subscribe(ctx, &mcp.SubscribeParams{URI: p.URI}); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
@@ -207,9 +207,9 @@ func (s *goSession) tryUpdates(ctx context.Context, p *updateProbe) error {
 	return s.cs.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: p.URI})
 }
 
-// wantAgreed waits until the server has agreed to tell of a resource. In the modern
-// era the SDK returns once it has sent its listen, and a call that follows at once
-// may be served before it.
+// wantAgreed waits until the server has acknowledged the subscription of a resource. In the
+// modern era the SDK returns after sending its listen, and a call right after that may be
+// served before it.
 func (s *goSession) wantAgreed(ctx context.Context, uri string) error {
 	if s.job.Era != eraModern {
 		return nil
@@ -218,11 +218,11 @@ func (s *goSession) wantAgreed(ctx context.Context, uri string) error {
 	return err
 }
 
-// inbox keeps what a server sends unasked until a feature looks for it.
+// inbox keeps unsolicited messages of a server until a feature reads them.
 type inbox struct {
 	logs     *queue[string]
 	updated  *queue[string]
-	agreed   *queue[string] // the resources that the server will tell of
+	agreed   *queue[string] // the acknowledged resources
 	progress *queue[*mcp.ProgressNotificationParams]
 	changed  map[string]*queue[struct{}]
 }
@@ -237,8 +237,7 @@ func newInbox() *inbox {
 	}
 }
 
-// noteAgreed looks at what the SDK has no handler for: the acknowledgement of a
-// listen.
+// noteAgreed records the acknowledgement of a listen, for which the SDK has no handler.
 func (in *inbox) noteAgreed(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams); ok {
@@ -250,8 +249,8 @@ func (in *inbox) noteAgreed(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// queue is unbounded, for a test that lives for seconds. Any number of
-// goroutines may put; one takes.
+// queue is unbounded, for a test that lives for seconds. Any number of goroutines may put;
+// one takes.
 type queue[T any] struct {
 	added chan struct{}
 
@@ -267,7 +266,7 @@ func (q *queue[T]) put(item T) {
 	q.mu.Unlock()
 	select {
 	case q.added <- struct{}{}:
-	default: // the taker has not yet looked since the last one
+	default: // the taker has not been woken since the last put
 	}
 }
 
@@ -304,9 +303,8 @@ func (q *queue[T]) find(matches func(T) bool) (item T, ok bool) {
 	return item, true
 }
 
-// standalone is an HTTP transport that tells when the server has answered the
-// GET of a legacy session, for only then can the server send what belongs to no
-// request.
+// standalone is an HTTP transport that reports when the server has answered the GET of a
+// legacy session, because only then can the server send unrelated messages.
 type standalone struct {
 	opened chan struct{}
 	once   sync.Once

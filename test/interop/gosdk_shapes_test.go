@@ -15,11 +15,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// headerAttempts is how often a header is tried: others change the list meanwhile.
+// headerAttempts is how often a header is tested, because other clients change the list
+// meanwhile.
 const headerAttempts = 5
 
-// tryHeader lists the tools first: of a tool that it has not listed, or whose list has
-// changed since, a client does not know that an argument goes into a header.
+// tryHeader lists the tools first: a client does not know the headers of a tool that it has
+// not listed, or whose list has changed since.
 func (s *goSession) tryHeader(ctx context.Context, p *callProbe) error {
 	var err error
 	for range headerAttempts {
@@ -33,7 +34,7 @@ func (s *goSession) tryHeader(ctx context.Context, p *callProbe) error {
 	return err
 }
 
-// tryKinds wants each kind of content, in order.
+// tryKinds expects each kind of content, in order.
 func (s *goSession) tryKinds(ctx context.Context, p *callProbe) error {
 	res, err := s.callTool(ctx, *p, nil)
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *goSession) tryKinds(ctx context.Context, p *callProbe) error {
 	return includes(strings.Join(kinds, " "), p.Want)
 }
 
-// kindOf returns the word that the protocol has for a kind of content.
+// kindOf returns the protocol's name of a kind of content.
 func kindOf(c mcp.Content) string {
 	switch c.(type) {
 	case *mcp.TextContent:
@@ -64,7 +65,7 @@ func kindOf(c mcp.Content) string {
 	}
 }
 
-// tryStructure looks into the structured content, and not into what is beside it.
+// tryStructure checks the structured content, and not the content beside it.
 func (s *goSession) tryStructure(ctx context.Context, p *callProbe) error {
 	res, err := s.callTool(ctx, *p, nil)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *goSession) tryStructure(ctx context.Context, p *callProbe) error {
 	return includes(string(got), p.Want)
 }
 
-// tryErrors wants an error that says by its code what is wrong.
+// tryErrors expects an error with the right code.
 func (s *goSession) tryErrors(ctx context.Context, p *errorProbe) error {
 	_, err := s.cs.ReadResource(ctx, &mcp.ReadResourceParams{URI: p.URI})
 	var refused *jsonrpc.Error
@@ -90,7 +91,7 @@ func (s *goSession) tryErrors(ctx context.Context, p *errorProbe) error {
 	return nil
 }
 
-// tryCaps looks for what the server declares, by the words of the protocol.
+// tryCaps checks the capabilities of the server, by the protocol's names.
 func (s *goSession) tryCaps(want []string) error {
 	declared, err := json.Marshal(s.cs.InitializeResult().Capabilities)
 	if err != nil {

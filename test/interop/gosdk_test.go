@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// featureLimit is when a feature has not worked, on a machine that does much else
-	// besides; briefLimit is for what is known not to work, and is tried to see that it
-	// still does not; pollInterval is how often a server is asked again that says
-	// nothing when it is ready.
+	// featureLimit is when a feature counts as failed, on a machine with much other load.
+	// briefLimit is for features that are known not to work, and are tested to detect when
+	// they do. pollInterval is the interval of retries with a server that does not report
+	// when it is ready.
 	featureLimit = 2 * time.Minute
 	briefLimit   = 5 * time.Second
 	pollInterval = 100 * time.Millisecond
 )
 
-// runGoSDK does the jobs with the client of the Go SDK.
+// runGoSDK runs the jobs with the client of the Go SDK.
 func runGoSDK(ctx context.Context, jobs []job) ([]outcome, error) {
 	var (
 		mu    sync.Mutex
@@ -92,7 +92,7 @@ type goSession struct {
 	job   job
 	inbox *inbox
 	cs    *mcp.ClientSession
-	// meta goes with each call: in the modern era, the log level.
+	// meta is sent with each call: in the modern era, the log level.
 	meta mcp.Meta
 }
 
@@ -115,7 +115,7 @@ func (s *goSession) connect(ctx context.Context) error {
 	}
 }
 
-// dial connects, in whatever revision the server negotiates.
+// dial connects, in the revision that the server negotiates.
 func (s *goSession) dial(ctx context.Context, standalone *standalone) error {
 	c := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.0.0"}, s.options())
 	c.AddReceivingMiddleware(s.inbox.noteAgreed)
@@ -181,7 +181,7 @@ func (s *goSession) options() *mcp.ClientOptions {
 	}
 }
 
-// try does what the probes say for one feature.
+// try runs the probe of one feature.
 func (s *goSession) try(ctx context.Context, f feature, p probes) error {
 	switch f {
 	case featureTools:

@@ -21,32 +21,30 @@ import (
 )
 
 const (
-	// leaveLimit is what a gateway may take to end after the end of its input, beyond its
-	// servers. The SDKs of TypeScript and Python send SIGTERM after 2 s.
+	// leaveLimit is how long a gateway may take to end after the end of its input, in
+	// addition to its servers. The SDKs of TypeScript and Python send SIGTERM after 2 s.
 	leaveLimit = 1500 * time.Millisecond
-	// startMargin and slower bound the first list. A gateway asks each server for its
-	// eras and for four lists while others start, where a direct client asks for one: on
-	// a machine that is not busy that is a tenth of the time, and on a busy one each turn
-	// has to wait.
+	// startMargin and slower bound the first list. While others start, a gateway asks each
+	// server for its eras and for four lists, and a direct client for one: on an idle
+	// machine that is a tenth of the time, and on a busy one each request has to wait.
 	startMargin = 2 * time.Second
 	slower      = 2
-	// withinDirect is what the first list may take of the time that direct connections to
-	// all servers take at once, as the median of several.
+	// withinDirect bounds the first list relative to the time of concurrent direct
+	// connections to all servers, as the median of several.
 	withinDirect = 1.1
 )
 
-// TestHosts lets each client start a gateway as a host does: with the servers that
-// people have and no limit of its own. A client lists the tools at once and leaves, or
-// makes a call as the first thing that it does.
+// TestHosts lets each client start a gateway as a host does: with common servers and no
+// limit of its own. A client lists the tools at once and leaves, or makes a call first.
 func TestHosts(t *testing.T) {
 	on := languages(t)
 	if on.node == nil || on.python == nil {
-		on.tell(os.Stdout)
+		on.printSkipped(os.Stdout)
 		return
 	}
 	space := newWorkspace(t)
-	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
-	h := newHost(t, on, space, say)
+	ans := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
+	h := newHost(t, on, space, ans)
 	t.Run("leave", func(t *testing.T) { h.leave(t) })
 	t.Run("in time", func(t *testing.T) { h.inTime(t) })
 	for _, c := range chosen(*onlyClients, clients(t, on), func(c client) string { return c.name }) {
@@ -56,8 +54,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// hostServers are what many people have in their configuration: two in TypeScript, one
-// in Python, all on stdio. The mark is an argument that each of them can do without.
+// hostServers are common in configurations: two in TypeScript, one in Python, all on stdio.
+// The mark is an argument that each of them accepts.
 func hostServers(on machine, w workspace, mark string) []server {
 	filesystem := on.node.Module("@modelcontextprotocol/server-filesystem/dist/index.js")
 	memory := on.node.Module("@modelcontextprotocol/server-memory/dist/index.js")
@@ -72,24 +70,24 @@ func hostServers(on machine, w workspace, mark string) []server {
 	}
 }
 
-// host starts gateways, and knows what they have to list.
+// host starts gateways, and knows their expected lists.
 type host struct {
 	gw      gateway
 	servers []server
 	config  string
-	say     answers
+	ans     answers
 	tools   map[string][]string // of each server, all names
 }
 
-func newHost(t *testing.T, on machine, space workspace, say answers) host {
+func newHost(t *testing.T, on machine, space workspace, ans answers) host {
 	t.Helper()
-	h := host{gw: newGateway(t, nil), say: say, tools: make(map[string][]string)}
+	h := host{gw: newGateway(t, nil), ans: ans, tools: make(map[string][]string)}
 	h.servers = hostServers(on, space, h.gw.mark)
 	h.config = filepath.Join(t.TempDir(), "mcp.json")
 	entries := make(map[string]any)
 	for _, s := range h.servers {
 		entries[s.name] = map[string]any{"command": s.target.Command, "args": s.target.Args}
-		h.tools[s.name] = allTools(t, s, say)
+		h.tools[s.name] = allTools(t, s, ans)
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": entries})
 	if err != nil {
@@ -101,10 +99,10 @@ func newHost(t *testing.T, on machine, space workspace, say answers) host {
 	return h
 }
 
-// allTools asks a server directly.
-func allTools(t *testing.T, s server, say answers) []string {
+// allTools lists the tools of a server directly.
+func allTools(t *testing.T, s server, ans answers) []string {
 	t.Helper()
-	session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, say).job, inbox: newInbox()}
+	session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, ans).job, inbox: newInbox()}
 	ctx, cancel := context.WithTimeout(t.Context(), featureLimit)
 	defer cancel()
 	if err := session.connect(ctx); err != nil {
@@ -118,8 +116,8 @@ func allTools(t *testing.T, s server, say answers) []string {
 	return names
 }
 
-// watched is the target of a gateway behind a shell that passes SIGTERM on and writes
-// down with which status the gateway ended.
+// watched is the target of a gateway behind a shell that forwards SIGTERM and records the
+// gateway's exit status.
 func (h host) watched(status string) target {
 	const watch = `exec 3<&0; "$@" <&3 & pid=$!; trap 'kill -TERM $pid' TERM; wait $pid; s=$?
 while kill -0 $pid 2>/dev/null; do wait $pid; s=$?; done; echo $s >>"$STATUS"`
@@ -143,15 +141,15 @@ func (h host) try(t *testing.T, c client, r row) {
 	for _, s := range h.servers {
 		p := probes{Name: s.name, Tools: h.tools[s.name]}
 		if r.era() == eraLegacy || !s.legacyOnly {
-			direct = append(direct, newPlan(r, s.target, h.say, p).job)
+			direct = append(direct, newPlan(r, s.target, h.ans, p).job)
 		}
 	}
 	status := filepath.Join(t.TempDir(), "status")
-	list := newPlan(r, h.watched(status), h.say, h.behind()...).job
+	list := newPlan(r, h.watched(status), h.ans, h.behind()...).job
 	for _, s := range h.servers {
 		p := probes{Call: s.probes("").Call}.prefixed(s.name + "__")
 		p.Name = s.name
-		calls = append(calls, newPlan(r, h.watched(status), h.say, p).job)
+		calls = append(calls, newPlan(r, h.watched(status), h.ans, p).job)
 	}
 	alone := h.run(t, c, direct)
 	through := h.run(t, c, []job{list})
@@ -167,16 +165,16 @@ func (h host) try(t *testing.T, c client, r row) {
 	h.checkEnds(t, status)
 }
 
-// inTime compares the time to the first whole list with that of direct connections to all
-// servers at once, in turns. What else a machine does changes a round by more than the
-// difference, so the medians count, and there are more rounds where those are too far apart.
+// inTime compares the time to the first complete list with that of concurrent direct
+// connections to all servers, in turns. Other load changes a round by more than the
+// difference, so the medians count, and there are more rounds if those are too far apart.
 func (h host) inTime(t *testing.T) {
 	through := server{name: "signalbox", target: target{Command: h.gw.bin, Args: []string{"serve", "--stdio", "--config", h.config}}}
 	var direct, behind []time.Duration
 	const few, many = 5, 20
 	for len(direct) < many && !t.Failed() {
-		direct = append(direct, measureReal(t, h.say, h.servers).took)
-		behind = append(behind, measureReal(t, h.say, []server{through}).took)
+		direct = append(direct, measureReal(t, h.ans, h.servers).took)
+		behind = append(behind, measureReal(t, h.ans, []server{through}).took)
 		if len(direct) >= few && float64(median(behind)) <= withinDirect*float64(median(direct)) {
 			break
 		}
@@ -191,10 +189,10 @@ func median(all []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(all))[len(all)/2]
 }
 
-// took is how long the slowest of some sessions took for what.
+// took has the longest times of some sessions.
 type took struct{ first, call, close time.Duration }
 
-// run does jobs at once and wants all of it to work.
+// run runs jobs concurrently and expects all of them to work.
 func (h host) run(t *testing.T, c client, jobs []job) took {
 	t.Helper()
 	for i := range jobs {
@@ -222,8 +220,8 @@ func (h host) run(t *testing.T, c client, jobs []job) took {
 			connected[o.Job] = ms
 			found.call = max(found.call, ms)
 		case featureTools:
-			// Of a gateway, all servers are in the first list; a client that opens a
-			// session for each list takes as long for each.
+			// A gateway has all servers in the first list; a client that opens a session for
+			// each list takes as long for each.
 			lists[o.Job] = max(lists[o.Job], ms)
 			seen++
 		case featureCall:
@@ -252,7 +250,7 @@ func perServer(jobs []job) [][]probes {
 	return all
 }
 
-// checkEnds looks at how the gateways ended, and for what is left of them.
+// checkEnds checks the exit status of the gateways, and what is left of them.
 func (h host) checkEnds(t *testing.T, status string) {
 	t.Helper()
 	// A client may leave without waiting.
@@ -279,8 +277,8 @@ func (h host) checkEnds(t *testing.T, status string) {
 	}
 }
 
-// left returns the gateways that are running, which have the configuration among their
-// arguments, and their children, which have the mark.
+// left returns the running gateways, which have the configuration among their arguments,
+// and their child processes, which have the mark.
 func (h host) left(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,args=").Output()
@@ -296,8 +294,8 @@ func (h host) left(t *testing.T) []string {
 	return found
 }
 
-// leave speaks to a gateway without any SDK: one list, the end of its input, and what
-// the gateway writes and how it ends after that.
+// leave uses a gateway without any SDK: one list, the end of its input, and the gateway's
+// output and exit status after that.
 func (h host) leave(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), featureLimit)
 	defer cancel()
@@ -339,7 +337,7 @@ func (h host) leave(t *testing.T) {
 	}
 }
 
-// wantTools reads to the answer of the list, and wants no notification on the way.
+// wantTools reads up to the response of the list, and expects no notification before it.
 func wantTools(t *testing.T, lines *bufio.Scanner) []string {
 	t.Helper()
 	for lines.Scan() {

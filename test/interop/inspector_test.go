@@ -22,19 +22,19 @@ import (
 
 const (
 	inspectorName = "inspector"
-	// inspectorRuns is how many processes of the inspector run at once. Each is
-	// short, and waits for its server most of the time.
+	// inspectorRuns is how many processes of the inspector run at once. Each is short, and
+	// mostly waits for its server.
 	inspectorRuns = 6
-	// inspectorLimit is longer than featureLimit, because each request starts a
-	// process, and often a server.
+	// inspectorLimit is longer than featureLimit, because each request starts a process, and
+	// often a server.
 	inspectorLimit = 2 * featureLimit
 )
 
-// refusalLimit is when the command line has not answered what it cannot answer.
+// refusalLimit is the time limit for requests that the command line cannot make.
 const refusalLimit = 4 * time.Second
 
-// inspector is the command line of the MCP inspector: one process connects,
-// makes one request, and prints its result.
+// inspector is the command line of the MCP inspector: one process connects, makes one
+// request, and prints its result.
 type inspector struct {
 	node   foreign.Node
 	job    job
@@ -43,9 +43,9 @@ type inspector struct {
 	once   *onces
 }
 
-// onces remembers what came of requests that are the same for several servers,
-// for each process takes its time: those that the command line refuses, and the
-// lists of a gateway that has all servers.
+// onces caches the results of requests that are the same for several servers, because each
+// process takes time: those that the command line refuses, and the lists of a gateway that
+// has all servers.
 type onces struct {
 	mu    sync.Mutex
 	tries map[string]func() (reply, error)
@@ -61,7 +61,7 @@ func (r *onces) first(key string, try func() (reply, error)) (reply, error) {
 	return try()
 }
 
-// inspectorRunner does the jobs with the command line of the inspector.
+// inspectorRunner runs the jobs with the command line of the inspector.
 func inspectorRunner(node foreign.Node) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		dir, err := os.MkdirTemp("", "inspector")
@@ -90,8 +90,8 @@ func inspectorRunner(node foreign.Node) func(context.Context, []job) ([]outcome,
 	}
 }
 
-// writeConfig writes the one server of the job, with the client's roots: the
-// command line has no option for them.
+// writeConfig writes the one server of the job, with the client's roots: the command line
+// has no option for them.
 func (in *inspector) writeConfig() error {
 	entry := map[string]any{"roots": []map[string]string{{"uri": in.job.Answers.Root, "name": "root"}}}
 	if t := in.job.Target; t.URL != "" {
@@ -138,7 +138,7 @@ func (in *inspector) limited(ctx context.Context, server string, f feature, run 
 	return limited(ctx, inspectorLimit, in.job.ID, server, f, run)
 }
 
-// reply is the union of the results that are looked into.
+// reply is the union of the checked results.
 type reply struct {
 	ProtocolVersion   string
 	Capabilities      map[string]any
@@ -158,7 +158,7 @@ func (in *inspector) request(ctx context.Context, method string, args ...string)
 		"--config", in.config, "--server", "target", "--protocol-era", in.job.Era,
 		"--format", "json", "--quiet", "--stored-auth-only", "--method", method,
 	}, args...)
-	// It keeps nothing, and nothing that the user keeps is touched.
+	// It stores nothing, and does not touch the user's stored data.
 	env := append([]string{"HOME=" + filepath.Dir(in.config), "MCP_INSPECTOR_SECRET_STORE=memory"}, in.node.Env...)
 	stdout, stderr, err := foreign.Output(ctx, nil, env, in.node.Bin, args...)
 	if err != nil {
@@ -229,8 +229,8 @@ func (in *inspector) try(ctx context.Context, f feature, p probes) error {
 	}
 }
 
-// tryUnsupported tries the method that the feature would need. The command line
-// refuses all of them, and when it no longer does, the table must say so.
+// tryUnsupported tries the method of the feature. The command line refuses all of them;
+// when it no longer does, the table must be updated.
 func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 	method, ok := map[feature]string{
 		featureProgress: "notifications/progress",
@@ -248,8 +248,8 @@ func (in *inspector) tryUnsupported(ctx context.Context, f feature) error {
 	return err
 }
 
-// tryAsk calls a tool that asks the client; one such tool says it for all. In the
-// modern era the command line never answers, nor does it end.
+// tryAsk calls a tool that asks the client; one such tool is enough. In the modern era
+// the command line neither responds nor ends.
 func (in *inspector) tryAsk(ctx context.Context, f feature, p *callProbe) error {
 	_, err := in.once.first(in.job.Era+" "+string(f), func() (reply, error) {
 		ctx, cancel := context.WithTimeout(ctx, refusalLimit)
@@ -277,8 +277,8 @@ func (in *inspector) wantListed(ctx context.Context, method string, want []strin
 	return includesAll(got, want)
 }
 
-// wantCall tries until the limit where the server needs time: each process is a
-// session of its own, in which the server may not have asked for the roots yet.
+// wantCall retries until the limit if the server needs time: each process is a session of
+// its own, in which the server may not have asked for the roots yet.
 func (in *inspector) wantCall(ctx context.Context, p *callProbe) error {
 	for {
 		res, err := in.call(ctx, p)
@@ -348,7 +348,7 @@ func (in *inspector) tryStructure(ctx context.Context, p *callProbe) error {
 	return includes(string(got), p.Want)
 }
 
-// tryErrors looks for the code in what the command line prints when it fails.
+// tryErrors searches the code in the output of the failing command line.
 func (in *inspector) tryErrors(ctx context.Context, p *errorProbe) error {
 	_, err := in.request(ctx, "resources/read", "--uri", p.URI)
 	if err == nil {

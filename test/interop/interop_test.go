@@ -35,12 +35,12 @@ func TestInterop(t *testing.T) {
 	space := newWorkspace(t)
 	all := chosen(*onlyClients, clients(t, on), func(c client) string { return c.name })
 	servers := chosen(*onlyServers, startServers(t, on, space), func(s server) string { return s.name })
-	say := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
-	checkOffers(t, servers, say)
+	ans := answers{Name: answerName, Sample: answerSample, Root: space.rootURI()}
+	checkOffers(t, servers, ans)
 
 	gw := newGateway(t, servers)
 	endpoint := gw.start(t)
-	gw.occupy(t, endpoint, say)
+	gw.occupy(t, endpoint, ans)
 	ways := []way{
 		{route{name: "direct", direct: true, rows: rows(all), gaps: directGaps()}, direct(servers)},
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
@@ -49,7 +49,7 @@ func TestInterop(t *testing.T) {
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {
 		start := time.Now()
-		w.route.results = runAll(t, all, w.plans(w.route, say))
+		w.route.results = runAll(t, all, w.plans(w.route, ans))
 		t.Logf("%s: %v", w.route.name, time.Since(start).Round(time.Second))
 		tab.routes = append(tab.routes, w.route)
 	}
@@ -60,7 +60,7 @@ func TestInterop(t *testing.T) {
 		t.Error(err)
 	}
 	fmt.Print(text.String())
-	on.tell(os.Stdout)
+	on.printSkipped(os.Stdout)
 	if *update {
 		writePage(t, text.String())
 	}
@@ -71,7 +71,7 @@ func TestInterop(t *testing.T) {
 	}
 }
 
-// chosen returns those that are named, and all where none is.
+// chosen returns the named ones, or all if names is empty.
 func chosen[T any](names string, all []T, nameOf func(T) string) []T {
 	if names == "" {
 		return all
@@ -79,10 +79,10 @@ func chosen[T any](names string, all []T, nameOf func(T) string) []T {
 	return slices.DeleteFunc(all, func(one T) bool { return !slices.Contains(strings.Split(names, ","), nameOf(one)) })
 }
 
-// way is a route, and how it is tried.
+// way is a route, and the plans for it.
 type way struct {
 	route route
-	plans func(r route, say answers) []plan
+	plans func(r route, ans answers) []plan
 }
 
 func rows(all []client) []row {
@@ -95,8 +95,8 @@ func rows(all []client) []row {
 	return found
 }
 
-// spawning returns the rows for which a client starts the gateway itself: of
-// each SDK, the newest version of each era.
+// spawning returns the rows in which a client starts the gateway itself: for each SDK, the
+// newest version of each era.
 func spawning(all []client) []row {
 	return slices.DeleteFunc(rows(all), func(r row) bool {
 		return r.client == inspectorName || r.version < newestLegacy
@@ -111,7 +111,7 @@ type plan struct {
 
 // direct gives each row a session with each server.
 func direct(servers []server) func(route, answers) []plan {
-	return func(r route, say answers) []plan {
+	return func(r route, ans answers) []plan {
 		var plans []plan
 		for _, row := range r.rows {
 			for _, s := range servers {
@@ -120,7 +120,7 @@ func direct(servers []server) func(route, answers) []plan {
 				}
 				p := s.probes(tag(r, row, s))
 				p.Name, p.Brief = s.name, r.known(row, s)
-				plans = append(plans, newPlan(row, s.target, say, p))
+				plans = append(plans, newPlan(row, s.target, ans, p))
 			}
 		}
 		return plans
@@ -129,7 +129,7 @@ func direct(servers []server) func(route, answers) []plan {
 
 // through gives each row one session with a gateway that has all servers.
 func through(servers []server, at target) func(route, answers) []plan {
-	return func(r route, say answers) []plan {
+	return func(r route, ans answers) []plan {
 		var plans []plan
 		for _, row := range r.rows {
 			var all []probes
@@ -141,26 +141,26 @@ func through(servers []server, at target) func(route, answers) []plan {
 				}
 			}
 			if len(all) > 0 {
-				plans = append(plans, newPlan(row, at, say, all...))
+				plans = append(plans, newPlan(row, at, ans, all...))
 			}
 		}
 		return plans
 	}
 }
 
-// tag is unique where all the tests of a server meet.
+// tag is unique among all tests of a server.
 func tag(way route, r row, s server) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s-%s-%s-%s", way.name, r.client, r.version, s.name), " ", "-")
 }
 
-func newPlan(r row, at target, say answers, servers ...probes) plan {
+func newPlan(r row, at target, ans answers, servers ...probes) plan {
 	for i, p := range servers {
 		servers[i].Errors = p.Errors.inEra(r.era())
 	}
-	return plan{row: r, job: job{Version: r.version, Era: r.era(), Target: at, Answers: say, Servers: servers}}
+	return plan{row: r, job: job{Version: r.version, Era: r.era(), Target: at, Answers: ans, Servers: servers}}
 }
 
-// runAll does all plans, some clients at once.
+// runAll runs all plans, some clients concurrently.
 func runAll(t *testing.T, all []client, plans []plan) results {
 	t.Helper()
 	var (
@@ -187,7 +187,7 @@ func runAll(t *testing.T, all []client, plans []plan) results {
 	return found
 }
 
-// runClient does the plans of one client and sorts the outcomes into cells.
+// runClient runs the plans of one client and sorts the outcomes into cells.
 func runClient(ctx context.Context, c client, plans []plan) (results, error) {
 	var jobs []job
 	var mine []plan

@@ -36,8 +36,8 @@ func (r row) era() string {
 	return eraLegacy
 }
 
-// job is one session of one client, with all servers that are behind its
-// target. It is what the TypeScript clients read.
+// job is one session of one client, with all servers behind its target. The TypeScript
+// clients read it as JSON.
 type job struct {
 	ID      int      `json:"id"`
 	Version string   `json:"version"`
@@ -47,18 +47,18 @@ type job struct {
 	Servers []probes `json:"servers"`
 }
 
-// answers are what the client says when a server asks it.
+// answers are the client's answers to questions of a server.
 type answers struct {
 	Name   string `json:"name"`
 	Sample string `json:"sample"`
 	Root   string `json:"root"`
 }
 
-// outcomeClose is what came of closing a session. It is no column of the table.
+// outcomeClose is the result of closing a session. It is no column of the table.
 const outcomeClose feature = "close"
 
-// outcome is what came of one feature. Server is empty for connect and close, which
-// are the whole job's.
+// outcome is the result of one feature. Server is empty for connect and close, which
+// concern the whole job.
 type outcome struct {
 	Job     int     `json:"job"`
 	Server  string  `json:"server"`
@@ -68,26 +68,25 @@ type outcome struct {
 	MS      int     `json:"ms"`
 }
 
-// client is a client that nobody here wrote.
+// client is a client of another project.
 type client struct {
 	name     string
 	versions []string
-	// run does the jobs, in any order. An error means that the client itself
-	// could not be run; what did not work with a server is an outcome.
+	// run runs the jobs, in any order. An error means that the client itself could not be
+	// run; a failure with a server is an outcome.
 	run func(ctx context.Context, jobs []job) ([]outcome, error)
 }
 
-// profile says in what a client takes part.
+// profile is the part of the tests that a client takes part in.
 type profile struct {
-	// few: it tries the servers that have one of each era and transport alone, and not
-	// those that are the same in other SDKs.
+	// few: it uses only the servers that cover each era and transport once, and not their
+	// equivalents in other SDKs.
 	few bool
-	// offers are the features that its library has, and that its driver here tries; all
-	// where there are none.
+	// offers are the features that its library has and its driver tests; all if it is empty.
 	offers []feature
 }
 
-// profileOf returns the profile of the client with a name.
+// profileOf returns the profile of a client by its name.
 func profileOf(client string) profile {
 	lists := []feature{featureTools, featureResources, featureTemplates, featurePrompts, featureCall, featureRead, featureGet}
 	connected := append([]feature{featureConnect}, lists...)
@@ -113,10 +112,10 @@ func profileOf(client string) profile {
 	}
 }
 
-// tries reports whether a client tries a feature.
+// tries reports whether a client tests a feature.
 func (p profile) tries(f feature) bool { return p.offers == nil || slices.Contains(p.offers, f) }
 
-// clients returns those whose language is there.
+// clients returns the clients in installed languages.
 func clients(t *testing.T, on machine) []client {
 	t.Helper()
 	legacy := []string{"2025-03-26", "2025-06-18", "2025-11-25"}
@@ -131,11 +130,11 @@ func clients(t *testing.T, on machine) []client {
 			// This SDK offers its newest version, and no option changes that.
 			client{name: "ts1", versions: newest[:1], run: scriptRunner(n.Bin, n.Env, "clients/ts1.mjs")},
 			client{name: "ts2", versions: all, run: scriptRunner(n.Bin, n.Env, "clients/ts2.mjs")},
-			// The command line chooses the era, and the newest version in it.
+			// The command line selects the era, and the newest version in it.
 			client{name: inspectorName, versions: newest, run: inspectorRunner(*n)})
 	}
 	if p := on.python; p != nil {
-		// Both choose the era, and the newest version in it.
+		// Both select the era, and the newest version in it.
 		found = append(found,
 			client{name: "py-mcp", versions: newest, run: scriptRunner(p.Bin, nil, "python/client_mcp.py")},
 			client{name: "fastmcp", versions: newest, run: scriptRunner(p.Bin, nil, "python/client_fastmcp.py")})
@@ -158,13 +157,13 @@ func clients(t *testing.T, on machine) []client {
 const (
 	// batchTimeout bounds all jobs of one client; each feature has its own limit.
 	batchTimeout = 10 * time.Minute
-	// sessions is how many a client has at once, and busy, how many clients there are
-	// at once: a machine has few cores, and who starts first ends first.
+	// sessions is the number of concurrent sessions of a client, and busy the number of
+	// concurrent clients: a machine has few cores.
 	sessions = 4
 	busy     = 3
 )
 
-// scriptRunner does all jobs in one process, which runs a script or is a program.
+// scriptRunner runs all jobs in one process, a script or a program.
 func scriptRunner(bin string, env []string, args ...string) func(context.Context, []job) ([]outcome, error) {
 	return func(ctx context.Context, jobs []job) ([]outcome, error) {
 		stdin, err := json.Marshal(jobs)

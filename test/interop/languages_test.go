@@ -12,20 +12,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// machine is what can be run here.
+// machine has the installed languages.
 type machine struct {
 	node   *foreign.Node   // nil without Node.js
 	python *foreign.Python // nil without Python
-	// python1 has version 1 of the Python SDK, which cannot be beside version 2.
+	// python1 has version 1 of the Python SDK, which cannot be installed beside version 2.
 	python1 *foreign.Python
-	// rust is the program of the client in Rust, and java the class path of the one in
-	// Java: empty where they are not asked for, or cannot be built.
+	// rust is the program of the client in Rust, and java the class path of the one in Java.
+	// They are empty if not requested, or if they cannot be built.
 	rust, java string
-	lacks      []string // why a language is missing, and what is not tried for that
+	lacks      []string // why a language is missing, and what is not tested because of that
 }
 
-// languages installs the clients and servers of each language that is here. In CI
-// one that is missing is an error.
+// languages installs the clients and servers of each installed language. In CI a missing
+// one is an error.
 func languages(t *testing.T) machine {
 	t.Helper()
 	var on machine
@@ -67,8 +67,8 @@ func (m *machine) compile(t *testing.T) {
 	}
 }
 
-// tell says what was not tried, one line for each language.
-func (m machine) tell(w io.Writer) {
+// printSkipped prints what was not tested, one line for each language.
+func (m machine) printSkipped(w io.Writer) {
 	for _, l := range m.lacks {
 		fmt.Fprintln(w, l)
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// checkOffers compares what the probes leave out with what each server declares,
-// so that a missing probe is the server's doing and not an oversight.
-func checkOffers(t *testing.T, servers []server, say answers) {
+// checkOffers compares the missing probes with what each server declares, so that a probe
+// is missing only if the server does not offer the feature.
+func checkOffers(t *testing.T, servers []server, ans answers) {
 	t.Helper()
 	for _, s := range servers {
 		if s.shared {
-			continue // of what it offers, a part is tried
+			continue // only a part of its features is tested
 		}
-		caps, err := declared(t.Context(), s, say)
+		caps, err := declared(t.Context(), s, ans)
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)
 			continue
@@ -39,9 +39,9 @@ func checkOffers(t *testing.T, servers []server, say answers) {
 }
 
 // declared connects once and returns the capabilities of the server.
-func declared(ctx context.Context, s server, say answers) (*mcp.ServerCapabilities, error) {
+func declared(ctx context.Context, s server, ans answers) (*mcp.ServerCapabilities, error) {
 	session := &goSession{
-		job:   newPlan(row{"go-sdk", "2025-11-25"}, s.target, say).job,
+		job:   newPlan(row{"go-sdk", "2025-11-25"}, s.target, ans).job,
 		inbox: newInbox(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, featureLimit)

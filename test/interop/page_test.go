@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// page is where the table stands, between two lines.
+// page has the table between two lines.
 const (
 	page      = "../../docs/interop.md"
 	pageBegin = "<!-- the table of make interop -->\n"
 	pageEnd   = "<!-- end -->\n"
 )
 
-// writePage puts a new table into the page. It is not compared: how often what
-// depends on the moment works differs from run to run.
+// writePage writes a new table into the page. The tables are not compared, because results
+// that depend on timing differ from run to run.
 func writePage(t *testing.T, table string) {
 	t.Helper()
 	old, err := os.ReadFile(page)
@@ -34,7 +34,7 @@ func writePage(t *testing.T, table string) {
 	}
 }
 
-// inPage returns the page with the table in its place.
+// inPage returns the page with the table.
 func inPage(old, table string) (string, error) {
 	before, rest, begins := strings.Cut(old, pageBegin)
 	_, after, ends := strings.Cut(rest, pageEnd)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// feature is a column of the table. The clients in clients/ use the same words.
+// feature is a column of the table. The clients in clients/ use the same names.
 type feature string
 
 const (
@@ -30,13 +30,13 @@ const (
 	featureSeveral   feature = "several"
 	featureURL       feature = "url"        // an elicitation that sends the user to a page
 	featureUse       feature = "use"        // sampling with tools
-	featureState     feature = "state"      // what a server asks with comes back with the answer
-	featureHeader    feature = "header"     // an argument that is in a header, too
+	featureState     feature = "state"      // the state of a question returns with the answer
+	featureHeader    feature = "header"     // an argument that is mirrored to a header
 	featureKinds     feature = "kinds"      // each kind of content
 	featureStructure feature = "structured" // structured content
 	featureErrors    feature = "errors"     // an error has the code of the era
-	featureCaps      feature = "caps"       // the server says what it can do
-	featureInstruct  feature = "instruct"   // the server says how it is to be used
+	featureCaps      feature = "caps"       // the server declares its capabilities
+	featureInstruct  feature = "instruct"   // the server sends instructions
 	featureTasks     feature = "tasks"      // a call that runs as a task
 	featureChanges   feature = "changes"
 	featureUpdates   feature = "updates"
@@ -52,13 +52,13 @@ func features() []feature {
 	}
 }
 
-// probes says what to do with one server, feature by feature, and what must
-// come of it. What is missing the server does not offer. It is plain data, and
-// the same for every client, whatever language that is written in.
+// probes describe the tests of one server, feature by feature, and the expected results. A
+// missing probe is a feature that the server does not offer. They are plain data, the same
+// for every client in any language.
 type probes struct {
 	Name string `json:"name"`
-	// Brief are the features of which it is known that they do not work, or cannot be
-	// counted on: nobody waits long for them.
+	// Brief are the features that are known not to work, or not reliably: they get a short
+	// time limit.
 	Brief     []feature       `json:"brief,omitempty"`
 	Tools     []string        `json:"tools,omitempty"`
 	Resources []string        `json:"resources,omitempty"`
@@ -79,7 +79,7 @@ type probes struct {
 	Use       *callProbe      `json:"use,omitempty"`
 	State     *callProbe      `json:"state,omitempty"`
 	Header    *callProbe      `json:"header,omitempty"`
-	// Kinds wants the kinds of content, and Structure the structured content as JSON.
+	// Kinds expects the kinds of content, and Structure the structured content as JSON.
 	Kinds     *callProbe  `json:"kinds,omitempty"`
 	Structure *callProbe  `json:"structured,omitempty"`
 	Errors    *errorProbe `json:"errors,omitempty"`
@@ -91,7 +91,7 @@ type probes struct {
 	Updates  *updateProbe `json:"updates,omitempty"`
 }
 
-// callProbe calls a tool, or gets a prompt, and looks for Want in the text.
+// callProbe calls a tool, or gets a prompt, and expects Want in the text.
 type callProbe struct {
 	Name      string         `json:"name"`
 	Arguments map[string]any `json:"arguments,omitempty"`
@@ -99,42 +99,42 @@ type callProbe struct {
 	Want string `json:"want"`
 	// Steps is how often the call reports progress.
 	Steps int `json:"steps,omitempty"`
-	// Eventually allows further calls until one answers as wanted, for a server
-	// that learns something after the handshake and does not say when.
+	// Eventually allows further calls until one succeeds, for a server that learns something
+	// after the handshake and does not report when.
 	Eventually bool `json:"eventually,omitempty"`
 	// Stop undoes the call.
 	Stop *callProbe `json:"stop,omitempty"`
 }
 
-// cancelProbe cancels Block once Started answers; Cancelled answers when the
-// cancellation has reached the tool itself.
+// cancelProbe cancels Block once Started returns; Cancelled returns when the cancellation
+// has reached the tool itself.
 type cancelProbe struct {
 	Block     callProbe `json:"block"`
 	Started   callProbe `json:"started"`
 	Cancelled callProbe `json:"cancelled"`
 }
 
-// completeProbe wants Value among the completions of Argument.
+// completeProbe expects Value among the completions of Argument.
 type completeProbe struct {
 	Ref      map[string]string `json:"ref"`
 	Argument map[string]string `json:"argument"`
 	Value    string            `json:"value"`
 }
 
-// readProbe wants Text in the resource.
+// readProbe expects Text in the resource.
 type readProbe struct {
 	URI  string `json:"uri"`
 	Text string `json:"text"`
 }
 
-// errorProbe reads a resource that is not there, and wants one of the codes.
+// errorProbe reads a missing resource, and expects one of the codes.
 type errorProbe struct {
 	URI   string `json:"uri"`
 	Codes []int  `json:"codes"`
 }
 
-// missing reads what is not there. The modern era has one code for it; the legacy
-// era has its own, and servers that serve both often say the other.
+// missing reads a missing resource. The modern era has one code for it; the legacy era has
+// its own, and servers that serve both often send the other.
 func missing(uri string) *errorProbe {
 	return &errorProbe{URI: uri, Codes: []int{codeNotFound, codeInvalidParams}}
 }
@@ -144,7 +144,7 @@ const (
 	codeInvalidParams = -32602
 )
 
-// inEra returns the probe as it is for clients of an era.
+// inEra returns the probe for clients of an era.
 func (e *errorProbe) inEra(era string) *errorProbe {
 	if e == nil || era == eraLegacy {
 		return e
@@ -152,8 +152,8 @@ func (e *errorProbe) inEra(era string) *errorProbe {
 	return &errorProbe{URI: e.URI, Codes: []int{codeInvalidParams}}
 }
 
-// changeProbe calls Add, wants a notice, and then Item in the list of Kind, and calls
-// it where it is a tool; and the same backwards with Remove, where the server can.
+// changeProbe calls Add, expects a notice, and then Item in the list of Kind, and calls it
+// if it is a tool; and the same in reverse with Remove, if the server can.
 type changeProbe struct {
 	Kind   string     `json:"kind"`
 	Item   string     `json:"item"`
@@ -162,14 +162,13 @@ type changeProbe struct {
 	Remove *callProbe `json:"remove,omitempty"`
 }
 
-// updateProbe subscribes to the resource, calls Touch, and wants to be told that
-// the resource was updated.
+// updateProbe subscribes to the resource, calls Touch, and expects an update.
 type updateProbe struct {
 	URI   string    `json:"uri"`
 	Touch callProbe `json:"touch"`
 }
 
-// limit is how long a client may try a feature.
+// limit is the time limit of a client for a feature.
 func (p probes) limit(f feature) time.Duration {
 	if slices.Contains(p.Brief, f) {
 		return briefLimit
@@ -177,7 +176,7 @@ func (p probes) limit(f feature) time.Duration {
 	return featureLimit
 }
 
-// offers reports whether there is something to try.
+// offers reports whether there is something to test.
 func (p probes) offers(f feature) bool {
 	has := map[feature]bool{
 		featureConnect: true, featureTools: p.Tools != nil, featureResources: p.Resources != nil,
@@ -193,8 +192,8 @@ func (p probes) offers(f feature) bool {
 	return has[f]
 }
 
-// prefixed returns the probes as they are behind a gateway that puts prefix
-// before the names of tools and prompts. URIs stay.
+// prefixed returns the probes behind a gateway that prefixes the names of tools and
+// prompts. URIs stay.
 func (p probes) prefixed(prefix string) probes {
 	p.Tools = prefixAll(p.Tools, prefix)
 	p.Prompts = prefixAll(p.Prompts, prefix)

@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
-// TestRealServers starts servers that people run behind one gateway, and beside it
-// directly, and prints how long each took to the whole list, and what is running then.
-// It needs the flag -real: its packages are large.
+// TestRealServers starts common servers behind one gateway, and also directly, and prints
+// the times to the complete list, and the processes then. It needs the flag -real: its
+// packages are large.
 func TestRealServers(t *testing.T) {
 	if !*real {
 		return
@@ -32,13 +32,13 @@ func TestRealServers(t *testing.T) {
 		t.Fatal(why)
 	}
 	servers := realServers(t, foreign.InstallNode(t), foreign.InstallPython(t, "."), space)
-	say := answers{Root: space.rootURI()}
-	alone := measureReal(t, say, servers)
+	ans := answers{Root: space.rootURI()}
+	alone := measureReal(t, ans, servers)
 	alone.print("direct", len(servers))
 	config := filepath.Join(t.TempDir(), "mcp.json")
 	writeReal(t, config, servers)
 	all := server{name: "signalbox", target: target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", config}}}
-	through := measureReal(t, say, []server{all})
+	through := measureReal(t, ans, []server{all})
 	through.print("through", len(servers))
 	for _, s := range servers {
 		if err := includesAll(through.tools[all.name], prefixAll(alone.tools[s.name], s.name+"__")); err != nil {
@@ -61,7 +61,7 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	js := func(name, path string, args ...string) {
 		add(name, node.Bin, append([]string{node.Module(path)}, args...)...)
 	}
-	// Keys that nothing accepts are enough to start and to list.
+	// Invalid keys are enough to start and to list.
 	keyed := func(name, variable, path string, args ...string) {
 		add(name, "env", append([]string{"DO_NOT_TRACK=1", variable + "=none", node.Bin, node.Module(path)}, args...)...)
 	}
@@ -76,7 +76,7 @@ func realServers(t *testing.T, node foreign.Node, python foreign.Python, w works
 	keyed("tavily", "TAVILY_API_KEY", "tavily-mcp/build/index.js")
 	add("slack", "env", "SLACK_BOT_TOKEN=none", "SLACK_TEAM_ID=none", node.Bin, node.Module("@modelcontextprotocol/server-slack/dist/index.js"))
 	js("obsidian", "mcp-obsidian/dist/index.js", w.allowed)
-	// It connects when a tool is called or a resource is listed, and nothing listens there.
+	// It connects when a tool is called or a resource is listed, and there is no listener.
 	js("postgres", "@modelcontextprotocol/server-postgres/dist/index.js", "postgresql://127.0.0.1:1/none")
 	js("puppeteer", "@modelcontextprotocol/server-puppeteer/dist/index.js")
 	js("chart", "@antv/mcp-server-chart/build/index.js")
@@ -110,7 +110,7 @@ func writeReal(t *testing.T, path string, servers []server) {
 	}
 }
 
-// measured is what was seen when the last list was there.
+// measured has the values at the time of the last list.
 type measured struct {
 	took           time.Duration
 	tools          map[string][]string
@@ -126,8 +126,8 @@ func (m measured) print(way string, servers int) {
 		way, servers, n, m.took.Round(time.Millisecond), m.processes, m.mib)
 }
 
-// measureReal connects to all at once, lists their tools, and leaves.
-func measureReal(t *testing.T, say answers, servers []server) measured {
+// measureReal connects to all concurrently, lists their tools, and leaves.
+func measureReal(t *testing.T, ans answers, servers []server) measured {
 	t.Helper()
 	m := measured{tools: make(map[string][]string)}
 	var (
@@ -138,7 +138,7 @@ func measureReal(t *testing.T, say answers, servers []server) measured {
 	defer cancel()
 	start := time.Now()
 	for _, s := range servers {
-		session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, say).job, inbox: newInbox()}
+		session := &goSession{job: newPlan(row{"go-sdk", newestLegacy}, s.target, ans).job, inbox: newInbox()}
 		// Waited for below; the context bounds it.
 		wg.Go(func() {
 			// Some are older than the newest legacy revision.

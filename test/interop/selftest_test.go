@@ -30,7 +30,7 @@ func sampleTable() table {
 	}
 }
 
-// sampleDirect is what sampleTable gives when everything is as it is known.
+// sampleDirect is the result of sampleTable if everything is as expected.
 func sampleDirect() results {
 	works := outcome{OK: true}
 	all := results{}
@@ -97,7 +97,7 @@ func TestJudgeRoute(t *testing.T) {
 			[]string{"ts2 2026-07-28, elicit of old does not work through: refused"}},
 		{"stale gap", func(r results) { r[oldest] = outcome{OK: true} },
 			[]string{"ts2 2025-03-26, kinds of mixed works through, but is a gap: " +
-				"the revision has no links to resources; what they say stands in a text"}},
+				"the revision has no links to resources; a text replaces them"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestJudgeRoute(t *testing.T) {
 			way := route{name: "through", rows: tab.rows, gaps: throughGaps(), results: through}
 			for c := range tab.each(way) {
 				_, known := tab.gapOf(c, way)
-				through[c] = outcome{OK: !known, Error: "nobody to ask"}
+				through[c] = outcome{OK: !known, Error: "no client to ask"}
 			}
 			tt.change(through)
 			tab.routes = []route{{name: "directly", results: sampleDirect()}, way}
@@ -141,7 +141,7 @@ func TestPrintTable(t *testing.T) {
 		"ts1 2025-11-25 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 1b|1|1 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
 		"inspector 2025-11-25 2|2| 2|1| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| -db|-d| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0| 0|0|",
 		"servers that offer it 2|2|2 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 2|2|2 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0 0|0|0",
-		`At how many servers it worked: direct|through http|through stdio. A letter: not at the others, because`,
+		`Number of servers with which it worked: direct|through http|through stdio. A letter: not with the others, because`,
 	}
 	spaces := regexp.MustCompile(` +`)
 	for i, w := range want {
@@ -172,7 +172,7 @@ func TestPartialClient(t *testing.T) {
 	}
 }
 
-// TestPrefixed looks for each name of a server in its prefixed probes.
+// TestPrefixed checks each name of a server in its prefixed probes.
 func TestPrefixed(t *testing.T) {
 	const prefix = "backend__"
 	for name, p := range map[string]probes{
@@ -186,7 +186,7 @@ func TestPrefixed(t *testing.T) {
 			if diff := cmp.Diff(marshal(t, p), before); diff != "" {
 				t.Errorf("the original changed (-got +want)\n%s", diff)
 			}
-			// Nothing but names differs.
+			// Only names differ.
 			if got := strings.ReplaceAll(after, prefix, ""); got != before {
 				t.Errorf("(-got +want)\n%s", cmp.Diff(got, before))
 			}
@@ -209,8 +209,8 @@ func marshal(t *testing.T, p probes) string {
 	return string(data)
 }
 
-// stripArguments removes the arguments of tools and completions: names in them
-// are not the gateway's.
+// stripArguments removes the arguments of tools and completions: the gateway does not
+// change names in them.
 func stripArguments(probes string) string {
 	return regexp.MustCompile(`"arguments?":\{[^}]*\}`).ReplaceAllString(probes, "")
 }
@@ -270,12 +270,12 @@ func TestQueueKeepsWhatDoesNotMatch(t *testing.T) {
 	}
 }
 
-// TestBehind looks for what is left out of the probes behind the gateway.
+// TestBehind checks what is left out of the probes behind the gateway.
 func TestBehind(t *testing.T) {
 	s := server{name: "one", private: true, probes: func(tag string) probes { return probeEverything(tag, "file:///root") }}
 	for _, tt := range []struct {
 		row  row
-		want bool // to be asked for the roots more than once
+		want bool // asked for the roots more than once
 	}{
 		{row{"ts1", "2025-11-25"}, true},
 		{row{"inspector", "2025-11-25"}, false},
@@ -290,7 +290,7 @@ func TestBehind(t *testing.T) {
 	s.probes = func(tag string) probes { return probeOwn(tag, "file:///root", "one", able{}) }
 	for _, tt := range []struct {
 		row  row
-		want bool // two calls at once are in one process
+		want bool // two concurrent calls use one process
 	}{{row{"ts1", "2025-11-25"}, true}, {row{"ts2", modernVersion}, false}} {
 		p := s.behind(tt.row, "tag")
 		if got := p.Cancel != nil; got != tt.want {
@@ -319,10 +319,10 @@ func TestTried(t *testing.T) {
 		{"of the core, by an old revision", server{core: true}, row{"ts2", "2025-06-18"}, through, true},
 		{"through a gateway of the client's", server{core: true}, other, route{piped: true}, false},
 		{"through a gateway of the client's, for it", server{piped: true}, other, route{piped: true}, true},
-		{"in the era that the gateway is told, with nothing between", server{pinned: eraLegacy}, other, straight, false},
-		{"as the gateway is told to share it, with nothing between", server{shared: true}, other, straight, false},
-		{"as the gateway is told to share it", server{shared: true}, other, through, true},
-		{"in the era that the gateway is told", server{pinned: eraLegacy}, other, through, true},
+		{"with a pinned era, directly", server{pinned: eraLegacy}, other, straight, false},
+		{"shared, directly", server{shared: true}, other, straight, false},
+		{"shared, through the gateway", server{shared: true}, other, through, true},
+		{"with a pinned era, through the gateway", server{pinned: eraLegacy}, other, through, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.server.tried(tt.row, tt.way); got != tt.want {
@@ -355,7 +355,7 @@ func TestChosen(t *testing.T) {
 
 func TestTellOfLanguages(t *testing.T) {
 	var b bytes.Buffer
-	machine{lacks: []string{"there is no a", "there is no b"}}.tell(&b)
+	machine{lacks: []string{"there is no a", "there is no b"}}.printSkipped(&b)
 	if got, want := b.String(), "there is no a\nthere is no b\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -21,43 +21,41 @@ type target struct {
 	Args    []string `json:"args,omitempty"`
 }
 
-// server is one server that nobody here wrote, or made with an SDK that nobody
-// here wrote.
+// server is a server of another project, or one built with another project's SDK.
 type server struct {
 	name   string
 	target target
-	// legacyOnly says that it cannot do without initialize; sessionless, that it
-	// keeps no legacy session, so that nothing can come from it but answers;
-	// private, that what a session changes or logs is seen by that session alone,
-	// and comes from no request; asksAtStart, that it asks for the roots after its
-	// handshake, waits for them with no request, and never asks again.
+	// legacyOnly means that it needs initialize; sessionless, that it has no legacy sessions
+	// and so sends nothing but responses; private, that changes and log messages of a
+	// session are visible to that session alone, and belong to no request; asksAtStart, that
+	// it asks for the roots after its handshake, blocks no request for them, and never asks
+	// again.
 	legacyOnly, sessionless, private, asksAtStart bool
-	// bareRoots says that it asks for the roots, in the modern era, without params.
+	// bareRoots means that it asks for the roots, in the modern era, without params.
 	bareRoots bool
-	// core says that every row tries it. Of the others, which are the same things made
-	// with other SDKs, the newest revision of each era is enough; and the inspector,
-	// which takes a process for each request, tries none of them.
+	// core means that every row uses it. Of the others, which are equivalents in other SDKs,
+	// the newest revision of each era is enough; the inspector, which takes a process for
+	// each request, uses none of them.
 	core bool
-	// piped says that clients try it through a gateway that they start themselves: one
-	// server of each era and transport, those with tasks, and those where a session sees
-	// its changes alone, for such a gateway differs in how the client reaches it, and each
-	// of them starts servers of its own.
+	// piped means that clients use it through a gateway that they start themselves: one
+	// server of each era and transport, those with tasks, and those with changes that are
+	// visible to one session alone. Such a gateway differs in how the client reaches it, and
+	// each of them starts servers of its own.
 	piped bool
-	// pinned is the era in which the gateway speaks to it, whatever it speaks besides;
-	// it is tried through the gateway alone.
+	// pinned is the era that the gateway uses with it, whatever else it supports; it is used
+	// only through the gateway.
 	pinned string
-	// shared says that the gateway is told that it keeps no state of clients; it is tried
-	// through the gateway alone.
+	// shared means that the gateway is configured to treat it as stateless; it is used only
+	// through the gateway.
 	shared bool
-	// probes returns what to do with it. The tag makes names unique where
-	// clients that run at once would meet.
+	// probes returns its tests. The tag makes names unique among concurrent clients.
 	probes func(tag string) probes
 }
 
 // workspace is the folder that the filesystem server serves.
 type workspace struct {
-	allowed string // what the server's command line allows
-	root    string // a folder in it, what the clients offer as their root
+	allowed string // allowed by the server's command line
+	root    string // a folder in it, offered by the clients as their root
 	file    string // a file in the root
 }
 
@@ -84,8 +82,7 @@ func (w workspace) rootURI() string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(w.root)}).String()
 }
 
-// startServers starts those that are reached by URL and returns all of them whose
-// language is there.
+// startServers starts the servers with a URL and returns all in installed languages.
 func startServers(t *testing.T, on machine, w workspace) []server {
 	t.Helper()
 	all := goServers(t, w)
@@ -102,7 +99,7 @@ func startServers(t *testing.T, on machine, w workspace) []server {
 	return all
 }
 
-// goServers are made with the Go SDK.
+// goServers are built with the Go SDK.
 func goServers(t *testing.T, w workspace) []server {
 	t.Helper()
 	goserver := foreign.BuildGo(t, ".", "./goserver")
@@ -119,7 +116,7 @@ func goServers(t *testing.T, w workspace) []server {
 	}
 }
 
-// packagedServers are those that npm installs.
+// packagedServers are installed by npm.
 func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
 	t.Helper()
 	everything := node.Module("@modelcontextprotocol/server-everything/dist/index.js")
@@ -141,17 +138,16 @@ func packagedServers(t *testing.T, node foreign.Node, w workspace) []server {
 	}
 }
 
-// made is a server of ours, made with an SDK of somebody else's.
+// made is a server of ours, built with another project's SDK.
 type made struct {
 	name, bin, script string
-	// legacyOnly says that the SDK speaks no other era; unchanging, that it has no
-	// way to tell of changes.
-	// tasks, that it has them, in its newest era.
+	// legacyOnly means that the SDK supports no other era; unchanging, that it cannot send
+	// change notices; tasks, that it has tasks, in its newest era.
 	legacyOnly, unchanging, tasks bool
 }
 
-// scriptServers returns a server over stdio and over HTTP; and where the SDK speaks
-// both eras, the second once more behind a gateway that is told to use the legacy one.
+// scriptServers returns a server over stdio and over HTTP. If the SDK supports both eras,
+// the second is repeated behind a gateway that is configured to use the legacy one.
 func scriptServers(t *testing.T, w workspace, m made) []server {
 	t.Helper()
 	script, err := filepath.Abs(m.script)
@@ -173,7 +169,7 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 	}
 	web, modern := m.name+"-http", !m.legacyOnly
 	all := []server{
-		// A child that speaks this era serves one client alone, and so are its changes.
+		// A child process of this era serves one client alone, and so do its changes.
 		{name: m.name, legacyOnly: m.legacyOnly, private: m.legacyOnly, piped: m.legacyOnly, bareRoots: modern, probes: probesOf(m.name, able{state: modern, tasks: m.tasks}),
 			target: target{Command: m.bin, Args: []string{script, m.name}}},
 		{name: web, legacyOnly: m.legacyOnly, piped: m.tasks, bareRoots: modern, probes: probesOf(web, able{state: modern, header: modern, tasks: m.tasks}), target: start(web)},
@@ -185,9 +181,9 @@ func scriptServers(t *testing.T, w workspace, m made) []server {
 	return all
 }
 
-// sharedServer is a legacy process that all clients share, for what a modern client
-// cannot see in processes of its own: what one of its calls does to another. Nobody
-// can be asked there, so nothing else is tried.
+// sharedServer is a legacy process that all clients share, for effects between calls that a
+// modern client cannot see in processes of its own. No client can be asked there, so
+// nothing else is tested.
 func sharedServer(t *testing.T, node foreign.Node) server {
 	t.Helper()
 	script, err := filepath.Abs("servers/ts1.mjs")
@@ -203,7 +199,7 @@ func sharedServer(t *testing.T, node foreign.Node) server {
 		}}
 }
 
-// What the clients answer when they are asked.
+// The answers of the clients.
 const (
 	answerName   = "Ada"
 	answerSample = "forty-two"
@@ -248,9 +244,9 @@ func probeEverything(tag, root string) probes {
 	}
 }
 
-// updatesOfEverything are tried with one of the two that have the same resources, for a
-// gateway asks one server about a URI. That server tells a session of updates only once
-// it is asked to in that session.
+// updatesOfEverything is tested with one of the two servers with the same resources,
+// because a gateway asks one server for a URI. That server sends updates to a session only
+// after a request in that session.
 func updatesOfEverything() *updateProbe {
 	toggle := callProbe{Name: "toggle-subscriber-updates", Want: "simulated resource update"}
 	stop := toggle
@@ -266,9 +262,9 @@ func probeFilesystem(w workspace) probes {
 	}
 }
 
-// probeOwn has the probes of goserver, and of the servers that say the same in other
-// languages; board is the one of its resource templates that the others do not have,
-// for a gateway asks one server about a URI.
+// probeOwn has the probes of goserver, and of its equivalents in other languages; board is
+// the one of its resource templates that the others do not have, because a gateway asks one
+// server for a URI.
 func probeOwn(tag, root, board string, can able) probes {
 	block := map[string]any{"key": tag}
 	witness := func(state string) callProbe {
@@ -330,7 +326,7 @@ func probeOwn(tag, root, board string, can able) probes {
 	return p
 }
 
-// able is what a server of ours can do only in the modern era: keep its state with
-// the client and, over HTTP, read an argument from a header.
-// Tasks say that its SDK has them, in the one era that it has them in.
+// able lists what a server of ours can do only in the modern era: keep its state with the
+// client and, over HTTP, read an argument from a header. Tasks means that its SDK has them,
+// in its only era with tasks.
 type able struct{ state, header, tasks bool }

@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 )
 
-// cell is one thing that was tried: a feature, by a row, with a server.
+// cell is one test: a feature, by a row, with a server.
 type cell struct {
 	row     row
 	server  string
@@ -24,31 +24,30 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s %s, %s of %s", c.row.client, c.row.version, c.feature, c.server)
 }
 
-// results are what came of the cells that were tried. What is missing was not
-// reached: the client could not connect.
+// results are the outcomes of the tested cells. A missing cell was not reached: the client
+// could not connect.
 type results map[cell]outcome
 
 func (r results) works(c cell) bool { return r[c].OK }
 
-// route is a way from the clients to the servers, and what came of it.
+// route is a way from the clients to the servers, and the results on it.
 type route struct {
 	name    string
-	rows    []row // which go this way
+	rows    []row // that use this route
 	gaps    []gap // what cannot work on it
-	direct  bool  // nothing stands between
+	direct  bool  // no gateway in between
 	piped   bool  // the client starts a gateway itself
 	results results
 }
 
-// table is what was tried: first directly, then through the gateway.
+// table has the results: first direct, then through the gateway.
 type table struct {
 	rows    []row
 	servers []server
 	routes  []route
 }
 
-// cells returns all cells of a row and a feature on a route, one per server that
-// offers it.
+// cells returns all cells of a row and a feature on a route, one per server that offers it.
 func (t table) cells(r row, f feature, way route) []cell {
 	if !profileOf(r.client).tries(f) {
 		return nil
@@ -77,9 +76,9 @@ func (t table) each(way route) iter.Seq[cell] {
 	}
 }
 
-// print writes a line per row, and in it a cell per feature: for each route, at
-// how many servers the feature worked. Where one could not show it, the mark of
-// the reason stands, and the legend has the reason.
+// print writes a line per row, and in it a cell per feature: for each route, the number of
+// servers with which the feature worked. For the others it has the mark of the reason,
+// which the legend explains.
 func (t table) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "client\tversion")
@@ -121,8 +120,8 @@ func (t table) counts(r row, f feature) string {
 	return strings.Join(all, "|")
 }
 
-// count returns how often a feature worked and the marks of why it could not at
-// the others.
+// count returns how often a feature worked and the marks of why it could not with the
+// others.
 func (t table) count(r row, f feature, way route) string {
 	if !slices.Contains(way.rows, r) {
 		return ""
@@ -156,10 +155,10 @@ func (t table) gapOf(c cell, way route) (gap, bool) {
 	return gap{}, false
 }
 
-// legend says what the numbers and marks are.
+// legend explains the numbers and marks.
 func (t table) legend() string {
 	var b strings.Builder
-	b.WriteString("At how many servers it worked: ")
+	b.WriteString("Number of servers with which it worked: ")
 	reasons := make(map[string]string)
 	for i, way := range t.routes {
 		if i > 0 {
@@ -170,7 +169,7 @@ func (t table) legend() string {
 			reasons[g.mark] = g.reason
 		}
 	}
-	b.WriteString(". A letter: not at the others, because\n")
+	b.WriteString(". A letter: not with the others, because\n")
 	for _, mark := range slices.Sorted(maps.Keys(reasons)) {
 		fmt.Fprintf(&b, "  %s  %s\n", mark, reasons[mark])
 	}

@@ -5,10 +5,10 @@
 //
 //	behind SIGNALBOX CLIENT [ARG...] URL
 //
-// It serves the server at the URL, alone and under its own names, with the
-// command signalbox, and runs the client with the gateway's address in the place
-// of the URL. So the conformance suite, which knows only a client that is started
-// with the address of its server, judges what a gateway says to servers.
+// It serves the server at the URL, alone and without a prefix, with the command signalbox,
+// and runs the client with the gateway's address instead of the URL. This way the
+// conformance suite, which can only start a client with the address of its own server,
+// tests the messages of a gateway to servers.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run returns when the client has ended, and then the gateway.
+// run returns when first the client and then the gateway have ended.
 func run(args []string) error {
 	if len(args) < 3 {
 		return errors.New("usage: behind SIGNALBOX CLIENT [ARG...] URL")
@@ -51,22 +51,21 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// A list waits until the gateway has heard of its server. A client that says no more
-	// than hello would be gone before.
-	list := exec.CommandContext(ctx, args[0], "tools", "--url", gw.url) //nolint:gosec // whoever runs this has chosen it
+	// A list waits until the gateway has reached its server. A client that only connects
+	// would end before that.
+	list := exec.CommandContext(ctx, args[0], "tools", "--url", gw.url) //nolint:gosec // chosen by the user
 	list.Stderr = os.Stderr
-	client := exec.CommandContext(ctx, command[0], append(command[1:], gw.url)...) //nolint:gosec // whoever runs this has chosen it
+	client := exec.CommandContext(ctx, command[0], append(command[1:], gw.url)...) //nolint:gosec // chosen by the user
 	client.Stdout, client.Stderr = os.Stdout, os.Stderr
 	return errors.Join(list.Run(), client.Run(), gw.end())
 }
 
-// patience is how long each of the two processes may take to end once it was asked
-// to, and how long the first list waits for the server: a list without it would be
-// a right answer of the gateway, but not what is judged here.
+// patience is how long each of the two processes may take to end after the signal, and how
+// long the first list waits for the server: a list without the server would be a correct
+// response of the gateway, but not what is tested here.
 const patience = 10 * time.Second
 
-// configure writes the configuration of a gateway with one server, whose names it
-// does not change.
+// configure writes the configuration of a gateway with one server and no prefix.
 func configure(dir, url string) (file string, err error) {
 	text, err := json.Marshal(map[string]any{
 		"mcpServers": map[string]any{"suite": map[string]any{"url": url, "prefix": ""}},
@@ -83,10 +82,10 @@ func configure(dir, url string) (file string, err error) {
 type gateway struct {
 	url  string
 	cmd  *exec.Cmd
-	read chan struct{} // closed when all that it has said was passed on
+	read chan struct{} // closed when all its output has been forwarded
 }
 
-// listening is what the gateway says before its address.
+// listening precedes the address in the gateway's output.
 const listening = "listening on "
 
 // serve starts a gateway and returns when it listens.
@@ -95,10 +94,10 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, signalbox, "serve", "--config", file, "--listen", "127.0.0.1:0") //nolint:gosec // whoever runs this has chosen it
+	cmd := exec.CommandContext(ctx, signalbox, "serve", "--config", file, "--listen", "127.0.0.1:0") //nolint:gosec // chosen by the user
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
-	said, err := cmd.StderrPipe()
+	output, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +105,11 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 		return nil, err
 	}
 	gw := &gateway{cmd: cmd, read: make(chan struct{})}
-	lines := bufio.NewReader(said)
+	lines := bufio.NewReader(output)
 	for gw.url == "" {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return nil, fmt.Errorf("the gateway does not listen: %w", errors.Join(err, cmd.Wait()))
+			return nil, fmt.Errorf("the gateway did not start listening: %w", errors.Join(err, cmd.Wait()))
 		}
 		fmt.Fprint(os.Stderr, line)
 		if at, ok := strings.CutPrefix(line, listening); ok {
@@ -120,17 +119,17 @@ func serve(ctx context.Context, signalbox, dir, url string) (*gateway, error) {
 	// Waited for by end; ends when the gateway has.
 	go func() {
 		defer close(gw.read)
-		_, _ = io.Copy(os.Stderr, lines) // what it says last is lost with us
+		_, _ = io.Copy(os.Stderr, lines) // its last output is not needed
 	}()
 	return gw, nil
 }
 
-// end asks the gateway to end, and waits until it has.
+// end signals the gateway to end, and waits for it.
 func (gw *gateway) end() error {
 	if err := gw.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	kill := time.AfterFunc(patience, func() { _ = gw.cmd.Process.Kill() }) // it may have ended
+	kill := time.AfterFunc(patience, func() { _ = gw.cmd.Process.Kill() }) // it may have ended already
 	defer kill.Stop()
 	<-gw.read
 	return gw.cmd.Wait()

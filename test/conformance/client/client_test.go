@@ -14,12 +14,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// bench is a server that notes what is called. It lists two tools on two pages, and
-// one that cannot be called.
+// bench is a server that records calls. It lists two tools on two pages, and one that
+// cannot be called.
 type bench struct {
 	mu       sync.Mutex
 	called   []string
-	revision mcp.Version // of the last who asked for the list
+	revision mcp.Version // of the last list request
 }
 
 func (b *bench) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -39,7 +39,7 @@ func (b *bench) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) 
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
 }
 
-// call asks for input before it answers, and fails for the one who wants that.
+// call asks for input before it responds, and fails for the tool that must fail.
 func (b *bench) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
 	ask, err := mcp.NewRequest("elicitation/create", []byte(`{"message":"?","requestedSchema":{"type":"object","properties":{"n":{"type":"number","default":1.0},"s":{"type":"string"}}}}`))
@@ -56,8 +56,8 @@ func (b *bench) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (
 	return mcp.NewResult(fmt.Appendf(nil, `{"content":[],"isError":%v}`, strings.Contains(string(req.Params.Bytes()), "fail")))
 }
 
-// TestScenarios plays some of them without the suite: every page is read, what cannot
-// be called is not, and a form is filled in with its defaults, as they were written.
+// TestScenarios plays some of them without the suite: every page is read, a tool that
+// cannot be called is not called, and a form is filled in with its defaults, unmodified.
 func TestScenarios(t *testing.T) {
 	const answer = ` {"action":"accept","content":{"n":1.0}}`
 	tests := []struct {
@@ -76,7 +76,7 @@ func TestScenarios(t *testing.T) {
 		{"json-schema-2020-12-preservation", "", nil, `no tool "json_schema_2020_12_tool"`},
 		{"elicitation-sep1034-client-defaults", "", nil, "no tool"},
 		{"http-standard-headers", "", nil, "resources/list"},
-		{"auth/basic-cimd", "", nil, "is none of"},
+		{"auth/basic-cimd", "", nil, "is unknown; known are"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.scenario, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestRevision speaks as it is told, to a server that speaks all of them.
+// TestRevision uses a given revision with a server that supports all of them.
 func TestRevision(t *testing.T) {
 	for _, revision := range []string{"2025-03-26", "2025-11-25", "2026-07-28"} {
 		b := &bench{}
@@ -108,7 +108,7 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestArguments refuses to begin without one URL, or in a revision that there is not.
+// TestArguments refuses to start without exactly one URL, or with an unknown revision.
 func TestArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"a", "b"}, {"-revision", "2000-01-01", "a"}, {"-x", "a"}} {
 		if err := run(t.Context(), args, scene("initialize")); err == nil {

@@ -1,15 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command client is the client that the conformance suite judges: a program of
-// package client, and an example of one. The suite starts it once for each of its
-// scenarios, with the address of a server of its own as the last argument, and
-// judges what arrives there.
+// Command client is the client for the conformance suite: a program of package client, and
+// an example of one. The suite starts it once for each of its scenarios, with the address
+// of its own server as the last argument, and judges what arrives there.
 //
-// It is the same program for servers of every revision: that a server wants a
-// session, or none, package client finds out by itself. With -revision it is told,
-// which the suite does not need: behind a gateway that serves all revisions it makes
-// a client of an earlier one.
+// The same program is used for servers of every revision: package client detects whether a
+// server uses sessions. The flag -revision selects a revision. The suite does not need it,
+// but behind a gateway that serves all revisions it makes a client of an earlier one.
 package main
 
 import (
@@ -27,10 +25,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What the suite says in the environment.
+// The environment variables of the suite.
 const (
 	envScenario = "MCP_CONFORMANCE_SCENARIO"
-	envContext  = "MCP_CONFORMANCE_CONTEXT" // what only this scenario needs, as JSON
+	envContext  = "MCP_CONFORMANCE_CONTEXT" // additional data of the scenario, as JSON
 )
 
 func main() {
@@ -45,7 +43,7 @@ func main() {
 // run plays the scenario of the environment with the server at the URL.
 func run(ctx context.Context, args []string, getenv func(string) string) error {
 	flags := flag.NewFlagSet("client", flag.ContinueOnError)
-	revision := flags.String("revision", "", "speak this `revision` of the protocol, instead of finding out")
+	revision := flags.String("revision", "", "use this `revision` of the protocol instead of detecting it")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,11 +51,11 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	play, ok := all[getenv(envScenario)]
 	switch {
 	case flags.NArg() != 1:
-		return errors.New("the one argument is the URL of the server")
+		return errors.New("want one argument, the URL of the server")
 	case *revision != "" && mcp.Version(*revision).Era() == mcp.EraUnknown:
-		return fmt.Errorf("-revision %q is none that is known", *revision)
+		return fmt.Errorf("unknown revision %q", *revision)
 	case !ok:
-		return fmt.Errorf("%s=%q is none of %s", envScenario, getenv(envScenario),
+		return fmt.Errorf("%s=%q is unknown; known are %s", envScenario, getenv(envScenario),
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	s := connect(flags.Arg(0), mcp.Version(*revision), getenv(envContext))

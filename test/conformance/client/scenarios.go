@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// scenario is what a client does in one scenario.
+// scenario is the client's part of one scenario.
 type scenario func(ctx context.Context, s *session) error
 
-// scenarios returns those of the suite that are not about authorization, by name.
+// scenarios returns the scenarios of the suite except those about authorization, by name.
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		"initialize":                          listTools,
@@ -38,13 +38,13 @@ func scenarios() map[string]scenario {
 	}
 }
 
-// listTools is the least that a client does.
+// listTools is the minimum of a client.
 func listTools(ctx context.Context, s *session) error {
 	_, err := s.tools(ctx)
 	return err
 }
 
-// find returns a tool that the server has to have.
+// find returns a tool that the server must have.
 func (s *session) find(ctx context.Context, name string) (item, error) {
 	tools, err := s.tools(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *session) find(ctx context.Context, name string) (item, error) {
 	return tools[i], nil
 }
 
-// callOne calls one tool that is listed.
+// callOne calls one listed tool.
 func callOne(name string, arguments any) scenario {
 	return func(ctx context.Context, s *session) error {
 		if _, err := s.find(ctx, name); err != nil {
@@ -67,8 +67,8 @@ func callOne(name string, arguments any) scenario {
 	}
 }
 
-// callAtOnce calls all tools at the same time. What one of them asks and keeps
-// must not show in the calls of the others.
+// callAtOnce calls all tools at the same time. Questions and state of one call must not
+// appear in the others.
 func callAtOnce(ctx context.Context, s *session) error {
 	tools, err := s.tools(ctx)
 	if err != nil {
@@ -84,8 +84,7 @@ func callAtOnce(ctx context.Context, s *session) error {
 	return errors.Join(errs...)
 }
 
-// callAll calls all tools that are listed, with all the arguments that one of them
-// knows.
+// callAll calls all listed tools, with every argument that any of them has.
 func callAll(ctx context.Context, s *session) error {
 	tools, err := s.tools(ctx)
 	if err != nil {
@@ -99,9 +98,8 @@ func callAll(ctx context.Context, s *session) error {
 	return nil
 }
 
-// callGiven makes the calls that the suite names. The arguments are sent as the
-// suite wrote them. The list is read first: it says which of them have to be said
-// in headers too.
+// callGiven makes the calls that the suite specifies, with unmodified arguments. It reads
+// the list first, which specifies the arguments that must also be sent as headers.
 func callGiven(ctx context.Context, s *session) error {
 	var given struct {
 		Calls []struct {
@@ -123,7 +121,7 @@ func callGiven(ctx context.Context, s *session) error {
 	return nil
 }
 
-// useEverything calls, reads and gets the first that there is.
+// useEverything uses the first tool, resource and prompt.
 func useEverything(ctx context.Context, s *session) error {
 	tools, err := s.tools(ctx)
 	if err != nil {
@@ -150,7 +148,7 @@ func useEverything(ctx context.Context, s *session) error {
 	return err
 }
 
-// echoSchema sends the schema of one tool to another, as it came.
+// echoSchema sends the schema of one tool to another, unmodified.
 func echoSchema(ctx context.Context, s *session) error {
 	tool, err := s.find(ctx, "json_schema_2020_12_tool")
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 // session is one user at one server.
 type session struct {
 	server *client.Client
-	// self is what the server is told of us with each request, or in the handshake.
+	// self is the client information sent with each request, or in the handshake.
 	self *mcp.Peer
-	// scope is how long a server with sessions has one for us. What such a server
-	// asks outside of any request reaches the user through it.
+	// scope is the lifetime of a session at a server that has sessions. Requests of such a
+	// server outside of any call reach the user through it.
 	scope *mcp.Scope
 	user  user
 	// given is the context of the scenario, or empty.
 	given string
 }
 
-// connect returns a session in the revision, or, where none is named, in whatever the
-// server speaks. Nothing is sent before the first request.
+// connect returns a session in the revision, or in the server's if it is empty. Nothing is
+// sent before the first request.
 func connect(url string, revision mcp.Version, given string) *session {
 	return &session{
 		server: client.NewHTTP(url, client.Config{
@@ -47,14 +47,14 @@ func connect(url string, revision mcp.Version, given string) *session {
 	}
 }
 
-// close ends the session at the server, if there is one, and what belongs to it.
+// close ends the session at the server, if there is one, and its resources.
 func (s *session) close() {
 	s.scope.End()
 	s.server.Close()
 }
 
-// request sends a request and returns its result. Params may be anything that is
-// encoded as an object, or nil.
+// request sends a request and returns its result. Params may be anything that is encoded as
+// an object, or nil.
 func (s *session) request(ctx context.Context, method string, params any) (*mcp.Result, error) {
 	var raw []byte
 	if params != nil {
@@ -79,11 +79,11 @@ func (s *session) request(ctx context.Context, method string, params any) (*mcp.
 type item struct {
 	Name        string          `json:"name"`
 	URI         string          `json:"uri"`         // of a resource
-	InputSchema json.RawMessage `json:"inputSchema"` // of a tool, as the server wrote it
+	InputSchema json.RawMessage `json:"inputSchema"` // of a tool, as the server sent it
 }
 
-// maxPages bounds the pages of one list: a server that gives a cursor with each
-// would otherwise be asked for ever.
+// maxPages bounds the pages of one list: a server that sends a cursor with each page would
+// otherwise be asked forever.
 const maxPages = 100
 
 // list returns all items of a list.
@@ -100,7 +100,7 @@ func (s *session) list(ctx context.Context, method string, f mcp.Field) ([]item,
 			return nil, fmt.Errorf("%s: %w", method, err)
 		}
 		all = append(all, page...)
-		// A cursor is whatever the server says, the empty text included.
+		// Any cursor is valid, including the empty text.
 		next, ok := res.Text(mcp.FieldNextCursor)
 		if !ok {
 			return all, nil
@@ -110,15 +110,15 @@ func (s *session) list(ctx context.Context, method string, f mcp.Field) ([]item,
 	return nil, fmt.Errorf("%s: more than %d pages", method, maxPages)
 }
 
-// tools returns the tools that can be called. One whose x-mcp-header annotations
-// are not valid is left out: nobody could tell the server what it asks for
-// (2026-07-28, server/tools, "x-mcp-header").
+// tools returns the tools that can be called. A tool with invalid x-mcp-header annotations
+// is left out, because its headers could not be sent (2026-07-28, server/tools,
+// "x-mcp-header").
 func (s *session) tools(ctx context.Context) ([]item, error) {
 	all, err := s.list(ctx, "tools/list", mcp.FieldTools)
 	var usable []item
 	for _, tool := range all {
 		if _, err := mcp.ParamHeaders(tool.InputSchema); err != nil {
-			fmt.Fprintf(os.Stderr, "client: the tool %q is left out: %v\n", tool.Name, err)
+			fmt.Fprintf(os.Stderr, "client: leaving out the tool %q: %v\n", tool.Name, err)
 			continue
 		}
 		usable = append(usable, tool)

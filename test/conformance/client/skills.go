@@ -15,13 +15,13 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// skillsExtension is the extension by which a server offers skills: texts for a
-// model, as files that are read like resources. Package client knows nothing of it,
-// and has not to: a method that it does not know is forwarded like any other.
+// skillsExtension is the extension by which a server offers skills: texts for a model, as
+// files that are read like resources. Package client does not support it, and need not: it
+// forwards unknown methods like any other.
 const skillsExtension = "io.modelcontextprotocol/skills"
 
-// skill is one entry of skills/list: what may be known of a skill before it is
-// loaded, and what its files have to be.
+// skill is one entry of skills/list: what is known of a skill before it is loaded, and the
+// requirements for its files.
 type skill struct {
 	URI         string         `json:"uri"`
 	Frontmatter map[string]any `json:"frontmatter"`
@@ -35,7 +35,7 @@ type skillFile struct {
 	Size   int    `json:"size"`   // in bytes
 }
 
-// skills returns the skills of the server. None of their files is read for it.
+// skills returns the skills of the server. It reads none of their files.
 func (s *session) skills(ctx context.Context) ([]skill, error) {
 	res, err := s.request(ctx, "skills/list", nil)
 	if err != nil {
@@ -47,14 +47,14 @@ func (s *session) skills(ctx context.Context) ([]skill, error) {
 	return list.Skills, json.Unmarshal(res.Bytes(), &list)
 }
 
-// listSkills shows the skills to somebody who chooses none.
+// listSkills lists the skills and chooses none.
 func listSkills(ctx context.Context, s *session) error {
 	_, err := s.skills(ctx)
 	return err
 }
 
-// loadSkills loads every skill. That one is refused is what those scenarios are
-// about, and no failure of the client.
+// loadSkills loads every skill. A refused skill is the subject of those scenarios, and no
+// failure of the client.
 func loadSkills(ctx context.Context, s *session) error {
 	all, err := s.skills(ctx)
 	if err != nil {
@@ -68,11 +68,11 @@ func loadSkills(ctx context.Context, s *session) error {
 	return nil
 }
 
-// errSkill is a skill that is not what its entry says.
-var errSkill = errors.New("the skill is not as it was listed")
+// errSkill is returned for a skill that does not match its entry.
+var errSkill = errors.New("the skill does not match its entry")
 
-// load reads the files of a skill, that with the instructions first. None of the
-// others is read if that is not the one that was listed.
+// load reads the files of a skill, the one with the instructions first. If that does not
+// match its entry, no other file is read.
 func (s *session) load(ctx context.Context, sk skill) error {
 	for _, file := range sk.Resources {
 		text, err := s.read(ctx, file.URI)
@@ -112,7 +112,7 @@ func (s *session) read(ctx context.Context, uri string) (string, error) {
 	return read.Contents[0].Text, nil
 }
 
-// verify compares a file with what its entry says of it.
+// verify compares a file with its entry.
 func (f skillFile) verify(text string) error {
 	if len(text) != f.Size {
 		return fmt.Errorf("%s: %w: %d bytes instead of %d", f.URI, errSkill, len(text), f.Size)
@@ -123,8 +123,8 @@ func (f skillFile) verify(text string) error {
 	return nil
 }
 
-// verify compares the front matter of a skill's text with the one of its entry,
-// which is what somebody has agreed to.
+// verify compares the front matter of a skill's text with that of its entry, which the user
+// has agreed to.
 func (sk skill) verify(text string) error {
 	front, ok := strings.CutPrefix(text, "---\n")
 	front, _, closed := strings.Cut(front, "\n---\n")

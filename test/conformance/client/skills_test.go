@@ -28,7 +28,7 @@ type shelf struct {
 	read []string // the files that were read
 }
 
-// entry lists a file by what it ought to be.
+// entry lists a file with its required properties.
 func entry(uri, text string) string {
 	return fmt.Sprintf(`{"uri":%q,"digest":"sha256:%x","size":%d}`, uri, sha256.Sum256([]byte(text)), len(text))
 }
@@ -49,7 +49,7 @@ func (s *shelf) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.R
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
 }
 
-// shown returns the URL of a server that shows the handler.
+// shown returns the URL of a server with the handler.
 func shown(t *testing.T, h mcp.Handler) string {
 	t.Helper()
 	srv := httptest.NewServer(server.New(h, server.Config{}))
@@ -57,13 +57,13 @@ func shown(t *testing.T, h mcp.Handler) string {
 	return srv.URL
 }
 
-// scene is the environment of a scenario.
+// scene returns the environment of a scenario.
 func scene(name string) func(string) string {
 	return func(key string) string { return map[string]string{envScenario: name}[key] }
 }
 
-// TestSkills reads of a skill what may be read of it: nothing before it is wanted, and
-// nothing more once a file is not the one that was listed.
+// TestSkills reads only what may be read of a skill: nothing before it is requested, and
+// nothing more after a file that does not match its entry.
 func TestSkills(t *testing.T) {
 	tests := []struct {
 		name, scenario, text string
@@ -87,7 +87,7 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// TestFrontmatter compares what was agreed to with what was read.
+// TestFrontmatter compares the listed front matter with the read one.
 func TestFrontmatter(t *testing.T) {
 	sk := skill{URI: "skill://a", Frontmatter: map[string]any{"name": "knots", "description": "Tie knots"}}
 	for text, same := range map[string]bool{

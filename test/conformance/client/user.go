@@ -10,28 +10,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// user is who the server's questions reach, and its notifications. This one agrees
-// with everything and changes nothing.
+// user receives the server's requests and notifications. This one accepts everything and
+// changes nothing.
 type user struct{}
 
 // Notify drops the notification.
 func (user) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask fills in a form. A modern server has asked in a result and an earlier one in
-// a request of its own: package client makes one of both.
+// Ask fills in a form. Modern servers ask in a result, earlier ones in a request; package
+// client unifies both.
 func (user) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if req.Method != "elicitation/create" {
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody answers %q", req.Method)
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "cannot answer %q", req.Method)
 	}
 	var form struct {
 		Schema struct {
 			Properties map[string]struct {
-				Default json.RawMessage `json:"default"` // sent as it was written
+				Default json.RawMessage `json:"default"` // sent unmodified
 			} `json:"properties"`
 		} `json:"requestedSchema"`
 	}
 	if err := json.Unmarshal(req.Params.Bytes(), &form); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "the form cannot be read")
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "invalid form")
 	}
 	// "Clients that support defaults SHOULD pre-populate form fields with these
 	// values." (2025-11-25, client/elicitation, "Default Values")

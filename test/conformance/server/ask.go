@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// askingTools ask, and wait for the answer where they stand.
+// askingTools ask for input and wait for the answer in place.
 func askingTools() []mux.Item {
 	return []mux.Item{
 		mux.Tool{
@@ -37,7 +37,7 @@ func askingTools() []mux.Item {
 	}
 }
 
-// one is the schema of one text, for arguments and for forms.
+// one returns the schema of one text, for arguments and for forms.
 func one(name string) mux.JSON {
 	return mux.JSON(`{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"]}`)
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// changingTools change what there is while it is served.
+// changingTools change the offered items while they are served.
 func changingTools(m *mux.Mux) []mux.Item {
 	tool := mux.Tool{Name: "test_dynamic_tool", Description: "Was not there before.", Call: show(mux.Text("Here I am."))}
-	prompt := mux.Prompt{Name: "test_dynamic_prompt", Description: "Was not there before.", Get: say(mux.User(mux.Text("Here I am.")))}
+	prompt := mux.Prompt{Name: "test_dynamic_prompt", Description: "Was not there before.", Get: constant(mux.User(mux.Text("Here I am.")))}
 	return []mux.Item{
 		mux.Tool{Name: "test_trigger_tool_change", Description: "Adds a tool, or takes it away again.", Call: toggle(m, tool)},
 		mux.Tool{Name: "test_trigger_prompt_change", Description: "Adds a prompt, or takes it away again.", Call: toggle(m, prompt)},
 	}
 }
 
-// toggle returns a function that adds an item, and the next time takes it away: who
-// looks for a change in the list finds one, which a gateway does before it tells.
+// toggle returns a function that adds an item, and removes it on the next call. The change
+// is visible in the list, which a gateway compares before it sends a notice.
 func toggle(m *mux.Mux, item mux.Item) function {
 	var mu sync.Mutex
 	there := false
 	return func(context.Context, *mux.Call) (*mux.Result, error) {
-		mu.Lock() // one change after the other: Add and Remove call nobody
+		mu.Lock() // one change at a time; Add and Remove call no foreign code
 		defer mu.Unlock()
 		change := m.Add
 		if there {
@@ -43,7 +43,7 @@ func toggle(m *mux.Mux, item mux.Item) function {
 
 const watchedURI = "test://watched-resource"
 
-// watch has the watched resource change every three seconds.
+// watch changes the watched resource every three seconds.
 func watch(ctx context.Context, m *mux.Mux) {
 	tick := time.NewTicker(3 * time.Second)
 	defer tick.Stop()

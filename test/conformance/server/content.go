@@ -10,13 +10,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// function is what a tool does.
+// function is the function of a tool.
 type function = func(ctx context.Context, call *mux.Call) (*mux.Result, error)
 
-// show is a function that always answers the same.
+// show returns a function with a constant result.
 func show(content ...mux.Content) function { return mux.Always(mux.Show(content...)) }
 
-// redDot and silence are the smallest files of their kind.
+// redDot and silence return the smallest files of their kind.
 func redDot() []byte {
 	return decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 }
@@ -28,12 +28,12 @@ func silence() []byte {
 func decode(text string) []byte {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil // the two above are right
+		return nil // the two above are valid
 	}
 	return data
 }
 
-// contentTools answer with each kind of content.
+// contentTools respond with each kind of content.
 func contentTools() []mux.Item {
 	note := mux.TextContents("test://embedded-resource", "text/plain", "This is an embedded resource content.")
 	mixed := mux.TextContents("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)
@@ -69,7 +69,7 @@ func contentTools() []mux.Item {
 			InputSchema: schema2020, Call: show(mux.Text("The arguments were taken.")),
 		},
 		mux.Tool{
-			Name: "test_x_mcp_header", Description: "Has an argument that stands in a header as well.",
+			Name: "test_x_mcp_header", Description: "Has an argument that is mirrored to a header.",
 			InputSchema: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}`,
 			Call:        mux.Bound(sayRegion),
 		},
@@ -80,12 +80,12 @@ type place struct {
 	Region string `json:"region"`
 }
 
-// sayRegion is called where the header and the argument are the same.
+// sayRegion is called if the header and the argument are equal.
 func sayRegion(_ context.Context, _ *mux.Call, in place) (*mux.Result, error) {
 	return mux.Say("The region is %q.", in.Region), nil
 }
 
-// schema2020 has to be listed as it is.
+// schema2020 must be listed unmodified.
 const schema2020 = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",

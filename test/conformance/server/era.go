@@ -10,9 +10,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// only is h for the clients of one era, "legacy" or "modern". Others get what they
-// get from a server that has never heard of the other era: a library that serves
-// both has no use for this, but a gateway before such a server has to be tried.
+// only returns h for the clients of one era, "legacy" or "modern". Others get the response
+// of a server that does not know the other era. A library that serves both has no use for
+// this, but it tests a gateway in front of such a server.
 func only(era string, h http.Handler) (http.Handler, error) {
 	var other mcp.Era
 	switch era {
@@ -26,7 +26,7 @@ func only(era string, h http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("-era %q is neither legacy nor modern", era)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A client that shakes hands names no version yet.
+		// A client that initializes sends no version yet.
 		asked := mcp.EraLegacy
 		if v := mcp.Version(r.Header.Get("Mcp-Protocol-Version")); v != "" {
 			asked = v.Era()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOnly lets the clients of one era through, and those that know no version of
-// ours to whoever can tell.
+// TestOnly passes the clients of one era, and those with an unknown version to the handler
+// that can reject it.
 func TestOnly(t *testing.T) {
 	for _, tt := range []struct {
 		era, version string

@@ -10,8 +10,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// inputTools ask, and are called again with the answers where the client's revision
-// has it so.
+// inputTools ask for input, and are called again with the answers if the client's revision
+// does that.
 func inputTools() []mux.Item {
 	tool := func(name, description string, call function) mux.Item {
 		return mux.Tool{Name: "test_" + name, Description: description, Call: call}
@@ -34,8 +34,8 @@ func text(key, message, field string) mux.Question {
 	return mux.Elicit(key, message, one(field))
 }
 
-// said is what the user has filled in there, or what they have done instead.
-func said(a mux.Answer, field string) string {
+// fieldOf returns the text of a field, or the user's action if there is none.
+func fieldOf(a mux.Answer, field string) string {
 	var in map[string]any
 	if !a.Content(&in) {
 		return "(" + a.Action() + ")"
@@ -49,7 +49,7 @@ func greetByName(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mux.Say("Hello, %s!", said(answers["user_name"], "name")), nil
+	return mux.Say("Hello, %s!", fieldOf(answers["user_name"], "name")), nil
 }
 
 func askCapital(ctx context.Context, call *mux.Call) (*mux.Result, error) {
@@ -76,8 +76,7 @@ func rootsOf(a mux.Answer) string {
 	return strings.Join(all, ", ")
 }
 
-// confirm is called again only with the state that was given out for the same call:
-// the Mux sees to it.
+// confirm is called again only with the state of the same call: the Mux ensures that.
 func confirm(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	answers, err := call.Input(ctx, mux.Elicit("confirm", "Please confirm",
 		`{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`))
@@ -95,7 +94,7 @@ func askAtOnce(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mux.Say("%s, %s! You work in %s.", answers["greeting"].Text(), said(answers["user_name"], "name"), rootsOf(answers["client_roots"])), nil
+	return mux.Say("%s, %s! You work in %s.", answers["greeting"].Text(), fieldOf(answers["user_name"], "name"), rootsOf(answers["client_roots"])), nil
 }
 
 func askInTurn(ctx context.Context, call *mux.Call) (*mux.Result, error) {
@@ -107,7 +106,7 @@ func askInTurn(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mux.Say("%s likes %s.", said(first["step1"], "name"), said(second["step2"], "color")), nil
+	return mux.Say("%s likes %s.", fieldOf(first["step1"], "name"), fieldOf(second["step2"], "color")), nil
 }
 
 func askWhatItCan(ctx context.Context, call *mux.Call) (*mux.Result, error) {

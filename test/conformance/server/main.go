@@ -1,14 +1,14 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command server is the fixture of the official conformance suite: a server, made with
-// this library, that has everything which the suite asks of one, for clients of every
-// revision at one URL. It is an example of how a server is written besides.
+// Command server is the fixture of the official conformance suite: a server built with this
+// library that has everything that the suite asks for, for clients of every revision at one
+// URL. It is also an example of a server.
 //
 //	go run ./server -addr 127.0.0.1:0
 //
-// It says on standard output where it listens, in one line, and ends when its standard
-// input does, or by SIGTERM.
+// It prints its address on standard output, in one line, and ends when its standard input
+// ends, or on SIGTERM.
 package main
 
 import (
@@ -30,8 +30,8 @@ import (
 )
 
 func main() {
-	addr := flag.String("addr", "127.0.0.1:0", "where to listen")
-	era := flag.String("era", "", "the only `era` to serve: legacy or modern; both without")
+	addr := flag.String("addr", "127.0.0.1:0", "listen address")
+	era := flag.String("era", "", "serve only this `era`, legacy or modern; default both")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,12 +42,12 @@ func main() {
 	}()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := run(ctx, *addr, *era, os.Stdout, logger); err != nil {
-		logger.ErrorContext(ctx, "the server has failed", slog.Any("error", err))
+		logger.ErrorContext(ctx, "server failed", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
 
-// run serves until the context ends, and says on out where.
+// run serves until the context ends, and prints the address to out.
 func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logg
 		return err
 	}
 	s := server.New(m, server.Config{Logger: logger})
-	defer func() { _ = s.Shutdown(ctx) }() // likewise, of requests: ctx has ended, or nobody has come
+	defer func() { _ = s.Shutdown(ctx) }() // the same for requests: ctx has ended, or serving has failed
 	endpoint, err := only(era, s)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func run(ctx context.Context, addr, era string, out io.Writer, logger *slog.Logg
 	return nil
 }
 
-// items are all that the suite asks for.
+// items returns everything that the suite asks for.
 func items(m *mux.Mux) []mux.Item {
 	var all []mux.Item
 	for _, some := range [][]mux.Item{

@@ -15,18 +15,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The fixture says where it listens, serves clients of both eras there, and ends when
-// it is told to.
+// The fixture prints its address, serves clients of both eras, and ends on the signal.
 func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	said, out := io.Pipe()
+	output, out := io.Pipe()
 	over := make(chan error, 1)
 	go func() { // ends with ctx, below
 		err := run(ctx, "127.0.0.1:0", "", out, slog.New(slog.DiscardHandler))
-		_ = out.CloseWithError(err) // nobody is left waiting for what it would have said
+		_ = out.CloseWithError(err) // unblocks the reader
 		over <- err
 	}()
-	line, err := bufio.NewReader(said).ReadString('\n')
+	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// prompts are texts, with each kind of content.
+// prompts returns texts, with each kind of content.
 func prompts() []mux.Item {
 	required := func(name, description string) mux.Argument {
 		return mux.Argument{Name: name, Description: description, Required: true, Complete: complete}
@@ -19,7 +19,7 @@ func prompts() []mux.Item {
 	return []mux.Item{
 		mux.Prompt{
 			Name: "test_simple_prompt", Description: "A text.",
-			Get: say(mux.User(mux.Text("This is a simple prompt for testing."))),
+			Get: constant(mux.User(mux.Text("This is a simple prompt for testing."))),
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_arguments", Description: "A text with two arguments.",
@@ -33,7 +33,7 @@ func prompts() []mux.Item {
 		},
 		mux.Prompt{
 			Name: "test_prompt_with_image", Description: "An image.",
-			Get: say(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
+			Get: constant(mux.User(mux.Image("image/png", redDot())), mux.User(mux.Text("Please analyze the image above."))),
 		},
 		mux.Prompt{
 			Name: "test_input_required_result_prompt", Description: "Asks for what it is to be about.",
@@ -42,8 +42,8 @@ func prompts() []mux.Item {
 	}
 }
 
-// say is a function that always says the same.
-func say(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
+// constant returns a function with constant messages.
+func constant(messages ...mux.Message) func(context.Context, *mux.Call) ([]mux.Message, error) {
 	return mux.Always(messages)
 }
 
@@ -72,10 +72,10 @@ func fillContext(ctx context.Context, call *mux.Call) ([]mux.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []mux.Message{mux.User(mux.Text("The context is: " + said(answers["user_context"], "context")))}, nil
+	return []mux.Message{mux.User(mux.Text("The context is: " + fieldOf(answers["user_context"], "context")))}, nil
 }
 
-// complete knows a few words.
+// complete completes a few words.
 func complete(_ context.Context, typed string, _ map[string]string) ([]string, error) {
 	words := []string{"hello", "paris", "park", "party", "test", "test1", "test2", "world"}
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) }), nil

@@ -11,15 +11,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// step is how long a part of what a tool pretends to do takes.
+// step is the duration of a step of simulated work.
 const step = 50 * time.Millisecond
 
-// reportingTools say how they get on.
+// reportingTools report progress.
 func reportingTools() []mux.Item {
 	return []mux.Item{
-		mux.Tool{Name: "test_tool_with_logging", Description: "Says three things to the log.", Call: logThrice},
-		mux.Tool{Name: "test_logging_tool", Description: "Says three things to the log, if they are wanted.", Call: logThrice},
-		mux.Tool{Name: "test_tool_with_progress", Description: "Says how far it is.", Call: progress},
+		mux.Tool{Name: "test_tool_with_logging", Description: "Logs three messages.", Call: logThrice},
+		mux.Tool{Name: "test_logging_tool", Description: "Logs three messages, if requested.", Call: logThrice},
+		mux.Tool{Name: "test_tool_with_progress", Description: "Reports its progress.", Call: progress},
 		mux.Tool{Name: "test_reconnection", Description: "Has its client come back for the answer.", Call: reconnect},
 	}
 }
@@ -48,7 +48,7 @@ func progress(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	return mux.Say("Done."), nil
 }
 
-// reconnect ends the connection, and goes on. A client that cannot come back keeps its
+// reconnect ends the connection, and continues. A client that cannot reconnect keeps its
 // connection.
 func reconnect(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	if p, ok := call.Caller.(mcp.Poller); ok {
@@ -60,7 +60,7 @@ func reconnect(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	return mux.Say("The client has come back."), nil
 }
 
-// pause waits, unless the call is cancelled: nobody would hear the rest.
+// pause waits, unless the call is cancelled.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

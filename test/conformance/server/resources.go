@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// resources are two that never change, one that does, and any number by a template.
+// resources returns two that never change, one that does, and any number by a template.
 func resources() []mux.Item {
 	return []mux.Item{
 		mux.Resource{
@@ -34,7 +34,7 @@ func resources() []mux.Item {
 	}
 }
 
-// hold is a function that always returns the same.
+// hold returns a function with constant contents.
 func hold(c mux.Contents) func(context.Context, *mux.Call) ([]mux.Contents, error) {
 	return mux.Always([]mux.Contents{c})
 }

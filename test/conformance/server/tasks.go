@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mux"
 )
 
-// taskTools go on in the background for clients that take tasks, but for greet.
+// taskTools continue in the background for clients that support tasks, except greet.
 func taskTools() []mux.Item {
 	return []mux.Item{
 		mux.Tool{
@@ -44,7 +44,7 @@ func greet(_ context.Context, _ *mux.Call, in person) (*mux.Result, error) {
 	return mux.Say("Hello, %s!", in.Name), nil
 }
 
-// inBackground returns a function that goes on in the background as a whole.
+// inBackground returns a function that runs in the background as a whole.
 func inBackground(f function) function {
 	return func(ctx context.Context, call *mux.Call) (*mux.Result, error) { return call.Background(ctx, f) }
 }
@@ -88,16 +88,16 @@ func multiInput(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mux.Say("%s and %s", said(answers["first"], "name"), said(answers["second"], "name")), nil
+	return mux.Say("%s and %s", fieldOf(answers["first"], "name"), fieldOf(answers["second"], "name")), nil
 }
 
-// askThenWork asks while the call is one, and becomes a task when it knows enough.
+// askThenWork asks during the call, and continues as a task once it has the answer.
 func askThenWork(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	answers, err := call.Input(ctx, text("user_name", "What is your name?", "name"))
 	if err != nil {
 		return nil, err
 	}
-	name := said(answers["user_name"], "name")
+	name := fieldOf(answers["user_name"], "name")
 	return call.Background(ctx, func(ctx context.Context, _ *mux.Call) (*mux.Result, error) {
 		if err := pause(ctx, 4*step); err != nil {
 			return nil, err

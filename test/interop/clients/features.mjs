@@ -1,26 +1,25 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What each client is asked to do, in words that both TypeScript SDKs
-// understand. A driver (ts1.mjs, ts2.mjs) gives main a function that connects
+// The tests of a client, in a form that both TypeScript SDKs can run. A driver (ts1.mjs, ts2.mjs) gives main a function that connects
 // and returns a session; main reads a JSON array of jobs from standard input
 // and prints one JSON line per server and feature.
 
 import { text as readAll } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
-// A feature that has not worked after this time does not work; what is known not to
-// has less.
+// The time limit of a feature, and a shorter one for features that are known not to
+// work.
 export const LIMIT_MS = 120_000;
 const BRIEF_MS = 5_000;
-// How often a server is asked again that says nothing when it is ready.
+// The interval of retries with a server that does not report when it is ready.
 const POLL_MS = 100;
 // How many sessions there are at once.
 const SESSIONS = 4;
 const PROGRESS_ATTEMPTS = 5;
 const HEADER_ATTEMPTS = 5;
 
-// Inbox keeps what a server sends unasked until a feature looks for it.
+// Inbox keeps unsolicited messages of a server until a feature reads them.
 export class Inbox {
   #logs = [];
   #changes = { tools: 0, resources: 0, prompts: 0 };
@@ -135,15 +134,15 @@ async function callAndCompare({ session, want, signal }) {
   }
 }
 
-// progress wants the steps in order, but the last ones may be missing, and it
-// tries again when all are: these clients hand a notification on one tick after
-// they read it, and forget its token as soon as they read the result, so that
-// on a busy machine steps which arrive together with the result are dropped. So
-// are those of a request that is parked, because the server has asked something.
+// progress expects the steps in order, but the last ones may be missing, and it
+// retries if all are: these clients dispatch a notification one tick after
+// reading it, and drop its token as soon as they read the result, so on a busy
+// machine steps that arrive together with the result are dropped. So are those of a
+// request that is parked because the server has asked something.
 async function progress({ session, want, signal }) {
   for (let attempt = 1; ; attempt++) {
     const seen = [];
-    // Before it comes back with input, the newer of them reports a step of its own.
+    // Before it sends the input, the newer SDK reports a step of its own.
     const onprogress = (p) => p.total && seen.push(p.progress);
     contains(await callText(session, want, { signal, onprogress }), want.want);
     if (seen.some((step, i) => step <= (seen[i - 1] ?? 0))) throw new Error(`got progress ${seen}`);
@@ -152,7 +151,7 @@ async function progress({ session, want, signal }) {
   }
 }
 
-// cancel succeeds when the server says that the cancellation reached it.
+// cancel succeeds if the server reports that the cancellation arrived.
 async function cancel({ session, want }) {
   const abort = new AbortController();
   const blocked = callText(session, want.block, { signal: abort.signal }).then(
@@ -165,9 +164,9 @@ async function cancel({ session, want }) {
   contains(await callText(session, want.cancelled), want.cancelled.want);
 }
 
-// header lists the tools first: of a tool that it has not listed, or whose list has
-// changed since, a client does not know that an argument goes into a header. Others
-// change the list at the same time.
+// header lists the tools first: a client does not know the headers of a tool that it
+// has not listed, or whose list has changed since. Others change the list at the same
+// time.
 async function header({ session, want, signal }) {
   for (let attempt = 1; ; attempt++) {
     await session.tools();
@@ -184,9 +183,9 @@ async function log({ session, inbox, want, signal }) {
   if (want.stop) await callText(session, want.stop, { signal });
 }
 
-// changes wants a notice for an addition and one for the removal, and that the
-// list which is fetched after a notice shows what the notice was for. Other
-// clients of the same server cause notices too, hence the loop.
+// changes expects a notice for an addition and one for the removal, and the change
+// in the list that is fetched after a notice. Other clients of the same server cause
+// notices too, hence the loop.
 async function changes({ session, inbox, want, signal }) {
   await session.watch(want.kind);
   for (const [step, present] of [[want.add, true], [want.remove, false]]) {
@@ -204,7 +203,7 @@ async function changes({ session, inbox, want, signal }) {
   }
 }
 
-// updates wants to hear of the one resource that it has subscribed to.
+// updates expects an update of the one resource that it has subscribed to.
 async function updates({ session, inbox, want, signal }) {
   const unsubscribe = await session.subscribe(want.uri);
   contains(await callText(session, want.touch, { signal }), want.touch.want);
@@ -282,8 +281,8 @@ export async function allPages(fetchPage, pick) {
 }
 
 // standaloneOpened wraps fetch. Its promise settles when the server has
-// answered the GET of a legacy session, for only then can the server send what
-// belongs to no request.
+// answered the GET of a legacy session, because only then can the server send
+// unrelated messages.
 export function standaloneOpened() {
   let settle;
   const opened = new Promise((resolve) => {
@@ -302,7 +301,7 @@ const assistant = { model: 'none', role: 'assistant' };
 // capabilities are what the clients declare.
 export const capabilities = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: {} };
 
-// answers are what the client says when a server asks; the test looks for them.
+// answers are the client's answers to questions of a server; the test expects them.
 export const answers = (job) => ({
   elicit: ({ mode }) => ({ action: 'accept', content: mode === 'url' ? undefined : { name: job.answers.name } }),
   sample: ({ tools }) =>
@@ -319,6 +318,6 @@ export async function main(connect) {
     for (const job of left) await runJob(job, connect);
   };
   await Promise.all(Array.from({ length: SESSIONS }, work));
-  // Sockets that a client keeps open must not keep the process.
+  // Sockets that a client keeps open must not keep the process alive.
   process.exit(0);
 }

@@ -29,7 +29,7 @@ async function connect(job, inbox) {
     ? new StreamableHTTPClientTransport(new URL(job.target.url), { fetch: standalone.fetch })
     : new StdioClientTransport({ ...job.target, stderr: 'ignore' });
   let version;
-  // The SDK tells the version to the transport alone.
+  // The SDK passes the version only to the transport.
   const tell = transport.setProtocolVersion?.bind(transport);
   transport.setProtocolVersion = (v) => {
     version = v;

@@ -11,9 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// addAsks adds the tools that ask the client for something. They return what
-// they need: to a modern client the SDK passes that on as input_required, and
-// a legacy client it asks by a request of the server, within the same call.
+// addAsks adds the tools that ask the client for something. They return their questions:
+// the SDK sends them to a modern client as input_required, and to a legacy client as
+// requests of the server within the same call.
 func addAsks(s *mcp.Server) {
 	elicit := &mcp.ElicitParams{
 		Message: "What is your name?",
@@ -43,8 +43,8 @@ func addAsks(s *mcp.Server) {
 	addAsk(s, "several", elicit, roots, sample)
 }
 
-// addAsk adds a tool that asks first, everything at once, and, called again with
-// the answers, returns what was answered, in the order of the questions.
+// addAsk adds a tool that first asks all questions at once and, called again with the
+// answers, returns the answers in the order of the questions.
 func addAsk(s *mcp.Server, name string, asks ...mcp.InputRequest) {
 	questions := make(mcp.InputRequestMap)
 	for i, ask := range asks {
@@ -69,8 +69,8 @@ type keepArgs struct {
 	Key string `json:"key"`
 }
 
-// addKeep adds a tool that forgets its argument when it asks: what it returns with
-// the answer is from the state that the client brought back.
+// addKeep adds a tool that does not store its argument when it asks: it returns the
+// argument from the state that the client sends back with the answer.
 func addKeep(s *mcp.Server, ask mcp.InputRequest) {
 	mcp.AddTool(s, &mcp.Tool{Name: "keep", Description: "Returns the state that it asked with."},
 		func(_ context.Context, req *mcp.CallToolRequest, in keepArgs) (*mcp.CallToolResult, any, error) {
@@ -84,11 +84,10 @@ func addKeep(s *mcp.Server, ask mcp.InputRequest) {
 		})
 }
 
-// inputKey names one of the inputs that a tool asks for.
+// inputKey returns the key of one of a tool's questions.
 func inputKey(i int) string { return fmt.Sprintf("input%d", i) }
 
-// describe returns the answer as text, which a client can compare with what it
-// said.
+// describe returns the answer as text, which a client can compare with its own.
 func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 	switch a := answer.(type) {
 	case *mcp.ElicitResult:
@@ -101,10 +100,10 @@ func describe(answer mcp.InputResponse) *mcp.CallToolResult {
 	return text("unexpected answer %T", answer)
 }
 
-// describeMessage names the tool that the model wants to use, where it does.
+// describeMessage names the tool that the model wants to use, if any.
 func describeMessage(content []mcp.Content) *mcp.CallToolResult {
 	if len(content) == 0 {
-		return text("nothing said")
+		return text("no text")
 	}
 	if use, ok := content[0].(*mcp.ToolUseContent); ok {
 		return text("use: %s", use.Name)

@@ -1,13 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command goserver is an MCP server made with the Go SDK, for the interop tests.
+// Command goserver is an MCP server built with the Go SDK, for the interop tests.
 //
-// Without flags it speaks over standard input and output, in both eras. With
-// -listen it serves two HTTP endpoints: /mcp keeps legacy sessions, /stateless
-// answers the modern era (and legacy clients that can do without a session).
-// It then prints the address of the first on standard error, and ends when its
-// standard input does, so that it cannot outlive the test that started it.
+// Without flags it uses standard input and output, in both eras. With -listen it serves two
+// HTTP endpoints: /mcp has legacy sessions, /stateless serves the modern era (and legacy
+// clients that need no session). It then prints the address of the first on standard error,
+// and ends when its standard input does, so that it cannot outlive the test that started
+// it.
 package main
 
 import (
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// run speaks over standard input and output until the client closes them, or
-// serves HTTP until its own standard input ends.
+// run serves standard input and output until the client closes them, or serves HTTP until
+// its own standard input ends.
 func run(ctx context.Context, listen string) error {
 	if listen == "" {
 		return newServer("stdio").Run(ctx, &mcp.StdioTransport{})
@@ -49,7 +49,7 @@ func serveHTTP(ctx context.Context, listen string, life io.Reader) error {
 		return err
 	}
 	srv := &http.Server{Handler: newMux(), ReadHeaderTimeout: 10 * time.Second}
-	// Nobody waits for this one: it ends with life, and then ends the server.
+	// Not waited for: it ends with life, and then ends the server.
 	go func() {
 		_, _ = io.Copy(io.Discard, life)
 		_ = srv.Close()
@@ -61,22 +61,22 @@ func serveHTTP(ctx context.Context, listen string, life io.Reader) error {
 	return nil
 }
 
-// newMux offers one server with sessions and one without: the SDK serves the
-// modern era over HTTP only without them.
+// newMux offers one server with sessions and one without: the SDK serves the modern era
+// over HTTP only without them.
 func newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", newEndpoint("sessions", &mcp.StreamableHTTPOptions{}))
 	mux.Handle("/stateless", newEndpoint("stateless", &mcp.StreamableHTTPOptions{
 		Stateless: true,
-		// In the modern era a client cancels by closing the response, and the
-		// tools learn of it only with this.
+		// In the modern era a client cancels by closing the response, which the tools detect
+		// only with this option.
 		PropagateRequestCancellation: true,
 	}))
 	return mux
 }
 
-// newEndpoint shows one server to all sessions, so that a tool which one
-// session adds is announced to the others.
+// newEndpoint serves one server to all sessions, so that a tool added by one session is
+// announced to the others.
 func newEndpoint(board string, opts *mcp.StreamableHTTPOptions) http.Handler {
 	server := newServer(board)
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts)

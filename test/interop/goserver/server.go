@@ -11,20 +11,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// pageSize is less than the number of tools, so that whoever lists them must
-// follow a cursor.
+// pageSize is less than the number of tools, so that a client that lists them must follow a
+// cursor.
 const pageSize = 4
 
-// languages are the values that the argument of the prompt completes to.
+// languages are the completion values of the prompt's argument.
 var languages = []string{"norsk", "nynorsk", "suomi"} //nolint:gochecknoglobals // a constant list
 
-// newServer returns a server with everything that the interop tests use. Its board
-// is the one template that is its alone.
+// newServer returns a server with everything that the interop tests use. Its board is the
+// one template that no other server has.
 func newServer(board string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "goserver", Version: "1.0.0"}, &mcp.ServerOptions{
 		PageSize:          pageSize,
 		CompletionHandler: complete,
-		// The SDK keeps the subscriptions, and has them once both are there.
+		// The SDK keeps the subscriptions, if both handlers are set.
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
@@ -52,8 +52,8 @@ func addContent(s *mcp.Server) {
 	}, prompt)
 }
 
-// read serves the resource and the templates: what the URI asks for is in the
-// text, so that a client can tell the answers apart. One thing is never there.
+// read serves the resource and the templates. The text contains the requested part of the
+// URI, so that a client can distinguish the responses. One resource never exists.
 func read(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	if strings.HasSuffix(req.Params.URI, "/missing") {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
@@ -75,7 +75,7 @@ func prompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult,
 	}}, nil
 }
 
-// complete answers for the prompt's argument and for the template's alike.
+// complete completes the argument of the prompt and of the template.
 func complete(_ context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	candidates := languages
 	if req.Params.Ref.Type == "ref/resource" {

@@ -15,12 +15,12 @@ type regionArgs struct {
 	Region string `json:"region"`
 }
 
-// sounding is what measure returns.
+// sounding is the result of measure.
 type sounding struct {
 	Depth string `json:"depth"`
 }
 
-// addShapes adds the tools that are about the shape of a call and of its result.
+// addShapes adds the tools for the shape of a call and of its result.
 func addShapes(s *mcp.Server) {
 	region := &jsonschema.Schema{Type: "string", Extra: map[string]any{"x-mcp-header": "Region"}}
 	mcp.AddTool(s, &mcp.Tool{
@@ -48,8 +48,8 @@ func kinds(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult
 	}}, nil, nil
 }
 
-// measure says beside its structured content something else than that, so that
-// neither is taken for the other.
+// measure returns a text that differs from its structured content, so that neither is
+// mistaken for the other.
 func measure(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, sounding, error) {
 	return text("measured"), sounding{Depth: "nine fathoms"}, nil
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// witnessTimeout is how long the tool witness waits for what it is asked about.
+// witnessTimeout is how long the tool witness waits.
 const witnessTimeout = time.Minute
 
-// stepPause parts the notices of progress from each other and from the result.
-// Some clients drop a notice that they read together with the result.
+// stepPause separates the progress notifications from each other and from the result. Some
+// clients drop a notification that they read together with the result.
 const stepPause = 50 * time.Millisecond
 
 // textArgs are the arguments of echo, log and the tools that change adds.
@@ -34,7 +34,7 @@ type keyArgs struct {
 	Key string `json:"key"`
 }
 
-// witnessArgs name a block and what is waited for.
+// witnessArgs name a block and the awaited state.
 type witnessArgs struct {
 	Key   string `json:"key"`
 	State string `json:"state" jsonschema:"started or cancelled"`
@@ -63,19 +63,19 @@ func addTools(s *mcp.Server) {
 	mcp.AddTool(s, &mcp.Tool{Name: "touch", Description: "Says that a resource was updated."}, toucher(s))
 }
 
-// text makes a result of one text.
+// text returns a result of one text.
 func text(format string, args ...any) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
-// echo returns its text with a mark, so that a result which merely repeats the
-// request is not taken for an answer.
+// echo returns its text with a mark, so that a result that merely repeats the request is
+// not mistaken for a response.
 func echo(_ context.Context, _ *mcp.CallToolRequest, in textArgs) (*mcp.CallToolResult, any, error) {
 	return text("echo: %s", in.Text), nil, nil
 }
 
-// steps reports progress with the token of the caller, whatever that is. A call
-// without a token is an error, which is how a lost token shows.
+// steps reports progress with the token of the caller. A call without a token is an error,
+// which reveals a lost token.
 func steps(ctx context.Context, req *mcp.CallToolRequest, in stepsArgs) (*mcp.CallToolResult, any, error) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
@@ -107,15 +107,15 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// logText logs within the call, so that the message belongs to it. The SDK keeps
-// it back unless the client asked for a level.
+// logText logs within the call, so that the message belongs to it. The SDK suppresses it
+// unless the client asked for a level.
 func logText(ctx context.Context, req *mcp.CallToolRequest, in textArgs) (*mcp.CallToolResult, any, error) {
 	err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Logger: "goserver", Data: in.Text})
 	return text("logged"), nil, err
 }
 
-// changer returns a tool that makes the list of tools change. The names come
-// from the caller, so that callers who run at once do not undo each other's.
+// changer returns a tool that changes the list of tools. The names come from the caller, so
+// that concurrent callers do not undo each other's changes.
 func changer(s *mcp.Server) mcp.ToolHandlerFor[changeArgs, any] {
 	return func(_ context.Context, _ *mcp.CallToolRequest, in changeArgs) (*mcp.CallToolResult, any, error) {
 		if in.Remove {
@@ -127,8 +127,8 @@ func changer(s *mcp.Server) mcp.ToolHandlerFor[changeArgs, any] {
 	}
 }
 
-// toucher returns a tool that tells those who have subscribed to a resource of an
-// update. What the resource says stays the same.
+// toucher returns a tool that sends an update of a resource to its subscribers. The content
+// of the resource stays the same.
 func toucher(s *mcp.Server) mcp.ToolHandlerFor[touchArgs, any] {
 	return func(ctx context.Context, _ *mcp.CallToolRequest, in touchArgs) (*mcp.CallToolResult, any, error) {
 		err := s.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: in.URI})

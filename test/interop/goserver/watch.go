@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// watch remembers, for each call of the tool block, that it started and that
-// its cancellation arrived. It is used by concurrent calls.
+// watch records, for each call of the tool block, that it started and that its cancellation
+// arrived. It may be used by concurrent calls.
 type watch struct {
 	mu    sync.Mutex
 	marks map[string]chan struct{}
@@ -20,8 +20,8 @@ type watch struct {
 
 func newWatch() *watch { return &watch{marks: make(map[string]chan struct{})} }
 
-// mark returns the channel that is closed when the block named key reaches
-// state. Either side may come first.
+// mark returns the channel that is closed when the block named key reaches state. Either
+// side may call it first.
 func (w *watch) mark(key, state string) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,7 +32,7 @@ func (w *watch) mark(key, state string) chan struct{} {
 	return w.marks[name]
 }
 
-// block waits for nothing but the end of its context. Keys are used once.
+// block waits for the end of its context. Keys are used once.
 func (w *watch) block(ctx context.Context, _ *mcp.CallToolRequest, in keyArgs) (*mcp.CallToolResult, any, error) {
 	close(w.mark(in.Key, "started"))
 	<-ctx.Done()
@@ -40,8 +40,8 @@ func (w *watch) block(ctx context.Context, _ *mcp.CallToolRequest, in keyArgs) (
 	return nil, nil, ctx.Err()
 }
 
-// witness waits for a mark. It is a tool and not an endpoint beside the
-// protocol, so that it works over every transport and through a gateway.
+// witness waits for a mark. It is a tool and not an endpoint beside the protocol, so that
+// it works over every transport and through a gateway.
 func (w *watch) witness(ctx context.Context, _ *mcp.CallToolRequest, in witnessArgs) (*mcp.CallToolResult, any, error) {
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()

@@ -14,13 +14,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// feature is one thing to try.
+// feature is one feature to test.
 type feature struct {
 	name string
 	run  func(context.Context) error
 }
 
-// features returns what the server offers, in the order of the table.
+// features returns the server's features, in the order of the table.
 func (s *session) features(p server) []feature {
 	lists := map[string][]string{"tools": p.Tools, "resources": p.Resources, "templates": p.Templates, "prompts": p.Prompts}
 	var all []feature
@@ -62,7 +62,7 @@ func (s *session) features(p server) []feature {
 	return all
 }
 
-// tryProgress wants every step of a call that has a token.
+// tryProgress expects every step of a call that has a token.
 func (s *session) tryProgress(c *call) func(context.Context) error {
 	return func(ctx context.Context) error {
 		token := "progress of " + c.Name
@@ -119,7 +119,7 @@ func (s *session) tryGet(c *call) func(context.Context) error {
 	}
 }
 
-// tryKinds wants each kind of content, in order.
+// tryKinds expects each kind of content, in order.
 func (s *session) tryKinds(c *call) func(context.Context) error {
 	return func(ctx context.Context) error {
 		res, err := s.callTool(ctx, c, nil)
@@ -216,8 +216,8 @@ func (s *session) tryCaps(want []string) func(context.Context) error {
 	}
 }
 
-// tryChanges wants a notice for each change, and the change in the list that is
-// fetched after a notice. Other clients of the same server cause notices, too.
+// tryChanges expects a notice for each change, and the change in the list that is fetched
+// after a notice. Other clients of the same server cause notices, too.
 func (s *session) tryChanges(c *change) func(context.Context) error {
 	return func(ctx context.Context) error {
 		stop, err := s.listen(ctx, c.Kind)
@@ -240,8 +240,7 @@ func (s *session) tryChanges(c *change) func(context.Context) error {
 
 func anything(string) bool { return true }
 
-// listen asks for the changes, in the modern era, and waits until the server has
-// agreed.
+// listen subscribes to the changes, in the modern era, and waits for the acknowledgement.
 func (s *session) listen(ctx context.Context, kind string) (stop func(), err error) {
 	if s.job.Era == "legacy" {
 		return func() {}, nil

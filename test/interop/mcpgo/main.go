@@ -1,9 +1,9 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mcpgo is the client of mcp-go, for the interop tests. It reads a JSON array
-// of jobs from standard input and prints one JSON line per server and feature, and one
-// when a session has closed.
+// Command mcpgo is the client of mcp-go, for the interop tests. It reads a JSON array of
+// jobs from standard input and prints one JSON line per server and feature, and one when a
+// session has closed.
 package main
 
 import (
@@ -37,7 +37,8 @@ type job struct {
 	Servers []server                            `json:"servers"`
 }
 
-// server says what to do with one server. What is missing it does not offer.
+// server describes the tests of one server. A missing member is a feature that it does not
+// offer.
 type server struct {
 	Name       string     `json:"name"`
 	Brief      []string   `json:"brief"`
@@ -90,7 +91,7 @@ type change struct {
 	Remove *call  `json:"remove"`
 }
 
-// outcome is what came of one feature.
+// outcome is the result of one feature.
 type outcome struct {
 	Job     int    `json:"job"`
 	Server  string `json:"server"`
@@ -127,7 +128,7 @@ func run(ctx context.Context, j job) {
 		return
 	}
 	if !try(ctx, j, server{}, "connect", s.connect) {
-		_ = s.client.Close() // what failed to connect may fail to close
+		_ = s.client.Close() // after a failed connect, close may fail too
 		return
 	}
 	for _, p := range j.Servers {
@@ -138,17 +139,17 @@ func run(ctx context.Context, j job) {
 	try(ctx, j, server{}, "close", func(context.Context) error { return s.client.Close() })
 }
 
-// printing keeps lines apart.
+// printing serializes lines.
 var printing sync.Mutex //nolint:gochecknoglobals // standard output is global, too
 
-// try runs one feature within its limit and prints what came of it.
+// try runs one feature within its limit and prints the result.
 func try(ctx context.Context, j job, p server, name string, run func(context.Context) error) bool {
 	limit := featureLimit
 	if slices.Contains(p.Brief, name) {
 		limit = briefLimit
 	}
 	start := time.Now()
-	// The SDK keeps the context of the connection for what the server asks.
+	// The SDK keeps the context of the connection for requests of the server.
 	if name != "connect" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -19,15 +19,15 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// pollInterval is between two looks at what has arrived, or at a server that says
-// nothing when it is ready.
+// pollInterval is the interval of checks for notifications, and of retries with a server
+// that does not report when it is ready.
 const pollInterval = 50 * time.Millisecond
 
-// session is a session of this SDK, and the notifications that it has heard.
+// session is a session of this SDK, with the notifications that it has received.
 type session struct {
 	job    job
 	client *client.Client
-	// instructions are what the server said of itself.
+	// instructions are the instructions of the server.
 	instructions string
 
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ func newSession(j job) (*session, error) {
 		client.WithElicitationHandler(s), client.WithSamplingHandler(s), client.WithRootsHandler(s),
 	}
 	if j.Era == "legacy" {
-		options = append(options, client.WithLegacyProtocolOnly()) //nolint:staticcheck // the legacy era is what is tried
+		options = append(options, client.WithLegacyProtocolOnly()) //nolint:staticcheck // the test is about the legacy era
 	}
 	s.client = client.NewClient(link, options...)
 	return s, nil
@@ -55,7 +55,7 @@ func (s *session) transport() (transport.Interface, error) {
 	if t.URL == "" {
 		return transport.NewStdioWithOptions(t.Command, nil, t.Args, transport.WithCommandStderrWriter(io.Discard)), nil
 	}
-	// In the legacy era, what the server sends on its own comes by a GET.
+	// In the legacy era, unrelated messages of the server arrive on a GET stream.
 	var options []transport.StreamableHTTPCOption
 	if s.job.Era == "legacy" {
 		options = append(options, transport.WithContinuousListening()) //nolint:staticcheck // as above
@@ -156,7 +156,7 @@ func (s *session) wantListed(kind string, want []string) func(context.Context) e
 	}
 }
 
-// callTool calls a tool, and asks for progress where a token is given.
+// callTool calls a tool, and requests progress if a token is given.
 func (s *session) callTool(ctx context.Context, c *call, token any) (*mcp.CallToolResult, error) {
 	req := mcp.CallToolRequest{}
 	req.Params.Name = c.Name
@@ -199,7 +199,7 @@ func (s *session) wantCall(c *call) func(context.Context) error {
 	}
 }
 
-// until tries again, as long as there is time, what did not work.
+// until retries a failing try until ctx ends, if again is set.
 func (s *session) until(ctx context.Context, again bool, try func() error) error {
 	for {
 		err := try()

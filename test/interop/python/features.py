@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 LIMIT_SECONDS = 120
 BRIEF_SECONDS = 5
 CLOSE_SECONDS = 30
-# How often a server is asked again that says nothing when it is ready.
+# The interval of retries with a server that does not report when it is ready.
 POLL_SECONDS = 0.1
 # How long a step of progress may be behind the result.
 STEP_SECONDS = 5
@@ -87,7 +87,7 @@ SAMPLING = t.SamplingCapability(tools=t.SamplingToolsCapability())
 
 
 class Answers:
-    """What the client says when a server asks; the test looks for it."""
+    """The client's answer to a question of a server; the test expects it."""
 
     def __init__(self, job):
         self._said = job["answers"]
@@ -278,8 +278,8 @@ async def tasks(session, inbox, want):
 
 
 async def progress(session, inbox, want):
-    """Wants every step, in order. It tries again when some are missing: those of a
-    request that is parked, because the server has asked something, nobody hears."""
+    """Expects every step, in order. It retries if some are missing: progress is lost
+    while a request is parked because the server has asked something."""
     every = list(range(1, want["steps"] + 1))
     for _ in range(PROGRESS_ATTEMPTS):
         seen, all_seen = [], asyncio.Event()
@@ -301,7 +301,7 @@ async def progress(session, inbox, want):
 
 
 async def cancel(session, inbox, want):
-    """Succeeds when the server says that the cancellation reached it."""
+    """Succeeds if the server reports that the cancellation arrived."""
     blocked = asyncio.create_task(call_text(session, want["block"]))
     contains(await call_text(session, want["started"]), want["started"]["want"])
     blocked.cancel()
@@ -457,7 +457,7 @@ async def run_job(job, connect):
         await within(job, "", "close", CLOSE_SECONDS, lambda: task)
     else:
         task.cancel()
-        # What a connection says that did not open is in the outcome above.
+        # The error of a failed connection is in the outcome above.
         await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
 

@@ -170,8 +170,8 @@ class Watch:
 
 
 class Audience:
-    """Whoever is told of changes: in the modern era those who listen on the bus, in
-    the legacy era every session that has asked for anything."""
+    """The receivers of change notices: in the modern era the listeners on the bus, in
+    the legacy era every session that has sent a request."""
 
     def __init__(self, bus):
         self._bus = bus
@@ -235,10 +235,10 @@ def candidates(ref, value: str) -> list[str]:
 
 
 async def serve(app):
-    """Serves on a free port of loopback, says which, and ends when its standard
+    """Serves on a free port of loopback, prints it, and ends when its standard
     input does, so that it cannot outlive the test that started it."""
     listener = socket.create_server(("127.0.0.1", 0))
-    # The process is over with its input: connections that clients keep open must not keep it.
+    # The process ends with its input: connections that clients keep open must not keep it alive.
     threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
     print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
     await uvicorn.Server(uvicorn.Config(app, log_level="error")).serve([listener])

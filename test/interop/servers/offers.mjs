@@ -1,18 +1,18 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the servers made with the TypeScript SDKs offer, as far as it is the same
-// for both: the words of goserver. A server gives its SDK's way to notify, to ask
-// and to be told; the results are plain data that both SDKs understand.
+// The common part of the servers built with the TypeScript SDKs, equivalent to
+// goserver. A server supplies its SDK's functions for notifications and questions;
+// the results are plain data that both SDKs accept.
 
 import { createServer } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 
-// Less than the number of tools: whoever lists them must follow a cursor.
+// Less than the number of tools, so that a client that lists them must follow a cursor.
 const PAGE_SIZE = 4;
-// How long the tool witness waits for what it is asked about.
+// How long the tool witness waits.
 const WITNESS_MS = 60_000;
-// Parts the notices of progress from each other and from the result.
+// Separates the progress notifications from each other and from the result.
 const STEP_PAUSE_MS = 50;
 
 const LANGUAGES = ['norsk', 'nynorsk', 'suomi'];
@@ -80,7 +80,7 @@ export const questions = {
   },
 };
 
-// The tools that ask, and what: each question by itself, and all at once.
+// The tools that ask, and their questions: each question by itself, and all at once.
 export const asks = {
   elicit: ['elicit'],
   roots: ['roots'],
@@ -92,8 +92,7 @@ export const asks = {
 
 export const text = (said) => ({ content: [{ type: 'text', text: said }] });
 
-// describe returns the answers as text, which a client can compare with what it
-// said.
+// describe returns the answers as text, which a client can compare with its own.
 export const describe = (kinds, answers) => text(kinds.map((kind) => describeOne(kind, answers[kind])).join('\n'));
 
 function describeOne(kind, answer) {
@@ -103,7 +102,7 @@ function describeOne(kind, answer) {
   return said.type === 'tool_use' ? `use: ${said.name}` : said.text;
 }
 
-// Watch remembers of each call of the tool block that it started, and that its
+// Watch records, for each call of the tool block, that it started and that its
 // cancellation arrived.
 class Watch {
   #marks = new Map();
@@ -128,21 +127,21 @@ class Watch {
   }
 }
 
-// House is what all sessions of a server share: its tools, and who wants to hear
-// that they change. Of a call it is given what differs between the SDKs: signal,
-// header, log, progress, ask, which returns the result of the call, keep, which does
-// so with a state, and brew, which returns a task.
+// House is shared by all sessions of a server: its tools, and the listeners for
+// changes of them. The parts of a call that differ between the SDKs are passed in:
+// signal, header, log, progress, ask, which returns the result of the call, keep, which
+// does so with a state, and brew, which returns a task.
 export class House {
   #names = Object.keys(INPUTS);
   #watch = new Watch();
   #board;
   // makes the error of the SDK for a resource that is not there
   #notFound;
-  // onChange and onUpdate are functions that tell one session, or all listeners.
+  // onChange and onUpdate are functions that notify one session, or all listeners.
   onChange = new Set();
   onUpdate = new Set();
 
-  // Without are the tools that the SDK has no way to offer.
+  // Without are the tools that the SDK cannot offer.
   constructor(board, notFound, without = []) {
     this.#board = board;
     this.#notFound = notFound;
@@ -181,7 +180,7 @@ export class House {
       case 'kinds':
         return { content: KINDS };
       case 'measure':
-        // Beside the structured content is something else, so that neither is taken for the other.
+        // The text differs from the structured content, so that neither is mistaken for the other.
         return { ...text('measured'), structuredContent: { depth: 'nine fathoms' } };
     }
     return asks[name] ? request.ask(asks[name]) : text(`echo: ${args.text}`);
@@ -206,7 +205,7 @@ export class House {
     };
   }
 
-  // read puts what the URI asks for into the text. One thing is never there.
+  // read puts the requested part of the URI into the text. One resource never exists.
   read(uri) {
     const [kind, item] = uri.slice('interop://'.length).split('/');
     if (item === 'missing') throw this.#notFound(uri);
@@ -234,8 +233,8 @@ const describeTool = (name) => ({
   execution: name === 'brew' ? { taskSupport: 'optional' } : undefined,
 });
 
-// steps reports progress. A call without a token is an error, which is how a lost
-// token shows.
+// steps reports progress. A call without a token is an error, which reveals a lost
+// token.
 async function steps(count, { progress, progressToken }) {
   if (progressToken === undefined) throw new Error('the call has no progress token');
   for (let step = 1; step <= count; step++) {
@@ -253,7 +252,7 @@ export const capabilities = {
   logging: {},
 };
 
-// serve listens on a free port of loopback, says which, and ends when its standard
+// serve listens on a free port of loopback, prints it, and ends when its standard
 // input does, so that it cannot outlive the test that started it.
 export function serve(handle) {
   const server = createServer((req, res) => {

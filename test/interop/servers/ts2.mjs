@@ -31,8 +31,8 @@ function newServer({ era }) {
   return server;
 }
 
-// tellOfChanges tells the session. In the modern era this is a pipe alone, and the
-// SDK knows who listens to what.
+// tellOfChanges notifies the session. In the modern era it is used on pipes only, and
+// the SDK knows the subscriptions.
 function tellOfChanges(server, era) {
   const subscribed = new Set();
   if (era === 'legacy') {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Era is one of the two ways in which MCP is spoken.
+// Era is one of the two eras of MCP.
 type Era string
 
-// The eras, and what each is spoken as here.
+// The eras, each with the revision that is used here.
 const (
 	Legacy Era = "legacy"
 	Modern Era = "modern"
@@ -22,17 +22,17 @@ const (
 	ModernVersion = "2026-07-28"
 )
 
-// envelope and its end stand around the id of each answer.
+// envelope precedes the id of each response.
 const envelope = `{"jsonrpc":"2.0","id":`
 
-// answer is what a request is answered with, but for its id: in the form of each era.
+// answer is the response to a request without its id, in the form of each era.
 type answer struct {
-	legacy, modern []byte // what follows the id, to the end of the message
+	legacy, modern []byte // everything after the id
 	events         int    // progress notifications before it
-	stream         bool   // it comes as an event stream
+	stream         bool   // sent as an event stream
 }
 
-// tail is what follows the id for a client of an era.
+// tail returns everything after the id, for a client of an era.
 func (a *answer) tail(modern bool) []byte {
 	if modern {
 		return a.modern
@@ -40,8 +40,8 @@ func (a *answer) tail(modern bool) []byte {
 	return a.legacy
 }
 
-// resultAnswer makes an answer of the members of a result, without its braces. What
-// modern results have besides is added; cacheable says whether that is a life.
+// resultAnswer makes a response from the members of a result, without its braces. It adds
+// the members of modern results; cacheable adds a time to live.
 func resultAnswer(members string, cacheable bool) *answer {
 	more := `"resultType":"complete"`
 	if cacheable {
@@ -56,21 +56,20 @@ func resultAnswer(members string, cacheable bool) *answer {
 	}
 }
 
-// errorAnswer makes an answer that refuses.
+// errorAnswer makes an error response.
 func errorAnswer(code int, text string) *answer {
 	tail := fmt.Appendf(nil, `,"error":{"code":%d,"message":%q}}`, code, text)
 	return &answer{legacy: tail, modern: tail}
 }
 
-// Text is the text of so many bytes that a tool answers with: lines of prose. It has
-// nothing that JSON would write differently but for the ends of its lines, which are
-// two bytes each on the wire, so that it has this size there too.
+// Text returns a tool's text of the given size: lines of prose. JSON escapes nothing in it
+// but the ends of its lines, which count as two bytes, so its size on the wire is the same.
 func Text(size int) string {
 	const line = `The signalman sets the points, and no two trains are ever sent onto one track.\n`
 	return strings.Repeat(line, size/len(line)) + strings.Repeat(".", size%len(line))
 }
 
-// callAnswer makes the answer of a tool by its name.
+// callAnswer makes the response of a tool by its name.
 func callAnswer(tool string) *answer {
 	kind, number, _ := strings.Cut(tool, "_")
 	n, err := strconv.Atoi(number)
@@ -88,14 +87,14 @@ func callAnswer(tool string) *answer {
 	return a
 }
 
-// special are the tools that mean something.
+// special returns the tools with a meaning.
 func special() []string {
 	return []string{
 		"text_100", "text_1024", "text_10240", "text_102400", "text_1048576", "sse_0", "sse_5", "sse_100", "text_8388608",
 	}
 }
 
-// ToolNames are the names of n tools, as a backend with so many has them.
+// ToolNames returns the names of the tools of a backend with n tools.
 func ToolNames(n int) []string {
 	names := special()[:min(n, len(special()))]
 	for i := len(names); i < n; i++ {
@@ -104,7 +103,7 @@ func ToolNames(n int) []string {
 	return names
 }
 
-// toolJSON is a tool as it is listed: some 500 bytes, as tools of usual servers have.
+// toolJSON returns a tool as listed: some 500 bytes, like tools of usual servers.
 func toolJSON(name string) string {
 	return `{"name":"` + name + `","title":"Find in files","description":"Searches the files below a folder for a pattern and ` +
 		`returns what it found, one match on each line with the file and its number.","inputSchema":{"type":"object","properties":{` +
@@ -113,7 +112,7 @@ func toolJSON(name string) string {
 		`"annotations":{"readOnlyHint":true}}`
 }
 
-// listAnswer makes one page of tools; more is the cursor of the next, or "".
+// listAnswer makes one page of tools; more is the cursor of the next page, or "".
 func listAnswer(names []string, more string) *answer {
 	var b bytes.Buffer
 	b.WriteString(`"tools":[`)
@@ -130,17 +129,17 @@ func listAnswer(names []string, more string) *answer {
 	return resultAnswer(b.String(), true)
 }
 
-// PlainText is Text as a program has it that writes its JSON itself.
+// PlainText returns Text for a program that encodes its JSON itself.
 func PlainText(size int) string { return strings.ReplaceAll(Text(size), `\n`, "\n") }
 
-// TextSize is the size of the text that a tool answers with.
+// TextSize returns the size of a tool's text.
 func TextSize(tool string) int {
 	if number, ok := strings.CutPrefix(tool, "text_"); ok {
-		n, _ := strconv.Atoi(number) // a tool that is not there is refused when it is called
+		n, _ := strconv.Atoi(number) // calls of unknown tools are refused
 		return n
 	}
 	return defaultText
 }
 
-// defaultText is the size of the text of tools whose name has none.
+// defaultText is the size of the text of tools without one in their name.
 const defaultText = 100

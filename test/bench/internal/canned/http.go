@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Server is the backend on HTTP. It may be used concurrently.
+// Server is the backend over HTTP. It may be used concurrently.
 type Server struct {
 	log      *slog.Logger
 	offers   sync.Map // the query of a URL to its *offer
@@ -23,15 +23,15 @@ type Server struct {
 	buffers  sync.Pool
 }
 
-// NewServer makes a Server that tells the logger what it did not expect.
+// NewServer makes a Server that logs unexpected requests.
 func NewServer(log *slog.Logger) *Server {
 	return &Server{log: log, buffers: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
-// Refused is how many requests it was not made for.
+// Refused returns the number of unexpected requests.
 func (s *Server) Refused() uint64 { return s.refused.Load() }
 
-// maxBody bounds a request: none of a bench is as long.
+// maxBody bounds a request. No request of a bench is as long.
 const maxBody = 16 << 20
 
 // ServeHTTP answers one request of either era.
@@ -53,7 +53,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// offer is what stands under a query, made when it is first asked for.
+// offer returns the offer of a query, which is made on first use.
 func (s *Server) offer(query string) (*offer, error) {
 	if o, ok := s.offers.Load(query); ok {
 		return o.(*offer), nil
@@ -66,7 +66,7 @@ func (s *Server) offer(query string) (*offer, error) {
 	return o.(*offer), nil
 }
 
-// refuse says what was wrong, to the one who asked and to the log.
+// refuse sends an error to the client and the log.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what string, err error) {
 	s.refused.Add(1)
 	s.log.ErrorContext(r.Context(), "refused", slog.String("what", what), slog.Any("error", err))
@@ -76,8 +76,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what string, err
 func (s *Server) post(w http.ResponseWriter, r *http.Request, o *offer) {
 	buf := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buf)
-	// All of it, before anything is answered: what answers earlier can have its
-	// answer cut off.
+	// Read the whole body before responding: a proxy in front may cut off an early response.
 	if err := readBody(buf, r); err != nil {
 		s.refuse(w, r, "reading", err)
 		return
@@ -99,11 +98,11 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, o *offer) {
 	s.answer(w, o, &m, modern)
 }
 
-// readBody reads a body into a buffer that is used again.
+// readBody reads a body into a reusable buffer.
 func readBody(buf *[]byte, r *http.Request) error {
 	n := r.ContentLength
 	if n < 0 || n > maxBody {
-		return fmt.Errorf("a body of %d bytes", n)
+		return fmt.Errorf("body of %d bytes", n)
 	}
 	if int64(cap(*buf)) < n {
 		*buf = make([]byte, n)
@@ -113,7 +112,7 @@ func readBody(buf *[]byte, r *http.Request) error {
 	return err
 }
 
-// answer writes what there is for a message.
+// answer writes the response to a message.
 func (s *Server) answer(w http.ResponseWriter, o *offer, m *message, modern bool) {
 	a, ok := o.find(m)
 	h := w.Header()
@@ -131,21 +130,20 @@ func (s *Server) answer(w http.ResponseWriter, o *offer, m *message, modern bool
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(envelope) + len(m.id) + len(tail))}
 	w.WriteHeader(status)
-	// What cannot be written has nobody who waits for it.
+	// A write fails only if the client has disconnected.
 	_, _ = io.WriteString(w, envelope)
 	_, _ = w.Write(m.id)
-	_, _ = w.Write(tail) //nolint:gosec // it is JSON, and no page
+	_, _ = w.Write(tail) //nolint:gosec // JSON, not a page
 }
 
-// refusal is the status of a request that there is no answer for. Only the handshake
-// of the era that is not spoken here is to be expected, and lists of what nobody said
-// that there is.
+// refusal returns the status of a request without a response. Only the handshake of an
+// unsupported era is expected, and lists that were not declared.
 func (s *Server) refusal(o *offer, m *message, modern bool) int {
 	switch method := string(m.method); method {
 	case "initialize", "server/discover", "resources/list", "resources/templates/list", "prompts/list":
 	default:
 		s.refused.Add(1)
-		s.log.Error("no answer", slog.String("method", method), slog.String("name", string(m.name)))
+		s.log.Error("no response", slog.String("method", method), slog.String("name", string(m.name)))
 	}
 	if modern && o.setup.Era != Legacy {
 		return http.StatusNotFound
@@ -153,8 +151,8 @@ func (s *Server) refusal(o *offer, m *message, modern bool) int {
 	return http.StatusBadRequest
 }
 
-// writeStream writes an answer as events, each as soon as it is there, as servers
-// do that report what is going on.
+// writeStream writes a response as events, each immediately, like servers that report
+// progress.
 func writeStream(w http.ResponseWriter, a *answer, m *message, modern bool) {
 	w.Header()["Content-Type"] = []string{"text/event-stream"}
 	flusher, _ := w.(http.Flusher)
@@ -179,13 +177,13 @@ func appendProgress(b, token []byte, step, of int) []byte {
 	return append(strconv.AppendInt(b, int64(of), 10), `}}`...)
 }
 
-// acknowledge is the first event of a listen.
+// acknowledge returns the first event of a listen.
 func acknowledge(id []byte) []byte {
 	return fmt.Appendf(nil, `data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{`+
 		`"io.modelcontextprotocol/subscriptionId":%s},"notifications":{"toolsListChanged":true}}}`+"\n\n", id)
 }
 
-// hold keeps a stream open on which nothing happens, until its client goes away.
+// hold keeps an idle stream open until its client disconnects.
 func (s *Server) hold(w http.ResponseWriter, r *http.Request, first []byte) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if first == nil {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// ask sends a message to a backend and returns what it answers.
+// ask sends a message to a backend and returns the response.
 func ask(t *testing.T, s *Server, setup Setup, header http.Header, body string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp?"+setup.Query(), strings.NewReader(body))
@@ -27,7 +27,7 @@ func ask(t *testing.T, s *Server, setup Setup, header http.Header, body string) 
 
 func modernHeader() http.Header { return http.Header{"Mcp-Protocol-Version": {ModernVersion}} }
 
-// result is the result of an answer, which has to be one.
+// result returns the result of a response.
 func result(t *testing.T, id string, text []byte) map[string]json.RawMessage {
 	t.Helper()
 	var m struct {
@@ -162,7 +162,7 @@ func TestStreamHasItsProgress(t *testing.T) {
 	}
 }
 
-func TestUnexpectedIsRefusedAloud(t *testing.T) {
+func TestUnexpectedIsRefusedAndLogged(t *testing.T) {
 	for name, f := range map[string]func(s *Server) *http.Response{
 		"a tool that is not there": func(s *Server) *http.Response {
 			return ask(t, s, Setup{}, modernHeader(), `{"id":1,"method":"tools/call","params":{"name":"text_7"}}`)

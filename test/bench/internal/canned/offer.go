@@ -10,20 +10,20 @@ import (
 	"sync"
 )
 
-// Setup says what a backend is like. As a query, it stands in a backend's URL:
-// several of one process differ by it.
+// Setup describes a backend. As a query in a backend's URL, it distinguishes several
+// backends of one process.
 type Setup struct {
-	// Era is the only one that it speaks; empty is both.
+	// Era is the only supported era; empty means both.
 	Era Era
-	// Tools is how many it lists; zero is ten.
+	// Tools is the number of listed tools; zero means ten.
 	Tools int
-	// Page is how many stand on one page of the list; zero is all.
+	// Page is the number of tools on a page of the list; zero means all.
 	Page int
-	// Name tells backends apart that are alike.
+	// Name distinguishes equal backends.
 	Name string
 }
 
-// Query is the query that says so.
+// Query returns the setup as a query.
 func (s Setup) Query() string {
 	v := url.Values{}
 	v.Set("era", string(s.Era))
@@ -33,7 +33,7 @@ func (s Setup) Query() string {
 	return v.Encode()
 }
 
-// ParseSetup reverses Query. What is missing is zero.
+// ParseSetup reverses Query. Missing values are zero.
 func ParseSetup(query string) (Setup, error) {
 	v, err := url.ParseQuery(query)
 	if err != nil {
@@ -60,14 +60,13 @@ func count(text string) (int, error) {
 	return int(n), err
 }
 
-// defaultTools is how many tools a backend has that was not told.
+// defaultTools is the default number of tools of a backend.
 const defaultTools = 10
 
-// offer is all that one backend can answer. It does not change, and may be used
-// concurrently.
+// offer has all responses of one backend. It is immutable, and may be used concurrently.
 type offer struct {
 	setup    Setup
-	methods  map[string]*answer        // by method, what does not depend on the params
+	methods  map[string]*answer        // by method, independent of the params
 	pages    map[string]*answer        // tools/list by cursor; "" is the first
 	calls    map[string]func() *answer // tools/call by name
 	noTool   *answer
@@ -75,14 +74,14 @@ type offer struct {
 	noPage   *answer
 }
 
-// library has the answers of tools, which all backends of a process share: some are
-// large. Each is made when it is first given out. The zero library is empty.
+// library has the responses of tools, which all backends of a process share because some
+// are large. Each is made on first use. The zero library is empty.
 type library struct {
 	mu    sync.Mutex
 	calls map[string]func() *answer
 }
 
-// call returns what makes the answer of a tool, once.
+// call returns a function that makes the response of a tool once.
 func (l *library) call(tool string) func() *answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +144,7 @@ func (o *offer) addPages(names []string) {
 	}
 }
 
-// find is the answer to a request. The second value is false where there is none
-// but a refusal.
+// find returns the response to a request. The second value is false for an error response.
 func (o *offer) find(m *message) (*answer, bool) {
 	switch string(m.method) {
 	case "tools/call":

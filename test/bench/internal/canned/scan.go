@@ -9,15 +9,15 @@ import (
 	"fmt"
 )
 
-// message is what routing needs of a message. The members are spans of it, as they
-// stand there, and nil where it does not have them.
+// message has the parts of a message that select the response. The members are unmodified
+// spans of the message, nil if absent.
 type message struct {
 	id, method, name, cursor, token []byte
 }
 
-var errScan = errors.New("not a request that this backend was made for")
+var errScan = errors.New("unexpected request for this backend")
 
-// scan reads a message in one pass. Only what it steps into is checked.
+// scan reads a message in one pass. Only the parts that it enters are checked.
 func scan(b []byte) (m message, err error) {
 	s := scanner{b: b}
 	err = s.object(func(key []byte) error {
@@ -40,7 +40,7 @@ func scan(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// scanner is a place in a message.
+// scanner is a position in a message.
 type scanner struct {
 	b  []byte
 	at int
@@ -65,7 +65,7 @@ func (s *scanner) params(m *message) error {
 	})
 }
 
-// space skips white space and returns what follows it, or 0 at the end.
+// space skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) space() byte {
 	for ; s.at < len(s.b); s.at++ {
 		switch c := s.b[s.at]; c {
@@ -77,7 +77,7 @@ func (s *scanner) space() byte {
 	return 0
 }
 
-// object steps through an object; member reads the value of each.
+// object iterates over an object; member reads each value.
 func (s *scanner) object(member func(key []byte) error) error {
 	if s.space() != '{' {
 		return errScan
@@ -111,8 +111,8 @@ func (s *scanner) object(member func(key []byte) error) error {
 	}
 }
 
-// text reads a string into dst, without its quotes. One with escapes is refused: no
-// name here has any, and to take one as it stands would be to guess.
+// text reads a string into dst, without its quotes. Strings with escapes are refused: no
+// name here has any, and using one unescaped would be wrong.
 func (s *scanner) text(dst *[]byte) error {
 	if s.space() != '"' {
 		return errScan
@@ -128,7 +128,7 @@ func (s *scanner) text(dst *[]byte) error {
 	return nil
 }
 
-// value reads any value into dst, as it stands; nil skips it.
+// value reads any value into dst, unmodified; nil skips it.
 func (s *scanner) value(dst *[]byte) error {
 	c := s.space()
 	start := s.at
@@ -150,7 +150,7 @@ func (s *scanner) value(dst *[]byte) error {
 	return err
 }
 
-// skipString goes behind a string.
+// skipString moves past a string.
 func (s *scanner) skipString() error {
 	for s.at++; ; {
 		n := bytes.IndexAny(s.b[s.at:], `"\`)
@@ -161,13 +161,13 @@ func (s *scanner) skipString() error {
 		if s.b[s.at-1] == '"' {
 			return nil
 		}
-		if s.at++; s.at > len(s.b) { // behind what is escaped
+		if s.at++; s.at > len(s.b) { // past the escaped byte
 			return errScan
 		}
 	}
 }
 
-// skipNested goes behind an object or array by counting brackets.
+// skipNested moves past an object or array by counting brackets.
 func (s *scanner) skipNested() error {
 	for depth := 0; s.at < len(s.b); {
 		switch s.b[s.at] {
@@ -189,7 +189,7 @@ func (s *scanner) skipNested() error {
 	return errScan
 }
 
-// skipWord goes behind a number, true, false or null.
+// skipWord moves past a number, true, false or null.
 func (s *scanner) skipWord() {
 	for ; s.at < len(s.b); s.at++ {
 		switch s.b[s.at] {

@@ -72,14 +72,14 @@ func TestScanAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	// The functions that read the members; nothing that grows with the message.
+	// The closures that read the members; nothing that grows with the message.
 	if got > 2 {
 		t.Errorf("%v allocations, want at most 2", got)
 	}
 }
 
-// FuzzScan holds the scanner against the standard library: of what both take, they
-// have to read the same.
+// FuzzScan compares the scanner with the standard library: if both accept a message, they
+// must read the same values.
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":[1,"]"]},"arguments":{"n":"\\\""}}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -91,7 +91,7 @@ func FuzzScan(f *testing.F) {
 				Name string `json:"name"`
 			} `json:"params"`
 		}
-		// Members that are there twice, or in another case, are read otherwise by it.
+		// encoding/json treats duplicate members, and members in another case, differently.
 		if err != nil || json.Unmarshal(in, &want) != nil || bytes.Count(in, []byte(`"`)) > 60 || folded(in) {
 			return
 		}
@@ -101,8 +101,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// folded reports whether a text has what encoding/json reads otherwise than we do:
-// keys in another case, twice, or with escapes, and null.
+// folded reports whether encoding/json reads a text differently: keys in another case,
+// duplicate keys, keys with escapes, and null.
 func folded(in []byte) bool {
 	lower := bytes.ToLower(in)
 	if !bytes.Equal(lower, in) || bytes.ContainsAny(in, "\\\x7f") || bytes.Contains(in, []byte("null")) {

@@ -12,11 +12,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/wait"
 )
 
-// maxLine bounds a request on a pipe: none of a bench is as long.
+// maxLine bounds a request on a pipe. No request of a bench is as long.
 const maxLine = 1 << 20
 
-// ServeStdio is the backend on pipes: a message on each line. It returns at the end
-// of its input, and with an error for what it was not made for.
+// ServeStdio runs the backend on pipes, with one message per line. It returns at the end of
+// its input, and with an error for an unexpected request.
 func ServeStdio(in io.Reader, out io.Writer, setup Setup) error {
 	o := newOffer(setup, new(library))
 	r := bufio.NewReaderSize(wait.NewReader(in), maxLine)
@@ -43,11 +43,11 @@ func ServeStdio(in io.Reader, out io.Writer, setup Setup) error {
 	}
 }
 
-// appendLines appends what answers a message. A stream needs no form of its own
-// here: each message is a line.
+// appendLines appends the response to a message. Streams need no special form here: each
+// message is a line.
 func appendLines(b []byte, o *offer, m *message, modern bool) []byte {
 	if modern && o.setup.Era != Legacy && string(m.method) == "subscriptions/listen" {
-		// What an event carries, between its field name and its end.
+		// The data of an event, between its field name and its end.
 		event := acknowledge(m.id)
 		return append(append(b, event[len("data: "):len(event)-2]...), '\n')
 	}
@@ -61,8 +61,8 @@ func appendLines(b []byte, o *offer, m *message, modern bool) []byte {
 	return append(append(b, a.tail(modern)...), '\n')
 }
 
-// isModern reports whether a message says that it is of the modern era, which on a
-// pipe nothing but its metadata can.
+// isModern reports whether a message is of the modern era, which on a pipe only its
+// metadata shows.
 func isModern(line []byte) bool {
 	return bytes.Contains(line, []byte(`"io.modelcontextprotocol/protocolVersion":"`+ModernVersion+`"`))
 }

@@ -1,9 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package counts shows what the Go runtime of a process has counted, in the text
-// format and under the names in which the gateway shows the same on /metrics, so
-// that one reader understands both.
+// Package counts serves the counters of a process's Go runtime, in the text format and with
+// the names that the gateway uses on /metrics, so that one reader parses both.
 package counts
 
 import (
@@ -16,10 +15,10 @@ import (
 	"strings"
 )
 
-// Path is where a process shows them.
+// Path is the path of the counters.
 const Path = "/metrics"
 
-// The names of what is counted.
+// The names of the counters.
 const (
 	Mallocs    = "go_memstats_mallocs_total"
 	Bytes      = "go_memstats_alloc_bytes_total"
@@ -28,7 +27,7 @@ const (
 	Goroutines = "go_goroutines"
 )
 
-// sources are the metrics of the runtime that each is the sum of.
+// sources returns, for each counter, the metrics of the runtime that are summed.
 func sources() map[string][]string {
 	return map[string][]string{
 		Mallocs:    {"/gc/heap/allocs:objects", "/gc/heap/tiny/allocs:objects"},
@@ -39,13 +38,13 @@ func sources() map[string][]string {
 	}
 }
 
-// Handler shows the counts of this process.
+// Handler serves the counters of this process.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		for name, from := range sources() {
 			if _, err := fmt.Fprintf(w, "%s %d\n", name, sum(from)); err != nil {
-				return // nobody reads on
+				return // the client has disconnected
 			}
 		}
 	})
@@ -64,7 +63,7 @@ func sum(names []string) uint64 {
 	return total
 }
 
-// Parse reads metrics without labels from the text format of Prometheus.
+// Parse parses metrics without labels from the text format of Prometheus.
 func Parse(r io.Reader) (map[string]float64, error) {
 	found := make(map[string]float64)
 	lines := bufio.NewScanner(r)

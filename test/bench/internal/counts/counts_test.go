@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// show reads what the handler shows.
+// show returns the counters that the handler serves.
 func show(t *testing.T) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()

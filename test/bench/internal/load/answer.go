@@ -10,12 +10,12 @@ import (
 	"fmt"
 )
 
-// answer is what a request was answered with the first time, but for the id.
+// answer is the first response to a request, without the id.
 type answer struct {
 	before, after []byte
 }
 
-// learn judges the first answer to a request, and remembers it.
+// learn judges the first response to a request, and stores it.
 func learn(message, digits []byte, judge func(result []byte) error) (*answer, error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -23,13 +23,13 @@ func learn(message, digits []byte, judge func(result []byte) error) (*answer, er
 		Error  json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(message, &m); err != nil {
-		return nil, fmt.Errorf("answer: %w: %.300s", err, message)
+		return nil, fmt.Errorf("response: %w: %.300s", err, message)
 	}
 	if m.Error != nil || m.Result == nil {
-		return nil, fmt.Errorf("answer without a result: %.300s", message)
+		return nil, fmt.Errorf("response without a result: %.300s", message)
 	}
 	if !bytes.Equal(m.ID, digits) || bytes.Count(message, digits) != 1 {
-		return nil, fmt.Errorf("answer with the id %s for %s", m.ID, digits)
+		return nil, fmt.Errorf("response with the id %s for %s", m.ID, digits)
 	}
 	if judge != nil {
 		if err := judge(m.Result); err != nil {
@@ -40,9 +40,9 @@ func learn(message, digits []byte, judge func(result []byte) error) (*answer, er
 	return &answer{before: bytes.Clone(before), after: bytes.Clone(after)}, nil
 }
 
-var errDiffers = errors.New("the answer is not the same as the first one")
+var errDiffers = errors.New("the response differs from the first one")
 
-// check compares an answer with the first.
+// check compares a response with the first.
 func (a *answer) check(message, digits []byte) error {
 	rest, ok := bytes.CutPrefix(message, a.before)
 	if !ok {
@@ -55,34 +55,34 @@ func (a *answer) check(message, digits []byte) error {
 	return nil
 }
 
-// last is the message that ends an event stream, and how many notifications of
-// progress stand before it. What is neither is an error.
+// last returns the message that ends an event stream, and the number of progress
+// notifications before it. Any other message is an error.
 func last(stream []byte) (message []byte, progress int, err error) {
 	for len(stream) > 0 {
 		var line []byte
 		line, stream, _ = bytes.Cut(stream, []byte("\n"))
 		data, ok := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\r")), []byte("data:"))
 		data = bytes.TrimPrefix(data, []byte(" "))
-		if !ok || len(data) == 0 { // another field, the end of an event, or one that only gives an id
+		if !ok || len(data) == 0 { // another field, the end of an event, or an event with only an id
 			continue
 		}
 		switch {
 		case message != nil:
-			return nil, progress, errors.New("an event behind the answer")
+			return nil, progress, errors.New("event after the response")
 		case !bytes.Contains(data[:min(len(data), methodWithin)], []byte(`"method":`)):
 			message = data
 		case bytes.Contains(data, []byte(`"notifications/progress"`)):
 			progress++
 		default:
-			return nil, progress, fmt.Errorf("an event that nobody asked for: %.200s", data)
+			return nil, progress, fmt.Errorf("unexpected event: %.200s", data)
 		}
 	}
 	if message == nil {
-		return nil, progress, errors.New("a stream that ended without an answer")
+		return nil, progress, errors.New("stream ended without a response")
 	}
 	return message, progress, nil
 }
 
-// methodWithin is how far into a notification its method stands at most: what
-// follows may be an answer of a MiB, which is not searched.
+// methodWithin is the maximum offset of a notification's method. The rest may be a response
+// of 1 MiB, which is not searched.
 const methodWithin = 60

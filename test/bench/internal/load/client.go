@@ -10,31 +10,31 @@ import (
 	"strconv"
 )
 
-// Client makes the same calls over and over, on one connection, and with a session
-// where the target has them. It is not to be used concurrently.
+// Client makes the same calls repeatedly, on one connection, and with a session if the
+// target has sessions. It must not be used concurrently.
 type Client struct {
 	conn    *Conn
 	target  Target
 	session string
 	steps   []step
-	turns   bool // a call is one step, and the next call the next
+	turns   bool // each call is one step, in turn
 	next    int
 	begun   head
 	id      int64
 	digits  []byte
 }
 
-// step is one request of those that make up a call, and what it is answered with.
+// step is one request of a call, and its first response.
 type step struct {
 	request *request
 	answer  *answer
 }
 
-// Judge says what is wrong with the result of a call.
+// Judge returns an error if the result of a call is wrong.
 type Judge func(result []byte) error
 
-// NewClient connects, opens a session where the target has them, makes the call
-// once and judges what comes.
+// NewClient connects, opens a session if the target has sessions, makes the call once and
+// judges the result.
 func NewClient(ctx context.Context, t Target, call Call, judge Judge) (*Client, error) {
 	c, err := open(ctx, t)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewClient(ctx context.Context, t Target, call Call, judge Judge) (*Client, 
 	return c, nil
 }
 
-// open is a client that makes no calls yet.
+// open returns a client without calls.
 func open(ctx context.Context, t Target) (*Client, error) {
 	addr, err := hostOf(t.URL)
 	if err != nil {
@@ -68,7 +68,7 @@ func open(ctx context.Context, t Target) (*Client, error) {
 	return c, nil
 }
 
-// Add has each Call make one request more, behind those before.
+// Add appends a request that each Call makes too.
 func (c *Client) Add(ctx context.Context, call Call, judge Judge) error {
 	r, err := newRequest(c.target, c.session, call)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *Client) exchange(ctx context.Context, r *request) (message []byte, prog
 	return reply.Body, 0, nil
 }
 
-// Call makes the call once more. It returns how many notifications of progress came
-// before the answer.
+// Call makes the call once more. It returns the number of progress notifications before the
+// response.
 func (c *Client) Call(ctx context.Context) (progress int, err error) {
 	for _, s := range c.due() {
 		message, n, err := c.exchange(ctx, s.request)
@@ -119,10 +119,10 @@ func (c *Client) Call(ctx context.Context) (progress int, err error) {
 	return progress, nil
 }
 
-// TakeTurns has each Call make one of the requests, one after the other, and not all.
+// TakeTurns makes each Call send only one of the requests, in turn, instead of all.
 func (c *Client) TakeTurns() { c.turns = true }
 
-// due are the requests of the next call.
+// due returns the requests of the next call.
 func (c *Client) due() []step {
 	if !c.turns {
 		return c.steps
@@ -132,8 +132,8 @@ func (c *Client) due() []step {
 	return c.steps[at : at+1]
 }
 
-// Begin makes the first request and reads the head of its answer, and of what
-// follows only what the system takes in by itself: the rest waits where it is.
+// Begin sends the first request and reads the header of its response. Of the rest, only
+// what the system buffers is received; the remainder stays where it is.
 func (c *Client) Begin(ctx context.Context) error {
 	if tcp, ok := c.conn.nc.(*net.TCPConn); ok {
 		if err := tcp.SetReadBuffer(readBuffer); err != nil {
@@ -147,7 +147,7 @@ func (c *Client) Begin(ctx context.Context) error {
 	return err
 }
 
-// Finish reads the rest of the answer that Begin began, and checks it.
+// Finish reads the rest of the response that Begin started, and checks it.
 func (c *Client) Finish() error {
 	if err := c.conn.readBody(c.begun); err != nil {
 		return err
@@ -165,11 +165,11 @@ func (c *Client) Finish() error {
 // Close ends the session and the connection.
 func (c *Client) Close(ctx context.Context) {
 	if c.session != "" {
-		// A server that is gone has no session either.
+		// A server that has ended has no session to close.
 		_ = CloseSession(ctx, c.conn, c.target, c.session)
 	}
 	c.conn.Close()
 }
 
-// Leave closes the connection, and leaves the session open.
+// Leave closes the connection and leaves the session open.
 func (c *Client) Leave() { c.conn.Close() }

@@ -15,32 +15,32 @@ import (
 	"time"
 )
 
-// patience is how long an answer may take: far longer than any does, so that a run
-// which hangs ends with an error.
+// patience is the time limit of a response: far longer than any takes, so that a hanging
+// run ends with an error.
 const patience = 60 * time.Second
 
-// Conn is a connection that is kept and used by one client at a time.
+// Conn is a persistent connection that one client uses at a time.
 type Conn struct {
 	addr  string
-	local string // the address to connect from; empty for any
+	local string // local address; empty means any
 	nc    net.Conn
 	r     *bufio.Reader
 	body  []byte
 }
 
-// Reply is an answer. Its body is valid until the next exchange.
+// Reply is a response. Its body is valid until the next exchange.
 type Reply struct {
 	Status  int
-	Session string // the id of a session that it opens
-	Stream  bool   // it is an event stream
+	Session string // the id of a new session
+	Stream  bool   // the response is an event stream
 	Body    []byte
 }
 
-// readBuffer is large enough that a large answer is few reads.
+// readBuffer is large enough to read a large response in few reads.
 const readBuffer = 64 << 10
 
-// Dial connects to host:port, from an address if local is one: a machine has so many
-// ports for each, and a bench may need more.
+// Dial connects to host:port, from the address local unless that is empty: the number of
+// ports per address is limited, and a bench may need more.
 func Dial(ctx context.Context, addr, local string) (*Conn, error) {
 	c := &Conn{addr: addr, local: local}
 	return c, c.dial(ctx, readBuffer)
@@ -67,8 +67,8 @@ func (c *Conn) Close() {
 	}
 }
 
-// Exchange sends a request and reads the whole answer. After an error the
-// connection is closed, and the next exchange makes a new one.
+// Exchange sends a request and reads the whole response. After an error the connection is
+// closed, and the next exchange opens a new one.
 func (c *Conn) Exchange(ctx context.Context, request []byte) (Reply, error) {
 	h, err := c.begin(ctx, request)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Conn) Exchange(ctx context.Context, request []byte) (Reply, error) {
 	}
 	if err := c.readBody(h); err != nil {
 		c.Close()
-		return Reply{}, fmt.Errorf("reading the answer: %w", err)
+		return Reply{}, fmt.Errorf("reading the response: %w", err)
 	}
 	if h.closing {
 		c.Close()
@@ -85,7 +85,7 @@ func (c *Conn) Exchange(ctx context.Context, request []byte) (Reply, error) {
 	return Reply{Status: h.status, Session: h.session, Stream: h.stream, Body: c.body}, nil
 }
 
-// begin sends a request and reads the head of its answer.
+// begin sends a request and reads the header of its response.
 func (c *Conn) begin(ctx context.Context, request []byte) (head, error) {
 	if c.nc == nil {
 		if err := c.dial(ctx, readBuffer); err != nil {
@@ -100,22 +100,22 @@ func (c *Conn) begin(ctx context.Context, request []byte) (head, error) {
 	}
 	h, err := readHead(c.r)
 	if err != nil {
-		return h, fmt.Errorf("reading the head of the answer: %w", err)
+		return h, fmt.Errorf("reading the response header: %w", err)
 	}
 	return h, nil
 }
 
-// head is what an answer's header says.
+// head is the parsed header of a response.
 type head struct {
 	status  int
-	length  int // -1 where it has none
+	length  int // -1 if absent
 	chunked bool
 	closing bool
 	stream  bool
 	session string
 }
 
-var errHead = errors.New("not an answer of HTTP/1.1")
+var errHead = errors.New("not an HTTP/1.1 response")
 
 func readHead(r *bufio.Reader) (head, error) {
 	h := head{length: -1}
@@ -145,7 +145,7 @@ func readHead(r *bufio.Reader) (head, error) {
 	}
 }
 
-// field takes in what matters. Whole names are compared by their length first.
+// field stores a relevant field. Names are compared by their length first.
 func (h *head) field(name, value []byte) error {
 	var err error
 	switch {
@@ -167,7 +167,7 @@ func is(b []byte, word string) bool {
 	return len(b) == len(word) && bytes.EqualFold(b, []byte(word))
 }
 
-// readLine returns a line without its end, valid until the next read.
+// readLine returns a line without its terminator, valid until the next read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -176,7 +176,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// readBody reads the body of an answer into the buffer.
+// readBody reads the body of a response into the buffer.
 func (c *Conn) readBody(h head) error {
 	c.body = c.body[:0]
 	switch {
@@ -187,10 +187,10 @@ func (c *Conn) readBody(h head) error {
 	case h.status == 202 || h.status == 204:
 		return nil
 	}
-	return errors.New("an answer without a length")
+	return errors.New("response without a length")
 }
 
-// readMore appends so many bytes to the buffer.
+// readMore appends n bytes to the buffer.
 func (c *Conn) readMore(n int) error {
 	at := len(c.body)
 	if cap(c.body) < at+n {
@@ -209,13 +209,13 @@ func (c *Conn) readChunks() error {
 		}
 		n, err := strconv.ParseUint(string(line), 16, 31)
 		if err != nil {
-			return fmt.Errorf("the size of a chunk: %w", err)
+			return fmt.Errorf("chunk size: %w", err)
 		}
 		if err := c.readMore(int(n)); err != nil {
 			return err
 		}
 		if end, err := readLine(c.r); err != nil || len(end) != 0 {
-			return errors.Join(errors.New("a chunk of another size, or a trailer"), err)
+			return errors.Join(errors.New("chunk of another size, or a trailer"), err)
 		}
 		if n == 0 {
 			return nil

@@ -1,13 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package load makes calls in a closed loop: so many clients, each of which makes its
-// next call when it has the answer to the one before. It does as little as it can,
-// because it shares the machine with what it measures: the bytes of a request are
-// made once and differ in the id alone, connections are its own, and an answer is
-// read into a buffer that is used again.
+// Package load makes calls in a closed loop: each of a number of clients makes its next
+// call when it has the response to the previous one. It does as little as possible, because
+// it shares the machine with the measured program: the bytes of a request are made once and
+// differ in the id alone, connections are not pooled, and the buffer for responses is
+// reused.
 //
-// Yet no answer is taken on trust. The first to each request is decoded and judged;
-// every other has to be the same, byte for byte, but for its id, which has to be that
-// of its request. What differs is an error, and a run with errors is no measurement.
+// Nevertheless every response is checked. The first response to each request is decoded and
+// judged. All others must be the same, byte for byte, except for the id, which must be that
+// of the request. A difference is an error, and a run with errors is no measurement.
 package load

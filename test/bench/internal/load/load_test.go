@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// backend is a canned backend, and what stands in front of it unless that is nil.
+// backend is a canned backend behind front, unless that is nil.
 func backend(t *testing.T, front func(http.Handler) http.Handler) *httptest.Server {
 	t.Helper()
 	var h http.Handler = canned.NewServer(slog.New(slog.DiscardHandler))
@@ -131,10 +131,10 @@ func TestBeginLeavesTheRestWhereItIs(t *testing.T) {
 	}
 }
 
-// say writes a body; who has gone away has nobody to be told.
-func say(w io.Writer, body string) { _, _ = io.WriteString(w, body) }
+// writeBody writes a body. A write error means that the client has disconnected.
+func writeBody(w io.Writer, body string) { _, _ = io.WriteString(w, body) }
 
-// spoiler spoils what a backend answers, from the second call on.
+// spoiler corrupts the responses of a backend, from the second call on.
 func spoiler(spoil func(w http.ResponseWriter, body string)) func(http.Handler) http.Handler {
 	var calls atomic.Int32
 	return func(h http.Handler) http.Handler {
@@ -152,29 +152,29 @@ func spoiler(spoil func(w http.ResponseWriter, body string)) func(http.Handler) 
 
 func TestEachWrongAnswerIsAnError(t *testing.T) {
 	for name, spoil := range map[string]func(w http.ResponseWriter, body string){
-		"a byte less": func(w http.ResponseWriter, body string) { say(w, strings.Replace(body, "train", "trai", 1)) },
+		"a byte less": func(w http.ResponseWriter, body string) { writeBody(w, strings.Replace(body, "train", "trai", 1)) },
 		"another byte": func(w http.ResponseWriter, body string) {
-			say(w, strings.Replace(body, "points", "pointz", 1))
+			writeBody(w, strings.Replace(body, "points", "pointz", 1))
 		},
 		"another id": func(w http.ResponseWriter, body string) {
-			say(w, strings.Replace(body, `"id":1`, `"id":2`, 1))
+			writeBody(w, strings.Replace(body, `"id":1`, `"id":2`, 1))
 		},
 		"nothing":         func(http.ResponseWriter, string) {},
-		"twice":           func(w http.ResponseWriter, body string) { say(w, body+body) },
-		"another status":  func(w http.ResponseWriter, body string) { w.WriteHeader(500); say(w, body) },
+		"twice":           func(w http.ResponseWriter, body string) { writeBody(w, body+body) },
+		"another status":  func(w http.ResponseWriter, body string) { w.WriteHeader(500); writeBody(w, body) },
 		"an empty stream": func(w http.ResponseWriter, _ string) { w.Header().Set("Content-Type", "text/event-stream") },
 		"a cut answer": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-			say(w, body[:len(body)/2])
+			writeBody(w, body[:len(body)/2])
 			panic(http.ErrAbortHandler)
 		},
 		"a stranger's event": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			say(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+body+"\n\n")
+			writeBody(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\ndata: "+body+"\n\n")
 		},
 		"something behind the answer": func(w http.ResponseWriter, body string) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			say(w, "data: "+body+"\n\ndata: "+body+"\n\n")
+			writeBody(w, "data: "+body+"\n\ndata: "+body+"\n\n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestShared(t *testing.T) {
 	if err := shared.Open(t.Context(), "unknown"); err == nil {
 		t.Error("a stream of no session is open")
 	}
-	// A connection is known a moment after its first stream is open.
+	// A connection is registered slightly after its first stream is open.
 	if open.Load() != streams || connections.Load() >= streams/2 {
 		t.Errorf("%d streams on %d connections", open.Load(), connections.Load())
 	}
@@ -355,7 +355,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A gateway that has only just heard of its backends says so.
+// A gateway that has just learned its backends sends notices.
 func TestPipeIgnoresThatListsChange(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n"
 	const answer = `{"jsonrpc":"2.0","id":%d,"result":{}}` + "\n"
@@ -373,7 +373,7 @@ func TestPipeIgnoresThatListsChange(t *testing.T) {
 	}
 }
 
-// answers serves one connection with what an HTTP server would not send.
+// answers serves one connection with data that an HTTP server would not send.
 func answers(t *testing.T, raw string) Target {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -389,7 +389,7 @@ func answers(t *testing.T, raw string) Target {
 		}
 		defer c.Close()
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
-			say(c, raw)
+			writeBody(c, raw)
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
@@ -439,9 +439,9 @@ func TestConnReadsHTTP(t *testing.T) {
 }
 
 func TestCallAllocatesLittle(t *testing.T) {
-	// The load generator shares the machine with what it measures, and its garbage is
-	// collected on the same cores. The server here allocates, so what is asked is
-	// what a client does with an answer that it has.
+	// The load generator shares the machine with the measured program, and its garbage is
+	// collected on the same cores. The server here allocates, so this measures what a client
+	// does with a response that it has.
 	r := withIDs([]byte(Body(canned.Modern, ToolCall("text_100", true))), 0)
 	if len(r.ids) != 2 {
 		t.Fatalf("the id stands in %d places, want itself and the token", len(r.ids))

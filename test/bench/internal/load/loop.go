@@ -12,43 +12,43 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Caller does one thing over and over. A Caller is used by one goroutine at a time.
+// Caller makes one call repeatedly. One goroutine uses a Caller at a time.
 type Caller interface {
-	// Call does it once and returns how many notifications of progress came.
+	// Call makes the call and returns the number of progress notifications.
 	Call(ctx context.Context) (progress int, err error)
 }
 
-// CallerFunc is a function that is a Caller.
+// CallerFunc makes a function a Caller.
 type CallerFunc func(ctx context.Context) error
 
 // Call calls the function.
 func (f CallerFunc) Call(ctx context.Context) (int, error) { return 0, f(ctx) }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
-	Calls    int // those that succeeded
+	Calls    int // successful calls
 	Errors   int
-	First    error // the first that went wrong
-	Progress int   // notifications that came
+	First    error // the first error
+	Progress int   // notifications received
 	Elapsed  time.Duration
-	Latency  *hdrhistogram.Histogram // of those that succeeded, in nanoseconds
+	Latency  *hdrhistogram.Histogram // of successful calls, in nanoseconds
 }
 
-// PerSecond is how many calls there were in a second.
+// PerSecond returns the number of calls per second.
 func (r Result) PerSecond() float64 { return float64(r.Calls) / r.Elapsed.Seconds() }
 
-// Quantile is how long a share of the calls took at most.
+// Quantile returns the quantile q of the call times.
 func (r Result) Quantile(q float64) time.Duration {
 	return time.Duration(r.Latency.ValueAtQuantile(100 * q))
 }
 
-// newHistogram holds times of up to a minute, to a thousandth of each.
+// newHistogram returns a histogram of times of up to a minute, to a thousandth of each.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(patience), 3)
 }
 
-// Run has all callers make n calls together, and returns when the last has its
-// answer. It ends early when ctx does.
+// Run makes n calls with all callers together, and returns after the last response. It ends
+// early when ctx does.
 func Run[C Caller](ctx context.Context, callers []C, n int) Result {
 	parts := make([]Result, len(callers))
 	var (
@@ -67,8 +67,8 @@ func Run[C Caller](ctx context.Context, callers []C, n int) Result {
 	return all
 }
 
-// Pool is what came of several runs together, as if they had been one: a quantile of
-// the times of all of them, say, where one has too few that are slow.
+// Pool merges several runs, for example for a quantile of the times of all of them if one
+// has too few slow calls.
 func Pool(runs ...Result) Result {
 	all := Result{Latency: newHistogram()}
 	for _, r := range runs {
@@ -102,7 +102,7 @@ func repeat(ctx context.Context, c Caller, left *atomic.Int64) Result {
 		}
 		r.Calls++
 		r.Progress += progress
-		// One that took longer than a histogram holds has ended with an error.
+		// A time beyond the histogram's range belongs to a call that failed.
 		_ = r.Latency.RecordValue(int64(took))
 	}
 	return r

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/wait"
 )
 
-// Pipe makes the same call over and over to a server on stdio. It is not to be used
+// Pipe makes the same call repeatedly to a server on stdio. It must not be used
 // concurrently.
 type Pipe struct {
 	in      io.Writer
@@ -27,7 +27,8 @@ type Pipe struct {
 	digits  []byte
 }
 
-// NewPipe shakes hands where the era does, makes the call once and judges what comes.
+// NewPipe performs the handshake if the era has one, makes the call once and judges the
+// result.
 func NewPipe(in io.Writer, out io.Reader, era canned.Era, call Call, judge Judge) (*Pipe, error) {
 	p := &Pipe{in: in, out: bufio.NewReaderSize(wait.NewReader(out), maxLine), id: FirstID}
 	if era == canned.Legacy {
@@ -44,7 +45,7 @@ func NewPipe(in io.Writer, out io.Reader, era canned.Era, call Call, judge Judge
 	return p, err
 }
 
-// maxLine is the longest message that a pipe brings.
+// maxLine is the maximum length of a message on a pipe.
 const maxLine = 16 << 20
 
 func (p *Pipe) initialize() error {
@@ -59,7 +60,7 @@ func (p *Pipe) initialize() error {
 	return err
 }
 
-// exchange makes the request with the next id. The message is valid until the next.
+// exchange makes the request with the next id. The message is valid until the next call.
 func (p *Pipe) exchange() (message []byte, progress int, err error) {
 	p.id++
 	p.digits = strconv.AppendInt(p.digits[:0], p.id, 10)
@@ -78,8 +79,8 @@ func (p *Pipe) exchange() (message []byte, progress int, err error) {
 		switch {
 		case bytes.Contains(line, []byte(`"notifications/progress"`)):
 			progress++
-		case !bytes.Contains(line, []byte(`/list_changed"`)): // as long as a gateway gets to know its backends
-			return nil, progress, errors.New("a message that nobody asked for")
+		case !bytes.Contains(line, []byte(`/list_changed"`)): // the time limit of a gateway for learning its backends
+			return nil, progress, errors.New("unexpected message")
 		}
 	}
 }

@@ -13,30 +13,30 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 )
 
-// FirstID is the id that requests are made with. All ids have as many digits, so that
-// one takes the place of another.
+// FirstID is the id in prepared requests. All ids have the same number of digits, so that
+// one can replace another.
 const FirstID = 1_000_000_000
 
-// Target is what calls are made to, and how.
+// Target is the server of calls and how to call it.
 type Target struct {
 	URL   string
 	Era   canned.Era
-	Local string // the address to connect from; empty for any
+	Local string // local address; empty means any
 }
 
-// modern reports whether the target is spoken to without sessions.
+// modern reports whether the target is called without sessions.
 func (t Target) modern() bool { return t.Era == canned.Modern }
 
-// Call is a request to be made over and over.
+// Call is a request that is made repeatedly.
 type Call struct {
 	Method string
-	Name   string // of a tool; empty where the method has none
+	Name   string // of a tool; empty if the method has none
 	Params string // members of params besides the name, without braces
-	// Progress asks for progress: with a token, which is the id.
+	// Progress requests progress, with the id as token.
 	Progress bool
 }
 
-// ToolCall is a call of a tool with arguments such as a small call has.
+// ToolCall returns a call of a tool with typical small arguments.
 func ToolCall(name string, progress bool) Call {
 	return Call{
 		Method: "tools/call", Name: name, Progress: progress,
@@ -44,7 +44,7 @@ func ToolCall(name string, progress bool) Call {
 	}
 }
 
-// WithText adds an argument that is a text of so many bytes, in lines, as a file has them.
+// WithText adds a text argument of the given size, in lines like those of a file.
 func (c Call) WithText(size int) Call {
 	const line = `All trains stop at danger, and wait there for the signalman.\n`
 	text := strings.Repeat(line, size/len(line))
@@ -52,7 +52,7 @@ func (c Call) WithText(size int) Call {
 	return c
 }
 
-// request is the bytes of a request, and where in them its id stands.
+// request has the bytes of a request, and the offsets of its id.
 type request struct {
 	bytes []byte
 	ids   []int
@@ -77,7 +77,7 @@ func newRequest(t Target, session string, call Call) (*request, error) {
 	return withIDs(b.Bytes(), b.Len()-len(body)), nil
 }
 
-// writeHead begins a request with the fields that all have.
+// writeHead writes the request line and the header fields of all requests.
 func writeHead(b *bytes.Buffer, method string, u *url.URL, t Target, session string) {
 	fmt.Fprintf(b, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: application/json, text/event-stream\r\n", method, u.RequestURI(), u.Host)
 	switch {
@@ -88,7 +88,7 @@ func writeHead(b *bytes.Buffer, method string, u *url.URL, t Target, session str
 	}
 }
 
-// bare is a request without a body: a GET or a DELETE.
+// bare returns a request without a body: a GET or a DELETE.
 func bare(method string, t Target, session string) ([]byte, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -100,7 +100,7 @@ func bare(method string, t Target, session string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// withIDs finds the places of the id from an offset on.
+// withIDs finds the offsets of the id, starting at from.
 func withIDs(b []byte, from int) *request {
 	r := &request{bytes: b}
 	first := strconv.AppendInt(nil, FirstID, 10)
@@ -114,7 +114,7 @@ func withIDs(b []byte, from int) *request {
 	}
 }
 
-// with is the request with another id, which it has until it is given one more.
+// with returns the request with another id, valid until the next call.
 func (r *request) with(digits []byte) []byte {
 	for _, at := range r.ids {
 		copy(r.bytes[at:], digits)
@@ -122,7 +122,7 @@ func (r *request) with(digits []byte) []byte {
 	return r.bytes
 }
 
-// Body is the message of a call, with FirstID.
+// Body returns the message of a call, with FirstID.
 func Body(era canned.Era, call Call) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"jsonrpc":"2.0","id":%d,"method":%q`, FirstID, call.Method)
@@ -141,8 +141,8 @@ func nameMember(name string) string {
 	return fmt.Sprintf(`"name":%q`, name)
 }
 
-// metaMember is what stands beside the parameters: for a modern server all that the
-// revision wants of each request.
+// metaMember returns the _meta member: for a modern server everything that the revision
+// requires in each request.
 func metaMember(era canned.Era, progress bool) string {
 	token, rest := "", ""
 	if progress {
@@ -158,7 +158,7 @@ func metaMember(era canned.Era, progress bool) string {
 	return ""
 }
 
-// nonempty joins members of an object, those that there are.
+// nonempty joins the members that are not empty.
 func nonempty(members ...string) string {
 	var there []string
 	for _, m := range members {
@@ -169,7 +169,7 @@ func nonempty(members ...string) string {
 	return strings.Join(there, ",")
 }
 
-// notification is the POST of a notification, which has no id.
+// notification returns the POST of a notification.
 func notification(u *url.URL, t Target, session, method string) []byte {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method)
 	var b bytes.Buffer
@@ -178,7 +178,7 @@ func notification(u *url.URL, t Target, session, method string) []byte {
 	return b.Bytes()
 }
 
-// hostOf is the host and port of a URL.
+// hostOf returns the host and port of a URL.
 func hostOf(rawURL string) (string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -187,5 +187,5 @@ func hostOf(rawURL string) (string, error) {
 	return u.Host, nil
 }
 
-// Host is the host and port of the target.
+// Host returns the host and port of the target.
 func (t Target) Host() (string, error) { return hostOf(t.URL) }

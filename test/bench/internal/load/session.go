@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 )
 
-// OpenSession makes the handshake of the legacy era and returns the session's id.
+// OpenSession performs the legacy handshake and returns the session's id.
 func OpenSession(ctx context.Context, conn *Conn, t Target) (string, error) {
 	id, err := Initialize(ctx, conn, t)
 	if err != nil {
@@ -21,7 +21,7 @@ func OpenSession(ctx context.Context, conn *Conn, t Target) (string, error) {
 	return id, Initialized(ctx, conn, t, id)
 }
 
-// Initialize makes the first half of the handshake, with FirstID.
+// Initialize performs the first half of the handshake, with FirstID.
 func Initialize(ctx context.Context, conn *Conn, t Target) (string, error) {
 	o, err := NewOpener(conn, t)
 	if err != nil {
@@ -33,16 +33,16 @@ func Initialize(ctx context.Context, conn *Conn, t Target) (string, error) {
 	return o.Sessions[0], nil
 }
 
-// Opener is a [Caller] that makes the first half of the handshake over and over.
+// Opener is a [Caller] that repeats the first half of the handshake.
 type Opener struct {
-	// Sessions are the ids that it got.
+	// Sessions are the ids of the opened sessions.
 	Sessions []string
 
 	conn    *Conn
 	request []byte
 }
 
-// NewOpener makes an Opener of a connection.
+// NewOpener makes an Opener for a connection.
 func NewOpener(conn *Conn, t Target) (*Opener, error) {
 	r, err := newRequest(t, "", Call{
 		Method: "initialize",
@@ -69,7 +69,7 @@ func (o *Opener) Call(ctx context.Context) (int, error) {
 	return 0, nil
 }
 
-// Initialized makes the second half of the handshake.
+// Initialized performs the second half of the handshake.
 func Initialized(ctx context.Context, conn *Conn, t Target, session string) error {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -95,7 +95,7 @@ func CloseSession(ctx context.Context, conn *Conn, t Target, session string) err
 	return err
 }
 
-// Resume makes a client of a session that is open already, for another call.
+// Resume makes a client for a session that is already open, for another call.
 func Resume(ctx context.Context, t Target, session string, call Call, judge Judge) (*Client, error) {
 	addr, err := hostOf(t.URL)
 	if err != nil {
@@ -146,7 +146,7 @@ func OpenStream(ctx context.Context, t Target, session string) (*Stream, error) 
 	if err != nil {
 		return nil, err
 	}
-	// There are very many, on which nothing happens: the buffer is a small one.
+	// There are very many idle streams, so the buffer is small.
 	conn := &Conn{addr: addr, local: t.Local}
 	if err := conn.dial(ctx, smallBuffer); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func OpenStream(ctx context.Context, t Target, session string) (*Stream, error) 
 	return &Stream{conn}, nil
 }
 
-// smallBuffer holds the head of an answer.
+// smallBuffer has space for a response header.
 const smallBuffer = 1 << 10
 
 // Close closes the stream.

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package marks says what has been measured, what it has to be, and whether it is.
+// Package marks compares measurements with the values that they must have.
 package marks
 
 import (
@@ -18,15 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/stats"
 )
 
-// Findings is what was measured, by keys such as
-// "calls/100 B/legacy to modern/cpu": a group, a thing, who, and which of its values.
-// It may be used concurrently. The zero value is empty.
+// Findings has measured values by keys such as "calls/100 B/legacy to modern/cpu": a group,
+// a thing, a way, and a value. It may be used concurrently. The zero value is empty.
 type Findings struct {
 	mu     sync.Mutex
 	values map[string]stats.Summary
 }
 
-// Set puts down a value; one that was there before is replaced.
+// Set stores a value and replaces an earlier one.
 func (f *Findings) Set(key string, s stats.Summary) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +35,7 @@ func (f *Findings) Set(key string, s stats.Summary) {
 	f.values[key] = s
 }
 
-// Get is a value, and whether it was measured.
+// Get returns a value, and whether it was measured.
 func (f *Findings) Get(key string) (stats.Summary, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,32 +43,32 @@ func (f *Findings) Get(key string) (stats.Summary, bool) {
 	return s, ok && s.Rounds > 0
 }
 
-// All are the values by their keys.
+// All returns the values by their keys.
 func (f *Findings) All() map[string]stats.Summary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.values)
 }
 
-// Mark is what a value has to be.
+// Mark is a requirement for a value.
 type Mark struct {
 	Name string
-	// Keys is the pattern, in the form of [path.Match], of the keys that it is for.
+	// Keys is the pattern of the keys of its values, in the form of [path.Match].
 	Keys string
-	// Limit is the mark: the value has to be at most that, or at least if Least.
+	// Limit is the mark: the maximum of the value, or the minimum if Least.
 	Limit float64
 	Least bool
-	// Held, unless it is 0, is what has been reached, with room for noise, where that is
-	// far from the mark on either side of it. It is not to be lost again.
-	Held float64
-	// Unit stands behind the values.
+	// Bound, unless it is 0, is the regression bound: the value that has been reached, with
+	// room for noise, if that is far from the mark on either side.
+	Bound float64
+	// Unit is printed after the values.
 	Unit string
-	// Short says that the short form judges it: it is a ratio within one run, or a
-	// count. A time, or a rate by itself, says more about the machine.
+	// Short marks a value that the short form judges: a ratio within one run, or a count. A
+	// time, or a rate by itself, depends more on the machine.
 	Short bool
 }
 
-// Verdict is a mark and one value that it is for.
+// Verdict is a mark and one of its values.
 type Verdict struct {
 	Mark
 	Key   string
@@ -79,19 +78,18 @@ type Verdict struct {
 // Kept reports whether the value is on the right side of the mark.
 func (v Verdict) Kept() bool { return v.margin() >= 0 }
 
-// Red reports whether the value has passed what it must not: what was reached where that
-// is held, and else the mark.
+// Red reports whether the value is beyond its bound, or beyond its mark if it has no bound.
 func (v Verdict) Red() bool { return v.slack() < 0 }
 
-// Bound says what a value has to be.
-func (m Mark) Bound() string { return m.sign() + Number(m.Limit) + m.Unit }
+// LimitText formats the limit.
+func (m Mark) LimitText() string { return m.sign() + Number(m.Limit) + m.Unit }
 
-// HeldAt says what a value must not pass, and is empty where that is the mark.
-func (m Mark) HeldAt() string {
-	if m.Held == 0 {
+// BoundText formats the regression bound. It is empty if no bound is set.
+func (m Mark) BoundText() string {
+	if m.Bound == 0 {
 		return ""
 	}
-	return m.sign() + Number(m.Held) + m.Unit
+	return m.sign() + Number(m.Bound) + m.Unit
 }
 
 func (m Mark) sign() string {
@@ -101,15 +99,15 @@ func (m Mark) sign() string {
 	return "<= "
 }
 
-// bound is what a value must not pass.
+// bound returns the regression bound, or the limit if no bound is set.
 func (m Mark) bound() float64 {
-	if m.Held != 0 {
-		return m.Held
+	if m.Bound != 0 {
+		return m.Bound
 	}
 	return m.Limit
 }
 
-// Word is the verdict in one word.
+// Word returns the verdict in one word.
 func (v Verdict) Word() string {
 	switch {
 	case v.Red():
@@ -120,18 +118,18 @@ func (v Verdict) Word() string {
 	return "kept"
 }
 
-// String says what was measured and what was wanted.
+// String formats the value and its requirement.
 func (v Verdict) String() string {
-	bound := "mark " + v.Bound()
-	if held := v.HeldAt(); held != "" && (!v.Kept() || v.Red()) {
-		bound += ", held at " + held
+	want := "mark " + v.LimitText()
+	if bound := v.BoundText(); bound != "" && (!v.Kept() || v.Red()) {
+		want += ", bound " + bound
 	}
 	return fmt.Sprintf("%-6s %s: %s = %s%s (%s to %s in %d rounds), %s", v.Word(), v.Name, v.Key,
-		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, bound)
+		Number(v.Value.Median), v.Unit, Number(v.Value.Least), Number(v.Value.Most), v.Value.Rounds, want)
 }
 
-// Judge holds the findings against marks. Only those of the short form are judged if
-// short is true. A mark that nothing was measured for has no verdict.
+// Judge compares the findings with marks. If short is true, it judges only those of the
+// short form. A mark without values has no verdict.
 func Judge(all []Mark, f *Findings, short bool) []Verdict {
 	values := f.All()
 	var verdicts []Verdict
@@ -148,8 +146,9 @@ func Judge(all []Mark, f *Findings, short bool) []Verdict {
 	return verdicts
 }
 
-// Unmeasured are the marks of groups, those of the short form if short is true, that
-// nothing was measured for: a mark whose values are gone would be kept for ever.
+// Unmeasured returns the marks of groups that have no values, only those of the short form
+// if short is true. Without this check, a mark that lost its values would always be
+// kept.
 func Unmeasured(all []Mark, f *Findings, short bool, groups []string) []Mark {
 	return slices.DeleteFunc(slices.Clone(all), func(m Mark) bool {
 		group, _, _ := strings.Cut(m.Keys, "/")
@@ -162,12 +161,12 @@ func matches(pattern, key string) bool {
 	return ok && err == nil
 }
 
-// near is how far the best round may be beyond the bound for another measurement to
-// have a chance.
+// near is how far the best round may be beyond the bound for a repeated measurement to have
+// a chance.
 const near = 0.2
 
-// IsNear reports whether a value that is red might not be so another time: the best of
-// its rounds is not, or hardly.
+// IsNear reports whether a failing value may pass in a repeated measurement: the best of
+// its rounds passes, or almost.
 func (v Verdict) IsNear() bool {
 	room := near * math.Abs(v.bound())
 	if v.Least {
@@ -176,18 +175,18 @@ func (v Verdict) IsNear() bool {
 	return v.Value.Least <= v.bound()+room
 }
 
-// Missed are the verdicts about values that miss their mark, held or not.
+// Missed returns the verdicts about values that miss their mark, within their bound or not.
 func Missed(verdicts []Verdict) []Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), Verdict.Kept)
 }
 
-// Red are the verdicts about values that have passed what they must not.
+// Red returns the verdicts about failing values.
 func Red(verdicts []Verdict) []Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return !v.Red() })
 }
 
-// Print writes each verdict that is red on a line of its own, and of each mark that has
-// none one line, with the value that is worst.
+// Print writes a line for each failing verdict, and for each other mark a line with its
+// worst value.
 func Print(w io.Writer, verdicts []Verdict) error {
 	for _, of := range ByMark(verdicts) {
 		lines := Red(of)
@@ -204,7 +203,7 @@ func Print(w io.Writer, verdicts []Verdict) error {
 	return nil
 }
 
-// ByMark divides verdicts, as Judge returns them, into those of each mark.
+// ByMark groups verdicts, as returned by Judge, by their marks.
 func ByMark(verdicts []Verdict) [][]Verdict {
 	var all [][]Verdict
 	for _, v := range verdicts {
@@ -217,15 +216,15 @@ func ByMark(verdicts []Verdict) [][]Verdict {
 	return all
 }
 
-// Worst is the verdict whose value is farthest beyond its mark, or nearest to it.
+// Worst returns the verdict with the value farthest beyond its mark, or nearest to it.
 func Worst(verdicts []Verdict) Verdict { return slices.MinFunc(verdicts, compareMargins) }
 
 func compareMargins(a, b Verdict) int { return cmp.Compare(a.margin(), b.margin()) }
 
-// margin is how far the value is on the right side of the mark.
+// margin returns how far the value is on the right side of the mark.
 func (v Verdict) margin() float64 { return v.within(v.Limit) }
 
-// slack is how far it is on the right side of what it must not pass.
+// slack returns how far it is on the right side of its bound.
 func (v Verdict) slack() float64 { return v.within(v.bound()) }
 
 func (v Verdict) within(limit float64) float64 {
@@ -235,7 +234,7 @@ func (v Verdict) within(limit float64) float64 {
 	return limit - v.Value.Median
 }
 
-// Number writes a value with three digits that count, and larger ones whole.
+// Number formats a value with three significant digits, and larger ones as integers.
 func Number(v float64) string {
 	switch {
 	case v >= 100 || v <= -100 || v == float64(int64(v)):

@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestUnmeasuredAreOfWhatWasToBeMeasured(t *testing.T) {
+func TestUnmeasuredAreOfChosenGroups(t *testing.T) {
 	all := []Mark{
 		{Name: "measured", Keys: "calls/*/*/cpu", Short: true},
 		{Name: "renamed", Keys: "calls/*/*/cost", Short: true},
@@ -60,7 +60,7 @@ func TestUnmeasuredAreOfWhatWasToBeMeasured(t *testing.T) {
 	}
 }
 
-func TestRedSaysMarkValueAndKey(t *testing.T) {
+func TestRedNamesMarkValueAndKey(t *testing.T) {
 	var b strings.Builder
 	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.3, Unit: " s"}, {Name: "speed", Keys: "*/*/*/rate", Limit: 5, Least: true}}
 	f := found(map[string]float64{"g/a/x/cpu": 1.5, "g/b/x/cpu": 1, "g/a/x/rate": 7, "g/b/x/rate": 6})
@@ -74,10 +74,10 @@ func TestRedSaysMarkValueAndKey(t *testing.T) {
 	}
 }
 
-// TestHeldIsMissedAndNotRed holds that a mark which is not reached is never said to be
-// kept, and that what was reached is not lost unnoticed.
-func TestHeldIsMissedAndNotRed(t *testing.T) {
-	most, least := Mark{Limit: 1.1, Held: 2.6}, Mark{Limit: 0.85, Held: 0.5, Least: true}
+// TestBoundedIsMissedAndNotRed checks that a missed mark is never reported as kept, and
+// that a regression beyond the bound is detected.
+func TestBoundedIsMissedAndNotRed(t *testing.T) {
+	most, least := Mark{Limit: 1.1, Bound: 2.6}, Mark{Limit: 0.85, Bound: 0.5, Least: true}
 	for _, tt := range []struct {
 		mark  Mark
 		value float64
@@ -99,26 +99,26 @@ func TestHeldIsMissedAndNotRed(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.1, Held: 2.6}}
+	all := []Mark{{Name: "cost", Keys: "*/*/*/cpu", Limit: 1.1, Bound: 2.6}}
 	if err := Print(&b, Judge(all, found(map[string]float64{"g/a/x/cpu": 1, "g/b/x/cpu": 2.2}), false)); err != nil {
 		t.Fatal(err)
 	}
-	want := "MISSED cost: g/b/x/cpu = 2.20 (2.20 to 2.20 in 1 rounds), mark <= 1.10, held at <= 2.60 (the worst of 2)\n"
+	want := "MISSED cost: g/b/x/cpu = 2.20 (2.20 to 2.20 in 1 rounds), mark <= 1.10, bound <= 2.60 (the worst of 2)\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
 
-// TestHeldBesideAMarkThatIsKept holds that what has become much better than its mark is
-// not lost again unnoticed, and is not said to miss it.
-func TestHeldBesideAMarkThatIsKept(t *testing.T) {
+// TestBoundBesideAMarkThatIsKept checks that a value much better than its mark cannot
+// regress unnoticed, and is not reported to miss the mark.
+func TestBoundBesideAMarkThatIsKept(t *testing.T) {
 	for value, red := range map[float64]bool{9: false, 11: false, 11.1: true, 24: true} {
-		v := Verdict{Mark: Mark{Name: "count", Limit: 25, Held: 11}, Key: "g/a/x/count", Value: stats.Of(value)}
+		v := Verdict{Mark: Mark{Name: "count", Limit: 25, Bound: 11}, Key: "g/a/x/count", Value: stats.Of(value)}
 		if !v.Kept() || v.Red() != red {
 			t.Errorf("%v: kept %v, red %v; want true, %v", value, v.Kept(), v.Red(), red)
 		}
-		if got := strings.Contains(v.String(), "held at <= 11"); got != red {
-			t.Errorf("%q says what it is held at: %v, want %v", v, got, red)
+		if got := strings.Contains(v.String(), "bound <= 11"); got != red {
+			t.Errorf("%q names the bound: %v, want %v", v, got, red)
 		}
 	}
 }
@@ -137,31 +137,31 @@ func TestFindingsOfNoRoundsAreNone(t *testing.T) {
 func TestNearIsByTheBestRound(t *testing.T) {
 	for _, tt := range []struct {
 		limit  float64
-		held   float64
+		bound  float64
 		least  bool
 		values []float64
 		want   bool
 	}{
-		{limit: 1, held: 2, values: []float64{2.1, 3, 3}, want: true},
-		{limit: 1, held: 2, values: []float64{2.5, 3, 3}},
+		{limit: 1, bound: 2, values: []float64{2.1, 3, 3}, want: true},
+		{limit: 1, bound: 2, values: []float64{2.5, 3, 3}},
 		{limit: 1, values: []float64{1.1, 3, 3}, want: true},
 		{limit: 1, values: []float64{1.3, 3, 3}},
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.9}, want: true},
 		{limit: 1, least: true, values: []float64{0.1, 0.1, 0.7}},
 		{limit: 0, values: []float64{1}},
-		{limit: 25, held: -10, values: []float64{-8.5, -7, -7}, want: true},
-		{limit: 25, held: -10, values: []float64{-7, -7, -7}},
+		{limit: 25, bound: -10, values: []float64{-8.5, -7, -7}, want: true},
+		{limit: 25, bound: -10, values: []float64{-7, -7, -7}},
 	} {
-		v := Verdict{Mark: Mark{Limit: tt.limit, Held: tt.held, Least: tt.least}, Value: stats.Of(tt.values...)}
+		v := Verdict{Mark: Mark{Limit: tt.limit, Bound: tt.bound, Least: tt.least}, Value: stats.Of(tt.values...)}
 		if !v.Red() || v.IsNear() != tt.want {
 			t.Errorf("%+v: red %v, near %v", tt, v.Red(), v.IsNear())
 		}
 	}
 }
 
-// TestTable holds what is easily broken in the table: patterns that do not compile
-// match nothing, a time in the short form makes it fail on a slow machine, and a bound
-// that is hardly better than the mark moves the mark.
+// TestTable checks common mistakes in the table: a pattern that does not compile matches
+// nothing, a time in the short form fails on a slow machine, and a bound that is hardly
+// better than the mark moves the mark.
 func TestTable(t *testing.T) {
 	for _, m := range All() {
 		if _, err := path.Match(m.Keys, "a/b/c/d"); err != nil || strings.Count(m.Keys, "/") != 3 {
@@ -170,8 +170,8 @@ func TestTable(t *testing.T) {
 		if m.Short && (strings.HasSuffix(m.Unit, "s") || strings.Contains(m.Keys, "p50") || strings.Contains(m.Keys, "p99")) {
 			t.Errorf("%s: the short form judges a time", m.Name)
 		}
-		if v := (Verdict{Mark: m, Value: stats.Of(m.Held)}); m.Held != 0 && v.Kept() && v.margin() < 0.4*m.Limit {
-			t.Errorf("%s: held at %v, which is hardly better than the mark", m.Name, m.Held)
+		if v := (Verdict{Mark: m, Value: stats.Of(m.Bound)}); m.Bound != 0 && v.Kept() && v.margin() < 0.4*m.Limit {
+			t.Errorf("%s: the bound %v is hardly better than the mark", m.Name, m.Bound)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 )
 
-// query is what a tool of the Go SDK's server takes.
+// query has the arguments of a tool of the Go SDK's server.
 type query struct {
 	Path    string `json:"path" jsonschema:"The folder to begin in."`
 	Pattern string `json:"pattern" jsonschema:"What to look for."`
 	Limit   int    `json:"limit,omitempty" jsonschema:"How many matches are enough."`
 }
 
-// goSDK is a server made with the official SDK.
+// goSDK is a server built with the official SDK.
 func goSDK(tools int) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"}, nil)
 	for _, name := range canned.ToolNames(tools) {
@@ -29,7 +29,7 @@ func goSDK(tools int) http.Handler {
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 			})
 	}
-	// With sessions it speaks the legacy era alone, without them the modern one too.
+	// With sessions it supports only the legacy era, without them the modern one too.
 	get := func(*http.Request) *mcp.Server { return s }
 	legacy := mcp.NewStreamableHTTPHandler(get, nil)
 	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true})

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/canned"
 )
 
-// mcpGo is a server made with mcp-go.
+// mcpGo is a server built with mcp-go.
 func mcpGo(tools int) http.Handler {
 	s := server.NewMCPServer("mcpgo", "1", server.WithToolCapabilities(true))
 	for _, name := range canned.ToolNames(tools) {

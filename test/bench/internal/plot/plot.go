@@ -1,8 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plot draws lines over two logarithmic axes, as SVG: what something costs
-// against how much of it there is.
+// Package plot draws lines over two logarithmic axes, as SVG: a cost against a size.
 package plot
 
 import (
@@ -15,7 +14,7 @@ import (
 // Point is a point of a line. Both values are positive.
 type Point struct{ X, Y float64 }
 
-// Line is what belongs together.
+// Line is a named series of points.
 type Line struct {
 	Name   string
 	Points []Point
@@ -23,19 +22,19 @@ type Line struct {
 
 // Plot is a drawing.
 type Plot struct {
-	Title, X, Y string // what it shows, and what the axes are
+	Title, X, Y string // title and axis labels
 	Lines       []Line
-	// Label writes a value of the X axis; nil writes the number.
+	// Label formats a value of the X axis; nil formats the number.
 	Label func(x float64) string
 }
 
-// The measures of a drawing, in pixels.
+// The dimensions of a drawing, in pixels.
 const (
 	width, height            = 720, 400
 	left, right, top, bottom = 64, 190, 40, 48
 )
 
-// colours are told apart in print and by those who do not see all of them.
+// colours returns colours that can be distinguished in print and by colour-blind readers.
 func colours() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f"}
 }
@@ -47,7 +46,7 @@ func (s scale) at(v float64) float64 {
 	return s.from + (s.to-s.from)*(math.Log(v)-math.Log(s.low))/(math.Log(s.high)-math.Log(s.low))
 }
 
-// ticks are the powers of ten within the axis, and the twos and fives between where
+// ticks returns the powers of ten within the axis, and also their twofold and fivefold if
 // there are few.
 func (s scale) ticks() []float64 {
 	steps := []float64{1}
@@ -65,8 +64,8 @@ func (s scale) ticks() []float64 {
 	return ticks
 }
 
-// SVG draws the plot. One without two different points on each axis is given room
-// around what there is.
+// SVG draws the plot. If an axis has fewer than two different points, it gets room around
+// them.
 func (p Plot) SVG() string {
 	x, y := p.scales()
 	var b strings.Builder
@@ -92,7 +91,7 @@ func (p Plot) scales() (x, y scale) {
 			y.low, y.high = min(y.low, pt.Y), max(y.high, pt.Y)
 		}
 	}
-	// What is flat is to look so: the axis has room for ten times as much at least.
+	// A flat line must look flat, so the axis spans at least a factor of ten.
 	y.low, y.high = y.low*0.8, y.high*1.25
 	if middle := math.Sqrt(y.low * y.high); y.high < 10*y.low {
 		y.low, y.high = middle/math.Sqrt(10), middle*math.Sqrt(10)

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/counts"
 )
 
-// roleVariable has this test's own binary be a program to be started.
+// roleVariable makes the test binary act as a started program.
 const roleVariable = "BENCH_PROC_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play is what the program does that a role stands for.
+// play runs the program of a role.
 func play(role string) int {
 	switch role {
 	case "quits":
@@ -71,7 +71,7 @@ func TestProcess(t *testing.T) {
 	url := "http://" + p.Address + counts.Path
 	var r Runtime
 	var u Usage
-	// It works as long as it lives, so that there is more of everything before long.
+	// The program works all the time, so all counters grow soon.
 	for u.CPU < first.CPU+20*time.Millisecond || u.RSS < 64<<20 {
 		if r, err = ReadRuntime(t.Context(), url); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestStartSaysWhyItDidNot(t *testing.T) {
 	}
 	t.Setenv(roleVariable, "serves")
 	if p, err := Start(ctx, self); err == nil {
-		// It may have been quicker.
+		// It may have started before.
 		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}

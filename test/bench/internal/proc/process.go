@@ -18,30 +18,30 @@ import (
 	"time"
 )
 
-// grace is how long a process may take to end after it was asked to.
+// grace is how long a process may take to end after SIGTERM.
 const grace = 10 * time.Second
 
 // Process is a running program.
 type Process struct {
-	// Address is what it said that it listens on.
+	// Address is the address that the process listens on.
 	Address string
-	// Started is when it was started.
+	// Started is the start time.
 	Started time.Time
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and its output is read
+	done chan struct{} // closed when the process has ended and its output is read
 
 	mu   sync.Mutex
 	last []string
 }
 
-// listening is what a program says before the address that it listens on.
+// listening precedes the address in a program's output.
 const listening = "listening on "
 
-// Start starts a program and waits until it says, on either output, that it is
-// "listening on" an address. Whoever starts it ends it by Stop.
+// Start starts a program and waits until it prints, on either output, that it is "listening
+// on" an address. The caller must end it with Stop.
 func Start(ctx context.Context, program string, args ...string) (*Process, error) {
-	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{})} //nolint:gosec,noctx // Stop ends it, in order
+	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{})} //nolint:gosec,noctx // Stop ends it in order
 	tie(p.cmd)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -63,15 +63,15 @@ func Start(ctx context.Context, program string, args ...string) (*Process, error
 		if p.Address != "" {
 			return p, nil
 		}
-		err = errors.New("it ended before it was listening")
+		err = errors.New("the program ended before it was listening")
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	stopped := p.Stop()
-	return nil, errors.Join(fmt.Errorf("%s: %w; it said: %s", filepath.Base(program), err, p.Log()), stopped)
+	return nil, errors.Join(fmt.Errorf("%s: %w; output: %s", filepath.Base(program), err, p.Log()), stopped)
 }
 
-// keep is how many of the last lines of a process are kept.
+// keep is the number of a process's last output lines that are kept.
 const keep = 20
 
 func (p *Process) watch(r io.ReadCloser, said chan<- string) {
@@ -88,9 +88,9 @@ func (p *Process) watch(r io.ReadCloser, said chan<- string) {
 			said <- address
 		}
 	}
-	// Behind a line that is too long: nobody may wait for a reader.
+	// After an overlong line: the process must not block on a full pipe.
 	_, _ = io.Copy(io.Discard, r)
-	_ = p.cmd.Wait() // that it was killed is what Stop says
+	_ = p.cmd.Wait() // Stop reports whether it was killed
 }
 
 func (p *Process) note(line string) {
@@ -100,19 +100,19 @@ func (p *Process) note(line string) {
 	p.last = p.last[max(0, len(p.last)-keep):]
 }
 
-// Log is the last that it said.
+// Log returns the last output lines.
 func (p *Process) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.last, "\n")
 }
 
-// PID is its process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Stop ends the process and returns when it has ended.
 func (p *Process) Stop() error {
-	// One that has ended already has nothing to be told.
+	// A process that has already ended needs no signal.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

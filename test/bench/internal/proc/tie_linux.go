@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tie makes a program end with this one, however this one ends, and keeps signals of
-// the terminal from it: they are for this one, which ends the program in order.
+// tie makes a program end with this one, however this one ends, and shields it from signals
+// of the terminal: they are for this one, which ends the program in order.
 func tie(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,5 +7,5 @@ package proc
 
 import "os/exec"
 
-// tie has nothing to tie with here.
+// tie does nothing on this system.
 func tie(*exec.Cmd) {}

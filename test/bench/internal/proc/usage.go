@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/bench/internal/counts"
 )
 
-// Usage is what a process has used so far, as the operating system counts it.
+// Usage is the resource usage of a process so far, counted by the operating system.
 type Usage struct {
 	CPU         time.Duration
-	RSS, Peak   uint64 // bytes in memory, now and at most
+	RSS, Peak   uint64 // resident bytes, now and at most
 	Descriptors int
 }
 
-// Usage reads what the process has used.
+// Usage reads the resource usage of the process.
 func (p *Process) Usage() (Usage, error) {
 	proc, err := procfs.NewProc(p.PID())
 	if err != nil {
@@ -43,9 +43,9 @@ func (p *Process) Usage() (Usage, error) {
 	return Usage{CPU: cpu, RSS: status.VmRSS, Peak: status.VmHWM, Descriptors: fds}, err
 }
 
-// cpuTime is the time that all threads of a process have had, in nanoseconds: what
-// stands in its stat is counted in ticks of a hundredth of a second. The threads of a
-// Go program do not end, so none is missing.
+// cpuTime returns the CPU time of all threads of a process. It sums the threads, because
+// the process's own stat counts in hundredths of a second. The threads of a Go program do
+// not end, so none is missing.
 func cpuTime(pid int) (time.Duration, error) {
 	threads, err := procfs.AllThreads(pid)
 	if err != nil {
@@ -55,7 +55,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	for _, thread := range threads {
 		s, err := thread.Schedstat()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended since
+			continue // it has ended meanwhile
 		}
 		if err != nil {
 			return 0, err
@@ -65,29 +65,29 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(sum), nil
 }
 
-// ResetPeak has the peak begin anew.
+// ResetPeak resets the peak of the resident memory.
 func (p *Process) ResetPeak() error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0)
 }
 
-// Runtime is what the Go runtime of a process has counted.
+// Runtime has counters of the Go runtime of a process.
 type Runtime struct {
-	Mallocs, Bytes float64 // objects and bytes allocated since it started
+	Mallocs, Bytes float64 // objects and bytes allocated since the start
 	Heap, Stacks   float64 // bytes, now
 	Goroutines     int
-	Collections    int // of garbage; 0 where the process does not say
+	Collections    int // of garbage; 0 if the process does not report them
 }
 
-// collections is what the gateway counts them under.
+// collections is the gateway's metric for them.
 const collections = "go_gc_duration_seconds_count"
 
-// ReadRuntime reads the counts that the process shows at a URL.
+// ReadRuntime reads the counters that the process serves at a URL.
 func ReadRuntime(ctx context.Context, url string) (Runtime, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Runtime{}, err
 	}
-	// A connection for each reading: one that is kept would be counted.
+	// One connection per reading: a persistent one would be counted.
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -103,7 +103,7 @@ func ReadRuntime(ctx context.Context, url string) (Runtime, error) {
 	}
 	for _, name := range []string{counts.Mallocs, counts.Bytes, counts.Heap, counts.Stacks, counts.Goroutines} {
 		if _, ok := found[name]; !ok {
-			return Runtime{}, fmt.Errorf("%s does not show %s", url, name)
+			return Runtime{}, fmt.Errorf("%s does not serve %s", url, name)
 		}
 	}
 	return Runtime{
@@ -114,8 +114,8 @@ func ReadRuntime(ctx context.Context, url string) (Runtime, error) {
 	}, nil
 }
 
-// Descriptors raises how many descriptors this process may have, and those that it
-// starts, as far as the system allows, and returns how many that is.
+// Descriptors raises the descriptor limit of this process and its children as far as the
+// system allows, and returns the limit.
 func Descriptors() (int, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

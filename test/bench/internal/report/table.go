@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Table is a table, with what stands above and below it.
+// Table is a table with the text above and below it.
 type Table struct {
 	Title  string
-	Before string // a sentence that says what the columns are
+	Before string // describes the columns
 	Header []string
 	Rows   [][]string
-	After  []string // remarks, each a line of a list
+	After  []string // remarks, each a list item
 }
 
 // Add adds a row.
@@ -29,7 +29,7 @@ func (t *Table) Remark(format string, args ...any) {
 	}
 }
 
-// String is the table in Markdown. The first column is words, the others numbers.
+// String returns the table in Markdown. The first column is text, the others are numbers.
 func (t *Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", t.Title)
@@ -57,8 +57,8 @@ func writeRow(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-// Put replaces what stands in a page between the lines "<!-- begin NAME -->" and
-// "<!-- end -->".
+// Put replaces the text of a page between the lines "<!-- begin NAME -->" and "<!-- end
+// -->".
 func Put(page, name, text string) (string, error) {
 	begin := "<!-- begin " + name + " -->\n"
 	before, rest, ok := strings.Cut(page, begin)

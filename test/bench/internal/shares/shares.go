@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shares says where the time of a program went, from a CPU profile: to which
-// of a few parts that somebody can do something about.
+// Package shares attributes the time of a program, from a CPU profile, to a few parts that
+// can be optimized.
 package shares
 
 import (
@@ -15,24 +15,25 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Share is a part of a program, and how much of its time was spent there, of 1.
+// Share is a part of a program, and its share of the time, between 0 and 1.
 type Share struct {
 	Part string
 	Of   float64
 }
 
-// module is that of the gateway. What stands behind it in a function's name is the
+// module is the gateway's module path. The rest of a function's name begins with the
 // package.
 const module = "github.com/signalbox-mcp/signalbox"
 
-// rule gives a part the samples whose stack has one of its functions.
+// rule assigns to a part the samples with one of its functions on the stack.
 type rule struct {
 	part      string
-	functions []string // beginnings of names
+	functions []string // prefixes of names
 }
 
-// rules are tried in their order: what the runtime does on behalf of others comes
-// first, because it is theirs to avoid, and what is left belongs to whose code it is.
+// rules returns the rules in order of precedence. Work of the runtime for other code comes
+// first, because that code can avoid it. The remaining samples belong to the package of the
+// code.
 func rules() []rule {
 	return []rule{
 		{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcStart", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcMarkTermination"}},
@@ -64,7 +65,7 @@ func Of(r io.Reader) ([]Share, error) {
 	return all, nil
 }
 
-// stack is the names of the functions of a sample, from where it was taken outwards.
+// stack returns the names of the functions of a sample, innermost first.
 func stack(s *profile.Sample) []string {
 	var names []string
 	for _, location := range s.Location {
@@ -77,7 +78,7 @@ func stack(s *profile.Sample) []string {
 	return names
 }
 
-// part is whose time a sample is.
+// part returns the part of a sample.
 func part(stack []string) string {
 	for _, r := range rules() {
 		if has(stack, r.functions) {
@@ -98,8 +99,7 @@ func part(stack []string) string {
 	return "the rest"
 }
 
-// owner is the part that a function belongs to, or "" where it is one that works for
-// whoever calls it.
+// owner returns the part of a function, or "" for one that works for its caller.
 func owner(function string) string {
 	if rest, ok := strings.CutPrefix(function, module); ok {
 		if pkg, inner := strings.CutPrefix(rest, "/"); inner {
@@ -119,8 +119,8 @@ func owner(function string) string {
 	return ""
 }
 
-// packageOf is the package of a function without its module: all up to the first dot
-// behind the last slash.
+// packageOf returns the package of a function without its module: everything up to the
+// first dot after the last slash.
 func packageOf(name string) string {
 	slash := strings.LastIndexByte(name, '/') + 1
 	pkg, _, _ := strings.Cut(name[slash:], ".")

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stats sums up what several rounds of a measurement gave.
+// Package stats summarizes the values of several rounds of a measurement.
 package stats
 
 import (
@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Summary is what rounds gave: the one in the middle, and the least and the most of
-// them. The zero Summary is of no rounds.
+// Summary has the median, the minimum and the maximum of rounds. The zero Summary is of no
+// rounds.
 type Summary struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
@@ -18,8 +18,8 @@ type Summary struct {
 	Rounds int     `json:"rounds"`
 }
 
-// Of sums up values. Of an even number of them the median is between the two in
-// the middle.
+// Of summarizes values. For an even number of them the median is between the two in the
+// middle.
 func Of(values ...float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -32,7 +32,7 @@ func Of(values ...float64) Summary {
 	return Summary{Median: mid, Least: v[0], Most: v[len(v)-1], Rounds: len(v)}
 }
 
-// Spread is how far the rounds lie apart, as a share of the median.
+// Spread returns the range of the rounds as a share of the median.
 func (s Summary) Spread() float64 {
 	if s.Median == 0 {
 		return 0
@@ -40,7 +40,7 @@ func (s Summary) Spread() float64 {
 	return math.Abs((s.Most - s.Least) / s.Median)
 }
 
-// Each sums up what f makes of each round's values.
+// Each summarizes f of each round's values.
 func Each[T any](rounds []T, f func(T) float64) Summary {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {
@@ -49,9 +49,9 @@ func Each[T any](rounds []T, f func(T) float64) Summary {
 	return Of(values...)
 }
 
-// Ratio sums up the ratios of two things measured in the same rounds: each round's
-// two values have met the same machine, which drifts from one to the next. Rounds
-// whose divisor is not positive say nothing and are left out.
+// Ratio summarizes the ratios of two measurements in the same rounds: the two values of a
+// round come from the same state of the machine, which drifts from round to round. Rounds
+// with a divisor that is not positive are left out.
 func Ratio[T any](of, to []T, f func(T) float64) Summary {
 	var values []float64
 	for i := range min(len(of), len(to)) {

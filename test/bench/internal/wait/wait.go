@@ -1,15 +1,15 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wait has a program that does one thing at a time wait for its next input
-// without a word to Go's runtime.
+// Package wait makes a single-threaded program wait for its next input without notifying
+// Go's runtime.
 //
-// What a runtime does when nothing goes on in a process takes two more threads, each of
-// which is woken for each message: one that polls, or that takes the processor from who
-// waits, and one that watches the others. Between programs that answer each other within
-// microseconds that is more than the answer costs, and as each wakes a core, it comes on
-// top of the time of whatever stands between the two. So clients and backends of a bench,
-// which share the machine with what is measured, wait here.
+// The runtime of an idle process uses two more threads, which are woken for each message:
+// one that polls, or that takes the processor from a blocked goroutine, and one that
+// monitors the others. Between programs that answer each other within microseconds this
+// costs more than the answer, and as each wakes a core, it adds to the measured time of the
+// program in between. So the clients and backends of a bench, which share the machine with
+// the measured program, wait here.
 package wait
 
 import (
@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// window is how long a thread waits before the runtime is told: longer than any answer
-// takes, and not so long that anybody would notice who has to wait for it.
+// window is how long a thread waits before the runtime is notified: longer than any
+// response takes, and too short to delay anything noticeably.
 const window = 5 * time.Millisecond
 
-// NewReader returns a reader of r whose Read waits on the thread that it is called on for
-// as long as answers take, and then as r does. Where r has no descriptor, or the system
-// no such way, that is r itself. Like r it is to be used by one goroutine at a time.
+// NewReader returns a reader of r with a Read that waits on the calling thread for the duration
+// of a window, and then as r does. If r has no descriptor, or the system does not support
+// this, NewReader returns r itself. Like r, the reader is for one goroutine at a time.
 func NewReader(r io.Reader) io.Reader {
 	file, ok := r.(syscall.Conn)
 	if !ok || !canWait {
@@ -42,15 +42,15 @@ type reader struct {
 	conn syscall.RawConn
 }
 
-// Read reads what there is. That nothing came is left to the Read of the file, and so are
-// all errors.
+// Read reads available input. The end of the wait and all errors are left to the Read of
+// the file.
 func (r *reader) Read(p []byte) (int, error) {
-	_ = r.conn.Read(await) // of a file that is closed: the next line says so
+	_ = r.conn.Read(await) // fails if the file is closed, which the next line reports
 	return r.from.Read(p)
 }
 
-// await waits until there is something to read, or for a window. It reports true: whether
-// there was is for Read to find out.
+// await waits until there is input, or for a window. It always reports true, because Read
+// finds out whether there was any.
 func await(fd uintptr) bool {
 	_ = awaitInput(fd, window)
 	return true

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// TestAwaitInput: the poll lasts until there is input, or for its time, and no longer.
+// TestAwaitInput checks that the poll lasts until there is input or its time is over.
 func TestAwaitInput(t *testing.T) {
 	_, from, to := pipe(t)
 	start := time.Now()
-	for range 20 { // each of which a signal may cut short
+	for range 20 { // a signal may interrupt each wait
 		if awaitInput(from.Fd(), window) {
 			t.Fatal("there is input before anybody has written")
 		}
@@ -30,7 +30,7 @@ func TestAwaitInput(t *testing.T) {
 	}
 }
 
-// conn says what is waited for before a read.
+// conn records the wait before a read.
 type conn struct {
 	*os.File
 	asked int
@@ -53,7 +53,7 @@ func (c rawConn) Read(ask func(uintptr) bool) error {
 	})
 }
 
-// TestReaderAsksFirst: each Read waits for the descriptor before it reads.
+// TestReaderAsksFirst checks that each Read waits for the descriptor first.
 func TestReaderAsksFirst(t *testing.T) {
 	_, from, to := pipe(t)
 	file := &conn{File: from}

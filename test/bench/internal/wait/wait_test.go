@@ -27,7 +27,7 @@ func pipe(t *testing.T) (r io.Reader, from, to *os.File) {
 	return NewReader(from), from, to
 }
 
-// TestReaderReadsAll writes what comes at once, and what comes after the window.
+// TestReaderReadsAll writes data that is read at once, and data after the window.
 func TestReaderReadsAll(t *testing.T) {
 	r, _, to := pipe(t)
 	go func() { // ends with its writes
@@ -47,7 +47,7 @@ func TestReaderReadsAll(t *testing.T) {
 	}
 }
 
-// TestReaderSaysWhyNot reads from what is closed on this side.
+// TestReaderSaysWhyNot reads from a file that is closed on this side.
 func TestReaderSaysWhyNot(t *testing.T) {
 	r, from, _ := pipe(t)
 	from.Close()
@@ -56,7 +56,7 @@ func TestReaderSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestReaderOfNoFile: what has no descriptor is read as it is.
+// TestReaderOfNoFile checks that a reader without a descriptor is returned unmodified.
 func TestReaderOfNoFile(t *testing.T) {
 	var b bytes.Buffer
 	if r := NewReader(&b); r != io.Reader(&b) {
@@ -64,7 +64,8 @@ func TestReaderOfNoFile(t *testing.T) {
 	}
 }
 
-// TestReaderAllocatesNothing: who is measured must not pay for who measures.
+// TestReaderAllocatesNothing checks that measuring adds no allocations to the measured
+// program.
 func TestReaderAllocatesNothing(t *testing.T) {
 	r, _, to := pipe(t)
 	b := make([]byte, 8)

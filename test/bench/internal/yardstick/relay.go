@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// Relay starts a program and passes on what comes for it, and what it says, until both
-// have ended. It is the least that can stand between a client and a server on pipes: it
-// copies what there is as soon as it is there, and does not look at it.
+// Relay starts a program and forwards its input and output until both have ended. It is the
+// minimum between a client and a server on pipes: it copies data as soon as it is
+// available, and does not parse it.
 func Relay(cmd *exec.Cmd, in io.Reader, out io.Writer) error {
 	to, from, err := start(cmd)
 	if err != nil {
@@ -31,7 +31,7 @@ func Relay(cmd *exec.Cmd, in io.Reader, out io.Writer) error {
 	return errors.Join(err, <-sent, cmd.Wait())
 }
 
-// start starts a program, and returns the way to it and from it.
+// start starts a program, and returns its input and output.
 func start(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
 	if to, err = cmd.StdinPipe(); err != nil {
 		return nil, nil, err
@@ -42,15 +42,14 @@ func start(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
 	return to, from, cmd.Start()
 }
 
-// copyPieces copies what there is, piece by piece, and by no way that the system has
-// between files: a program that looks at what it passes on has none of these.
+// copyPieces copies available data, piece by piece, and without the shortcuts of the system
+// between files, which are not available to a program that reads the data.
 func copyPieces(to io.Writer, from io.Reader) error {
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 64<<10))
 	return err
 }
 
-// RelayHTTP starts a program, and passes on to it what comes over HTTP, for as long as
-// serve does that.
+// RelayHTTP starts a program, and forwards HTTP requests to it until serve returns.
 func RelayHTTP(cmd *exec.Cmd, serve func(http.Handler) error) error {
 	to, from, err := start(cmd)
 	if err != nil {
@@ -58,18 +57,18 @@ func RelayHTTP(cmd *exec.Cmd, serve func(http.Handler) error) error {
 	}
 	err = serve(overHTTP(to, from))
 	to.Close()
-	_ = cmd.Wait() // it ends with its input; how says nothing
+	_ = cmd.Wait() // it ends with its input; its exit status is irrelevant
 	return err
 }
 
-// overHTTP writes each request to a program, and answers with the next line of what that
-// says. It is the least that can stand between a client over HTTP and a server on pipes,
-// for one client alone: it has one request on its way at a time, and others wait.
+// overHTTP writes each request to a program, and responds with the next line of its output.
+// It is the minimum between a client over HTTP and a server on pipes, for one client alone:
+// it handles one request at a time, and others wait.
 func overHTTP(to io.Writer, from io.Reader) http.Handler {
 	r := &relay{to: to, from: bufio.NewReaderSize(from, maxLine)}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodPost {
-			return // 200, which is the answer to a DELETE
+			return // 200, the response to a DELETE
 		}
 		if err := r.pass(w, req.Body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -77,10 +76,10 @@ func overHTTP(to io.Writer, from io.Reader) http.Handler {
 	})
 }
 
-// maxLine is more than the longest answer that is measured on pipes.
+// maxLine is more than the longest response that is measured on pipes.
 const maxLine = 2 << 20
 
-// relay is the way to a program and back.
+// relay is a connection to a program.
 type relay struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -88,7 +87,7 @@ type relay struct {
 	buf  bytes.Buffer
 }
 
-// pass passes a message on, and its answer back if it is a request.
+// pass forwards a message, and its response if it is a request.
 func (r *relay) pass(w http.ResponseWriter, body io.Reader) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +112,7 @@ func (r *relay) pass(w http.ResponseWriter, body io.Reader) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(answer)))
-	h.Set("Mcp-Session-Id", "relay") // which a modern client does not look at
-	_, _ = w.Write(answer)           // who has gone away has nobody to be told
+	h.Set("Mcp-Session-Id", "relay") // modern clients ignore it
+	_, _ = w.Write(answer)           // fails only if the client has disconnected
 	return nil
 }

@@ -31,8 +31,8 @@ func serve(t *testing.T, front func(backend *url.URL) http.Handler) *httptest.Se
 	return s
 }
 
-// TestNoAnswerIsLost is the reason why the load generator compares each: a proxy that
-// answers before it has seen the end of a request loses some.
+// TestNoAnswerIsLost is the reason why the load generator compares each response: a proxy
+// that responds before it has read the end of a request loses some.
 func TestNoAnswerIsLost(t *testing.T) {
 	for name, front := range map[string]func(*url.URL) http.Handler{
 		"proxy":      func(u *url.URL) http.Handler { return Proxy(u, 1, slog.New(slog.DiscardHandler)) },
@@ -118,8 +118,8 @@ func TestMint(t *testing.T) {
 	}
 }
 
-// TestRelayHTTPSaysWhatItCannotDo: a relay whose program has ended answers all the same,
-// and what asks for nothing has no answer to wait for.
+// TestRelayHTTPSaysWhatItCannotDo checks that a relay responds even if its program has
+// ended, and that a notification has no response to wait for.
 func TestRelayHTTPSaysWhatItCannotDo(t *testing.T) {
 	const call, note = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	for name, tt := range map[string]struct {

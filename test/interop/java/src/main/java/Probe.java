@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** A JSON object that says what to do. Members that are missing are empty. */
+/** A JSON object that describes a test. Missing members are empty. */
 record Probe(Map<String, Object> members) {
   @SuppressWarnings("unchecked")
   Probe(Object json) {
