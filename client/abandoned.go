@@ -23,7 +23,7 @@ func (a *abandoned) note() {
 	a.last.Store(&now)
 }
 
-func (a *abandoned) lately() bool {
+func (a *abandoned) recently() bool {
 	last := a.last.Load()
 	return last != nil && time.Since(*last) < abandonedTime
 }

@@ -131,7 +131,7 @@ func (p *cursor) note(ev frame.Event) {
 	if ev.Retry >= 0 {
 		p.retry = ev.Retry
 	}
-	if id := comeBackID(ev.ID); ev.HasID && id != p.lastID {
+	if id := resumableID(ev.ID); ev.HasID && id != p.lastID {
 		p.lastID = id
 		p.ids++
 	}
@@ -140,7 +140,7 @@ func (p *cursor) note(ev frame.Event) {
 // comeBackID returns the id as it can be sent in a header, and none where it cannot: a
 // server that gives such an id has no way to be told of it, and an sseFallback id would
 // bring again what was taken.
-func comeBackID(id string) string {
+func resumableID(id string) string {
 	for i := range len(id) {
 		if id[i] < ' ' && id[i] != '\t' || id[i] == 0x7f {
 			return ""
@@ -155,7 +155,7 @@ const (
 	minRetry     = 100 * time.Millisecond
 	defaultRetry = time.Second
 	maxRetry     = 5 * time.Minute
-	calmRetry    = 30 * time.Second
+	maxBackoff   = 30 * time.Second
 )
 
 // wait returns how long to wait before the next attempt to read on, the n-th in
@@ -165,5 +165,5 @@ func (p *cursor) wait(n int) time.Duration {
 	if p.retry >= 0 {
 		least = min(max(p.retry, minRetry), maxRetry)
 	}
-	return max(least, min(least<<min(n, 9), calmRetry)) // 9: from the least of all to the calm one
+	return max(least, min(least<<min(n, 9), maxBackoff)) // 9: from the least of all to the calm one
 }

@@ -14,17 +14,17 @@ import (
 // takes what arrives in the call's cell and gives it to the caller, in order.
 type outboundCall struct {
 	*setup
-	maker  callOwner
+	owner  callOwner
 	call   *session.Call
 	req    *mcp.Request // that the call is made for, nil where it is our own
 	caller mcp.Caller
 	token  []byte // the caller's own progress token, nil if it wants no progress
 
-	version mcp.Version // of the server
-	passes  bool        // its result may go to the caller while it arrives
+	version     mcp.Version // of the server
+	forwardable bool        // its result may go to the caller while it arrives
 
-	requests context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
-	endAsks  context.CancelFunc
+	requests     context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
+	stopRequests context.CancelFunc
 }
 
 // callOwner is who makes a call, of a session or without one.
@@ -69,7 +69,7 @@ func (f *outboundCall) giveUp(ctx context.Context) {
 		return
 	}
 	if f.call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
-		f.maker.abandon(f.call)
+		f.owner.abandon(f.call)
 	}
 }
 
@@ -87,7 +87,7 @@ func (f *outboundCall) deliverAll(ctx context.Context) {
 // more is no failure of the call.
 func (f *outboundCall) deliver(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		f.maker.asked(f.requestsContext(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
+		f.owner.asked(f.requestsContext(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
 		return
 	}
 	if ctx.Err() != nil {
@@ -109,14 +109,14 @@ func (f *outboundCall) deliver(ctx context.Context, m *mcp.Message) {
 // them then.
 func (f *outboundCall) requestsContext(ctx context.Context) context.Context {
 	if f.requests == nil {
-		f.requests, f.endAsks = context.WithCancel(ctx)
+		f.requests, f.stopRequests = context.WithCancel(ctx)
 	}
 	return f.requests
 }
 
 func (f *outboundCall) cancelRequests() {
-	if f.endAsks != nil {
-		f.endAsks()
+	if f.stopRequests != nil {
+		f.stopRequests()
 	}
 }
 

@@ -75,17 +75,17 @@ func (f filter) with(c changes) filter {
 // common returns what both filters ask for, the URIs and tasks in the order of f.
 func (f filter) common(o filter) filter {
 	both := (f.lists() & o.lists()).filter()
-	both.URIs, both.TaskIDs = among(f.URIs, o.URIs), among(f.TaskIDs, o.TaskIDs)
+	both.URIs, both.TaskIDs = intersect(f.URIs, o.URIs), intersect(f.TaskIDs, o.TaskIDs)
 	return both
 }
 
 // covers reports whether the filter asks for all lists and URIs of o. A task that has
 // ended is nothing that anybody will tell of again.
 func (f filter) covers(o filter) bool {
-	return o.lists()&^f.lists() == 0 && len(among(o.URIs, f.URIs)) == len(o.URIs)
+	return o.lists()&^f.lists() == 0 && len(intersect(o.URIs, f.URIs)) == len(o.URIs)
 }
 
-func among(names, others []string) []string {
+func intersect(names, others []string) []string {
 	var both []string
 	theirs := setOf(others)
 	for _, name := range names {
@@ -140,14 +140,14 @@ func acknowledged(n *mcp.Notification, asked filter) filter {
 
 // news is what a listen has not been told yet.
 type news struct {
-	lists   changes
-	said    changes             // of lists, those that the server has told of; the rest is presumed
-	updated []*mcp.Notification // of resources, in the order in which they changed first, and of tasks
+	lists     changes
+	announced changes             // of lists, those that the server has told of; the rest is presumed
+	updated   []*mcp.Notification // of resources, in the order in which they changed first, and of tasks
 }
 
 // tell tells a listen's caller of the news.
-func (n news) tell(ctx context.Context, sink mcp.Caller) error {
-	said := n.said.notices()
+func (n news) notify(ctx context.Context, sink mcp.Caller) error {
+	said := n.announced.notices()
 	for _, method := range n.lists.notices() {
 		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(said, method)}
 		if err := sink.Notify(ctx, n); err != nil {
@@ -175,9 +175,9 @@ func updateOf(uri string) *mcp.Notification {
 // It holds no queue, so that a slow listener costs no memory, and a stream that
 // announces changes without end cannot fill anything.
 type changeFeed struct {
-	mu   sync.Mutex
-	out  map[*changeListener]struct{}
-	uris map[string]int // how many of out ask for each
+	mu        sync.Mutex
+	listeners map[*changeListener]struct{}
+	uris      map[string]int // how many of out ask for each
 }
 
 // changeListener is one listen: what changed since it last looked.
@@ -186,13 +186,13 @@ type changeListener struct {
 	wake chan struct{} // capacity 1
 
 	// Below: guarded by feed.mu.
-	uris    map[string]bool
-	tasks   map[string]bool
-	lists   changes
-	said    changes                      // of lists
-	updated map[string]*mcp.Notification // by URI, the newest of each
-	order   []string                     // of updated
-	states  map[string]*mcp.Notification // by task, the newest of each
+	uris      map[string]bool
+	tasks     map[string]bool
+	lists     changes
+	announced changes                      // of lists
+	updated   map[string]*mcp.Notification // by URI, the newest of each
+	order     []string                     // of updated
+	states    map[string]*mcp.Notification // by task, the newest of each
 }
 
 // add registers a listen. It is done before the listen is acknowledged: what
@@ -201,10 +201,10 @@ func (f *changeFeed) add(want filter) *changeListener {
 	l := &changeListener{want: want.lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.out == nil {
-		f.out, f.uris = make(map[*changeListener]struct{}), make(map[string]int)
+	if f.listeners == nil {
+		f.listeners, f.uris = make(map[*changeListener]struct{}), make(map[string]int)
 	}
-	f.out[l] = struct{}{}
+	f.listeners[l] = struct{}{}
 	for uri := range l.uris {
 		f.uris[uri]++
 	}
@@ -214,10 +214,10 @@ func (f *changeFeed) add(want filter) *changeListener {
 func (f *changeFeed) remove(l *changeListener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.out[l]; !ok {
+	if _, ok := f.listeners[l]; !ok {
 		return
 	}
-	delete(f.out, l)
+	delete(f.listeners, l)
 	for uri := range l.uris {
 		f.dropLocked(uri)
 	}
@@ -247,12 +247,12 @@ func (f *changeFeed) keep(l *changeListener, agreed filter) {
 func (f *changeFeed) mark(c changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if l.want&c == 0 {
 			continue
 		}
 		l.lists |= l.want & c
-		l.said |= l.want & c
+		l.announced |= l.want & c
 		l.wakeLocked()
 	}
 }
@@ -268,7 +268,7 @@ func (f *changeFeed) update(n *mcp.Notification) bool {
 	defer f.mu.Unlock()
 	of := f.subscribedLocked(uri)
 	found := false
-	for l := range f.out {
+	for l := range f.listeners {
 		if slices.ContainsFunc(of, func(uri string) bool { return l.uris[uri] }) {
 			found = true
 			l.noteLocked(uri, n)
@@ -287,7 +287,7 @@ func (f *changeFeed) task(n *mcp.Notification) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if !l.tasks[id] {
 			continue
 		}
@@ -372,7 +372,7 @@ func (l *changeListener) updateAllLocked() {
 func (f *changeFeed) invalidate() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if l.want != 0 || len(l.uris) > 0 {
 			l.lists = l.want
 			l.updateAllLocked()
@@ -393,13 +393,13 @@ func (l *changeListener) wakeLocked() {
 func (f *changeFeed) take(l *changeListener) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := news{lists: l.lists, said: l.said}
+	n := news{lists: l.lists, announced: l.announced}
 	for _, uri := range l.order {
 		n.updated = append(n.updated, l.updated[uri])
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.states)) {
 		n.updated = append(n.updated, l.states[id])
 	}
-	l.lists, l.said, l.order, l.updated, l.states = 0, 0, nil, nil, nil
+	l.lists, l.announced, l.order, l.updated, l.states = 0, 0, nil, nil, nil
 	return n
 }

@@ -20,10 +20,10 @@ import (
 // before the first request.
 type Client struct {
 	*setup
-	link   link
-	tasks  goroutines
-	budget budget
-	hello  discoverCache
+	link      link
+	group     goroutines
+	budget    budget
+	discovery discoverCache
 
 	// One lock for who is served and by what, because a shutdown asks both: whether
 	// a request has begun, and which protocol it would have to wait for.
@@ -40,7 +40,7 @@ type Client struct {
 	requests atomic.Uint64
 	retries  atomic.Uint64
 
-	ending    closeOnce
+	closer    closeOnce
 	hurryOnce sync.Once
 }
 
@@ -84,7 +84,7 @@ func NewHTTP(url string, cfg Config) *Client {
 
 func newClient(s *setup, l link) *Client {
 	c := &Client{setup: s, link: l}
-	s.again, s.recheck = c.again, c.recheck
+	s.awaitRetry, s.recheck = c.awaitRetry, c.recheck
 	return c
 }
 
@@ -154,7 +154,7 @@ func (c *Client) noteIdleLocked() {
 // caller gives it back with done. The limits of asker stop meanwhile: the probe has its own.
 func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtocol, error) {
 	for {
-		sp, det, err := c.look()
+		sp, det, err := c.acquire()
 		if sp != nil || err != nil {
 			return sp, err
 		}
@@ -176,7 +176,7 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 }
 
 // look returns the protocol in use, or the probe to wait for, begun if need be.
-func (c *Client) look() (*activeProtocol, *detection, error) {
+func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur != nil {
@@ -188,7 +188,7 @@ func (c *Client) look() (*activeProtocol, *detection, error) {
 	}
 	det := &detection{done: make(chan struct{})}
 	// Waited for by Close; bounded by the link's own limits.
-	if _, ok := c.tasks.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
+	if _, ok := c.group.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
 		return nil, nil, c.closed()
 	}
 	c.detecting = det
@@ -230,15 +230,15 @@ func (c *Client) useLocked(p protocol) {
 
 // done gives a protocol back. One that was found wrong is used for no further
 // request.
-func (c *Client) done(sp *activeProtocol, wrong bool) {
-	if c.release(sp, wrong) {
+func (c *Client) release(sp *activeProtocol, wrong bool) {
+	if c.decRef(sp, wrong) {
 		c.dispose(sp)
 	}
 }
 
 // release reports whether the protocol is to be closed now. It is retired by whoever
 // finds it wrong first; another one may be in use by then, and is left alone.
-func (c *Client) release(sp *activeProtocol, wrong bool) bool {
+func (c *Client) decRef(sp *activeProtocol, wrong bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sp.users--
@@ -255,8 +255,8 @@ func (c *Client) release(sp *activeProtocol, wrong bool) bool {
 // the server has said of itself is forgotten with it: the next one may be another
 // program.
 func (c *Client) dispose(sp *activeProtocol) {
-	c.hello.forget()
-	c.tasks.start(func(ctx context.Context) { // bounded by the protocol's close
+	c.discovery.forget()
+	c.group.start(func(ctx context.Context) { // bounded by the protocol's close
 		sp.end(ctx)
 		c.forget(sp)
 	})
@@ -309,11 +309,11 @@ func (c *Client) drain() <-chan struct{} {
 func (c *Client) Close() error {
 	// A probe may be under way, and may find a protocol while the one before it is
 	// being closed. So the tasks are cancelled, waited for, and looked behind.
-	c.ending.once(func() {
+	c.closer.once(func() {
 		c.drain()
-		c.tasks.cancel()
+		c.group.cancel()
 		c.endAll()
-		c.tasks.close()
+		c.group.close()
 		c.endAll() // found by a probe that was under way
 		c.link.stop()
 	})
@@ -358,7 +358,7 @@ type Stats struct {
 
 // OtherOutput says which line of a process's output is no message, for people. It is of the
 // process that was started last, and empty where there is none.
-func (c *Client) OtherOutput() string { return c.wrote() }
+func (c *Client) OtherOutput() string { return c.otherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {

@@ -13,7 +13,7 @@ import (
 // error may be about any of them. The zero value is ready.
 type clientsServed struct {
 	mu    sync.Mutex
-	reach clientCount
+	count clientCount
 	first identity
 }
 
@@ -49,15 +49,15 @@ func (a *clientsServed) note(req *mcp.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.reach == noClient:
-		a.reach, a.first = oneClient, who
+	case a.count == noClient:
+		a.count, a.first = oneClient, who
 	case a.first != who:
-		a.reach = severalClients
+		a.count = severalClients
 	}
 }
 
 func (a *clientsServed) size() clientCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.reach
+	return a.count
 }

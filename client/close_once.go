@@ -9,7 +9,7 @@ import "sync"
 // sync.Once, whose lock would be held meanwhile. The zero value is ready.
 type closeOnce struct {
 	mu   sync.Mutex
-	over chan struct{} // closed when it has ended; nil until somebody begins
+	done chan struct{} // closed when it has ended; nil until somebody begins
 }
 
 // once calls f where nobody has, and returns when f has returned, whoever called it.
@@ -26,9 +26,9 @@ func (e *closeOnce) once(f func()) {
 func (e *closeOnce) begin() (first bool, over chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first = e.over == nil
+	first = e.done == nil
 	if first {
-		e.over = make(chan struct{})
+		e.done = make(chan struct{})
 	}
-	return first, e.over
+	return first, e.done
 }

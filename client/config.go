@@ -111,7 +111,7 @@ type setup struct {
 	// again waits until a request that never left may be sent again, for the n-th
 	// time, and reports false when it may not. It is the Client's, who has one
 	// budget for all of them.
-	again func(ctx context.Context, n int) bool
+	awaitRetry func(ctx context.Context, n int) bool
 
 	// recheck has the server probed, without waiting. It is the Client's too.
 	recheck func()

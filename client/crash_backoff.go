@@ -12,9 +12,9 @@ import (
 
 // The limits of starting a server that keeps dying.
 const (
-	circuitDeaths = 5
-	circuitWindow = time.Minute
-	firstRespawn  = 100 * time.Millisecond // after the second death; doubled each time
+	maxCrashes     = 5
+	crashWindow    = time.Minute
+	minRespawnWait = 100 * time.Millisecond // after the second death; doubled each time
 )
 
 // crashBackoff keeps a child that dies again and again from being started each time
@@ -62,23 +62,23 @@ func (c *crashBackoff) admit(now time.Time) (time.Duration, error) {
 	defer c.mu.Unlock()
 	c.deaths = c.recentLocked(now)
 	n := len(c.deaths)
-	if n >= circuitDeaths {
-		next := c.deaths[n-circuitDeaths].Add(circuitWindow).Sub(now)
+	if n >= maxCrashes {
+		next := c.deaths[n-maxCrashes].Add(crashWindow).Sub(now)
 		return 0, c.refusalLocked(n, next.Round(time.Second))
 	}
 	if n < 2 {
 		return 0, nil
 	}
-	due := c.deaths[n-1].Add(firstRespawn << (n - 2))
+	due := c.deaths[n-1].Add(minRespawnWait << (n - 2))
 	return max(due.Sub(now), 0), nil
 }
 
 // refusalLocked says why there is no start now.
 func (c *crashBackoff) refusalLocked(times int, next time.Duration) error {
 	if !c.started && c.last != "" {
-		return fmt.Errorf("%s; it was tried %d times within %v; the next start is in %v", c.last, times, circuitWindow, next)
+		return fmt.Errorf("%s; it was tried %d times within %v; the next start is in %v", c.last, times, crashWindow, next)
 	}
-	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, circuitWindow, next)
+	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, crashWindow, next)
 	if c.last != "" {
 		text += "; " + c.last
 	}
@@ -88,7 +88,7 @@ func (c *crashBackoff) refusalLocked(times int, next time.Duration) error {
 // recentLocked drops what is out of the window, so that the list cannot grow beyond
 // the deaths that count.
 func (c *crashBackoff) recentLocked(now time.Time) []time.Time {
-	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= circuitWindow {
+	for len(c.deaths) > 0 && now.Sub(c.deaths[0]) >= crashWindow {
 		c.deaths = c.deaths[1:]
 	}
 	return c.deaths

@@ -23,23 +23,23 @@ import (
 // is not changed any more: the transport may read it after the answer.
 type endpoint struct {
 	*setup
-	url     string
-	form    *http.Request // what all requests begin as
-	wrong   error         // why there is no form
-	trip    http.RoundTripper
-	foreign bool // the transport is not ours, and may do with a request what it is not to
+	url             string
+	template        *http.Request // what all requests begin as
+	urlErr          error         // why there is no form
+	transport       http.RoundTripper
+	customTransport bool // the transport is not ours, and may do with a request what it is not to
 
 	configured http.Header // sent with every request
 	posts      http.Header // with every message
 }
 
 func newEndpoint(s *setup, url string) *endpoint {
-	e := &endpoint{setup: s, trip: s.Transport, foreign: s.Transport != nil}
+	e := &endpoint{setup: s, transport: s.Transport, customTransport: s.Transport != nil}
 	s.secrets = redact.New(s.Header, nil, url)
-	if e.trip == nil {
-		e.trip = newTransport(s)
+	if e.transport == nil {
+		e.transport = newTransport(s)
 	}
-	e.aim(url)
+	e.setURL(url)
 	return e
 }
 
@@ -48,33 +48,33 @@ func newEndpoint(s *setup, url string) *endpoint {
 //nolint:contextcheck,nolintlint // as aim
 func (e *endpoint) at(url string) *endpoint {
 	other := *e
-	other.aim(url)
+	other.setURL(url)
 	return &other
 }
 
 // aim makes what depends on the URL, in which there may be credentials.
 //
 //nolint:contextcheck,nolintlint // a form is in no request's context
-func (e *endpoint) aim(url string) {
+func (e *endpoint) setURL(url string) {
 	e.url = url
 	e.configured = http.Header{"Accept-Encoding": {"identity"}}
 	for k, v := range e.Header {
 		e.configured[http.CanonicalHeaderKey(k)] = v
 	}
-	e.form, e.wrong = http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
-	if e.wrong == nil && e.form.URL.User != nil && e.configured.Get("Authorization") == "" {
-		password, _ := e.form.URL.User.Password()
-		e.form.SetBasicAuth(e.form.URL.User.Username(), password)
-		e.configured["Authorization"] = e.form.Header["Authorization"]
+	e.template, e.urlErr = http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
+	if e.urlErr == nil && e.template.URL.User != nil && e.configured.Get("Authorization") == "" {
+		password, _ := e.template.URL.User.Password()
+		e.template.SetBasicAuth(e.template.URL.User.Username(), password)
+		e.configured["Authorization"] = e.template.Header["Authorization"]
 	}
-	e.posts = with(e.configured, http.Header{
+	e.posts = mergeHeaders(e.configured, http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
 	})
 }
 
 // with returns the headers with others laid over them.
-func with(under, over http.Header) http.Header {
+func mergeHeaders(under, over http.Header) http.Header {
 	all := make(http.Header, len(under)+len(over))
 	maps.Copy(all, under)
 	maps.Copy(all, over)
@@ -84,7 +84,7 @@ func with(under, over http.Header) http.Header {
 // forgetConnections closes the connections that nobody uses, because what
 // stands at their other end is not the backend any more.
 func (e *endpoint) forgetConnections() {
-	if t, ok := e.trip.(interface{ CloseIdleConnections() }); ok {
+	if t, ok := e.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
@@ -97,16 +97,16 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBod
 		return nil, err
 	}
 	out.setOn(req)
-	if replays(req.Header) {
+	if isReplayable(req.Header) {
 		req.GetBody = nil
 	}
-	resp, err := e.roundTrip(req, &out.reply)
+	resp, err := e.roundTrip(req, &out.answer)
 	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
 		// Each time one connection fewer is kept.
-		resp, err = e.roundTrip(out.rebuild(req), &out.reply)
+		resp, err = e.roundTrip(out.rebuild(req), &out.answer)
 	}
 	if err != nil {
-		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())
+		return nil, e.failure(ctx, err, isConnError(err), out.sent.Load())
 	}
 	return resp, nil
 }
@@ -128,12 +128,12 @@ func (e *endpoint) fetch(ctx context.Context, method string, header http.Header)
 }
 
 func (e *endpoint) request(ctx context.Context, method string, header http.Header) (*http.Request, error) {
-	if e.wrong != nil {
-		return nil, e.unavailable(e.wrong, "its URL is not usable")
+	if e.urlErr != nil {
+		return nil, e.unavailable(e.urlErr, "its URL is not usable")
 	}
-	req := e.form.WithContext(ctx)
+	req := e.template.WithContext(ctx)
 	req.Method, req.Header = method, header
-	if e.foreign {
+	if e.customTransport {
 		req = req.Clone(ctx)
 	}
 	return req, nil
@@ -142,7 +142,7 @@ func (e *endpoint) request(ctx context.Context, method string, header http.Heade
 // roundTrip makes one HTTP request. A redirect is an answer like any other: to follow
 // that of a POST would be to give the message, and our credentials, to somebody else.
 func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Response, error) {
-	resp, err := e.trip.RoundTrip(req)
+	resp, err := e.transport.RoundTrip(req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,7 +161,7 @@ var errNoAnswer = errors.New("the transport returned no answer and no error")
 // replays reports whether net/http takes a request with these headers for one
 // that it may send again by itself. The configuration can set them; that
 // a backend executes a message once is not theirs to give up.
-func replays(h http.Header) bool {
+func isReplayable(h http.Header) bool {
 	_, one := h["Idempotency-Key"]
 	_, other := h["X-Idempotency-Key"]
 	return one || other
@@ -169,7 +169,7 @@ func replays(h http.Header) bool {
 
 // isOfConnection reports whether an error is that of a connection, rather than of
 // having none. It is asked where nothing has left, for the words alone.
-func isOfConnection(err error) bool {
+func isConnError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
 }

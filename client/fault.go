@@ -22,7 +22,7 @@ func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault 
 }
 
 // wrote says which line of a process's output is no message, or nothing.
-func (s *setup) wrote() string {
+func (s *setup) otherOutputText() string {
 	line := s.otherOutput.Load()
 	if line == nil {
 		return ""

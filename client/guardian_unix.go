@@ -35,43 +35,45 @@ const guardianTime = time.Second
 // there is no shell there is no guardian, and such processes end with their
 // input. The zero value is ready.
 type guardian struct {
-	mu    sync.Mutex
-	begun bool
-	cmd   *exec.Cmd // nil where there is none
-	words *os.File
+	mu      sync.Mutex
+	started bool
+	cmd     *exec.Cmd // nil where there is none
+	input   *os.File
 }
 
 // watch has the group of a child killed when we die. spawn starts a process.
-func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) { g.tell("+", pid, g.begin(spawn)) }
+func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) {
+	g.send("+", pid, g.ensureStarted(spawn))
+}
 
 // forget is called when nothing of the group is left.
-func (g *guardian) forget(pid int) { g.tell("-", pid, g.current()) }
+func (g *guardian) forget(pid int) { g.send("-", pid, g.currentInput()) }
 
 // tell never waits for long: a guardian that is stuck costs us the guarding, and not
 // the call that starts a child.
-func (g *guardian) tell(op string, pid int, words *os.File) {
+func (g *guardian) send(op string, pid int, words *os.File) {
 	if words == nil || words.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
 		return
 	}
 	fmt.Fprintf(words, "%s %d\n", op, pid) // a guardian that is gone guards nothing
 }
 
-func (g *guardian) current() *os.File {
+func (g *guardian) currentInput() *os.File {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.words
+	return g.input
 }
 
 // begin returns the way to the guardian, which the first call starts.
-func (g *guardian) begin(spawn func(*exec.Cmd) error) *os.File {
+func (g *guardian) ensureStarted(spawn func(*exec.Cmd) error) *os.File {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.begun {
-		return g.words
+	if g.started {
+		return g.input
 	}
 	// Whatever comes of it: where a guardian cannot be started once, it is not tried
 	// with each child again, and children are started without.
-	g.begun = true
+	g.started = true
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil
@@ -86,7 +88,7 @@ func (g *guardian) begin(spawn func(*exec.Cmd) error) *os.File {
 		w.Close()
 		return nil
 	}
-	g.cmd, g.words = cmd, w
+	g.cmd, g.input = cmd, w
 	return w
 }
 
@@ -108,7 +110,7 @@ func (g *guardian) stop() {
 func (g *guardian) take() (*exec.Cmd, *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	cmd, words := g.cmd, g.words
-	g.begun, g.cmd, g.words = true, nil, nil
+	cmd, words := g.cmd, g.input
+	g.started, g.cmd, g.input = true, nil, nil
 	return cmd, words
 }

@@ -19,11 +19,11 @@ import (
 // headers returns what a modern request says in headers
 // (2026-07-28, basic/transports/streamable-http, "Request Metadata").
 func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
-	about := heading{version: out.version, method: req.Method}
+	about := headerKey{version: out.version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
 		about.name, about.isNamed = out.params.Text(f)
 	}
-	h := w.headings.of(about, w.posts)
+	h := w.headerCache.of(about, w.posts)
 	var wanted []mcp.ParamHeader
 	if req.Method == methodToolsCall {
 		wanted = w.params.of(about.name)
@@ -38,14 +38,14 @@ func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header
 }
 
 // heading is what the headers of a request differ in, but for those of parameters.
-type heading struct {
+type headerKey struct {
 	version      mcp.Version
 	method, name string
 	isNamed      bool
 }
 
 // headers returns them, besides those that all messages have.
-func (g heading) headers(posts http.Header) http.Header {
+func (g headerKey) headers(posts http.Header) http.Header {
 	h := maps.Clone(posts)
 	h["Mcp-Protocol-Version"] = []string{string(g.version)}
 	h["Mcp-Method"] = []string{mcp.EncodeHeaderValue(g.method)}
@@ -58,39 +58,39 @@ func (g heading) headers(posts http.Header) http.Header {
 // The bounds of the headers that are kept, and of a name with which they are: those of a
 // server's tools, as a rule, and not whatever a client may ask for.
 const (
-	maxHeadings    = 1024
-	maxHeadingName = 256
+	maxCachedHeaders = 1024
+	maxCachedName    = 256
 )
 
 // headerSet are the headers that were made, for the next request of the same. They are
 // many requests' at once, and so changed by nobody. The zero value has none.
-type headerSet struct {
+type headerCache struct {
 	mu   sync.Mutex
-	made map[heading]http.Header
+	made map[headerKey]http.Header
 }
 
-func (k *headerSet) of(about heading, posts http.Header) http.Header {
+func (k *headerCache) of(about headerKey, posts http.Header) http.Header {
 	if h := k.find(about); h != nil {
 		return h
 	}
 	h := about.headers(posts)
-	if len(about.name)+len(about.method) <= maxHeadingName {
-		k.keep(about, h)
+	if len(about.name)+len(about.method) <= maxCachedName {
+		k.add(about, h)
 	}
 	return h
 }
 
-func (k *headerSet) find(about heading) http.Header {
+func (k *headerCache) find(about headerKey) http.Header {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.made[about]
 }
 
-func (k *headerSet) keep(about heading, h http.Header) {
+func (k *headerCache) add(about headerKey, h http.Header) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.made == nil || len(k.made) >= maxHeadings {
-		k.made = make(map[heading]http.Header) // whatever is in use comes again
+	if k.made == nil || len(k.made) >= maxCachedHeaders {
+		k.made = make(map[headerKey]http.Header) // whatever is in use comes again
 	}
 	k.made[about] = h
 }
@@ -195,7 +195,7 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 	list.ParamHeaders = nil // of the call
 	var params mcp.Object
 	for range maxRelearnPages {
-		res, err := p.call(ctx, &list, &params, nobody{})
+		res, err := p.call(ctx, &list, &params, noCaller{})
 		if err != nil {
 			return false
 		}
@@ -213,12 +213,12 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 }
 
 // nobody is the caller of a request of our own.
-type nobody struct{}
+type noCaller struct{}
 
 // Notify drops the notification.
-func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Ask refuses.
-func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is there to be asked")
 }

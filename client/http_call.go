@@ -21,18 +21,18 @@ import (
 // its own, and the terminal breaks off whatever the httpCall is about.
 type httpCall struct {
 	*endpoint
-	flight outboundCall
-	call   *session.Call
-	owner  *goroutines
-	caller context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
-	out    requestBody
-	pos    cursor
-	due    dueAnswer // in a session
+	outbound  outboundCall
+	call      *session.Call
+	owner     *goroutines
+	callerCtx context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
+	out       requestBody
+	pos       cursor
+	due       dueAnswer // in a session
 
-	life    life.Context // of all that is done for the call
-	inside  bool         // the owner's close waits for the goroutine
-	brought bool         // the call got its terminal from its own stream
-	kept    bool         // the rest of that stream is read, and the end of life is for who reads it
+	life     life.Context // of all that is done for the call
+	entered  bool         // the owner's close waits for the goroutine
+	answered bool         // the call got its terminal from its own stream
+	draining bool         // the rest of that stream is read, and the end of life is for who reads it
 
 	// sessionCheck is set when the server has said something that may mean that it does
 	// not know the session.
@@ -49,7 +49,7 @@ type sessionCheck struct {
 // held until its requestBody departs.
 func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces) *httpCall {
 	f.call.Hold()
-	c := &httpCall{endpoint: e, flight: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
+	c := &httpCall{endpoint: e, outbound: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call
 	return c
 }
@@ -59,7 +59,7 @@ func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces)
 // nobody waits for a stream that does not bring it.
 func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 	c.run(ctx, carry)
-	return c.flight.run(ctx)
+	return c.outbound.run(ctx)
 }
 
 // depart leaves to run what has no terminal yet, because ctx has ended.
@@ -69,11 +69,11 @@ func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
 		return // told of that by a goroutine, carry would have begun
 	}
-	c.caller = ctx
+	c.callerCtx = ctx
 	c.life.Follow(ctx)
 	defer c.keepAlive()
 	c.call.Detach(c)
-	if c.inside = c.owner.enter(); !c.inside {
+	if c.entered = c.owner.enter(); !c.entered {
 		c.fail(c.closed())
 		return
 	}
@@ -85,7 +85,7 @@ func (c *httpCall) run(ctx context.Context, carry func()) {
 func (c *httpCall) OnMessage() {
 	// Ends when there is nothing to hand on, or when the caller's context does; waited
 	// for by run.
-	go c.flight.deliverAll(c.caller)
+	go c.outbound.deliverAll(c.callerCtx)
 }
 
 // Ended breaks off what is done for a call whose terminal has come by another way.
@@ -96,7 +96,7 @@ func (c *httpCall) cancel() { c.life.End(nil) }
 
 // letLive leaves to whoever reads the rest of the stream what needs a life still.
 func (c *httpCall) keepAlive() {
-	if c.kept {
+	if c.draining {
 		c.life.Leave()
 		return
 	}
@@ -104,8 +104,8 @@ func (c *httpCall) keepAlive() {
 }
 
 func (c *httpCall) leave() {
-	if c.inside {
-		c.inside = false
+	if c.entered {
+		c.entered = false
 		c.owner.leave()
 	}
 }
@@ -115,7 +115,7 @@ func (c *httpCall) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
 
 // respond ends the call with the response that its own stream brought.
 func (c *httpCall) respond(m *mcp.Message) {
-	c.brought = c.call.Respond(c.terminal(m))
+	c.answered = c.call.Respond(c.terminal(m))
 }
 
 // offer hands a message of the call's own stream on. It reports false when the stream
@@ -143,10 +143,10 @@ func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 // waits for the goroutine while it is the caller's, who may be what closes the client.
 func (c *httpCall) deliver(ctx context.Context, m *mcp.Message) bool {
 	c.leave()
-	c.flight.deliver(ctx, m)
-	c.flight.deliverAll(ctx)
-	c.inside = c.owner.enter()
-	return c.inside
+	c.outbound.deliver(ctx, m)
+	c.outbound.deliverAll(ctx)
+	c.entered = c.owner.enter()
+	return c.entered
 }
 
 // The bounds of what is read of a body behind its last message.
@@ -158,12 +158,12 @@ const (
 // letGo lets go of the call's own stream. Where that has brought the terminal and goes
 // on, it is read to its end in the background, because the caller has what it waits for.
 func (c *httpCall) release(resp *http.Response) {
-	if !c.brought || isRead(resp) {
+	if !c.answered || isRead(resp) {
 		resp.Body.Close()
 		return
 	}
 	// Ends with the stream, or soon; the owner's close ends it, and waits for it.
-	c.kept = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+	c.draining = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
 }
 
 // drain reads a body to its end, if that is near, and closes it. A connection

@@ -211,7 +211,7 @@ func (l *legacy) release(use *lease, clean bool) {
 // one client alone.
 func (l *legacy) opener(client *mcp.Peer, addr routing, ours bool) func(ctx context.Context) (*legacySession, error) {
 	addr.private, addr.watched = !ours, &l.watched
-	n := slotPurpose{ours: ours, makeRoom: l.makeRoom}
+	n := slotPurpose{internal: ours, evict: l.makeRoom}
 	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, addr, n) }
 }
 
@@ -280,17 +280,17 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
-		if wrote := l.wrote(); wrote != "" {
+		if wrote := l.otherOutputText(); wrote != "" {
 			text += "; " + wrote
 		}
-		err = l.unavailable(errors.Join(errNotAgain, err), "%s", text)
+		err = l.unavailable(errors.Join(errNoRetry, err), "%s", text)
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: beforeSend(f)} // which says nothing about the era
 	case isFault && isUnreachable(f):
 		return err // nor does this
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
-		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)
+		err = l.unavailable(errors.Join(errNoRetry, f.Cause), "initialize failed: %s", f.Message)
 	}
 	return &rejected{why: why, err: unwrap(err)}
 }

@@ -103,7 +103,7 @@ func (w *legacyHTTP) headers() http.Header {
 
 // fixHeaders makes the headers of messages, which need not be made for each of them.
 func (w *legacyHTTP) fixHeaders() {
-	posts := with(w.endpoint.posts, w.headers())
+	posts := mergeHeaders(w.endpoint.posts, w.headers())
 	w.posts.Store(&posts)
 }
 
@@ -172,7 +172,7 @@ func (w *legacyHTTP) carryPost(ctx context.Context, c *httpCall) (accepted bool,
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.fixHeaders()
 	}
-	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -231,7 +231,7 @@ func (w *legacyHTTP) doubts(c *httpCall, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.doubt = &sessionCheck{said: e, looked: !readsOnly(c.call.Method())}
+	c.doubt = &sessionCheck{said: e, looked: !isReadMethod(c.call.Method())}
 	return true
 }
 
@@ -283,7 +283,7 @@ func (w *legacyHTTP) forgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &cursor{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &cursor{}, nil, neverForward, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)

@@ -210,7 +210,7 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 			}
 			return s.errNoListen()
 		case <-ear.wake:
-			if err := s.feed.take(ear).tell(ctx, sink); err != nil {
+			if err := s.feed.take(ear).notify(ctx, sink); err != nil {
 				return err
 			}
 		}

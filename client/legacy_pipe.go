@@ -23,10 +23,10 @@ func (w *legacyPipe) attach(s *legacySession) {
 	// Between the end of the server's output and the end of the pipe the session takes no
 	// call, and is not closed: the calls that it has wait for the reason.
 	fate := s.due.await()
-	w.onParting(s.due.forget)
+	w.setOnEOF(s.due.forget)
 	// Ends with the pipe; waited for by close. That the pipe is gone is the end
 	// of the session.
-	w.tasks.start(func(ctx context.Context) {
+	w.group.start(func(ctx context.Context) {
 		defer fate.heard()
 		select {
 		case <-w.dead:
@@ -62,6 +62,6 @@ func (w *legacyPipe) opened(context.Context) {}
 // noListenReason: a pipe tells until it ends, and its end is the session's.
 func (w *legacyPipe) noListenStream() <-chan struct{} { return nil }
 
-func (w *legacyPipe) leave() { w.place.leave() }
+func (w *legacyPipe) leave() { w.slot.markClosing() }
 
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -82,7 +82,7 @@ func (s *legacySession) askingCall() *session.Call {
 // the logs of all its next calls, which a client without a listening stream would
 // not get at all, are not. On a modern pipe it is the same (hearing.addressee).
 func (s *legacySession) onlyCall() *session.Call {
-	if !s.addr.onlyCall || s.addr.shared && s.abandoned.lately() {
+	if !s.addr.onlyCall || s.addr.shared && s.abandoned.recently() {
 		return nil
 	}
 	// What is about a task names it, and a list asks nothing; what names nothing is

@@ -256,7 +256,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *cursor, bound frame.Bound, an
 		return resp.StatusCode, w.readRefusal(resp)
 	}
 	answered()
-	return resp.StatusCode, w.read(resp, pos, bound, passNothing, take)
+	return resp.StatusCode, w.read(resp, pos, bound, neverForward, take)
 }
 
 // pause waits, and reports false when ctx ended first.

@@ -170,7 +170,7 @@ func (w *taskListen) look(ctx context.Context, one *taskWatch) (fresh bool, err 
 		return false, w.l.givenUp(ctx, mcp.NotDispatched)
 	}
 	defer func() { <-w.looks }()
-	res, err := w.l.serve(ctx, aboutTask(w.req, methodTaskGet, one.id), nobody{})
+	res, err := w.l.serve(ctx, aboutTask(w.req, methodTaskGet, one.id), noCaller{})
 	if err != nil {
 		return false, err
 	}

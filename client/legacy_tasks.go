@@ -284,7 +284,7 @@ func (l *legacy) getTask(ctx context.Context, s *legacySession, req *mcp.Request
 		return l.told(s, req, res, statusOf(res), "", nil)
 	}
 	for n := 0; ; n++ {
-		res, err := s.call(ctx, req, nobody{})
+		res, err := s.call(ctx, req, noCaller{})
 		if err != nil {
 			return nil, err
 		}
@@ -328,7 +328,7 @@ func (l *legacy) told(s *legacySession, req *mcp.Request, res *mcp.Result, statu
 func (l *legacy) ended(ctx context.Context, s *legacySession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
 	l.holds.drop(req.Principal, id)
 	status := statusOf(res)
-	end, err := s.call(ctx, aboutTask(req, methodTaskResult, id), nobody{})
+	end, err := s.call(ctx, aboutTask(req, methodTaskResult, id), noCaller{})
 	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own word only
 	switch {
 	case err == nil:
@@ -381,7 +381,7 @@ func (l *legacy) endTask(ctx context.Context, s *legacySession, req *mcp.Request
 func (s *legacySession) hasEnded(ctx context.Context, req *mcp.Request) bool {
 	get := *req
 	get.Method = methodTaskGet
-	res, err := s.call(ctx, &get, nobody{})
+	res, err := s.call(ctx, &get, noCaller{})
 	return err == nil && statusOf(res).IsTerminal()
 }
 

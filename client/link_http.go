@@ -39,17 +39,17 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	wire := newModernHTTP(h.endpoint)
 	began := time.Now()
-	p, err := h.ask(ctx, wire, h.probeTime(probeHTTP))
+	p, err := h.discover(ctx, wire, h.probeTime(probeHTTP))
 	if ctx.Err() != nil {
 		wire.close(ctx)
 		return nil, h.closed()
 	}
-	found, err := h.decide(p.hello, err)
+	found, err := h.decide(p.discovered, err)
 	if found == isModern {
 		return p, nil
 	}
 	wire.close(ctx)
-	if found == isNeither {
+	if found == isUndecided {
 		return nil, err
 	}
 	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)

@@ -19,15 +19,15 @@ type pipeLink struct {
 	*setup
 	connect func(ctx context.Context) (transportConn, error)
 	quit    func() // lets go of what connect needs
-	places  processSlots
+	slots   processSlots
 
 	// What a probe leaves: a process that was started to be asked is not ended to be
 	// started again a moment later.
-	mu    sync.Mutex
-	spare *pipe   // probed, and not used yet
-	found *modern // on a pipe whose probe was answered late
-	late  bool    // a server of both eras has answered after it was asked to shake hands
-	done  bool
+	mu         sync.Mutex
+	spare      *pipe   // probed, and not used yet
+	lateModern *modern // on a pipe whose probe was answered late
+	late       bool    // a server of both eras has answered after it was asked to shake hands
+	stopped    bool
 }
 
 // probePipe is how long a server on a pipe may be silent about the probe before
@@ -39,13 +39,13 @@ const probePipe = 3 * time.Second
 // detect opens a pipe only where it has to be asked over: for a pinned legacy server
 // each session opens its own.
 func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
-	if p := l.takeFound(); p != nil {
+	if p := l.takeLateModern(); p != nil {
 		return p, nil
 	}
 	if l.Version.Era() == mcp.EraLegacy {
 		return newLegacy(l.setup, l, l.Version), nil
 	}
-	p, err := l.open(ctx, slotPurpose{ours: true})
+	p, err := l.open(ctx, slotPurpose{internal: true})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 // open opens a pipe once there is a place for it. What cannot be opened gives its
 // processSlot back at once; what was opened gives it back when its far end has gone.
 func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
-	at := l.places.take(ctx, n)
+	at := l.slots.take(ctx, n)
 	if at == nil {
 		return nil, l.errNoSlot()
 	}
@@ -73,7 +73,7 @@ func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
 // errNoSlot says that nothing was sent and what decides it. It is no failure of the
 // server: that it is asked again at once would help nobody.
 func (l *pipeLink) errNoSlot() error {
-	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.places.max)
+	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.slots.max)
 }
 
 // probe asks over a new pipe. The pipe is kept for whatever era it turns out to
@@ -101,7 +101,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	found, err := l.decide(end.Result, end.Err)
 	switch found {
 	case isModern:
-		m.hello = end.Result
+		m.discovered = end.Result
 		return m, nil
 	case isLegacy:
 		l.keepSpare(p)
@@ -119,8 +119,8 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 		return &session.Terminal{Err: err}, nil
 	}
 	p.discover = call
-	p.begin(call, m.describe(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
-	timer := time.NewTimer(l.silence())
+	p.begin(call, m.buildRequest(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
+	timer := time.NewTimer(l.probeWait())
 	defer timer.Stop()
 	select {
 	case <-call.Done():
@@ -165,17 +165,17 @@ func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
 	case p.calls.Err() != nil:
 		p.close(l.closed())
 		return nil, nil //nolint:nilerr // it is another one that is wanted
-	case n.ours:
+	case n.internal:
 		return p, nil
 	}
-	at := l.places.take(ctx, n)
+	at := l.slots.take(ctx, n)
 	if at == nil {
 		l.keepSpare(p)
 		return nil, l.errNoSlot()
 	}
 	// The pipe is a client's from now on. The place that is kept for what no client
 	// has asked for is free for the next probe.
-	l.places.swap(p.place, at)
+	l.slots.swap(p.slot, at)
 	at.release()
 	return p, nil
 }
@@ -192,7 +192,7 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	if end == nil {
 		return false
 	}
-	l.keepFound(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, hello: end.Result})
+	l.keepLateModern(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, discovered: end.Result})
 	return true
 }
 
@@ -230,7 +230,7 @@ func (l *pipeLink) isModern(wire legacyWire) bool {
 // silence is how long a probe may be unanswered before the server is asked to shake
 // hands. One that is known to be of both eras, and slow, has more of the time for its
 // first answer, but leaves some for a handshake.
-func (l *pipeLink) silence() time.Duration {
+func (l *pipeLink) probeWait() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.late {
@@ -257,7 +257,7 @@ func (l *pipeLink) takeSpare() *pipe { return l.swapSpare(nil) }
 func (l *pipeLink) swapSpare(p *pipe) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done {
+	if l.stopped {
 		return p
 	}
 	old := l.spare
@@ -265,24 +265,24 @@ func (l *pipeLink) swapSpare(p *pipe) *pipe {
 	return old
 }
 
-func (l *pipeLink) keepFound(m *modern) {
+func (l *pipeLink) keepLateModern(m *modern) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.found = m
+	l.lateModern = m
 }
 
-func (l *pipeLink) takeFound() *modern {
+func (l *pipeLink) takeLateModern() *modern {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.found
-	l.found = nil
+	m := l.lateModern
+	l.lateModern = nil
 	return m
 }
 
-func (l *pipeLink) finish() {
+func (l *pipeLink) markStopped() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = true
+	l.stopped = true
 }
 
 // stop ends what was opened and never used. It comes after the protocols, so that
@@ -291,17 +291,17 @@ func (l *pipeLink) stop() {
 	if p := l.takeSpare(); p != nil {
 		p.close(l.closed())
 	}
-	if m := l.takeFound(); m != nil {
-		m.lastClose()
+	if m := l.takeLateModern(); m != nil {
+		m.closeBackground()
 	}
-	l.finish()
+	l.markStopped()
 	l.quit()
 }
 
 // lastClose closes the protocol when there is no more context to do it in.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
-func (p *modern) lastClose() { p.close(context.Background()) }
+func (p *modern) closeBackground() { p.close(context.Background()) }
 
 // NewPipe returns a client of a server that is reached over a stream of lines,
 // which open opens: a socket, or a server in this process. Closing the stream
@@ -321,7 +321,7 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 }
 
 func newPipeLink(s *setup, connect func(context.Context) (transportConn, error), quit func()) *pipeLink {
-	return &pipeLink{setup: s, connect: connect, quit: quit, places: processSlots{max: s.MaxProcesses}}
+	return &pipeLink{setup: s, connect: connect, quit: quit, slots: processSlots{max: s.MaxProcesses}}
 }
 
 // stream is a transportConn that ends when it is closed.
@@ -329,4 +329,4 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) end(string) { s.Close() }
 
-func (s stream) fate(clientCount) string { return "it closed the connection" }
+func (s stream) exitReason(clientCount) string { return "it closed the connection" }

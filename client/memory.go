@@ -18,7 +18,7 @@ import (
 // Room makes room for the answer to the call, and ends the call where there is none. The
 // server is not read from meanwhile.
 func (c *httpCall) Room(bytes int, _ []byte) error {
-	err := c.flight.req.Reserve(&c.life, bytes)
+	err := c.outbound.req.Reserve(&c.life, bytes)
 	if err != nil {
 		c.fail(err)
 	}
@@ -49,26 +49,26 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 
 // sharedRoom makes room for messages of a connection that calls share. Where their clients
 // are several it does not wait, so that none waits for what another reads.
-type sharedRoom struct {
+type sharedBound struct {
 	wait, now context.Context //nolint:containedctx // of the reader of the connection; now has ended
 	calls     *session.Calls
 	served    *clientsServed
 }
 
-func newSharedRoom(ctx context.Context, calls *session.Calls, served *clientsServed) *sharedRoom {
+func newSharedBound(ctx context.Context, calls *session.Calls, served *clientsServed) *sharedBound {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
-	return &sharedRoom{wait: ctx, now: now, calls: calls, served: served}
+	return &sharedBound{wait: ctx, now: now, calls: calls, served: served}
 }
 
 // Room makes room for the answer of which the beginning is there. An answer to a call that
 // has ended is skipped. What is no answer is bounded by its own length alone.
-func (r *sharedRoom) Room(bytes int, start []byte) error {
+func (r *sharedBound) Room(bytes int, start []byte) error {
 	ctx := r.wait
 	if r.served.size() == severalClients {
 		ctx = r.now
 	}
-	id, isAnswer := lookAtStart(start)
+	id, isAnswer := parseHead(start)
 	if !isAnswer {
 		return nil
 	}
@@ -90,9 +90,9 @@ func (r *sharedRoom) Room(bytes int, start []byte) error {
 
 // drop ends the call whose answer was skipped, and returns its id.
 func (s *setup) drop(ctx context.Context, calls *session.Calls, no *frame.NoRoomError) mcp.ID {
-	id, _ := lookAtStart(no.Head)
+	id, _ := parseHead(no.Head)
 	if id.IsZero() {
-		id = idAtEnd(no.Tail)
+		id = tailID(no.Tail)
 	}
 	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
 		s.log.WarnContext(ctx, "backend's message was dropped, and the call that it answers is not known", slog.Any("reason", no.Err))
@@ -102,7 +102,7 @@ func (s *setup) drop(ctx context.Context, calls *session.Calls, no *frame.NoRoom
 
 // lookAtStart reports whether a message of which the beginning is there is an answer, and
 // returns its id, which is zero where it comes later.
-func lookAtStart(start []byte) (id mcp.ID, isAnswer bool) {
+func parseHead(start []byte) (id mcp.ID, isAnswer bool) {
 	start = bytes.TrimSpace(start[:min(len(start), 1<<10)])
 	m, _ := mcp.Parse(start, backendLimits()) // the error is that of the end
 	if m.Method != "" {
@@ -113,7 +113,7 @@ func lookAtStart(start []byte) (id mcp.ID, isAnswer bool) {
 
 // idAtEnd returns the id of a response of which the end is there, where that is its last
 // member.
-func idAtEnd(end []byte) mcp.ID {
+func tailID(end []byte) mcp.ID {
 	end, ok := bytes.CutSuffix(bytes.TrimSpace(end), []byte("}"))
 	at := bytes.LastIndex(end, []byte(`"id"`))
 	if !ok || at < 0 {

@@ -16,10 +16,10 @@ type modern struct {
 	*setup
 	// A modern server knows no sessions. What ties requests to a client is in each
 	// of them, so that one protocol, and on a pipe one process, serves all clients.
-	wire    modernWire
-	version mcp.Version
-	hello   *mcp.Result // of server/discover; nil where the version is pinned
-	tasks   goroutines  // who keeps the streams of changes of scopes
+	wire       modernWire
+	version    mcp.Version
+	discovered *mcp.Result // of server/discover; nil where the version is pinned
+	group      goroutines  // who keeps the streams of changes of scopes
 }
 
 // modernWire carries modern requests: over HTTP, or over a pipe.
@@ -39,7 +39,7 @@ type modernWire interface {
 	refreshHeaders(ctx context.Context, p *modern, req *mcp.Request) bool
 
 	// onePipe returns the pipe, if all requests go over one, and nil over HTTP.
-	onePipe() *modernPipe
+	sharedPipe() *modernPipe
 
 	// stats and close: see Client.
 	stats() session.CallStats
@@ -97,21 +97,21 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 
 // carry sends the request of an open call and returns its terminal.
 func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	out := outboundRequest{version: p.version, params: params, msg: p.describe(req, params, call), logs: asksFor(req.LogLevel)}
-	f := outboundCall{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
+	out := outboundRequest{version: p.version, params: params, msg: p.buildRequest(req, params, call), logs: requestedLevel(req.LogLevel)}
+	f := outboundCall{setup: p.setup, owner: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, forwardable: isForwardable(req)}
 	return p.wire.carry(ctx, f, out)
 }
 
 // describe returns the request of a call, with what the server may know of the client
 // (basic, "_meta"). Ids and progress tokens are ours on each connection, because
 // several clients share it.
-func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
+func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
 	var e mcp.Edit
-	leaveTraces(&e, params)
+	dropInvalidTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
 	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client, p.version))
-	if level := asksFor(req.LogLevel); level == mcp.LogNone {
+	if level := requestedLevel(req.LogLevel); level == mcp.LogNone {
 		e.Delete(mcp.MetaLogLevel)
 	} else {
 		e.SetText(mcp.MetaLogLevel, level.String())
@@ -124,7 +124,7 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 
 // asksFor returns the level that a modern request names. A client that left it to
 // the server gets what most servers send.
-func asksFor(level mcp.LogLevel) mcp.LogLevel {
+func requestedLevel(level mcp.LogLevel) mcp.LogLevel {
 	if level == mcp.LogUnset {
 		return mcp.LogInfo
 	}
@@ -142,9 +142,9 @@ func (p *modern) abandon(call *session.Call) { p.wire.abandon(call) }
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 
 func (p *modern) close(ctx context.Context) {
-	p.tasks.cancel()
+	p.group.cancel()
 	p.wire.close(ctx)
-	p.tasks.close()
+	p.group.close()
 }
 
 func emptyResult() (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }

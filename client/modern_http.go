@@ -16,11 +16,11 @@ import (
 // its answer is that POST's body (2026-07-28, basic/transports/streamable-http).
 type modernHTTP struct {
 	*endpoint
-	calls    session.Calls
-	tasks    goroutines
-	params   paramTable
-	headings headerSet
-	refusals refusals
+	calls       session.Calls
+	group       goroutines
+	params      paramTable
+	headerCache headerCache
+	refusals    refusals
 }
 
 func newModernHTTP(e *endpoint) *modernHTTP {
@@ -31,7 +31,7 @@ func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls
 
 func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
-	c := newHTTPCall(w.endpoint, f, &w.tasks, out.msg)
+	c := newHTTPCall(w.endpoint, f, &w.group, out.msg)
 	res, err := c.do(ctx, func() { w.follow(ctx, c, header) })
 	switch {
 	case err == nil:
@@ -46,7 +46,7 @@ func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequ
 // context closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
-func (w *modernHTTP) onePipe() *modernPipe { return nil }
+func (w *modernHTTP) sharedPipe() *modernPipe { return nil }
 
 // follow POSTs the request and brings what its body holds. A modern stream cannot be
 // resumed: one that ends without a response has lost the call, and nobody can say
@@ -74,7 +74,7 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Hea
 	if !hasMessages(resp) {
 		return w.refusal(&c.life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // take hands on one message of a call's answer. The body is that call's alone: an
@@ -149,5 +149,5 @@ func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 // and finds only that the connection is gone.
 func (w *modernHTTP) close(context.Context) {
 	w.calls.End(w.cut())
-	w.tasks.close()
+	w.group.close()
 }

@@ -25,8 +25,8 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 	}
 	own := *req
 	own.LogLevel = mcp.LogNone // log messages belong to requests that do something
-	if w := p.wire.onePipe(); w != nil {
-		return p.listenShared(ctx, w, &own, want, sink)
+	if w := p.wire.sharedPipe(); w != nil {
+		return p.listenOnPipe(ctx, w, &own, want, sink)
 	}
 	if req.Scope == nil || len(want.URIs) == 0 {
 		_, err := p.call(ctx, &own, &own.Params, sink)
@@ -49,21 +49,21 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 type sharedListen struct {
 	feed changeFeed
 
-	mu      sync.Mutex
-	ears    map[*subscriber]struct{}
-	running bool          // somebody keeps the stream
-	wide    bool          // the stream may tell of what nobody wants
-	kick    chan struct{} // capacity 1: there is something to look at
-	past    past
-	shared  pipeSubscribers // of a pipe
+	mu          sync.Mutex
+	subscribers map[*subscriber]struct{}
+	running     bool          // somebody keeps the stream
+	wide        bool          // the stream may tell of what nobody wants
+	kick        chan struct{} // capacity 1: there is something to look at
+	replaced    replacedStreams
+	pipe        pipeSubscribers // of a pipe
 }
 
 // subscriber is one listen.
 type subscriber struct {
-	want filter
-	news *changeListener
-	said chan filter // capacity 1: what was agreed
-	over chan error  // capacity 1: the stream is no more, or was refused
+	want   filter
+	news   *changeListener
+	agreed chan filter // capacity 1: what was agreed
+	ended  chan error  // capacity 1: the stream is no more, or was refused
 
 	// Guarded by hub.mu.
 	granted bool // said was sent
@@ -72,19 +72,19 @@ type subscriber struct {
 
 // listen is one listen of the hub. keep keeps the stream, if nobody does.
 func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
-	ear := &subscriber{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
+	ear := &subscriber{want: want, agreed: make(chan filter, 1), ended: make(chan error, 1)}
 	ear.news = h.feed.add(want)
 	defer h.feed.remove(ear.news)
-	defer h.leave(ear)
-	h.join(p, keep, ear)
+	defer h.unsubscribe(ear)
+	h.subscribe(p, keep, ear)
 	var wake <-chan struct{} // nil until the acknowledgement is told
 	for {
 		select {
 		case <-ctx.Done():
 			return p.givenUp(ctx, mcp.Completed)
-		case err := <-ear.over:
+		case err := <-ear.ended:
 			return err
-		case agreed := <-ear.said:
+		case agreed := <-ear.agreed:
 			if wake == nil { // what is told of later was promised
 				h.feed.keep(ear.news, agreed)
 			}
@@ -93,7 +93,7 @@ func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.
 			}
 			wake = ear.news.wake
 		case <-wake:
-			if err := h.feed.take(ear.news).tell(ctx, sink); err != nil {
+			if err := h.feed.take(ear.news).notify(ctx, sink); err != nil {
 				return err
 			}
 		}
@@ -101,12 +101,12 @@ func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.
 }
 
 // join adds a listen and has somebody keep the stream.
-func (h *sharedListen) join(p *modern, keep func(context.Context), ear *subscriber) {
+func (h *sharedListen) subscribe(p *modern, keep func(context.Context), ear *subscriber) {
 	if !h.add(ear) {
 		return
 	}
 	// Ends with the last listen, or with the protocol, whose close waits for it.
-	if _, ok := p.tasks.start(keep); !ok {
+	if _, ok := p.group.start(keep); !ok {
 		h.abandon(p.closed())
 	}
 }
@@ -115,22 +115,22 @@ func (h *sharedListen) join(p *modern, keep func(context.Context), ear *subscrib
 func (h *sharedListen) add(ear *subscriber) (start bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ears == nil {
-		h.ears, h.kick = make(map[*subscriber]struct{}), make(chan struct{}, 1)
+	if h.subscribers == nil {
+		h.subscribers, h.kick = make(map[*subscriber]struct{}), make(chan struct{}, 1)
 	}
-	h.ears[ear] = struct{}{}
-	h.shared.serial++
-	ear.serial = h.shared.serial
+	h.subscribers[ear] = struct{}{}
+	h.pipe.serial++
+	ear.serial = h.pipe.serial
 	h.kickLocked()
 	start = !h.running
 	h.running = true
 	return start
 }
 
-func (h *sharedListen) leave(ear *subscriber) {
+func (h *sharedListen) unsubscribe(ear *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.ears, ear)
+	delete(h.subscribers, ear)
 	h.wide = true
 	h.kickLocked()
 }
@@ -162,15 +162,15 @@ type plan struct {
 func (h *sharedListen) plan(cur *upstream, busy bool) (next plan, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.ears) == 0 {
-		h.running, h.wide, h.past = false, false, past{}
+	if len(h.subscribers) == 0 {
+		h.running, h.wide, h.replaced = false, false, replacedStreams{}
 		return plan{}, false
 	}
 	next.open = cur == nil
 	all := newFilterSet()
-	for ear := range h.ears {
+	for ear := range h.subscribers {
 		all.add(ear.want)
-		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.certain()) {
+		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.settled()) {
 			next.open = true
 		}
 	}
@@ -188,7 +188,7 @@ func (h *sharedListen) plan(cur *upstream, busy bool) (next plan, ok bool) {
 func (h *sharedListen) grant(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
+	for ear := range h.subscribers {
 		if !ear.granted {
 			ear.grantLocked(st, st.asked)
 		}
@@ -201,30 +201,30 @@ func (ear *subscriber) grantLocked(st *upstream, among filterSet) bool {
 	if !among.has(ear.want) {
 		return false
 	}
-	ear.sayLocked(st)
+	ear.sendAgreedLocked(st)
 	return true
 }
 
 // sayLocked tells a listen what was agreed. What was agreed before and is not looked
 // at yet has been overtaken.
-func (ear *subscriber) sayLocked(st *upstream) {
+func (ear *subscriber) sendAgreedLocked(st *upstream) {
 	ear.granted = true
 	select {
-	case <-ear.said:
+	case <-ear.agreed:
 	default: // it was looked at
 	}
-	ear.said <- st.agreed.of(ear.want) // has room: nobody else puts anything in
+	ear.agreed <- st.agreed.of(ear.want) // has room: nobody else puts anything in
 }
 
 // grantAgain tells those who were promised something that another stream serves
 // after a gap: whoever hears of a second acknowledgement knows that anything may have
 // happened in between.
-func (h *sharedListen) grantAgain(st *upstream) {
+func (h *sharedListen) regrant(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
+	for ear := range h.subscribers {
 		if ear.granted {
-			ear.sayLocked(st)
+			ear.sendAgreedLocked(st)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (h *sharedListen) grantAgain(st *upstream) {
 func (h *sharedListen) serves(st *upstream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
+	for ear := range h.subscribers {
 		if ear.granted && !st.asked.has(ear.want) {
 			return false
 		}
@@ -259,10 +259,10 @@ func (h *sharedListen) refuse(st *upstream) {
 }
 
 func (h *sharedListen) endLocked(err error, ends func(*subscriber) bool) {
-	for ear := range h.ears {
+	for ear := range h.subscribers {
 		if ends(ear) {
-			delete(h.ears, ear)
-			ear.over <- err
+			delete(h.subscribers, ear)
+			ear.ended <- err
 		}
 	}
 }
@@ -277,7 +277,7 @@ func (h *sharedListen) abandon(err error) {
 
 // upstream is one subscriptions/listen at the server.
 type upstream struct {
-	hub    *sharedListen
+	shared *sharedListen
 	asked  filterSet
 	cancel context.CancelFunc
 	acked  chan struct{} // closed when agreed is set
@@ -290,9 +290,9 @@ type upstream struct {
 	until    time.Time // when it is no longer read, once it was replaced
 
 	// On a pipe.
-	id     mcp.ID
-	opened time.Time
-	left   time.Time // guarded by hub.mu: when it was given up
+	id          mcp.ID
+	opened      time.Time
+	abandonedAt time.Time // guarded by hub.mu: when it was given up
 }
 
 // Notify takes what the server tells.
@@ -304,15 +304,15 @@ func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 			close(st.acked)
 		}
 	case methodTools, methodPrompts, methodResources, methodUpdated, methodTaskNotice:
-		if st.hub.isNews(st, n) {
-			st.hub.tell(n)
+		if st.shared.isNew(st, n) {
+			st.shared.publish(n)
 		}
 	}
 	return nil
 }
 
 // tell tells the listens whom it concerns.
-func (h *sharedListen) tell(n *mcp.Notification) {
+func (h *sharedListen) publish(n *mcp.Notification) {
 	switch n.Method {
 	case methodTools:
 		h.feed.mark(changedTools)
@@ -338,17 +338,17 @@ func (st *upstream) agree(n *mcp.Notification) {
 // certain is what need not be asked for again: a resource or task that the server did
 // not agree to for one it may agree to for the next, while a list that it does not
 // tell of it has for nobody.
-func (st *upstream) certain() filterSet {
+func (st *upstream) settled() filterSet {
 	return filterSet{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
 }
 
 // Ask refuses: a listen asks nothing.
 func (st *upstream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nobody{}.Ask(ctx, req)
+	return noCaller{}.Ask(ctx, req)
 }
 
 // told and ended are the channels of a stream that may be nil.
-func (st *upstream) told() <-chan struct{} {
+func (st *upstream) acknowledged() <-chan struct{} {
 	if st == nil {
 		return nil
 	}
@@ -369,19 +369,19 @@ type upstreamLoop struct {
 	p   *modern
 	req mcp.Request
 
-	cur, next *upstream
-	gap       bool // nothing has served for a while, and nobody knows what happened
-	failures  int  // in a row
-	retry     <-chan time.Time
-	aged      <-chan time.Time // the first of past is not read any longer
-	streams   goroutines
+	cur, next  *upstream
+	gap        bool // nothing has served for a while, and nobody knows what happened
+	failures   int  // in a row
+	retryTimer <-chan time.Time
+	oldTimer   <-chan time.Time // the first of past is not read any longer
+	streams    goroutines
 }
 
 // run keeps the stream until nobody listens or ctx ends.
 func (k *upstreamLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
-		busy := k.next != nil || k.retry != nil
+		busy := k.next != nil || k.retryTimer != nil
 		next, ok := k.plan(k.cur, busy)
 		if !ok {
 			return
@@ -393,16 +393,16 @@ func (k *upstreamLoop) run(ctx context.Context) {
 		case <-ctx.Done():
 			k.end(k.p.closed())
 		case <-k.kick:
-		case <-k.next.told():
+		case <-k.next.acknowledged():
 			k.swap()
 		case <-k.next.ended():
 			k.refused()
 		case <-k.cur.ended():
 			k.broken()
-		case <-k.retry:
-			k.retry = nil
-		case <-k.aged:
-			k.closeOld(1)
+		case <-k.retryTimer:
+			k.retryTimer = nil
+		case <-k.oldTimer:
+			k.closeReplaced(1)
 		}
 	}
 }
@@ -410,7 +410,7 @@ func (k *upstreamLoop) run(ctx context.Context) {
 // open opens the stream that is to serve next.
 func (k *upstreamLoop) open(want filter) {
 	st := &upstream{
-		hub: k.sharedListen, asked: filterSetOf(want),
+		shared: k.sharedListen, asked: filterSetOf(want),
 		acked: make(chan struct{}), done: make(chan struct{}),
 	}
 	req := k.req
@@ -455,12 +455,12 @@ func (k *upstreamLoop) swap() {
 		k.narrow()
 		return
 	}
-	k.replace(k.cur)
+	k.retire(k.cur)
 	k.cur, k.next = k.next, nil
 	k.failures = 0
 	if k.gap {
 		k.gap = false
-		k.grantAgain(k.cur)
+		k.regrant(k.cur)
 	}
 	k.grant(k.cur)
 }
@@ -476,7 +476,7 @@ func (k *upstreamLoop) refused() {
 	}
 	k.next = nil
 	switch {
-	case answered(st.err) && k.closeOld(maxPast):
+	case answered(st.err) && k.closeReplaced(maxReplaced):
 		k.narrow() // it may serve so many and no more: asked once again, when they are gone
 	case k.cur == nil && k.isHopeless(st.err):
 		k.end(st.err)
@@ -501,11 +501,11 @@ func (k *upstreamLoop) broken() {
 // the server has said so, is of another era, or has failed too often.
 func (k *upstreamLoop) isHopeless(err error) bool {
 	k.failures++
-	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= deafAfter
+	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= maxListenFailures
 }
 
 // pause has the next attempt wait, longer each time.
 func (k *upstreamLoop) pause() {
-	wait := min(firstRelisten<<min(k.failures, 10), lastRelisten)
-	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	wait := min(minListenWait<<min(k.failures, 10), maxListenWait)
+	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 }

@@ -16,15 +16,15 @@ import (
 type modernPipe struct {
 	*pipe
 	abandoned abandoned
-	hearing   logRouting
-	hub       sharedListen // of all listens
+	logs      logRouting
+	listens   sharedListen // of all listens
 }
 
 func newModernPipe(p *pipe) *modernPipe {
 	w := &modernPipe{pipe: p}
-	p.tell(func(id mcp.ID) {
-		w.hearing.answered(id)
-		w.hub.noteAnswer(id)
+	p.setOnAnswer(func(id mcp.ID) {
+		w.logs.answered(id)
+		w.listens.noteAnswer(id)
 	})
 	p.attach(w.take)
 	return w
@@ -42,8 +42,8 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
 	// Before it is sent: the first log message may be faster than we are.
 	if out.logs != mcp.LogNone {
-		w.hearing.begin(f.call.ID(), out.logs, f.req.Scope)
-		defer w.hearing.end(f.call.ID())
+		w.logs.begin(f.call.ID(), out.logs, f.req.Scope)
+		defer w.logs.end(f.call.ID())
 	}
 	w.served.note(f.req)
 	f.call.SetRequest(f.req)
@@ -53,14 +53,14 @@ func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequ
 
 func (w *modernPipe) abandon(call *session.Call) {
 	w.abandoned.note()
-	w.hearing.abandon(call.ID())
+	w.logs.abandon(call.ID())
 	w.pipe.abandon(call)
 }
 
 // refreshHeaders: on a pipe there are no headers to be refused for.
 func (w *modernPipe) refreshHeaders(context.Context, *modern, *mcp.Request) bool { return false }
 
-func (w *modernPipe) onePipe() *modernPipe { return w }
+func (w *modernPipe) sharedPipe() *modernPipe { return w }
 
 // take hands on what is no response. A message that names no call is given to
 // the only one that it can belong to, or to nobody.
@@ -94,8 +94,8 @@ func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 		w.endListen(m)
 		return nil
 	case m.Method == methodMessage:
-		return w.calls.Find(w.hearing.addressee(levelOf(m)))
-	case w.abandoned.lately():
+		return w.calls.Find(w.logs.addressee(levelOf(m)))
+	case w.abandoned.recently():
 		return nil
 	default:
 		return w.calls.Only(methodListen)

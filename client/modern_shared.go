@@ -20,7 +20,7 @@ import (
 const (
 	// lastAnswer bounds the wait for the answer to a listen that was given up, where the
 	// server is known to give one.
-	lastAnswer = 2 * time.Second
+	cancelAckTime = 2 * time.Second
 
 	// ackTime is how long a stream may be without its acknowledgement before those
 	// whom another one would serve stop waiting for it.
@@ -28,12 +28,12 @@ const (
 
 	// spareTime is how long the stream may tell of what nobody wants: a narrower one
 	// means a gap for all others.
-	spareTime = 5 * time.Minute
+	narrowDelay = 5 * time.Minute
 
 	// Who joins has the stream cut for all others. A few at once are ordinary; beyond
 	// that they come in turns of reopenTime, and together.
-	reopenTime  = 250 * time.Millisecond
-	reopenBurst = 8
+	reopenInterval = 250 * time.Millisecond
+	reopenBurst    = 8
 )
 
 // pipeSubscribers is the part of a hub that only the one stream of a pipe has need of.
@@ -45,16 +45,16 @@ type pipeSubscribers struct {
 	// answer a listen that was given up when it has ended for them, and take what the
 	// next one wants with it if that has begun by then. answers says that this one
 	// does; stale that it did after another one had begun.
-	unanswered map[mcp.ID]*upstream
-	answers    bool
-	stale      bool
+	unanswered       map[mcp.ID]*upstream
+	answersCancelled bool
+	stale            bool
 }
 
 // pipeSubscriber is the same part of an ear.
 type pipeSubscriber struct {
-	serial uint64
-	proven bool  // the server has acknowledged a stream with what it wants
-	blamed error // what the server said to it, if all others turn out to be well
+	serial     uint64
+	accepted   bool  // the server has acknowledged a stream with what it wants
+	pendingErr error // what the server said to it, if all others turn out to be well
 }
 
 // pipeListenLoop keeps the one stream of changes of a pipe, on one goroutine. Some
@@ -76,42 +76,42 @@ type pipeListenLoop struct {
 	closing *upstream     // was given up a moment ago
 	idle    bool          // cur has ended, because there is nothing to tell
 
-	batch    int // how many that are new are tried at once
-	failures int // in a row
-	breaks   int // of streams that did not last
-	lean     bool
-	late     bool // next is not acknowledged in time
-	turn     time.Time
+	batch      int // how many that are new are tried at once
+	failures   int // in a row
+	breaks     int // of streams that did not last
+	narrowNow  bool
+	ackLate    bool // next is not acknowledged in time
+	nextReopen time.Time
 
-	retry, patience, spare, slow, pace <-chan time.Time
-	streams                            goroutines
+	retryTimer, endTimer, narrowTimer, ackTimer, paceTimer <-chan time.Time
+	streams                                                goroutines
 }
 
 // listenShared is listen on a pipe.
-func (p *modern) listenShared(ctx context.Context, w *modernPipe, req *mcp.Request, want filter, sink mcp.Caller) error {
+func (p *modern) listenOnPipe(ctx context.Context, w *modernPipe, req *mcp.Request, want filter, sink mcp.Caller) error {
 	w.served.note(req)
 	if req.Client == nil || !taskform.Declared(req.Client.Capabilities) {
 		want.TaskIDs = nil // which the stream would ask for in our name
 	}
-	k := &pipeListenLoop{sharedListen: &w.hub, p: p, wire: w, batch: math.MaxInt}
-	return w.hub.listen(ctx, p, k.run, want, sink)
+	k := &pipeListenLoop{sharedListen: &w.listens, p: p, wire: w, batch: math.MaxInt}
+	return w.listens.listen(ctx, p, k.run, want, sink)
 }
 
 // run keeps the stream until nobody listens or ctx ends.
 func (k *pipeListenLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
-		todo, ok := k.look()
+		todo, ok := k.nextPlan()
 		if !ok {
 			return
 		}
-		k.do(todo)
+		k.step(todo)
 		select {
 		case <-ctx.Done():
 			k.abandon(k.p.closed())
 			return
 		case <-k.kick:
-		case <-k.next.told():
+		case <-k.next.acknowledged():
 			k.serve()
 		case <-k.next.ended():
 			k.refused()
@@ -119,17 +119,17 @@ func (k *pipeListenLoop) run(ctx context.Context) {
 			k.broken()
 		case <-k.closing.ended():
 			k.closing = nil
-		case <-k.patience:
-			k.patience = nil
-			k.forgetEndings()
-		case <-k.retry:
-			k.retry = nil
-		case <-k.pace:
-			k.pace = nil
-		case <-k.spare:
-			k.spare, k.lean = nil, true
-		case <-k.slow:
-			k.slow, k.late = nil, true
+		case <-k.endTimer:
+			k.endTimer = nil
+			k.stopAwaitingEnds()
+		case <-k.retryTimer:
+			k.retryTimer = nil
+		case <-k.paceTimer:
+			k.paceTimer = nil
+		case <-k.narrowTimer:
+			k.narrowTimer, k.narrowNow = nil, true
+		case <-k.ackTimer:
+			k.ackTimer, k.ackLate = nil, true
 		}
 	}
 }
@@ -144,57 +144,57 @@ func (k *pipeListenLoop) live() <-chan struct{} {
 
 // pipeListenPlan is what a keeper has to know.
 type pipeListenPlan struct {
-	want    filterSet     // to be asked for next
-	ears    []*subscriber // who wants it
-	open    bool          // the stream does not do
-	wide    bool          // it tells of what nobody wants
-	nobody  bool          // wants anything
-	stale   bool          // the server may have forgotten what it agreed to
-	waiting bool          // what is asked for next is not for one alone
-	ending  bool          // the server is still to say that a stream has ended
+	want        filterSet     // to be asked for next
+	subscribers []*subscriber // who wants it
+	reopen      bool          // the stream does not do
+	wide        bool          // it tells of what nobody wants
+	unwanted    bool          // wants anything
+	stale       bool          // the server may have forgotten what it agreed to
+	waiting     bool          // what is asked for next is not for one alone
+	awaitEnd    bool          // the server is still to say that a stream has ended
 }
 
 // look looks at what is wanted, and serves those for whom the stream does. ok is
 // false where nobody listens and nothing is left: then nobody keeps the stream any
 // more, from this step on.
-func (k *pipeListenLoop) look() (todo pipeListenPlan, ok bool) {
+func (k *pipeListenLoop) nextPlan() (todo pipeListenPlan, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	todo = pipeListenPlan{want: newFilterSet(), stale: k.shared.stale}
-	if len(k.ears) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
+	todo = pipeListenPlan{want: newFilterSet(), stale: k.pipe.stale}
+	if len(k.subscribers) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
 		k.running = false
 		return todo, false
 	}
 	all, fresh, more := newFilterSet(), 0, false
 	for _, ear := range k.inOrderLocked() {
 		if k.canServeLocked(ear) {
-			k.proveLocked(ear)
+			k.acceptLocked(ear)
 		}
 		all.add(ear.want)
 		switch {
 		case filterSetOf(ear.want).isEmpty():
 			continue
-		case ear.blamed != nil:
+		case ear.pendingErr != nil:
 			continue
-		case ear.proven:
+		case ear.accepted:
 		case fresh == k.batch:
 			more = true
 			continue
 		default:
 			fresh++
-			todo.open = true
+			todo.reopen = true
 		}
 		todo.want.add(ear.want)
-		todo.ears = append(todo.ears, ear)
+		todo.subscribers = append(todo.subscribers, ear)
 	}
 	if todo.want.isEmpty() {
-		k.endBlamedLocked() // all others have gone
+		k.endFailedLocked() // all others have gone
 	}
-	todo.nobody = all.isEmpty()
-	todo.waiting = more || len(todo.ears) > 1
+	todo.unwanted = all.isEmpty()
+	todo.waiting = more || len(todo.subscribers) > 1
 	todo.wide = k.cur != nil && !all.covers(k.cur.agreed)
-	todo.open = todo.open || k.cur == nil && !todo.want.isEmpty() || k.lean && todo.wide
-	todo.ending = k.shared.answers && k.endingLocked()
+	todo.reopen = todo.reopen || k.cur == nil && !todo.want.isEmpty() || k.narrowNow && todo.wide
+	todo.awaitEnd = k.pipe.answersCancelled && k.hasAbandonedLocked()
 	return todo, true
 }
 
@@ -204,22 +204,22 @@ func (k *pipeListenLoop) canServeLocked(ear *subscriber) bool {
 	if ear.granted {
 		return false
 	}
-	return filterSetOf(ear.want).isEmpty() || k.cur != nil && k.cur.certain().has(ear.want)
+	return filterSetOf(ear.want).isEmpty() || k.cur != nil && k.cur.settled().has(ear.want)
 }
 
-func (k *pipeListenLoop) proveLocked(ear *subscriber) {
-	ear.proven, ear.blamed = true, nil
+func (k *pipeListenLoop) acceptLocked(ear *subscriber) {
+	ear.accepted, ear.pendingErr = true, nil
 	var st upstream // agrees to nothing
 	if k.cur != nil {
 		st.agreed = k.cur.agreed
 	}
-	ear.sayLocked(&st)
+	ear.sendAgreedLocked(&st)
 }
 
 // inOrderLocked returns who listens, in the order in which they came.
 func (h *sharedListen) inOrderLocked() []*subscriber {
-	ears := make([]*subscriber, 0, len(h.ears))
-	for ear := range h.ears {
+	ears := make([]*subscriber, 0, len(h.subscribers))
+	for ear := range h.subscribers {
 		ears = append(ears, ear)
 	}
 	slices.SortFunc(ears, func(a, b *subscriber) int { return cmp.Compare(a.serial, b.serial) })
@@ -228,51 +228,51 @@ func (h *sharedListen) inOrderLocked() []*subscriber {
 
 // do takes the next step towards what is wanted: it gives a stream up, or asks for
 // one where there is none.
-func (k *pipeListenLoop) do(todo pipeListenPlan) {
+func (k *pipeListenLoop) step(todo pipeListenPlan) {
 	switch {
 	case !todo.wide:
-		k.spare = nil
-	case k.spare == nil:
-		k.spare = time.After(spareTime)
+		k.narrowTimer = nil
+	case k.narrowTimer == nil:
+		k.narrowTimer = time.After(narrowDelay)
 	}
 	switch {
 	case k.closing != nil:
-	case todo.nobody && (k.cur != nil || k.next != nil), todo.stale && k.next != nil:
+	case todo.unwanted && (k.cur != nil || k.next != nil), todo.stale && k.next != nil:
 		k.giveUp()
 	case k.next != nil:
-		if k.late && todo.waiting {
-			k.blame(k.p.lost(nil, "it has not acknowledged the subscription in %v", ackTime))
+		if k.ackLate && todo.waiting {
+			k.isolate(k.p.lost(nil, "it has not acknowledged the subscription in %v", ackTime))
 			k.giveUp()
 		}
-	case k.retry != nil || !todo.open && !todo.stale:
+	case k.retryTimer != nil || !todo.reopen && !todo.stale:
 	case k.cur != nil:
-		if k.mayCut() {
+		if k.mayReopen() {
 			k.giveUp()
 		}
 	case todo.want.isEmpty():
-	case !todo.ending:
-		k.tried = todo.ears
+	case !todo.awaitEnd:
+		k.tried = todo.subscribers
 		k.open(todo.want)
-	case k.patience == nil:
-		k.patience = time.After(lastAnswer)
+	case k.endTimer == nil:
+		k.endTimer = time.After(cancelAckTime)
 	}
 }
 
 // mayCut reports whether the stream may be cut for all now, and sees to it that it is
 // looked at again when it may.
-func (k *pipeListenLoop) mayCut() bool {
-	if k.pace != nil {
+func (k *pipeListenLoop) mayReopen() bool {
+	if k.paceTimer != nil {
 		return false
 	}
 	now := time.Now()
-	if k.turn.Before(now) {
-		k.turn = now
+	if k.nextReopen.Before(now) {
+		k.nextReopen = now
 	}
-	if ahead := k.turn.Sub(now); ahead >= reopenBurst*reopenTime {
-		k.pace = time.After(ahead - (reopenBurst-1)*reopenTime)
+	if ahead := k.nextReopen.Sub(now); ahead >= reopenBurst*reopenInterval {
+		k.paceTimer = time.After(ahead - (reopenBurst-1)*reopenInterval)
 		return false
 	}
-	k.turn = k.turn.Add(reopenTime)
+	k.nextReopen = k.nextReopen.Add(reopenInterval)
 	return true
 }
 
@@ -294,24 +294,24 @@ func (k *pipeListenLoop) open(want filterSet) {
 		return
 	}
 	st := &upstream{
-		hub: k.sharedListen, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
+		shared: k.sharedListen, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
 		id: call.ID(), opened: time.Now(),
 	}
-	k.expect(st)
+	k.addUnanswered(st)
 	// Ends with its cancel, or with the keeper, which waits for it.
 	st.cancel, _ = k.streams.start(func(ctx context.Context) {
 		defer close(st.done)
 		_, st.err = k.p.carry(ctx, call, req, &req.Params, st)
 	})
-	k.next, k.patience = st, nil
-	k.late, k.slow, k.lean = false, time.After(ackTime), false
+	k.next, k.endTimer = st, nil
+	k.ackLate, k.ackTimer, k.narrowNow = false, time.After(ackTime), false
 }
 
 // giveUp gives up the stream that there is, so that another one can be asked for.
 func (k *pipeListenLoop) giveUp() {
 	st := cmp.Or(k.next, k.cur)
-	k.cur, k.next, k.slow, k.late, k.idle = nil, nil, nil, false, false
-	k.noteEnding(st)
+	k.cur, k.next, k.ackTimer, k.ackLate, k.idle = nil, nil, nil, false, false
+	k.markAbandoned(st)
 	st.cancel()
 	k.closing = st
 }
@@ -319,7 +319,7 @@ func (k *pipeListenLoop) giveUp() {
 // serve has the acknowledged stream serve all that it was asked for. Those that were
 // there before hear of the gap.
 func (k *pipeListenLoop) serve() {
-	k.cur, k.next, k.slow, k.failures = k.next, nil, nil, 0
+	k.cur, k.next, k.ackTimer, k.failures = k.next, nil, nil, 0
 	if k.batch < math.MaxInt/2 {
 		k.batch *= 2
 	}
@@ -329,18 +329,18 @@ func (k *pipeListenLoop) serve() {
 func (k *pipeListenLoop) serveAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for ear := range k.ears {
+	for ear := range k.subscribers {
 		if k.cur.asked.has(ear.want) {
-			k.proveLocked(ear)
+			k.acceptLocked(ear)
 		}
 	}
-	k.endBlamedLocked() // the others are well
+	k.endFailedLocked() // the others are well
 }
 
-func (h *sharedListen) endBlamedLocked() {
-	for ear := range h.ears {
-		if ear.blamed != nil {
-			h.endOneLocked(ear, ear.blamed)
+func (h *sharedListen) endFailedLocked() {
+	for ear := range h.subscribers {
+		if ear.pendingErr != nil {
+			h.endOneLocked(ear, ear.pendingErr)
 		}
 	}
 }
@@ -352,17 +352,17 @@ func (k *pipeListenLoop) refused() {
 		k.serve()
 		return
 	}
-	k.next, k.slow = nil, nil
+	k.next, k.ackTimer = nil, nil
 	k.noteAnswer(st.id)
 	if !answered(st.err) {
 		k.failures++
 	}
 	err := cmp.Or(st.err, error(k.p.lost(nil, "it ended the subscription")))
 	switch {
-	case k.isDead(err), isMissing(err), k.failures >= deafAfter:
+	case k.isDead(err), isMissing(err), k.failures >= maxListenFailures:
 		k.end(err)
 	case answered(st.err):
-		k.blame(err)
+		k.isolate(err)
 	default:
 		k.pause()
 	}
@@ -381,14 +381,14 @@ func isMissing(err error) bool { return errors.Is(err, &mcp.Error{Code: mcp.Code
 // Nobody has the error that another one has brought about: who is the only one that
 // is new gets it when the others are well without it. Those who have come since, and
 // want the same, are tried in their turn.
-func (k *pipeListenLoop) blame(err error) {
+func (k *pipeListenLoop) isolate(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var fresh, old []*subscriber
 	for _, ear := range k.tried {
-		switch _, here := k.ears[ear]; {
+		switch _, here := k.subscribers[ear]; {
 		case !here:
-		case ear.proven:
+		case ear.accepted:
 			old = append(old, ear)
 		default:
 			fresh = append(fresh, ear)
@@ -399,18 +399,18 @@ func (k *pipeListenLoop) blame(err error) {
 	case len(fresh) > 1:
 		k.batch = len(fresh) / 2
 	case len(fresh) == 1 && len(old) > 0:
-		fresh[0].blamed = err
+		fresh[0].pendingErr = err
 	case len(fresh) == 1:
 		k.endOneLocked(fresh[0], err)
 	default: // what it took before it takes no more
-		k.doubtLocked(old, err)
+		k.retestLocked(old, err)
 	}
 }
 
 // doubtLocked has those that the server took before be tried like new ones.
-func (k *pipeListenLoop) doubtLocked(old []*subscriber, err error) {
-	for ear := range k.ears {
-		ear.blamed = nil
+func (k *pipeListenLoop) retestLocked(old []*subscriber, err error) {
+	for ear := range k.subscribers {
+		ear.pendingErr = nil
 	}
 	if len(old) == 1 {
 		k.endOneLocked(old[0], err)
@@ -418,7 +418,7 @@ func (k *pipeListenLoop) doubtLocked(old []*subscriber, err error) {
 	}
 	k.batch = max(1, len(old)/2)
 	for _, ear := range old {
-		ear.proven = false
+		ear.accepted = false
 	}
 }
 
@@ -440,7 +440,7 @@ func (k *pipeListenLoop) broken() {
 		k.end(err)
 		return
 	}
-	if time.Since(st.opened) > lastRelisten {
+	if time.Since(st.opened) > maxListenWait {
 		k.breaks = 0
 	}
 	k.pause()
@@ -448,54 +448,54 @@ func (k *pipeListenLoop) broken() {
 
 // pause has the next attempt wait, longer each time.
 func (k *pipeListenLoop) pause() {
-	wait := min(firstRelisten<<min(k.breaks, 10), lastRelisten)
+	wait := min(minListenWait<<min(k.breaks, 10), maxListenWait)
 	k.breaks++
-	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 }
 
 // expect notes a stream that will be asked for. What the server has forgotten until
 // now it is told again by that.
-func (h *sharedListen) expect(st *upstream) {
+func (h *sharedListen) addUnanswered(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.shared.unanswered == nil {
-		h.shared.unanswered = make(map[mcp.ID]*upstream)
+	if h.pipe.unanswered == nil {
+		h.pipe.unanswered = make(map[mcp.ID]*upstream)
 	}
-	h.shared.unanswered[st.id] = st
-	h.shared.stale = false
+	h.pipe.unanswered[st.id] = st
+	h.pipe.stale = false
 }
 
 // noteEnding notes that a stream is given up.
-func (h *sharedListen) noteEnding(st *upstream) {
+func (h *sharedListen) markAbandoned(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	st.left = time.Now()
-	for id, old := range h.shared.unanswered {
-		if old.isEnding() && time.Since(old.left) >= abandonedTime {
-			delete(h.shared.unanswered, id) // a server may leave it at that
+	st.abandonedAt = time.Now()
+	for id, old := range h.pipe.unanswered {
+		if old.isAbandoned() && time.Since(old.abandonedAt) >= abandonedTime {
+			delete(h.pipe.unanswered, id) // a server may leave it at that
 		}
 	}
 }
 
-func (st *upstream) isEnding() bool { return !st.left.IsZero() }
+func (st *upstream) isAbandoned() bool { return !st.abandonedAt.IsZero() }
 
 // noteAnswer notes that the server has answered a listen, and whether that was one that
 // was given up: what was asked for since it may have forgotten.
 func (h *sharedListen) noteAnswer(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	st := h.shared.unanswered[id]
-	delete(h.shared.unanswered, id)
-	if st != nil && st.isEnding() {
-		h.shared.answers, h.shared.stale = true, true
+	st := h.pipe.unanswered[id]
+	delete(h.pipe.unanswered, id)
+	if st != nil && st.isAbandoned() {
+		h.pipe.answersCancelled, h.pipe.stale = true, true
 		h.kickLocked()
 	}
 }
 
 // endingLocked reports whether a stream that was given up is not answered.
-func (h *sharedListen) endingLocked() bool {
-	for _, st := range h.shared.unanswered {
-		if st.isEnding() {
+func (h *sharedListen) hasAbandonedLocked() bool {
+	for _, st := range h.pipe.unanswered {
+		if st.isAbandoned() {
 			return true
 		}
 	}
@@ -504,8 +504,8 @@ func (h *sharedListen) endingLocked() bool {
 
 // forgetEndings takes note of a server that does not answer a listen which was given
 // up, as is right (2026-07-28, basic/patterns/cancellation, "Behavior Requirements").
-func (h *sharedListen) forgetEndings() {
+func (h *sharedListen) stopAwaitingEnds() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.shared.answers = false
+	h.pipe.answersCancelled = false
 }

@@ -65,7 +65,7 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 	if err != nil {
 		return nil, p.malformed(err)
 	}
-	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &carefulCaller{caller, p.setup})
+	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &safeCaller{caller, p.setup})
 	if left, ok := errors.AsType[*taskform.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
 		err = left.Err
@@ -77,29 +77,29 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 func (p *modern) cancelTask(req *mcp.Request, id string) {
 	cancel := aboutTask(req, methodTaskCancel, id)
 	// Bounded by Write; the protocol's close waits for it.
-	p.tasks.start(func(ctx context.Context) {
+	p.group.start(func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, p.Write)
 		defer stop()
-		_, _ = p.attempt(ctx, cancel, nobody{}) // nobody is left to be told
+		_, _ = p.attempt(ctx, cancel, noCaller{}) // nobody is left to be told
 	})
 }
 
 // carefulCaller is a caller that is asked on goroutines on which nobody else would
 // stop a panic.
-type carefulCaller struct {
+type safeCaller struct {
 	mcp.Caller
 	setup *setup
 }
 
 // Ask puts the question.
-func (c *carefulCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (c *safeCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return c.setup.askSafely(ctx, c.Caller, req)
 }
 
 // Start likewise.
-func (c *carefulCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (c *safeCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return c.setup.startSafely(ctx, c.Caller, req)
 }
 
 // Pulse passes the sign of life on.
-func (c *carefulCaller) Pulse() { mcp.Pulse(c.Caller) }
+func (c *safeCaller) Pulse() { mcp.Pulse(c.Caller) }

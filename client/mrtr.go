@@ -25,7 +25,7 @@ type inputRequest struct {
 // its results, unless the caller does that by itself
 // (2026-07-28, basic/patterns/mrtr).
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	params, err := ownInput(req)
+	params, err := stripInput(req)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if err := checkType(req, res); err != nil {
 			return nil, p.malformed(err)
 		}
-		open.tell(ctx, res, caller)
+		open.notifyComplete(ctx, res, caller)
 		switch {
 		case res.Type() != mcp.ResultInputRequired || req.TakesInputRequired:
 			return res, nil
@@ -66,14 +66,14 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 	case req.TakesInputRequired && req.Client != nil && taskform.DeclaredOthers(req.Client.Capabilities):
 		return nil
 	default:
-		return errUnagreed(res)
+		return errUnknownType(res)
 	}
 }
 
 // errUnagreed is the error of a result of a type that was not agreed on. Of the legacy
 // era there is none: a server that names one there would be believed by a modern client,
 // and by nobody else.
-func errUnagreed(res *mcp.Result) error {
+func errUnknownType(res *mcp.Result) error {
 	return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", res.Type())
 }
 
@@ -113,7 +113,7 @@ func canAsk(method string) bool {
 
 // ownInput returns the parameters without input and state where their sender knows
 // neither: it is we who give them then, and nobody else can have been given any.
-func ownInput(req *mcp.Request) (*mcp.Object, error) {
+func stripInput(req *mcp.Request) (*mcp.Object, error) {
 	given := req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState)
 	if !given || req.TakesInputRequired || !canAsk(req.Method) {
 		return &req.Params, nil
@@ -147,7 +147,7 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 	}
 	later := *req
 	later.Params = *params
-	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.again(ctx, n); n++ {
+	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.awaitRetry(ctx, n); n++ {
 		res, err = p.call(ctx, req, params, caller)
 	}
 	if err != nil {
@@ -161,15 +161,15 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 // last round.
 func (p *modern) afterFirstRound(err error) error {
 	err = unwrap(err)
-	if e, ok := err.(*mcp.Error); ok && saysNotDispatched(e) { //nolint:errorlint // only the server's own word
-		return p.lost(errors.Join(errNotAgain, e), "it did not take the input that it had asked for")
+	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own word
+		return p.lost(errors.Join(errNoRetry, e), "it did not take the input that it had asked for")
 	}
 	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	if !ok {
 		return err
 	}
 	late := *f
-	late.Outcome, late.Cause = mcp.Unknown, errors.Join(errNotAgain, f.Cause)
+	late.Outcome, late.Cause = mcp.Unknown, errors.Join(errNoRetry, f.Cause)
 	if late.Code == mcp.CodeBackendUnavailable {
 		late.Code = mcp.CodeBackendFailed
 	}
@@ -179,7 +179,7 @@ func (p *modern) afterFirstRound(err error) error {
 // saysNotDispatched reports whether a server that is a gateway itself says that it
 // has not sent on what we sent. Of a later round that is true, and of the request it
 // is not.
-func saysNotDispatched(e *mcp.Error) bool {
+func isNotDispatched(e *mcp.Error) bool {
 	var data struct {
 		Outcome mcp.Outcome `json:"outcome"`
 	}
@@ -237,7 +237,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	)
 	// In the order in which they stand: it is the one that a person is to read them in.
 	for key := range mcp.Members(raw) {
-		wait, err := p.startOne(ctx, questions[key], open, caller)
+		wait, err := p.startQuestion(ctx, questions[key], open, caller)
 		if err != nil {
 			cancel(err)
 			break // nobody is to read what is of no use any more
@@ -258,7 +258,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	// The first failure has ended the other questions, so that its cause is the one to
 	// tell; theirs are only that they were ended.
 	if ctx.Err() != nil {
-		return nil, p.unanswered(ctx)
+		return nil, p.inputError(ctx)
 	}
 	// In one order, so that the same answers are the same bytes when a round is sent
 	// again.
@@ -266,7 +266,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 }
 
 // unanswered is the error of a request whose questions found no answer.
-func (p *modern) unanswered(ctx context.Context) error {
+func (p *modern) inputError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // identity: the context ended without a cause of ours
 		return p.givenUp(ctx, mcp.Unknown)
@@ -284,12 +284,12 @@ func (p *modern) unanswered(ctx context.Context) error {
 // startOne puts one question, and returns what waits for the answer. It parses what
 // the server has written for the client as strictly as any other request: what
 // reaches a client has passed the same rules in both eras.
-func (p *modern) startOne(ctx context.Context, q inputRequest, open *urlElicitations, caller mcp.Caller) (func() (jsontext.Value, error), error) {
+func (p *modern) startQuestion(ctx context.Context, q inputRequest, open *urlElicitations, caller mcp.Caller) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err
 	}
-	req, answered, err := open.named(req)
+	req, answered, err := open.withID(req)
 	if err != nil {
 		return nil, err
 	}

@@ -305,7 +305,7 @@ func (l *legacy) updateTask(ctx context.Context, s *legacySession, req *mcp.Requ
 	one := l.holds.find(req.Principal, id)
 	if one == nil {
 		// Nothing is open; but whether there is such a task the server knows.
-		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, id), nobody{}); err != nil {
+		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, id), noCaller{}); err != nil {
 			return nil, err
 		}
 		return emptyResult()

@@ -12,18 +12,18 @@ import (
 
 // output is our end of a stream that a child writes. It has one reader.
 type output struct {
-	file *os.File
-	last time.Time // when the reading ends that began when the child had ended
+	file     *os.File
+	deadline time.Time // when the reading ends that began when the child had ended
 }
 
 // lastWords bounds how long a dead child's stream is read: somebody else who holds
 // it may write for ever.
-const lastWords = time.Second
+const leftoverTime = time.Second
 
 // cut ends the stream behind what has been written so far, whoever still holds the
 // other end: a process that the child has left behind may hold it for ever. It is
 // called once the child has ended. A file that has no deadlines is read to its end.
-func (o *output) cut() {
+func (o *output) stopAtEnd() {
 	if err := o.file.SetReadDeadline(time.Now()); err != nil {
 		return
 	}
@@ -37,10 +37,10 @@ func (o *output) Read(p []byte) (int, error) {
 		return n, err
 	}
 	now := time.Now()
-	if o.last.IsZero() {
-		o.last = now.Add(lastWords)
+	if o.deadline.IsZero() {
+		o.deadline = now.Add(leftoverTime)
 	}
-	if now.After(o.last) {
+	if now.After(o.deadline) {
 		return 0, io.EOF
 	}
 	return readBuffered(o.file, p)

@@ -31,7 +31,7 @@ type transportConn interface {
 	// fate says how the far end came to its end, for an error: an exit status,
 	// the last lines that it wrote, if those who were served are none but the one who
 	// gets the error. It may wait a moment to learn it.
-	fate(served clientCount) string
+	exitReason(served clientCount) string
 }
 
 // The bounds of a pipe.
@@ -46,39 +46,39 @@ const (
 // reason, and takes all its calls with it.
 type pipe struct {
 	*setup
-	far    transportConn
-	place  *processSlot // of far
-	calls  session.Calls
-	served clientsServed
-	tasks  goroutines
-	wake   chan struct{} // capacity 1: something is queued
-	dead   chan struct{} // closed when the pipe has ended
-	wrote  chan struct{} // closed when the writer has ended
+	remote     transportConn
+	slot       *processSlot // of far
+	calls      session.Calls
+	served     clientsServed
+	group      goroutines
+	wake       chan struct{} // capacity 1: something is queued
+	dead       chan struct{} // closed when the pipe has ended
+	writerDone chan struct{} // closed when the writer has ended
 
-	ending closeOnce // of far
+	remoteCloser closeOnce // of far
 
 	// discover is the probe that a silent server has not answered yet.
 	discover *session.Call
 
 	// Written by one goroutine and added to by many, under a bound in bytes: a
 	// message is written whole, and nobody waits for a server that does not read.
-	mu     sync.Mutex
-	queue  writeQueue
-	unsent []*session.Call      // of requests in the queue
-	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
-	answer func(id mcp.ID)      // nil where nobody wants to know
-	parted func()               // nil as well
-	unread bool                 // nothing can be written any more
-	ended  bool
-	why    string // the far end is to go, "" where nothing is wrong with it
+	mu          sync.Mutex
+	queue       writeQueue
+	unsent      []*session.Call      // of requests in the queue
+	route       func(m *mcp.Message) // nil until somebody speaks an era over the pipe
+	onAnswer    func(id mcp.ID)      // nil where nobody wants to know
+	onEOF       func()               // nil as well
+	writeFailed bool                 // nothing can be written any more
+	ended       bool
+	why         string // the far end is to go, "" where nothing is wrong with it
 }
 
 // newPipe starts reading and writing.
 func newPipe(s *setup, far transportConn, at *processSlot) *pipe {
-	p := &pipe{setup: s, far: far, place: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
+	p := &pipe{setup: s, remote: far, slot: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), writerDone: make(chan struct{})}
 	s.otherOutput.Store(nil)
-	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
-	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
+	p.group.start(p.readAll)  // ends with the conduit, which fail ends
+	p.group.start(p.writeAll) // ends with its context, or with the conduit
 	return p
 }
 
@@ -92,24 +92,24 @@ func (p *pipe) attach(route func(m *mcp.Message)) {
 
 // tell has f told of each answer that came, also to calls that were given up. It
 // is called on the reader's goroutine and must not wait.
-func (p *pipe) tell(f func(id mcp.ID)) {
+func (p *pipe) setOnAnswer(f func(id mcp.ID)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer = f
+	p.onAnswer = f
 }
 
 // onParting has f called when the far end has ended its output, before its last line
 // is handed on. It must not wait.
-func (p *pipe) onParting(f func()) {
+func (p *pipe) setOnEOF(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parted = f
+	p.onEOF = f
 }
 
-func (p *pipe) onAnswer() func(id mcp.ID) {
+func (p *pipe) answerHandler() func(id mcp.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answer
+	return p.onAnswer
 }
 
 func (p *pipe) router() func(m *mcp.Message) {
@@ -129,7 +129,7 @@ func (p *pipe) enqueue(msg mcp.Pieces) bool {
 }
 
 func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
-	if p.ended || p.unread || p.queue.size+msg.Len() > maxQueued {
+	if p.ended || p.writeFailed || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
 	p.queue.add(msg)
@@ -204,8 +204,8 @@ func cancelNotice(call *session.Call) []byte {
 // writeAll is the one writer. What was queued when the pipe ends is written
 // still: a cancellation, often.
 func (p *pipe) writeAll(ctx context.Context) {
-	defer close(p.wrote)
-	stuck := time.AfterFunc(never, p.endStuck) // it counts while something is being written
+	defer close(p.writerDone)
+	stuck := time.AfterFunc(never, p.failStuck) // it counts while something is being written
 	stuck.Stop()
 	var b batch
 	for {
@@ -237,7 +237,7 @@ func (p *pipe) stopWriting() []*session.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls := p.unsent
-	p.queue, p.unsent, p.unread = writeQueue{}, nil, true
+	p.queue, p.unsent, p.writeFailed = writeQueue{}, nil, true
 	return calls
 }
 
@@ -248,7 +248,7 @@ func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 		for chunk := range slices.Chunk(part, writeChunk) {
 			// A deadline for each chunk: a long line to a slow server is not a stuck one.
 			stuck.Reset(p.Write)
-			n, err := p.far.Write(chunk)
+			n, err := p.remote.Write(chunk)
 			left += n
 			stuck.Stop()
 			if err != nil {
@@ -259,28 +259,28 @@ func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 	return left, nil
 }
 
-func (p *pipe) endStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
+func (p *pipe) failStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
 
 // readAll is the one reader. It waits for the server, and for room for a large answer
 // where its client is the only one.
 func (p *pipe) readAll(ctx context.Context) {
-	lines := frame.NewLineReader(p.far, p.MaxMessage)
-	lines.Bound(newSharedRoom(ctx, &p.calls, &p.served))
+	lines := frame.NewLineReader(p.remote, p.MaxMessage)
+	lines.Bound(newSharedBound(ctx, &p.calls, &p.served))
 	junk := 0
 	for {
 		line, err := lines.Next()
 		if lines.IsAtEnd() {
-			p.part()
+			p.outputEnded()
 		}
 		if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
-			p.answered(p.drop(ctx, &p.calls, no))
+			p.reportAnswer(p.drop(ctx, &p.calls, no))
 			continue
 		}
 		if err != nil {
 			p.fail(p.endReason(err))
 			return
 		}
-		if p.take(line) {
+		if p.handleLine(line) {
 			continue
 		}
 		junk++
@@ -295,20 +295,20 @@ func (p *pipe) readAll(ctx context.Context) {
 // part has nothing more sent to a far end that has ended its output. It comes before the
 // last line is handed on, because whoever gets that may call again at once; how the far
 // end came to its end is known later, and ends the calls that wait.
-func (p *pipe) part() {
+func (p *pipe) outputEnded() {
 	rest := p.stopWriting()
-	if tell := p.onParted(); tell != nil {
+	if tell := p.eofHandler(); tell != nil {
 		tell()
 	}
-	p.place.leave() // before the calls: whoever looks for a place may wait for it from now on
+	p.slot.markClosing() // before the calls: whoever looks for a place may wait for it from now on
 	p.calls.Close(p.unavailable(nil, "it has ended its output"))
 	p.refuse(rest)
 }
 
-func (p *pipe) onParted() func() {
+func (p *pipe) eofHandler() func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.parted
+	return p.onEOF
 }
 
 // noteJunk warns once, with the line: it is how a banner on the wrong stream is
@@ -328,7 +328,7 @@ func (p *pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 		return p.fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
 	}
-	how := p.far.fate(p.served.size())
+	how := p.remote.exitReason(p.served.size())
 	if how == "" {
 		how = "it closed its output"
 	}
@@ -337,9 +337,9 @@ func (p *pipe) endReason(err error) error {
 
 // take gives one line to whom it belongs. It reports false when the line is no
 // message.
-func (p *pipe) take(line []byte) bool {
+func (p *pipe) handleLine(line []byte) bool {
 	if mcp.IsBatch(line) {
-		return p.takeBatch(line)
+		return p.handleBatch(line)
 	}
 	m, err := mcp.Parse(line, backendLimits())
 	switch {
@@ -350,7 +350,7 @@ func (p *pipe) take(line []byte) bool {
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
 		p.respond(&p.calls, m.ID, &m)
-		p.answered(m.ID)
+		p.reportAnswer(m.ID)
 	default:
 		if route := p.router(); route != nil {
 			kept := m // what is routed is kept; a response, which is most of what comes, is not
@@ -361,15 +361,15 @@ func (p *pipe) take(line []byte) bool {
 }
 
 // answered tells of an answer, whatever became of it.
-func (p *pipe) answered(id mcp.ID) {
-	if settled := p.onAnswer(); settled != nil {
+func (p *pipe) reportAnswer(id mcp.ID) {
+	if settled := p.answerHandler(); settled != nil {
 		settled(id)
 	}
 }
 
 // takeBatch takes a batch of 2025-03-26 apart. What in it is no message spoils nothing
 // besides, and has the line count as one that is none.
-func (p *pipe) takeBatch(line []byte) bool {
+func (p *pipe) handleBatch(line []byte) bool {
 	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
@@ -377,7 +377,7 @@ func (p *pipe) takeBatch(line []byte) bool {
 	all := true
 	for _, part := range parts {
 		// Batches do not nest; one that does would be taken apart without a bound.
-		if mcp.IsBatch(part) || !p.take(part) {
+		if mcp.IsBatch(part) || !p.handleLine(part) {
 			all = false
 		}
 	}
@@ -392,20 +392,20 @@ func (p *pipe) fail(err error) {
 	}
 	// The place first: whoever looks for one may wait for it from now on.
 	// Then the calls, so that each has the reason before it can find the pipe dead.
-	p.place.leave()
+	p.slot.markClosing()
 	p.calls.End(err)
 	close(p.dead)
-	p.tasks.start(func(context.Context) { p.endFar() }) // bounded by end itself
+	p.group.start(func(context.Context) { p.closeRemote() }) // bounded by end itself
 }
 
 // endFar makes the far end go away, once; its place is free when it has.
-func (p *pipe) endFar() {
-	p.ending.once(func() {
+func (p *pipe) closeRemote() {
+	p.remoteCloser.once(func() {
 		p.mu.Lock()
 		why := p.why
 		p.mu.Unlock()
-		p.far.end(why)
-		p.place.release()
+		p.remote.end(why)
+		p.slot.release()
 	})
 }
 
@@ -433,11 +433,11 @@ func faultText(err error) string {
 // queued gets a moment to be written.
 func (p *pipe) close(err error) {
 	if p.markEnded("") {
-		p.place.leave()
+		p.slot.markClosing()
 		p.calls.End(err)
 		close(p.dead)
-		within(p.wrote, noticeTime)
+		within(p.writerDone, noticeTime)
 	}
-	p.endFar()
-	p.tasks.close()
+	p.closeRemote()
+	p.group.close()
 }

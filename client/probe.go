@@ -27,10 +27,10 @@ type Server struct {
 // Probe returns what the server says of itself: from memory, if it has been
 // asked and still speaks the same era.
 func (c *Client) Probe(ctx context.Context) (Server, error) {
-	if s, ok := c.hello.get(); ok {
+	if s, ok := c.discovery.get(); ok {
 		return s, nil
 	}
-	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, nobody{})
+	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
 	if err != nil {
 		return Server{}, err
 	}
@@ -43,7 +43,7 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	}
 	s.Era = sp.era()
 	s.Version = commonVersion(s.Versions, s.Era)
-	c.hello.set(s)
+	c.discovery.set(s)
 	return s, nil
 }
 
@@ -100,12 +100,12 @@ func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 
 // ask makes the probe of a server whose era is unknown: a modern request for
 // discovery, within its own time.
-func (s *setup) ask(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
+func (s *setup) discover(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	p := &modern{setup: s, wire: wire, version: mcp.LatestModern}
-	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), nobody{})
-	p.hello = res
+	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), noCaller{})
+	p.discovered = res
 	return p, err
 }
 
@@ -123,7 +123,7 @@ type probeResult uint8
 const (
 	isLegacy probeResult = iota // or says nothing that a modern server would say
 	isModern
-	isNeither // no answer about the era; the error stands
+	isUndecided // no answer about the era; the error stands
 )
 
 // conclude says what the answer to a probe means. The versions decide, not the
@@ -149,16 +149,16 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	}
 	switch r, refused := errors.AsType[*refusal](err); {
 	case refused && isFault && (r.status == 429 || r.status == 503):
-		return isNeither, &rejected{why: busy, err: beforeSend(f)}
+		return isUndecided, &rejected{why: busy, err: beforeSend(f)}
 	// Said before the message is looked at, in either era.
 	case refused && (r.status == 401 || r.status == 403):
-		return isNeither, err
+		return isUndecided, err
 	case refused:
 		return isLegacy, nil
 	// What was not sent was not answered by silence: a server that could not be
 	// reached is of either era.
 	case isFault && f.Outcome == mcp.NotDispatched:
-		return isNeither, err
+		return isUndecided, err
 	default:
 		return isLegacy, nil
 	}
@@ -179,7 +179,7 @@ func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, erro
 	case commonVersion(vs, mcp.EraModern) != "":
 		return isModern, nil
 	default:
-		return isNeither, s.unavailable(errors.Join(errNotAgain, err), "it supports no revision that is known here (%.200q)", vs)
+		return isUndecided, s.unavailable(errors.Join(errNoRetry, err), "it supports no revision that is known here (%.200q)", vs)
 	}
 }
 

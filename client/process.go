@@ -44,7 +44,7 @@ type Command struct {
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
 	s.secrets = redact.New(nil, cmd.Env)
-	l := &launcher{setup: s, cmd: cmd, circuit: newCrashBackoff()}
+	l := &launcher{setup: s, cmd: cmd, backoff: newCrashBackoff()}
 	connect := func(ctx context.Context) (transportConn, error) { return l.start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.quit))
 }
@@ -53,7 +53,7 @@ func NewCommand(cmd Command, cfg Config) *Client {
 type launcher struct {
 	*setup
 	cmd     Command
-	circuit *crashBackoff
+	backoff *crashBackoff
 	spawner spawner
 
 	guardian guardian
@@ -61,9 +61,9 @@ type launcher struct {
 
 // start starts a child, unless too many have died lately.
 func (l *launcher) start(ctx context.Context) (*child, error) {
-	wait, err := l.circuit.admit(time.Now())
+	wait, err := l.backoff.admit(time.Now())
 	if err != nil {
-		return nil, l.unavailable(errors.Join(errNotAgain, err), "%v", err)
+		return nil, l.unavailable(errors.Join(errNoRetry, err), "%v", err)
 	}
 	if wait > 0 && !pause(ctx, wait) {
 		return nil, l.givenUp(ctx, mcp.NotDispatched)
@@ -71,8 +71,8 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 	c, err := l.spawn()
 	if err != nil {
 		reason := startFailure(&l.cmd, err)
-		l.circuit.failed(time.Now(), reason)
-		return nil, l.unavailable(errors.Join(errNotAgain, err), "%s", reason)
+		l.backoff.failed(time.Now(), reason)
+		return nil, l.unavailable(errors.Join(errNoRetry, err), "%s", reason)
 	}
 	return c, nil
 }
@@ -151,10 +151,10 @@ type child struct {
 	cmd      *exec.Cmd
 	in       *os.File
 	out, err *output
-	tail     stderrTail
+	stderr   stderrTail
 	exited   chan struct{} // closed when the process has ended and been reaped
 	drained  chan struct{} // closed when standard error is at its end
-	wanted   sync.Once     // done first by whoever ends it: us, or it
+	endOnce  sync.Once     // done first by whoever ends it: us, or it
 	why      string        // we end it, for the log; set by wanted
 }
 
@@ -170,28 +170,28 @@ func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
-	c.wanted.Do(c.died)
+	c.endOnce.Do(c.died)
 	attrs := []slog.Attr{slog.String("status", exitText(c.cmd, err))}
 	if c.why != "" {
 		attrs = append(attrs, slog.String("reason", c.why))
 	}
 	c.log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
 	killGroup(c.cmd.Process.Pid)
-	c.out.cut()
-	c.err.cut()
+	c.out.stopAtEnd()
+	c.err.stopAtEnd()
 }
 
-func (c *child) died() { c.launcher.circuit.died(time.Now()) }
+func (c *child) died() { c.launcher.backoff.died(time.Now()) }
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.MaxLogLine, c.secrets, c.log, c.ProcessLevel)
+	c.stderr.drain(c.err, c.MaxLogLine, c.secrets, c.log, c.ProcessLevel)
 }
 
 // fateTime is how long each of the two may take that are to be known of a process
 // whose output has ended: its end, and its last words. On a busy machine the kernel
 // lets somebody else have its turn in between, more than once.
-const fateTime = 2 * time.Second
+const exitWait = 2 * time.Second
 
 // fate waits a moment for the process to end, and says how it did. The end of its
 // output is seen before its end is: without the moment an error would say that the
@@ -200,27 +200,27 @@ const fateTime = 2 * time.Second
 // Its last words are for nobody but the one client that it has served: they may be
 // about a request, with its arguments. Those of a child that has served none yet are
 // for whoever asks while it is not started again.
-func (c *child) fate(served clientCount) string {
-	c.wanted.Do(c.died) // whoever ends it from now on does not do so first
-	if !within(c.exited, fateTime) {
+func (c *child) exitReason(served clientCount) string {
+	c.endOnce.Do(c.died) // whoever ends it from now on does not do so first
+	if !within(c.exited, exitWait) {
 		return "it closed its output"
 	}
-	within(c.drained, fateTime)
-	open, closed := c.obituary()
+	within(c.drained, exitWait)
+	open, closed := c.exitTexts()
 	if served == severalClients {
 		open = closed
 	}
 	if served == noClient {
 		closed = open
 	}
-	c.launcher.circuit.explain(closed)
+	c.launcher.backoff.explain(closed)
 	return open
 }
 
 // obituary says how the process ended, with its last words and without.
-func (c *child) obituary() (open, closed string) {
+func (c *child) exitTexts() (open, closed string) {
 	text := "its process ended: " + exitText(c.cmd, nil)
-	lines := c.tail.lines()
+	lines := c.stderr.lines()
 	if len(lines) == 0 {
 		return text, text
 	}
@@ -238,7 +238,7 @@ func exitText(cmd *exec.Cmd, err error) string {
 // end makes the process end: its input is closed, then its group is asked to
 // end, then killed (2026-07-28, basic/transports/stdio, "Shutdown").
 func (c *child) end(why string) {
-	c.wanted.Do(func() { c.why = why })
+	c.endOnce.Do(func() { c.why = why })
 	c.in.Close()
 	if !c.exitsWithin(c.Stop) {
 		terminateGroup(c.cmd.Process.Pid)

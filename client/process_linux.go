@@ -23,7 +23,7 @@ type spawner struct {
 	mu      sync.Mutex
 	work    chan func()
 	stopped bool
-	gone    chan struct{}
+	done    chan struct{}
 }
 
 // start is cmd.Start on the spawner's thread. Children are started one after the
@@ -47,13 +47,13 @@ func (s *spawner) thread() chan<- func() {
 		return nil
 	}
 	if s.work == nil {
-		s.work, s.gone = make(chan func()), make(chan struct{})
-		go run(s.work, s.gone) // ends when stop closes the channel; stop waits for it
+		s.work, s.done = make(chan func()), make(chan struct{})
+		go runOnThread(s.work, s.done) // ends when stop closes the channel; stop waits for it
 	}
 	return s.work
 }
 
-func run(work <-chan func(), gone chan<- struct{}) {
+func runOnThread(work <-chan func(), gone chan<- struct{}) {
 	defer close(gone)
 	// Never unlocked: the thread ends with the goroutine.
 	runtime.LockOSThread()
@@ -65,18 +65,18 @@ func run(work <-chan func(), gone chan<- struct{}) {
 // stop ends the thread. It is called when all children have ended and none is
 // started any more.
 func (s *spawner) stop() {
-	if gone := s.shut(); gone != nil {
+	if gone := s.closeWork(); gone != nil {
 		<-gone
 	}
 }
 
 // shut may be called when nothing was ever started, and more than once.
-func (s *spawner) shut() <-chan struct{} {
+func (s *spawner) closeWork() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work != nil && !s.stopped {
 		close(s.work)
 	}
 	s.stopped = true
-	return s.gone
+	return s.done
 }

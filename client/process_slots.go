@@ -19,16 +19,16 @@ import (
 type processSlots struct {
 	max int
 
-	mu    sync.Mutex
-	used  int  // without the kept one
-	kept  bool // the kept one is taken
-	queue []*waiter
+	mu       sync.Mutex
+	used     int  // without the kept one
+	reserved bool // the kept one is taken
+	queue    []*waiter
 
 	// leaving are those of used whose far end is on its way out, keptLeaving says
 	// so of the kept one. Never more wait than will be free: who cannot be
 	// promised a place is refused at once.
-	leaving     int
-	keptLeaving bool
+	closing         int
+	reservedClosing bool
 }
 
 // processSlot is one of them. All methods may be called more than once.
@@ -36,32 +36,32 @@ type processSlot struct {
 	of *processSlots
 
 	// Below: guarded by of.mu.
-	kept          bool
-	leaving, free bool
+	reserved      bool
+	closing, free bool
 }
 
 // slotPurpose is what a pipe is wanted for.
 type slotPurpose struct {
 	// ours: no client has asked, so that the kept place will do.
-	ours bool
+	internal bool
 
 	// makeRoom has one pipe end that is not used now and reports false where all
 	// are. It is called with nothing locked. nil: none can be ended for this.
-	makeRoom func() bool
+	evict func() bool
 }
 
 // waiter is one who was promised a place.
 type waiter struct {
-	ours    bool
-	granted chan struct{} // closed when got is set
-	got     *processSlot
+	internal bool
+	granted  chan struct{} // closed when got is set
+	got      *processSlot
 }
 
 // take returns a place, nil when there is none and none can be made, or none
 // came free before ctx ended.
 func (r *processSlots) take(ctx context.Context, n slotPurpose) *processSlot {
 	for ctx.Err() == nil {
-		pl, w := r.ask(n.ours)
+		pl, w := r.ask(n.internal)
 		switch {
 		case pl != nil:
 			return pl
@@ -69,7 +69,7 @@ func (r *processSlots) take(ctx context.Context, n slotPurpose) *processSlot {
 			return r.await(ctx, w)
 		// What is made is not ours yet: somebody who came earlier may get it. Then
 		// room is made once more, as long as there is somebody to make it.
-		case n.makeRoom == nil || !n.makeRoom():
+		case n.evict == nil || !n.evict():
 			return nil
 		}
 	}
@@ -83,24 +83,24 @@ func (r *processSlots) ask(ours bool) (*processSlot, *waiter) {
 	if pl := r.grantLocked(ours); pl != nil {
 		return pl, nil
 	}
-	free := r.leaving
-	if ours && r.keptLeaving {
+	free := r.closing
+	if ours && r.reservedClosing {
 		free++
 	}
 	// All who wait count, because any of them may be given what a client can have.
 	if len(r.queue) >= free {
 		return nil, nil
 	}
-	w := &waiter{ours: ours, granted: make(chan struct{})}
+	w := &waiter{internal: ours, granted: make(chan struct{})}
 	r.queue = append(r.queue, w)
 	return nil, w
 }
 
 func (r *processSlots) grantLocked(ours bool) *processSlot {
 	switch {
-	case ours && !r.kept:
-		r.kept = true
-		return &processSlot{of: r, kept: true}
+	case ours && !r.reserved:
+		r.reserved = true
+		return &processSlot{of: r, reserved: true}
 	case r.used < r.max:
 		r.used++
 		return &processSlot{of: r}
@@ -135,7 +135,7 @@ func (r *processSlots) swap(a, b *processSlot) {
 	}
 	r.countLocked(a, -1)
 	r.countLocked(b, -1)
-	a.kept, b.kept = b.kept, a.kept
+	a.reserved, b.reserved = b.reserved, a.reserved
 	r.countLocked(a, +1)
 	r.countLocked(b, +1)
 }
@@ -144,23 +144,23 @@ func (r *processSlots) swap(a, b *processSlot) {
 // one.
 func (r *processSlots) countLocked(pl *processSlot, by int) {
 	switch {
-	case !pl.leaving || pl.free:
-	case pl.kept:
-		r.keptLeaving = by > 0
+	case !pl.closing || pl.free:
+	case pl.reserved:
+		r.reservedClosing = by > 0
 	default:
-		r.leaving += by
+		r.closing += by
 	}
 }
 
 // leave says that the pipe is used no more and its far end on its way out.
-func (pl *processSlot) leave() {
+func (pl *processSlot) markClosing() {
 	r := pl.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pl.leaving || pl.free {
+	if pl.closing || pl.free {
 		return
 	}
-	pl.leaving = true
+	pl.closing = true
 	r.countLocked(pl, +1)
 }
 
@@ -175,8 +175,8 @@ func (pl *processSlot) release() {
 	}
 	r.countLocked(pl, -1)
 	pl.free = true
-	if pl.kept {
-		r.kept = false
+	if pl.reserved {
+		r.reserved = false
 	} else {
 		r.used--
 	}
@@ -185,7 +185,7 @@ func (pl *processSlot) release() {
 
 func (r *processSlots) serveLocked() {
 	for i, w := range r.queue {
-		if w.got = r.grantLocked(w.ours); w.got != nil {
+		if w.got = r.grantLocked(w.internal); w.got != nil {
 			close(w.granted)
 			r.queue = slices.Delete(r.queue, i, i+1)
 			return // one came free

@@ -76,7 +76,7 @@ func isOfServer(ctx context.Context, err error) bool {
 		return true
 	}
 	if r, ok := f.Cause.(*refusal); ok { //nolint:errorlint // as it was made in refused
-		return !r.isBeforeTheMessage()
+		return !r.isBeforeMessage()
 	}
 	return f.Code == mcp.CodeBackendFailed
 }
@@ -89,7 +89,7 @@ func (c *Client) recheck() {
 		return
 	}
 	// Bounded by the limits of a probe and of a handshake; waited for by Close.
-	if _, ok := c.tasks.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.proven(ctx, sp)) }); !ok {
+	if _, ok := c.group.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.proven(ctx, sp)) }); !ok {
 		c.replace(sp, nil)
 	}
 }
@@ -114,7 +114,7 @@ func (c *Client) proven(ctx context.Context, sp *activeProtocol) protocol {
 		return nil
 	}
 	if p.era() != sp.era() {
-		_, err = p.serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, nobody{})
+		_, err = p.serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
 		if err == nil {
 			return p
 		}
@@ -131,7 +131,7 @@ func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol
 		p.close(ctx)
 	case isReplaced:
 		c.log.InfoContext(ctx, "backend speaks another era of the protocol now")
-		c.hello.forget()
+		c.discovery.forget()
 	}
 	if isReplaced && isIdle {
 		c.dispose(old)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxShown  = 200     // bytes of what is no message are logged
-	maxLooked = 1 << 16 // bytes are looked through for secrets first
+	maxLogged  = 200     // bytes of what is no message are logged
+	maxScanned = 1 << 16 // bytes are looked through for secrets first
 )
 
 // redact takes out of a log message what the configuration gave to the server for
@@ -50,6 +50,6 @@ func (s *setup) isClean(beside []byte) bool {
 // redactPrefix is the beginning of what is no message, as the log may have it. Secrets are
 // looked for before it is cut.
 func (s *setup) sanitize(text []byte) string {
-	clean := s.secrets.CutText(string(text[:min(len(text), maxLooked)]))
-	return sanitize(clean[:min(len(clean), maxShown)])
+	clean := s.secrets.CutText(string(text[:min(len(text), maxScanned)]))
+	return sanitize(clean[:min(len(clean), maxLogged)])
 }

@@ -78,13 +78,13 @@ func isTimeout(err error) bool {
 
 // refusal is an HTTP answer that is not the beginning of an answer to a message.
 type refusal struct {
-	status    int
-	mediaType string
-	head      []byte     // the beginning of the body
-	rpc       *mcp.Error // the JSON-RPC error in the body, or nil
-	again     bool       // it says when to come again
-	location  string     // where a redirect leads, in words
-	id        mcp.ID     // of that error
+	status     int
+	mediaType  string
+	head       []byte     // the beginning of the body
+	rpc        *mcp.Error // the JSON-RPC error in the body, or nil
+	retryAfter bool       // it says when to come again
+	location   string     // where a redirect leads, in words
+	id         mcp.ID     // of that error
 }
 
 // refusalHead is how much of a body is read to find out what it says.
@@ -96,11 +96,11 @@ const refusalHead = 64 << 10
 func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
-	r.again = resp.Header.Get("Retry-After") != ""
+	r.retryAfter = resp.Header.Get("Retry-After") != ""
 	if r.isRedirect() {
-		r.location = leadsTo(resp)
+		r.location = redirectTarget(resp)
 	}
-	if r.disowns() {
+	if r.mayBeOtherServer() {
 		// This one among them, because its body has been read: the next attempt finds
 		// the server, if it has moved.
 		e.forgetConnections()
@@ -122,7 +122,7 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 // answered, such as whoever has got the address of an instance that was replaced. A
 // server that does not know a session or a path says 404, which is looked at where
 // it is known what was asked for.
-func (r *refusal) disowns() bool {
+func (r *refusal) mayBeOtherServer() bool {
 	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusMisdirectedRequest
 }
 
@@ -150,7 +150,7 @@ func mediaType(resp *http.Response) string {
 
 // isBeforeTheMessage reports whether the server has not looked at the message, so that
 // the refusal tells nothing of its era.
-func (r *refusal) isBeforeTheMessage() bool {
+func (r *refusal) isBeforeMessage() bool {
 	switch r.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
@@ -174,7 +174,7 @@ func (r *refusal) Error() string {
 func (r *refusal) outcome() mcp.Outcome {
 	switch r.status {
 	case http.StatusServiceUnavailable:
-		if r.again {
+		if r.retryAfter {
 			return mcp.NotDispatched
 		}
 		return mcp.Unknown
@@ -230,7 +230,7 @@ func (r *refusal) reason() string {
 	case r.isRedirect():
 		return fmt.Sprintf("it redirects to %s (HTTP status %d), which is not followed", r.location, r.status)
 	case r.status < 300:
-		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", orNothing(r.mediaType), r.status)
+		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", typeOrNone(r.mediaType), r.status)
 	default:
 		return "it answered with " + r.Error()
 	}
@@ -240,7 +240,7 @@ func (r *refusal) isRedirect() bool { return r.status >= 300 && r.status < 400 }
 
 // leadsTo says where a redirect leads: scheme and host, which a client may read. A path
 // and a query may hold credentials, so that of these it says only whether they differ.
-func leadsTo(resp *http.Response) string {
+func redirectTarget(resp *http.Response) string {
 	to, err := resp.Location()
 	if err != nil || resp.Request == nil {
 		return "nowhere"
@@ -256,7 +256,7 @@ func leadsTo(resp *http.Response) string {
 	}
 }
 
-func orNothing(mediaType string) string {
+func typeOrNone(mediaType string) string {
 	if mediaType == "" {
 		return "something without a type"
 	}

@@ -18,11 +18,11 @@ import (
 // waited on, for a stream of HTTP/2 or for a server that does not read, and a
 // backend cannot execute what it has seen only the headers of.
 type requestBody struct {
-	msg   mcp.Pieces
-	call  *session.Call // that the message begins; nil where it begins none
-	left  atomic.Bool
-	first requestBodyReader // of which one is enough, nearly always
-	reply answerBody        // what is answered to it
+	msg    mcp.Pieces
+	call   *session.Call // that the message begins; nil where it begins none
+	sent   atomic.Bool
+	first  requestBodyReader // of which one is enough, nearly always
+	answer answerBody        // what is answered to it
 }
 
 // errWithdrawn is why a POST breaks off whose call was over before it began. It is
@@ -39,7 +39,7 @@ func (p *requestBody) setOn(req *http.Request) {
 
 // anew returns the request of a requestBody of which nothing was sent, to be made again.
 func (p *requestBody) rebuild(req *http.Request) *http.Request {
-	p.left.Store(false)
+	p.sent.Store(false)
 	again := *req
 	again.Body = p.open(new(requestBodyReader))
 	return &again
@@ -56,7 +56,7 @@ func (p *requestBody) markSent() bool {
 	if p.call != nil && !p.call.Dispatch() {
 		return false
 	}
-	p.left.Store(true)
+	p.sent.Store(true)
 	return true
 }
 

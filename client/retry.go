@@ -23,10 +23,10 @@ const (
 type retryDecision uint8
 
 const (
-	giveUp    retryDecision = iota
-	resend                  // it never left, or the server refused to look at it: after a pause
-	reprobe                 // the server speaks another era now
-	onceAgain               // it may have run, which does no harm
+	giveUp     retryDecision = iota
+	resend                   // it never left, or the server refused to look at it: after a pause
+	reprobe                  // the server speaks another era now
+	resendOnce               // it may have run, which does no harm
 )
 
 // serve sends a request until it has its terminal or may not be sent again.
@@ -53,7 +53,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 // again: see setup.
-func (c *Client) again(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
+func (c *Client) awaitRetry(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
 
 // grantRetry waits before another attempt, where the budget and ctx allow one.
 func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
@@ -73,7 +73,7 @@ func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		return nil, err
 	}
 	res, err := sp.serve(ctx, req, caller)
-	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return res, err
 }
 
@@ -106,21 +106,21 @@ func classify(req *mcp.Request, err error) retryDecision {
 	// question, whatever its code: it is an answer.
 	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
-	case !ok, errors.Is(err, errNotAgain):
+	case !ok, errors.Is(err, errNoRetry):
 		return giveUp
-	case isRejected(err, busy) && (f.Outcome == mcp.NotDispatched || isReading(req)):
+	case isRejected(err, busy) && (f.Outcome == mcp.NotDispatched || isReadOnly(req)):
 		return resend
 	case f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f):
 		return resend
-	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReading(req):
-		return onceAgain
+	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReadOnly(req):
+		return resendOnce
 	default:
 		return giveUp
 	}
 }
 
 // errNotAgain marks failures that another attempt would only repeat.
-var errNotAgain = errors.New("not to be tried again now")
+var errNoRetry = errors.New("not to be tried again now")
 
 // isRefusal reports whether the server has answered, and would again.
 func isRefusal(f *mcp.Fault) bool {
@@ -130,15 +130,15 @@ func isRefusal(f *mcp.Fault) bool {
 
 // isReading reports whether a request changes nothing, by the protocol. One that
 // carries input was prepared by others, and may not come twice.
-func isReading(req *mcp.Request) bool {
+func isReadOnly(req *mcp.Request) bool {
 	if req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState) {
 		return false
 	}
-	return readsOnly(req.Method)
+	return isReadMethod(req.Method)
 }
 
 // readsOnly reports whether a method changes nothing, by the protocol.
-func readsOnly(method string) bool {
+func isReadMethod(method string) bool {
 	switch method {
 	case methodDiscover, methodPing, methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
 		"completion/complete", "tasks/get", "resources/read", "prompts/get":

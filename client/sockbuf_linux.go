@@ -10,7 +10,7 @@ import (
 
 // receiveRoom is how much of an answer the system takes from a backend while we are
 // busy with what came before.
-const receiveRoom = 1 << 20
+const receiveBuffer = 1 << 20
 
 // makeRoom has a socket begin with that much room. Linux begins with an eighth of it and
 // adds to that by how fast we have read, which on a short way is a matter of luck: one
@@ -20,10 +20,10 @@ const receiveRoom = 1 << 20
 // To set the buffer's size would end that adding, and a long way needs more. To ask to be
 // woken only when half of it is there makes the same room (since Linux 4.18), and does
 // not; at once we ask for each byte again.
-func makeRoom(_, _ string, c syscall.RawConn) error {
+func growReceiveBuffer(_, _ string, c syscall.RawConn) error {
 	var err error
 	failed := c.Control(func(fd uintptr) {
-		if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, receiveRoom/2) != nil {
+		if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, receiveBuffer/2) != nil {
 			return // then it has what others have
 		}
 		err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1)

@@ -8,4 +8,4 @@ package client
 import "syscall"
 
 // makeRoom leaves to the system how much room a socket has.
-func makeRoom(_, _ string, _ syscall.RawConn) error { return nil }
+func growReceiveBuffer(_, _ string, _ syscall.RawConn) error { return nil }

@@ -53,9 +53,9 @@ func (w stderrLine) text(secrets *redact.Redactor) string {
 // than maxLine is logged so far, with how many bytes were cut off. Of lines that
 // nobody will see no text is made: some programs write without an end.
 func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger, level slog.Level) {
-	t.hide(secrets)
+	t.setRedactor(secrets)
 	lines := frame.NewLineReader(r, maxLine)
-	var quota quota
+	var quota lineQuota
 	for {
 		line, cut, err := lines.NextCut()
 		if err != nil {
@@ -76,7 +76,7 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 	}
 }
 
-func (t *stderrTail) hide(secrets *redact.Redactor) {
+func (t *stderrTail) setRedactor(secrets *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.secrets = secrets
@@ -107,7 +107,7 @@ func (t *stderrTail) add(said stderrLine) {
 // lines returns the last lines, each so short that twenty of them may stand in one
 // error that a client shows on one line.
 func (t *stderrTail) lines() []string {
-	last, secrets := t.kept()
+	last, secrets := t.snapshot()
 	lines := make([]string, len(last))
 	for i, said := range last {
 		text := said.text(secrets)
@@ -117,14 +117,14 @@ func (t *stderrTail) lines() []string {
 	return lines
 }
 
-func (t *stderrTail) kept() ([]stderrLine, *redact.Redactor) {
+func (t *stderrTail) snapshot() ([]stderrLine, *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.last), t.secrets
 }
 
 // quota lets so many lines pass in each second.
-type quota struct {
+type lineQuota struct {
 	since   time.Time
 	passed  int
 	skipped int
@@ -132,10 +132,10 @@ type quota struct {
 
 // take reports whether a line may pass, and how many did not in the second that
 // is over.
-func (q *quota) take(now time.Time) (skipped int, ok bool) {
+func (q *lineQuota) take(now time.Time) (skipped int, ok bool) {
 	if now.Sub(q.since) >= time.Second {
 		skipped = q.skipped
-		*q = quota{since: now}
+		*q = lineQuota{since: now}
 	}
 	if q.passed >= stderrPerSec {
 		q.skipped++

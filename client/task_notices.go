@@ -15,7 +15,7 @@ import (
 // gap, of which nobody knows what has happened in it. It is nil where the server does
 // not say, or has no such task any more.
 func (c *Client) taskNotice(ctx context.Context, like *mcp.Request, id string) *mcp.Notification {
-	res, err := c.Serve(ctx, aboutTask(like, methodTaskGet, id), nobody{})
+	res, err := c.Serve(ctx, aboutTask(like, methodTaskGet, id), noCaller{})
 	if err != nil || res == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ const maxTrace = 8192
 // respectively" (2026-07-28, basic, "_meta"). A value that does not is left out, and
 // the request goes on without it, as one whose caller is not traced. All else stays
 // as it came; where nothing is to be left out that is meta itself.
-func tracedMeta(meta []byte) []byte {
+func validTraceMeta(meta []byte) []byte {
 	if !mayTrace(meta) {
 		return meta
 	}
@@ -62,9 +62,9 @@ func mayTrace(meta []byte) bool {
 
 // leaveTraces has an edit leave out what tracedMeta does. It comes before all else that
 // the edit does to _meta.
-func leaveTraces(e *mcp.Edit, params *mcp.Object) {
+func dropInvalidTraces(e *mcp.Edit, params *mcp.Object) {
 	meta := params.Raw(mcp.FieldMeta)
-	if traced := tracedMeta(meta); len(traced) < len(meta) {
+	if traced := validTraceMeta(meta); len(traced) < len(meta) {
 		e.Set(mcp.FieldMeta, traced)
 	}
 }

@@ -33,7 +33,7 @@ const (
 )
 
 func newTransport(s *setup) *transport {
-	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: makeRoom}
+	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: growReceiveBuffer}
 	return &transport{
 		plain: &hop.Transport{
 			Dial: dialer.DialContext, WriteTimeout: s.Write,

@@ -31,7 +31,7 @@ type urlElicitations struct {
 
 // named returns the question with an id, if it is one of these and has none, and
 // what is to be called with the answer.
-func (v *urlElicitations) named(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
+func (v *urlElicitations) withID(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
 	ignore := func(*mcp.Result) {}
 	if mode, _ := req.Params.Text(mcp.FieldMode); req.Method != methodElicit || mode != "url" {
 		return req, ignore, nil
@@ -67,7 +67,7 @@ func (v *urlElicitations) note(id, url string, answer *mcp.Result) {
 
 // tell says of each visit that the server does not ask for again that it is
 // complete. A client that is not told waits for its user to say so.
-func (v *urlElicitations) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
+func (v *urlElicitations) notifyComplete(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
 	urls := v.take()
 	if len(urls) == 0 {
 		return

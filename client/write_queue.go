@@ -13,17 +13,17 @@ import (
 // that waits whenever one more comes takes longer than to write it. The zero value is
 // empty.
 type writeQueue struct {
-	parts  [][]byte // none of them empty
-	size   int      // of all of them
-	room   []byte   // empty, for the next short lines
-	inRoom int      // 1 + the part that has taken it, or the first that would have; 0 for none
+	parts     [][]byte // none of them empty
+	size      int      // of all of them
+	spare     []byte   // empty, for the next short lines
+	sparePart int      // 1 + the part that has taken it, or the first that would have; 0 for none
 }
 
 // The bounds of what is short, of what waits before a line that is left where it is, and
 // of the parts for which room is kept when all is written.
 const (
 	shortLine = 16 << 10
-	heldLines = 1 << 20
+	maxHeld   = 1 << 20
 	keptParts = 16
 )
 
@@ -39,9 +39,9 @@ func (b *writeQueue) add(msg mcp.Pieces) {
 	case last >= 0 && len(b.parts[last]) <= shortLine:
 		b.parts[last] = frame.AppendLine(b.parts[last], msg[:]...)
 	default:
-		b.parts = append(b.parts, frame.AppendLine(b.room, msg[:]...))
-		if b.room = nil; b.inRoom == 0 {
-			b.inRoom = len(b.parts)
+		b.parts = append(b.parts, frame.AppendLine(b.spare, msg[:]...))
+		if b.spare = nil; b.sparePart == 0 {
+			b.sparePart = len(b.parts)
 		}
 	}
 	b.size += msg.Len() + len("\n")
@@ -52,7 +52,7 @@ func (b *writeQueue) addLong(msg mcp.Pieces) {
 	switch {
 	case len(msg[0]) == msg.Len():
 		b.parts = append(b.parts, frame.MakeLine(msg[0]))
-	case len(msg[0]) > 0 && len(msg[1]) > shortLine && b.size < heldLines && frame.IsFlat(msg[1]):
+	case len(msg[0]) > 0 && len(msg[1]) > shortLine && b.size < maxHeld && frame.IsFlat(msg[1]):
 		frame.Flatten(msg[0])
 		b.parts = append(b.parts, msg[0], msg[1], frame.MakeLine(msg[2]))
 	default:
@@ -62,14 +62,14 @@ func (b *writeQueue) addLong(msg mcp.Pieces) {
 
 // reuse empties a backlog that has been written, and keeps a little of its room.
 func (b *writeQueue) reuse() {
-	if b.inRoom > 0 {
-		if part := b.parts[b.inRoom-1]; cap(part) <= shortLine {
-			b.room = part[:0]
+	if b.sparePart > 0 {
+		if part := b.parts[b.sparePart-1]; cap(part) <= shortLine {
+			b.spare = part[:0]
 		}
 	}
 	clear(b.parts)
 	if b.parts = b.parts[:0]; cap(b.parts) > keptParts {
 		b.parts = nil
 	}
-	b.size, b.inRoom = 0, 0
+	b.size, b.sparePart = 0, 0
 }
