@@ -18,16 +18,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// endpoint is the URL of a server and the way of speaking HTTP to it. What its
-// requests have in common is made once. A map of headers that was given to a request
-// is not changed any more: the transport may read it after the answer.
+// endpoint sends HTTP requests to one URL of a server. The parts that all its requests
+// share are made once. A header map must not be changed after it was passed to a
+// request, because the transport may read it even after the response.
 type endpoint struct {
 	*setup
 	url             string
-	template        *http.Request // what all requests begin as
-	urlErr          error         // why there is no form
+	template        *http.Request // copied for every request
+	urlErr          error         // why template is nil
 	transport       http.RoundTripper
-	customTransport bool // the transport is not ours, and may do with a request what it is not to
+	customTransport bool // the transport is not the gateway's, and might modify the request
 
 	configured http.Header // sent with every request
 	posts      http.Header // with every message
@@ -43,18 +43,18 @@ func newEndpoint(s *setup, url string) *endpoint {
 	return e
 }
 
-// at returns the endpoint of another URL of the same server.
+// at returns an endpoint for another URL of the same server.
 //
-//nolint:contextcheck,nolintlint // as aim
+//nolint:contextcheck,nolintlint // as setURL
 func (e *endpoint) at(url string) *endpoint {
 	other := *e
 	other.setURL(url)
 	return &other
 }
 
-// aim makes what depends on the URL, in which there may be credentials.
+// setURL sets what depends on the URL, which may contain credentials.
 //
-//nolint:contextcheck,nolintlint // a form is in no request's context
+//nolint:contextcheck,nolintlint // the template has no request's context
 func (e *endpoint) setURL(url string) {
 	e.url = url
 	e.configured = http.Header{"Accept-Encoding": {"identity"}}
@@ -73,7 +73,7 @@ func (e *endpoint) setURL(url string) {
 	})
 }
 
-// with returns the headers with others laid over them.
+// mergeHeaders returns the headers of both. Those of over take precedence.
 func mergeHeaders(under, over http.Header) http.Header {
 	all := make(http.Header, len(under)+len(over))
 	maps.Copy(all, under)
@@ -81,16 +81,16 @@ func mergeHeaders(under, over http.Header) http.Header {
 	return all
 }
 
-// forgetConnections closes the connections that nobody uses, because what
-// stands at their other end is not the backend any more.
+// forgetConnections closes the idle connections, because another server than the
+// backend may be at their other end.
 func (e *endpoint) forgetConnections() {
 	if t, ok := e.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
 
-// post sends one message. Its error is a Fault, whose outcome says whether any of the
-// message has left.
+// post sends one message. Its error is a Fault whose outcome tells whether any of the
+// message was sent.
 func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBody) (*http.Response, error) {
 	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
@@ -102,7 +102,7 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBod
 	}
 	resp, err := e.roundTrip(req, &out.answer)
 	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
-		// Each time one connection fewer is kept.
+		// Each attempt uses up one idle connection, so the loop ends.
 		resp, err = e.roundTrip(out.rebuild(req), &out.answer)
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBod
 	return resp, nil
 }
 
-// fetch makes a request without a message. The outcome of its error says whether there
+// fetch sends a request without a message. The outcome of its error tells whether there
 // was a connection.
 func (e *endpoint) fetch(ctx context.Context, method string, header http.Header) (*http.Response, error) {
 	var connected atomic.Bool
@@ -139,8 +139,8 @@ func (e *endpoint) request(ctx context.Context, method string, header http.Heade
 	return req, nil
 }
 
-// roundTrip makes one HTTP request. A redirect is an answer like any other: to follow
-// that of a POST would be to give the message, and our credentials, to somebody else.
+// roundTrip sends one HTTP request. A redirect is a response like any other: following
+// it would send the message, and the credentials, to another server.
 func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Response, error) {
 	resp, err := e.transport.RoundTrip(req)
 	switch {
@@ -155,27 +155,27 @@ func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Respons
 	return resp, nil
 }
 
-// errNoAnswer is the error of a transport that has broken its contract.
+// errNoAnswer is the error of a transport that breaks its contract.
 var errNoAnswer = errors.New("the transport returned no answer and no error")
 
-// replays reports whether net/http takes a request with these headers for one
-// that it may send again by itself. The configuration can set them; that
-// a backend executes a message once is not theirs to give up.
+// isReplayable reports whether net/http may resend a request with these headers on its
+// own. The configuration can set them, but must not make a message run twice.
 func isReplayable(h http.Header) bool {
 	_, one := h["Idempotency-Key"]
 	_, other := h["X-Idempotency-Key"]
 	return one || other
 }
 
-// isOfConnection reports whether an error is that of a connection, rather than of
-// having none. It is asked where nothing has left, for the words alone.
+// isConnError reports whether err concerns an existing connection, rather than dialing
+// one. It only chooses the error text, for requests of which nothing was sent.
 func isConnError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
 }
 
-// failure says why there was no HTTP answer: left whether the server may have the
-// request, connected whether there was a connection, in words.
+// failure returns the fault for a request without an HTTP response. left reports
+// whether the server may have received the request, connected whether there was a
+// connection.
 func (e *endpoint) failure(ctx context.Context, err error, connected, left bool) *mcp.Fault {
 	switch {
 	case ctx.Err() != nil && left:
