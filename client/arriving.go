@@ -16,19 +16,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// forwardFunc gives the rest of an answer, of which the beginning is there, to the caller
-// while it arrives. It reports false where that has to be read as a whole.
+// forwardFunc forwards the rest of a response to the caller while it arrives. It
+// reports false if the response must be read as a whole.
 type forwardFunc func(a *mcp.Arrival) bool
 
-// passNothing is the passer of what is no call's own answer.
+// neverForward is the forwardFunc for responses of requests that no caller made.
 func neverForward(*mcp.Arrival) bool { return false }
 
-// gatherUpTo is the largest bound of a message up to which none is passed on: so little
-// can be held, and one that is too long is told of by an error instead of a cut.
+// bufferUpTo is the message limit up to which responses are buffered instead of
+// forwarded. So much memory is acceptable, and a response that is too long then fails
+// with an error instead of being cut.
 const bufferUpTo = 1 << 20
 
-// readJSON reads a document within the bound before it parses any of it, unless it is
-// passed on while it arrives: a length that a server claims is not believed.
+// readJSON reads a whole document within the limits before it parses any of it, unless
+// the document is forwarded. It does not trust the declared length.
 func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forwardFunc, take messageFunc) error {
 	data, passed, err := e.readOrForward(resp, bound, pass)
 	switch {
@@ -47,11 +48,11 @@ func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forward
 	return nil
 }
 
-// readOrPass returns the whole document, or reports that it was passed on. One that says
-// that it is small is read without more ado.
+// readOrForward returns the whole document, or reports that it was forwarded. A
+// document that declares a small length is read directly.
 func (e *endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass forwardFunc) (data []byte, passed bool, err error) {
 	if n := resp.ContentLength; n > 0 && n <= min(smallDocument, int64(e.MaxMessage)) {
-		data = make([]byte, n+1) // the end is read behind it, so that the connection is free
+		data = make([]byte, n+1) // one byte more, to read the end, so that the connection is free
 		k, err := io.ReadFull(resp.Body, data)
 		if errors.Is(err, io.ErrUnexpectedEOF) && int64(k) == n {
 			err = nil
@@ -71,14 +72,14 @@ func (e *endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass fo
 		if err := bound.Room(n, nil); err != nil {
 			return nil, false, err
 		}
-		body.most = n // of one that is longer no more is held
+		body.most = n // a longer one fails before more is held
 	}
 	body.bound = bound
 	data, err = a.Gather()
 	return data, false, err
 }
 
-// smallDocument is what is no more than the window of a result that is passed on.
+// smallDocument is at most the window of a forwarded result.
 const smallDocument = 63 << 10
 
 func isTooLong(err error) bool {
@@ -86,15 +87,15 @@ func isTooLong(err error) bool {
 	return ok && pe.Exceeded == mcp.LimitBytes
 }
 
-// pass offers the call's result to its caller while it arrives, and ends the call when
-// that has it, or never will. What is waited for is the caller's then, which may close
-// the client.
+// forward offers the call's result to its caller while it arrives, and ends the call
+// when the caller has all of it or never will. The owner's close does not wait for the
+// caller, which may be the one that closes the client.
 func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	f := &c.outbound
 	if !f.forwardable || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
 		return false
 	}
-	c.due.heard() // and may take its time from here on
+	c.due.heard() // the rest may take its time
 	res := mcp.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)
@@ -104,14 +105,14 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 		return false
 	case err == nil:
 		c.answered = c.call.Respond(session.Terminal{Result: res.Result()})
-	case ctx.Err() == nil: // else whoever waits for the call gives it up
+	case ctx.Err() == nil: // otherwise outbound.run gives the call up
 		c.fail(c.forwardError(ctx, err))
 	}
 	return true
 }
 
-// brokenOff is the error of a call whose result was cut while it was passed on. Its
-// client has seen a part, and never gets another.
+// forwardError returns the error of a call whose result was cut while it was forwarded.
+// Its client has a part of it and gets no other result.
 func (c *httpCall) forwardError(ctx context.Context, err error) error {
 	cause := errors.Join(errNoRetry, err)
 	if errors.Is(err, mcp.ErrNotTaken) {
@@ -123,7 +124,7 @@ func (c *httpCall) forwardError(ctx context.Context, err error) error {
 	return f
 }
 
-// wrongWith says what is wrong with a result that did not arrive as a whole.
+// arrivalError returns the fault for a result that did not arrive completely.
 func (c *httpCall) arrivalError(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
@@ -136,20 +137,20 @@ func (c *httpCall) arrivalError(err, cause error) *mcp.Fault {
 	}
 }
 
-// passes reports whether a request's result may be passed on while it arrives, as far as
-// we are concerned: what is asked as a task is answered with one, which is ours to read.
+// isForwardable reports whether a request's result may be forwarded while it arrives. A
+// request for a task returns a task, which the gateway must read.
 func isForwardable(req *mcp.Request) bool {
 	return canAsk(req.Method) && !req.Params.Has(mcp.FieldTask)
 }
 
-// wholeResultCaller is a caller who gets results as a whole, because whoever makes the call has to
-// say something before them.
+// wholeResultCaller is a caller that receives results as a whole, because something
+// must be sent before them.
 type wholeResultCaller struct{ mcp.Caller }
 
-// Start puts a question, without waiting where the caller need not.
+// Start sends a request, without waiting if the caller supports that.
 func (s wholeResultCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return mcp.Start(ctx, s.Caller, req)
 }
 
-// Pulse passes a sign of life on.
+// Pulse forwards the sign of activity.
 func (s wholeResultCaller) Pulse() { mcp.Pulse(s.Caller) }

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modernHTTP carries modern requests over Streamable HTTP: each is a POST, and
-// its answer is that POST's body (2026-07-28, basic/transports/streamable-http).
+// modernHTTP sends modern requests over Streamable HTTP: each is a POST, and the
+// response is that POST's body (2026-07-28, basic/transports/streamable-http).
 type modernHTTP struct {
 	*endpoint
 	calls       session.Calls
@@ -42,15 +42,14 @@ func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequ
 	return res, err
 }
 
-// abandon does nothing: that the stream is closed is the cancellation, and its
-// context closes it.
+// abandon does nothing: closing the stream cancels the call, and its context closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
 func (w *modernHTTP) sharedPipe() *modernPipe { return nil }
 
-// follow POSTs the request and brings what its body holds. A modern stream cannot be
-// resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran. ctx is the caller's; the httpCall's life ends with it, and with the call.
+// follow POSTs the request and reads the response. A modern stream cannot be resumed:
+// if it ends without a response the call is lost, and it is unknown whether it ran. ctx
+// is the caller's. The httpCall's life ends with it and with the call.
 func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header) {
 	err := w.carryPost(ctx, c, header)
 	switch {
@@ -62,7 +61,7 @@ func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header
 	}
 }
 
-// carryPost reads the POST's answer, to the response.
+// carryPost sends the POST and reads its response.
 //
 //nolint:contextcheck,nolintlint // the httpCall's life is no other context than ctx, but for how it ends
 func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Header) error {
@@ -77,9 +76,9 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Hea
 	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
-// take hands on one message of a call's answer. The body is that call's alone: an
-// answer to another one is a mistake of the server, and is not looked for elsewhere.
-// An error without an id can only be about the one request that was sent.
+// take handles one message of a call's response body. The body belongs to that call
+// only, so a response to another call is an error of the server. An error without an id
+// can only concern this request.
 func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
@@ -104,11 +103,10 @@ func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad 
 	return false
 }
 
-// refusal says what an HTTP answer without a result means in the modern era. Only
-// what a modern server would not say means at once that the server has become a legacy
-// one: a wrong guess there costs every request a probe and two handshakes. A missing one
-// is found out by recheck. Connections are let go where another server may be at their
-// other end by now.
+// refusal interprets an HTTP response without a result. Only a response that no modern
+// server would send means at once that the server is now a legacy one: a wrong guess
+// costs every request a probe and two handshakes. recheck finds the remaining cases.
+// Idle connections are closed if another server may be at their other end.
 func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	err := w.refused(ctx, r)
 	switch {
@@ -128,8 +126,8 @@ func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	}
 }
 
-// isModernError reports whether an error with status 400 is one that a modern
-// server gives (basic/transports/streamable-http, "Backward Compatibility").
+// isModernError reports whether an error with status 400 is one that a modern server
+// sends (basic/transports/streamable-http, "Backward Compatibility").
 func isModernError(e *mcp.Error) bool {
 	if e == nil {
 		return false
@@ -145,8 +143,8 @@ func isModernError(e *mcp.Error) bool {
 
 func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 
-// close ends the calls first, so that each has its reason before its httpCall is cut
-// and finds only that the connection is gone.
+// close ends the calls first, so that each has its error before its httpCall is
+// cancelled and sees only a closed connection.
 func (w *modernHTTP) close(context.Context) {
 	w.calls.End(w.cut())
 	w.group.close()
