@@ -111,8 +111,8 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	return true
 }
 
-// forwardError returns the error of a call whose result was cut while it was forwarded.
-// Its client has a part of it and gets no other result.
+// forwardError returns the error of a call if its result was cut while it was
+// forwarded. Its client has a part of it and gets no other result.
 func (c *httpCall) forwardError(ctx context.Context, err error) error {
 	cause := errors.Join(errNoRetry, err)
 	if errors.Is(err, mcp.ErrNotTaken) {

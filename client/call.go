@@ -61,8 +61,8 @@ func (f *outboundCall) run(ctx context.Context) (*mcp.Result, error) {
 	}
 }
 
-// giveUp ends a call whose context has ended. A request that was not sent is withdrawn
-// without a notification to the backend.
+// giveUp ends a call after its context has ended. A request that was not sent is
+// withdrawn without a notification to the backend.
 func (f *outboundCall) giveUp(ctx context.Context) {
 	if f.call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
 		return
@@ -191,7 +191,7 @@ func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	return session.Terminal{Err: wire}
 }
 
-// malformed returns the error of a call whose response is invalid.
+// malformed returns the error of a call with an invalid response.
 func (s *setup) malformed(cause error) *mcp.Fault {
 	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
 }

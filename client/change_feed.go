@@ -300,7 +300,7 @@ func (f *changeFeed) task(n *mcp.Notification) {
 }
 
 // subscribedLocked returns the subscribed URIs that an update of uri belongs to: uri
-// itself and those of which uri is visibly a part. "This might be a sub-resource of the
+// itself and those that contain it by their path. "This might be a sub-resource of the
 // one that the client actually subscribed to" (2025-11-25 and 2026-07-28, schema,
 // ResourceUpdatedNotificationParams). An update of an unrelated URI belongs to no
 // subscription, even if there is only one: it may concern a subscription that was just

@@ -44,7 +44,7 @@ type Client struct {
 	hurryOnce sync.Once
 }
 
-// link connects to a server whose era is not known yet.
+// link connects to a server before its era is known.
 type link interface {
 	// detect determines the era and returns a protocol of that era.
 	detect(ctx context.Context) (protocol, error)
@@ -114,7 +114,7 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
 
-// isEarly reports whether a message concerns open sessions while there are none.
+// isEarly reports whether a message concerns open sessions while no session is open.
 func (c *Client) isEarly(method string) bool {
 	sp, _ := c.current()
 	return sp == nil && (method == methodSetLevel || strings.HasPrefix(method, "notifications/"))

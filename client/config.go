@@ -70,8 +70,8 @@ type Config struct {
 
 	// MaxProcesses limits the open child processes, or pipes, whatever their purpose
 	// (0: 64). One more may be open for requests of the gateway itself. At the limit an
-	// idle one is closed to make room: first one without a scope, then the one whose
-	// scope has been unused for longest, if the scope's owner agrees (mcp.Scope.Yield).
+	// idle one is closed to make room: first one without a scope, then the one with the
+	// least recently used scope, if the scope's owner agrees (mcp.Scope.Yield).
 	MaxProcesses int
 
 	// MaxRounds limits how often a modern server may request input during one request
@@ -118,8 +118,8 @@ type setup struct {
 	recheck func()
 
 	// otherOutput is the first line of a process's standard output that was not a
-	// message, redacted. It is nil if there was none. It concerns the process started
-	// last.
+	// message, redacted. It is nil if every line was a message. It concerns the process
+	// started last.
 	otherOutput atomic.Pointer[string]
 
 	// hurried is closed when processes must end without further delay.

@@ -89,7 +89,7 @@ func (e *endpoint) forgetConnections() {
 	}
 }
 
-// post sends one message. Its error is a Fault whose outcome tells whether any of the
+// post sends one message. Its error is a Fault with an outcome: whether any of the
 // message was sent.
 func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBody) (*http.Response, error) {
 	req, err := e.request(ctx, http.MethodPost, header)
@@ -111,8 +111,8 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBod
 	return resp, nil
 }
 
-// fetch sends a request without a message. The outcome of its error tells whether there
-// was a connection.
+// fetch sends a request without a message. The outcome of its error depends on whether
+// there was a connection.
 func (e *endpoint) fetch(ctx context.Context, method string, header http.Header) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -167,7 +167,7 @@ func isReplayable(h http.Header) bool {
 }
 
 // isConnError reports whether err concerns an existing connection, rather than dialing
-// one. It only chooses the error text, for requests of which nothing was sent.
+// one. It only chooses the error text, for requests that were not sent.
 func isConnError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)

@@ -43,7 +43,7 @@ func (s *setup) lost(cause error, format string, args ...any) *mcp.Fault {
 	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
 }
 
-// givenUp is the failure of a request whose own context has ended.
+// givenUp is the failure of a request after its own context has ended.
 func (s *setup) givenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return s.fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")

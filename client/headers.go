@@ -95,10 +95,10 @@ func (k *headerCache) add(about headerKey, h http.Header) {
 	k.made[about] = h
 }
 
-// maxParamTools limits the tools whose header annotations are stored.
+// maxParamTools limits the tools with stored header annotations.
 const maxParamTools = 4096
 
-// paramTable stores which arguments of which tool must be sent as headers, learned from
+// paramTable stores, by tool, the arguments that must be sent as headers, learned from
 // the tool lists that were forwarded. The zero value is empty.
 type paramTable struct {
 	mu    sync.Mutex
@@ -122,9 +122,9 @@ func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	}
 }
 
-// of returns nil for a tool whose list was not forwarded yet. The server then reports
-// the missing headers and the list is read. Reading the list before each first call
-// would delay calls that rarely need it.
+// of returns nil for a tool until its list was forwarded. The server then reports the
+// missing headers and the list is read. Reading the list before each first call would
+// delay calls that rarely need it.
 func (t *paramTable) of(tool string) []mcp.ParamHeader {
 	t.mu.Lock()
 	defer t.mu.Unlock()

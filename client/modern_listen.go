@@ -105,7 +105,8 @@ func (h *sharedListen) subscribe(p *modern, keep func(context.Context), sub *sub
 	if !h.add(sub) {
 		return
 	}
-	// Ends with the last listen, or with the protocol, whose close waits for it.
+	// Ends with the last listen, or with the protocol. The protocol's close waits for
+	// it.
 	if _, ok := p.group.start(keep); !ok {
 		h.abandon(p.closed())
 	}

@@ -70,8 +70,8 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 	}
 }
 
-// errUnknownType is the error of a result whose type was not agreed on. The legacy era
-// has no result types; a modern client would trust one.
+// errUnknownType is the error of a result of a type that was not agreed on. The legacy
+// era has no result types; a modern client would trust one.
 func errUnknownType(res *mcp.Result) error {
 	return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", res.Type())
 }
@@ -258,7 +258,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	return json.Marshal(answers, json.Deterministic(true))
 }
 
-// inputError is the error of a request whose input could not be gathered.
+// inputError is the error of a request if its input could not be gathered.
 func (p *modern) inputError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // identity: the context ended without a cause of ours

@@ -65,7 +65,7 @@ type pipe struct {
 	// is bounded in bytes, and adding to it does not block if the server does not read.
 	mu          sync.Mutex
 	queue       writeQueue
-	unsent      []*session.Call      // calls whose requests are queued
+	unsent      []*session.Call      // of the requests in queue
 	route       func(m *mcp.Message) // nil until a protocol uses the pipe
 	onAnswer    func(id mcp.ID)      // may be nil
 	onEOF       func()               // may be nil
@@ -141,8 +141,7 @@ func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
 	return true
 }
 
-// batch is what the writer writes at once: lines, and the calls whose requests are
-// among them.
+// batch is what the writer writes at once: lines, and the calls that the lines begin.
 type batch struct {
 	lines writeQueue
 	calls []*session.Call
@@ -155,8 +154,8 @@ func (b *batch) reuse() {
 	b.calls = b.calls[:0]
 }
 
-// dequeue returns all that is queued, and takes an empty batch whose memory it reuses.
-// So the writer holds no lock while it writes.
+// dequeue returns all that is queued, and takes an empty batch to reuse its memory. So
+// the writer holds no lock while it writes.
 func (p *pipe) dequeue(room batch) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +182,7 @@ func (p *pipe) queueCall(call *session.Call, msg mcp.Pieces) bool {
 	return true
 }
 
-// refuse ends calls whose requests were not sent.
+// refuse ends calls that were not sent.
 func (p *pipe) refuse(calls []*session.Call) {
 	for _, c := range calls {
 		c.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
@@ -232,8 +231,8 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// stopWriting drops the queue and rejects further messages. It returns the calls whose
-// requests were not sent.
+// stopWriting drops the queue and rejects further messages. It returns the calls that
+// were not sent.
 func (p *pipe) stopWriting() []*session.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -154,7 +154,7 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 		return isUndecided, err
 	case refused:
 		return isLegacy, nil
-	// A probe that was not sent says nothing about the era.
+	// A probe that was not sent does not indicate the era.
 	case isFault && f.Outcome == mcp.NotDispatched:
 		return isUndecided, err
 	default:
@@ -163,8 +163,8 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 }
 
 // decideByVersions decides by the versions that the server lists. If it lists some, and
-// none is known here, no handshake is attempted: it would open a session whose rules
-// one side does not know.
+// none is known here, no handshake is attempted: it would open a session with rules
+// that one side does not know.
 func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:

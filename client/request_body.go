@@ -25,7 +25,7 @@ type requestBody struct {
 	answer answerBody        // the body of the response
 }
 
-// errWithdrawn aborts a POST whose call ended before it began. No caller sees it: the
+// errWithdrawn aborts a POST if its call ended before it began. No caller sees it: the
 // call has its terminal.
 var errWithdrawn = errors.New("the call ended before its request was sent")
 
