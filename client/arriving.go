@@ -43,7 +43,7 @@ func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forward
 		return nil
 	}
 	if _, err = e.takeText(data, take); err != nil {
-		return e.lost(err, "its answer is no JSON")
+		return e.lost(err, "its answer is not JSON")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (c *httpCall) forwardError(ctx context.Context, err error) error {
 		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
 	f := c.arrivalError(err, cause)
-	c.log.WarnContext(ctx, "backend's answer broke off while it was passed on, and its client was cut off; look at the backend's own log",
+	c.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 		slog.String("reason", f.Message), slog.Any("cause", err))
 	return f
 }

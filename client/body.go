@@ -50,7 +50,7 @@ func hasMessages(resp *http.Response) bool {
 // in order.
 func (e *endpoint) read(resp *http.Response, pos *cursor, bound frame.Bound, pass forwardFunc, take messageFunc) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
+		return e.lost(nil, "its answer is compressed (%s), which was not requested", enc)
 	}
 	if mediaType(resp) == typeEvents {
 		return e.readEvents(resp.Body, pos, bound, take)

@@ -27,7 +27,7 @@ func (s *setup) otherOutputText() string {
 	if line == nil {
 		return ""
 	}
-	return "it wrote \"" + *line + "\" to its output, which is no message"
+	return "it wrote \"" + *line + "\" to its output, which is not a message"
 }
 
 // beforeSend converts the failure of a step before a request, such as the handshake,
@@ -68,7 +68,7 @@ func (s *setup) cut() *mcp.Fault {
 var errNoListenStream = errors.New("no listening stream")
 
 func (s *setup) errNoListen() *mcp.Fault {
-	return s.fault(mcp.CodeUnsupported, mcp.Completed, errNoListenStream, "it no longer tells of changes")
+	return s.fault(mcp.CodeUnsupported, mcp.Completed, errNoListenStream, "it no longer reports changes")
 }
 
 // rejected reports that the backend refused a message unprocessed, so that it may be

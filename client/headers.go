@@ -220,5 +220,5 @@ func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Ask rejects the request.
 func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is there to be asked")
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the request has no client to ask")
 }

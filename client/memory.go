@@ -96,7 +96,7 @@ func (s *setup) drop(ctx context.Context, calls *session.Calls, no *frame.NoRoom
 		id = tailID(no.Tail)
 	}
 	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
-		s.log.WarnContext(ctx, "backend's message was dropped, and the call that it answers is not known", slog.Any("reason", no.Err))
+		s.log.WarnContext(ctx, "backend's message was dropped; the call that it answers is unknown", slog.Any("reason", no.Err))
 	}
 	return id
 }

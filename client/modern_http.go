@@ -85,7 +85,7 @@ func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad 
 		c.fail(w.malformed(bad))
 		return false
 	case bad != nil:
-		w.log.WarnContext(ctx, "backend sent a message that is none")
+		w.log.WarnContext(ctx, "backend sent an invalid message")
 		return true
 	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
 		return c.deliverMessage(ctx, m)
@@ -93,7 +93,7 @@ func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad 
 		c.respond(m)
 		return false
 	case m.ID != c.call.ID():
-		w.log.WarnContext(ctx, "backend answered a request that was not asked")
+		w.log.WarnContext(ctx, "backend sent a response to an unknown request")
 		return true
 	}
 	if c.call.Method() == methodToolsList && m.Kind == mcp.KindResult {

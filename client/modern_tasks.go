@@ -37,7 +37,7 @@ func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Call
 	return p.awaitTask(ctx, declaringTasks(own), res, caller)
 }
 
-var errUndeclaredTask = mcp.Errorf(mcp.CodeInternalError, "it answered with a task, which its client does not take")
+var errUndeclaredTask = mcp.Errorf(mcp.CodeInternalError, "it answered with a task, which its client does not support")
 
 // isUndeclaredTask reports whether a result is a task that the client does not support.
 func isUndeclaredTask(req *mcp.Request, res *mcp.Result) bool {

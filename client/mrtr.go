@@ -73,7 +73,7 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 // errUnknownType is the error of a result of a type that was not agreed on. The legacy
 // era has no result types; a modern client would trust one.
 func errUnknownType(res *mcp.Result) error {
-	return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", res.Type())
+	return mcp.Errorf(mcp.CodeInternalError, "its result has the unknown type %q", res.Type())
 }
 
 // withoutInput returns a request without input, for a legacy server, which asks during
@@ -158,7 +158,7 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 func (p *modern) afterFirstRound(err error) error {
 	err = unwrap(err)
 	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own word
-		return p.lost(errors.Join(errNoRetry, e), "it did not take the input that it had asked for")
+		return p.lost(errors.Join(errNoRetry, e), "it rejected the input that it had asked for")
 	}
 	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	if !ok {
@@ -220,7 +220,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	// Each takes a goroutine and a prompt to a user. The limit is that of a legacy
 	// session's requests.
 	if len(questions) > maxAsks {
-		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
+		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it sent %d input requests at once", len(questions))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -287,7 +287,7 @@ func (p *pipe) readAll(ctx context.Context) {
 		junk++
 		p.noteJunk(ctx, junk, line)
 		if junk >= maxJunk {
-			p.fail(p.lost(nil, "it wrote %d lines that are no messages to its output", junk))
+			p.fail(p.lost(nil, "it wrote %d lines to its output that are not messages", junk))
 			return
 		}
 	}
@@ -302,7 +302,7 @@ func (p *pipe) outputEnded() {
 		tell()
 	}
 	p.slot.markClosing() // before the calls, because their callers may ask for a slot
-	p.calls.Close(p.unavailable(nil, "it has ended its output"))
+	p.calls.Close(p.unavailable(nil, "it has closed its output"))
 	p.refuse(rest)
 }
 
@@ -320,7 +320,7 @@ func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	}
 	shown := p.sanitize(line)
 	p.otherOutput.Store(&shown)
-	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output", slog.String("line", shown))
+	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line to its output that is not a message", slog.String("line", shown))
 }
 
 // endReason returns the error of the calls in progress when reading ended.

@@ -223,7 +223,7 @@ func (c *child) exitTexts() (open, closed string) {
 	if len(lines) == 0 {
 		return text, text
 	}
-	return text + "; its last words: " + strings.Join(lines, " | "), text + "; see the log for its last words"
+	return text + "; its last lines on stderr: " + strings.Join(lines, " | "), text + "; see the log for its last lines on stderr"
 }
 
 // exitText returns the kernel's status if there is one, rather than Wait's error.

@@ -24,8 +24,8 @@ func TestFateIsWaitedFor(t *testing.T) {
 		want        string
 		took        time.Duration
 	}{
-		{"at once", 0, 0, ended + "; its last words: why", 0},
-		{"busy machine", late, late, ended + "; its last words: why", 2 * late},
+		{"at once", 0, 0, ended + "; its last lines on stderr: why", 0},
+		{"busy machine", late, late, ended + "; its last lines on stderr: why", 2 * late},
 		{"somebody else holds its standard error", late, silent, ended, late + exitWait},
 		{"keeps running", silent, silent, "it closed its output", exitWait},
 	}

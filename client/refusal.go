@@ -199,7 +199,7 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	if r.rpc != nil && !r.isCutOff() {
 		return r.rpc
 	}
-	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
+	e.log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
 		slog.Int("status", r.status), slog.String("contentType", r.mediaType),
 		slog.String("body", e.sanitize(r.head)))
 	f := e.fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
@@ -224,9 +224,9 @@ func (r *refusal) isCutOff() bool {
 func (r *refusal) reason() string {
 	switch {
 	case r.status == http.StatusUnauthorized:
-		return "it wants other credentials (HTTP status 401)"
+		return "it rejected our credentials, or requires some (HTTP status 401)"
 	case r.status == http.StatusForbidden:
-		return "our credentials do not suffice (HTTP status 403)"
+		return "our credentials are not sufficient (HTTP status 403)"
 	case r.isRedirect():
 		return fmt.Sprintf("it redirects to %s (HTTP status %d), which is not followed", r.location, r.status)
 	case r.status < 300:
@@ -250,7 +250,7 @@ func redirectTarget(resp *http.Response) string {
 	case to.EscapedPath() == from.EscapedPath():
 		return origin
 	case to.Scheme == from.Scheme && to.Host == from.Host && to.EscapedPath() == from.EscapedPath()+"/":
-		return "the same address with a slash at its end"
+		return "the same URL with a trailing slash"
 	default:
 		return "another path of " + origin
 	}
@@ -258,7 +258,7 @@ func redirectTarget(resp *http.Response) string {
 
 func typeOrNone(mediaType string) string {
 	if mediaType == "" {
-		return "something without a type"
+		return "a body without a media type"
 	}
 	return mediaType
 }

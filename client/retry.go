@@ -120,7 +120,7 @@ func classify(req *mcp.Request, err error) retryDecision {
 }
 
 // errNoRetry marks failures that another attempt would only repeat.
-var errNoRetry = errors.New("not to be tried again now")
+var errNoRetry = errors.New("must not be retried now")
 
 // isRefusal reports whether the server responded, and would respond the same again.
 func isRefusal(f *mcp.Fault) bool {

@@ -25,7 +25,7 @@ func startFailure(cmd *Command, err error) string {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Sprintf("its program %q was not found in PATH", cmd.Path)
 	case cmd.Dir != "" && !isDir(cmd.Dir):
-		return fmt.Sprintf("its working directory %q does not exist or is no directory (%s)", cmd.Dir, text)
+		return fmt.Sprintf("its working directory %q does not exist or is not a directory (%s)", cmd.Dir, text)
 	case errors.Is(err, fs.ErrNotExist):
 		return missing(cmd, text)
 	case errors.Is(err, fs.ErrPermission):
