@@ -106,8 +106,8 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *cursor, take messa
 			if _, ok := errors.AsType[*frame.TooLongError](err); ok {
 				return e.tooLong(err)
 			}
-			if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
-				return no
+			if noRoom, ok := errors.AsType[*frame.NoRoomError](err); ok {
+				return noRoom
 			}
 			return e.lost(err, "the connection broke during its answer")
 		}

@@ -148,9 +148,9 @@ type news struct {
 
 // notify sends the changes to a listen's caller.
 func (n news) notify(ctx context.Context, sink mcp.Caller) error {
-	said := n.announced.notices()
+	announced := n.announced.notices()
 	for _, method := range n.lists.notices() {
-		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(said, method)}
+		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(announced, method)}
 		if err := sink.Notify(ctx, n); err != nil {
 			return err
 		}

@@ -36,12 +36,12 @@ type identity struct {
 // note records the client of a request. It ignores the gateway's own requests: those in
 // a scope that cannot be notified, and server/discover.
 func (a *clientsServed) note(req *mcp.Request) {
-	who := identity{scope: req.Scope}
+	id := identity{scope: req.Scope}
 	switch {
 	case req.Method == methodDiscover:
 		return
 	case req.Scope == nil:
-		who.key = keyOf(req)
+		id.key = keyOf(req)
 	case req.Scope.Unrelated() == nil:
 		return
 	}
@@ -49,8 +49,8 @@ func (a *clientsServed) note(req *mcp.Request) {
 	defer a.mu.Unlock()
 	switch {
 	case a.count == noClient:
-		a.count, a.first = oneClient, who
-	case a.first != who:
+		a.count, a.first = oneClient, id
+	case a.first != id:
 		a.count = severalClients
 	}
 }

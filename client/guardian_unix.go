@@ -52,11 +52,11 @@ func (g *guardian) forget(pid int) { g.send("-", pid, g.currentInput()) }
 
 // send blocks only briefly: if the guardian is stuck, groups are not guarded, but
 // children still start.
-func (g *guardian) send(op string, pid int, words *os.File) {
-	if words == nil || words.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
+func (g *guardian) send(op string, pid int, input *os.File) {
+	if input == nil || input.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
 		return
 	}
-	fmt.Fprintf(words, "%s %d\n", op, pid) // without a guardian there is nothing to do
+	fmt.Fprintf(input, "%s %d\n", op, pid) // without a guardian there is nothing to do
 }
 
 func (g *guardian) currentInput() *os.File {
@@ -95,11 +95,11 @@ func (g *guardian) ensureStarted(spawn func(*exec.Cmd) error) *os.File {
 
 // stop ends the guardian. All children have ended.
 func (g *guardian) stop() {
-	cmd, words := g.take()
+	cmd, input := g.take()
 	if cmd == nil {
 		return
 	}
-	words.Close() // the end of its input ends it
+	input.Close() // the end of its input ends it
 	kill := time.AfterFunc(guardianTime, func() { killGroup(cmd.Process.Pid) })
 	defer kill.Stop()
 	if err := cmd.Wait(); err != nil {
@@ -112,7 +112,7 @@ func (g *guardian) stop() {
 func (g *guardian) take() (*exec.Cmd, *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	cmd, words := g.cmd, g.input
+	cmd, input := g.cmd, g.input
 	g.started, g.cmd, g.input = true, nil, nil
-	return cmd, words
+	return cmd, input
 }

@@ -19,14 +19,14 @@ import (
 // headers returns the headers of a modern request (2026-07-28,
 // basic/transports/streamable-http, "Request Metadata").
 func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
-	about := headerKey{version: out.version, method: req.Method}
+	key := headerKey{version: out.version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
-		about.name, about.isNamed = out.params.Text(f)
+		key.name, key.isNamed = out.params.Text(f)
 	}
-	h := w.headerCache.of(about, w.posts)
+	h := w.headerCache.of(key, w.posts)
 	var wanted []mcp.ParamHeader
 	if req.Method == methodToolsCall {
-		wanted = w.params.of(about.name)
+		wanted = w.params.of(key.name)
 	}
 	if len(wanted) == 0 && len(req.ParamHeaders) == 0 {
 		return h // nearly always
@@ -69,30 +69,30 @@ type headerCache struct {
 	made map[headerKey]http.Header
 }
 
-func (k *headerCache) of(about headerKey, posts http.Header) http.Header {
-	if h := k.find(about); h != nil {
+func (k *headerCache) of(key headerKey, posts http.Header) http.Header {
+	if h := k.find(key); h != nil {
 		return h
 	}
-	h := about.headers(posts)
-	if len(about.name)+len(about.method) <= maxCachedName {
-		k.add(about, h)
+	h := key.headers(posts)
+	if len(key.name)+len(key.method) <= maxCachedName {
+		k.add(key, h)
 	}
 	return h
 }
 
-func (k *headerCache) find(about headerKey) http.Header {
+func (k *headerCache) find(key headerKey) http.Header {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.made[about]
+	return k.made[key]
 }
 
-func (k *headerCache) add(about headerKey, h http.Header) {
+func (k *headerCache) add(key headerKey, h http.Header) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.made == nil || len(k.made) >= maxCachedHeaders {
 		k.made = make(map[headerKey]http.Header) // those in use will be added again
 	}
-	k.made[about] = h
+	k.made[key] = h
 }
 
 // maxParamTools limits the tools with stored header annotations.

@@ -58,16 +58,16 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 // open waits for a process slot and opens a pipe. If that fails the slot is released at
 // once; otherwise it is released when the remote end has ended.
 func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
-	at := l.slots.take(ctx, n)
-	if at == nil {
+	slot := l.slots.take(ctx, n)
+	if slot == nil {
 		return nil, l.errNoSlot()
 	}
-	far, err := l.connect(ctx)
+	remote, err := l.connect(ctx)
 	if err != nil {
-		at.release()
+		slot.release()
 		return nil, err
 	}
-	return newPipe(l.setup, far, at), nil
+	return newPipe(l.setup, remote, slot), nil
 }
 
 // errNoSlot reports the process limit. It is no failure of the server, so the request
@@ -168,14 +168,14 @@ func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
 	case n.internal:
 		return p, nil
 	}
-	at := l.slots.take(ctx, n)
-	if at == nil {
+	slot := l.slots.take(ctx, n)
+	if slot == nil {
 		l.keepSpare(p)
 		return nil, l.errNoSlot()
 	}
 	// The pipe now belongs to a client. The reserved slot is free for the next probe.
-	l.slots.swap(p.slot, at)
-	at.release()
+	l.slots.swap(p.slot, slot)
+	slot.release()
 	return p, nil
 }
 

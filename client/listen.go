@@ -39,23 +39,23 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return err
 	}
-	ear := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
-	ear.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
-	wait, deaf := minListenWait, 0
+	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
+	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
+	wait, failures := minListenWait, 0
 	// A broken stream is no error to the caller: the listen goes on, and everything is
 	// reported as changed.
 	for {
-		began, heard := time.Now(), ear.acknowledged.Load()
-		err := c.listenOnce(ctx, req, ear)
-		if deaf++; ear.acknowledged.Load() > heard {
-			deaf = 0
+		began, before := time.Now(), lc.acknowledged.Load()
+		err := c.listenOnce(ctx, req, lc)
+		if failures++; lc.acknowledged.Load() > before {
+			failures = 0
 		}
 		switch {
 		case ctx.Err() != nil:
 			return c.givenUp(ctx, mcp.Completed)
 		case errors.Is(err, errClosed), errors.Is(err, errNoListenStream):
 			return unwrap(err)
-		case ear.acknowledged.Load() == 0 && classify(req, err) != reprobe, deaf >= maxListenFailures:
+		case lc.acknowledged.Load() == 0 && classify(req, err) != reprobe, failures >= maxListenFailures:
 			return unwrap(err)
 		case time.Since(began) > maxListenWait:
 			wait = minListenWait
@@ -69,16 +69,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
-func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listenCaller) error {
+func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
 	sp, err := c.protocol(ctx, nil)
 	if err != nil {
 		return err
 	}
-	ear.era = sp.era()
+	lc.era = sp.era()
 	once, cut := context.WithCancel(ctx)
 	defer cut()
-	ear.cut = cut
-	err = sp.listen(once, req, ear)
+	lc.cut = cut
+	err = sp.listen(once, req, lc)
 	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return err
 }

@@ -75,8 +75,8 @@ type pipe struct {
 }
 
 // newPipe returns a pipe that reads and writes.
-func newPipe(s *setup, far transportConn, at *processSlot) *pipe {
-	p := &pipe{setup: s, remote: far, slot: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), writerDone: make(chan struct{})}
+func newPipe(s *setup, remote transportConn, slot *processSlot) *pipe {
+	p := &pipe{setup: s, remote: remote, slot: slot, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), writerDone: make(chan struct{})}
 	s.otherOutput.Store(nil)
 	p.group.start(p.readAll)  // ends with remote, which fail ends
 	p.group.start(p.writeAll) // ends with its context, or with remote
@@ -273,8 +273,8 @@ func (p *pipe) readAll(ctx context.Context) {
 		if lines.IsAtEnd() {
 			p.outputEnded()
 		}
-		if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
-			p.reportAnswer(p.drop(ctx, &p.calls, no))
+		if noRoom, ok := errors.AsType[*frame.NoRoomError](err); ok {
+			p.reportAnswer(p.drop(ctx, &p.calls, noRoom))
 			continue
 		}
 		if err != nil {
@@ -298,8 +298,8 @@ func (p *pipe) readAll(ctx context.Context) {
 // next request at once. Calls in progress end later, when the exit reason is known.
 func (p *pipe) outputEnded() {
 	rest := p.stopWriting()
-	if tell := p.eofHandler(); tell != nil {
-		tell()
+	if onEOF := p.eofHandler(); onEOF != nil {
+		onEOF()
 	}
 	p.slot.markClosing() // before the calls, because their callers may ask for a slot
 	p.calls.Close(p.unavailable(nil, "it has closed its output"))

@@ -78,28 +78,28 @@ func (r *processSlots) take(ctx context.Context, n slotPurpose) *processSlot {
 }
 
 // ask returns a slot or a waiter for one, or neither if all are in use.
-func (r *processSlots) ask(ours bool) (*processSlot, *waiter) {
+func (r *processSlots) ask(internal bool) (*processSlot, *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pl := r.grantLocked(ours); pl != nil {
+	if pl := r.grantLocked(internal); pl != nil {
 		return pl, nil
 	}
 	free := r.closing
-	if ours && r.reservedClosing {
+	if internal && r.reservedClosing {
 		free++
 	}
 	// Count all waiters, because any of them may get a slot that a client could have.
 	if len(r.queue) >= free {
 		return nil, nil
 	}
-	w := &waiter{internal: ours, granted: make(chan struct{})}
+	w := &waiter{internal: internal, granted: make(chan struct{})}
 	r.queue = append(r.queue, w)
 	return nil, w
 }
 
-func (r *processSlots) grantLocked(ours bool) *processSlot {
+func (r *processSlots) grantLocked(internal bool) *processSlot {
 	switch {
-	case ours && !r.reserved:
+	case internal && !r.reserved:
 		r.reserved = true
 		return &processSlot{of: r, reserved: true}
 	case r.used < r.max:

@@ -134,13 +134,13 @@ const (
 // mediaType returns the media type without parameters, even if those are malformed:
 // they do not affect the body.
 func mediaType(resp *http.Response) string {
-	said := resp.Header.Get("Content-Type")
+	contentType := resp.Header.Get("Content-Type")
 	for _, t := range [...]string{typeJSON, typeEvents} {
-		if rest, ok := strings.CutPrefix(said, t); ok && (rest == "" || rest[0] == ';') {
+		if rest, ok := strings.CutPrefix(contentType, t); ok && (rest == "" || rest[0] == ';') {
 			return t
 		}
 	}
-	t, _, err := mime.ParseMediaType(said)
+	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil && t == "" {
 		return ""
 	}

@@ -60,8 +60,8 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 		if err != nil {
 			return
 		}
-		said := stderrLine{string(line), cut > 0}
-		t.add(said)
+		entry := stderrLine{string(line), cut > 0}
+		t.add(entry)
 		if !logger.Enabled(context.Background(), level) {
 			continue
 		}
@@ -70,7 +70,7 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			logger.LogAttrs(context.Background(), level, "backend stderr", lineAttrs(said.text(secrets), cut)...)
+			logger.LogAttrs(context.Background(), level, "backend stderr", lineAttrs(entry.text(secrets), cut)...)
 		}
 	}
 }
@@ -91,16 +91,16 @@ func lineAttrs(text string, cut int) []slog.Attr {
 
 // add keeps a line. Its raw length is limited to more than is shown, because redaction
 // may shorten it.
-func (t *stderrTail) add(said stderrLine) {
-	if len(said.raw) > stderrRaw {
-		said = stderrLine{strings.Clone(said.raw[:stderrRaw]), true}
+func (t *stderrTail) add(entry stderrLine) {
+	if len(entry.raw) > stderrRaw {
+		entry = stderrLine{strings.Clone(entry.raw[:stderrRaw]), true}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.last) == stderrKept {
 		t.last = append(t.last[:0], t.last[1:]...)
 	}
-	t.last = append(t.last, said)
+	t.last = append(t.last, entry)
 }
 
 // lines returns the last lines, each short enough for twenty of them to fit into one
@@ -108,8 +108,8 @@ func (t *stderrTail) add(said stderrLine) {
 func (t *stderrTail) lines() []string {
 	last, secrets := t.snapshot()
 	lines := make([]string, len(last))
-	for i, said := range last {
-		text := said.text(secrets)
+	for i, entry := range last {
+		text := entry.text(secrets)
 		// Cut between characters, because the text becomes part of a message.
 		lines[i] = strings.ToValidUTF8(text[:min(len(text), stderrShown)], "")
 	}
