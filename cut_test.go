@@ -177,7 +177,7 @@ func TestBackendThatCutsALargeResult(t *testing.T) {
 				}
 				for key, want := range map[string]string{
 					"level": "WARN", "backend": "b", "reason": tt.reason, "cause": tt.cause,
-					"msg": "backend's answer broke off while it was passed on, and its client was cut off; look at the backend's own log",
+					"msg": "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 				} {
 					if got, _ := log[0][key].(string); !strings.Contains(got, want) {
 						h.t.Errorf("the log has %s %q, want %q", key, got, want)

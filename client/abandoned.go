@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// abandonedTime is how long a server that was told so may go on with a call that
-// was given up.
+// abandonedTime is how long a server may continue with a call after it was notified
+// that the call is cancelled.
 const abandonedTime = time.Minute
 
-// abandoned remembers when a call was last given up on a connection that several
-// clients share. Its server may still be at work on it, so that a message which
-// names no call is not for the only one in outboundCall: it may be another client's.
-// The zero value is ready.
+// abandoned records when a call was last cancelled on a connection that several clients
+// share. The server may still be working on that call. So a message that names no call
+// is not necessarily for the only open one. The zero value is ready.
 type abandoned struct{ last atomic.Pointer[time.Time] }
 
 func (a *abandoned) note() {
@@ -23,7 +22,7 @@ func (a *abandoned) note() {
 	a.last.Store(&now)
 }
 
-func (a *abandoned) lately() bool {
+func (a *abandoned) recently() bool {
 	last := a.last.Load()
 	return last != nil && time.Since(*last) < abandonedTime
 }

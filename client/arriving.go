@@ -16,21 +16,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// forwardFunc gives the rest of an answer, of which the beginning is there, to the caller
-// while it arrives. It reports false where that has to be read as a whole.
+// forwardFunc forwards the rest of a response to the caller while it arrives. It
+// reports false if the response must be read as a whole.
 type forwardFunc func(a *mcp.Arrival) bool
 
-// passNothing is the passer of what is no call's own answer.
-func passNothing(*mcp.Arrival) bool { return false }
+// neverForward is the forwardFunc for responses of requests that no caller made.
+func neverForward(*mcp.Arrival) bool { return false }
 
-// gatherUpTo is the largest bound of a message up to which none is passed on: so little
-// can be held, and one that is too long is told of by an error instead of a cut.
-const gatherUpTo = 1 << 20
+// bufferUpTo is the message limit up to which responses are buffered instead of
+// forwarded. So much memory is acceptable, and a response that is too long then fails
+// with an error instead of being cut.
+const bufferUpTo = 1 << 20
 
-// readJSON reads a document within the bound before it parses any of it, unless it is
-// passed on while it arrives: a length that a server claims is not believed.
+// readJSON reads a whole document within the limits before it parses any of it, unless
+// the document is forwarded. It does not trust the declared length.
 func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forwardFunc, take messageFunc) error {
-	data, passed, err := e.readOrPass(resp, bound, pass)
+	data, passed, err := e.readOrForward(resp, bound, pass)
 	switch {
 	case passed:
 		return nil
@@ -42,16 +43,16 @@ func (e *endpoint) readJSON(resp *http.Response, bound frame.Bound, pass forward
 		return nil
 	}
 	if _, err = e.takeText(data, take); err != nil {
-		return e.lost(err, "its answer is no JSON")
+		return e.lost(err, "its answer is not JSON")
 	}
 	return nil
 }
 
-// readOrPass returns the whole document, or reports that it was passed on. One that says
-// that it is small is read without more ado.
-func (e *endpoint) readOrPass(resp *http.Response, bound frame.Bound, pass forwardFunc) (data []byte, passed bool, err error) {
+// readOrForward returns the whole document, or reports that it was forwarded. A
+// document that declares a small length is read directly.
+func (e *endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass forwardFunc) (data []byte, passed bool, err error) {
 	if n := resp.ContentLength; n > 0 && n <= min(smallDocument, int64(e.MaxMessage)) {
-		data = make([]byte, n+1) // the end is read behind it, so that the connection is free
+		data = make([]byte, n+1) // one byte more, to read the end, so that the connection is free
 		k, err := io.ReadFull(resp.Body, data)
 		if errors.Is(err, io.ErrUnexpectedEOF) && int64(k) == n {
 			err = nil
@@ -64,21 +65,21 @@ func (e *endpoint) readOrPass(resp *http.Response, bound frame.Bound, pass forwa
 	if err != nil || data != nil {
 		return data, false, err
 	}
-	if e.MaxMessage > gatherUpTo && resp.ContentLength <= int64(e.MaxMessage) && pass(a) {
+	if e.MaxMessage > bufferUpTo && resp.ContentLength <= int64(e.MaxMessage) && pass(a) {
 		return nil, true, nil
 	}
 	if n := int(min(resp.ContentLength, int64(e.MaxMessage))); n > 0 && bound != nil {
 		if err := bound.Room(n, nil); err != nil {
 			return nil, false, err
 		}
-		body.most = n // of one that is longer no more is held
+		body.most = n // a longer one fails before more is held
 	}
 	body.bound = bound
 	data, err = a.Gather()
 	return data, false, err
 }
 
-// smallDocument is what is no more than the window of a result that is passed on.
+// smallDocument is at most the window of a forwarded result.
 const smallDocument = 63 << 10
 
 func isTooLong(err error) bool {
@@ -86,45 +87,45 @@ func isTooLong(err error) bool {
 	return ok && pe.Exceeded == mcp.LimitBytes
 }
 
-// pass offers the call's result to its caller while it arrives, and ends the call when
-// that has it, or never will. What is waited for is the caller's then, which may close
-// the client.
-func (c *httpCall) pass(ctx context.Context, a *mcp.Arrival) bool {
-	f := &c.flight
-	if !f.passes || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
+// forward offers the call's result to its caller while it arrives, and ends the call
+// when the caller has all of it or never will. The owner's close does not wait for the
+// caller, which may be the one that closes the client.
+func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
+	f := &c.outbound
+	if !f.forwardable || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
 		return false
 	}
 	c.due.received() // and may take its time from here on
 	res := mcp.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)
-	c.inside = c.owner.enter()
+	c.entered = c.owner.enter()
 	switch {
 	case !taken:
 		return false
 	case err == nil:
-		c.brought = c.call.Respond(session.Terminal{Result: res.Result()})
-	case ctx.Err() == nil: // else whoever waits for the call gives it up
-		c.fail(c.brokenOff(ctx, err))
+		c.answered = c.call.Respond(session.Terminal{Result: res.Result()})
+	case ctx.Err() == nil: // otherwise outbound.run gives the call up
+		c.fail(c.forwardError(ctx, err))
 	}
 	return true
 }
 
-// brokenOff is the error of a call whose result was cut while it was passed on. Its
-// client has seen a part, and never gets another.
-func (c *httpCall) brokenOff(ctx context.Context, err error) error {
-	cause := errors.Join(errNotAgain, err)
+// forwardError returns the error of a call if its result was cut while it was
+// forwarded. Its client has a part of it and gets no other result.
+func (c *httpCall) forwardError(ctx context.Context, err error) error {
+	cause := errors.Join(errNoRetry, err)
 	if errors.Is(err, mcp.ErrNotTaken) {
 		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
-	f := c.wrongWith(err, cause)
-	c.log.WarnContext(ctx, "backend's answer broke off while it was passed on, and its client was cut off; look at the backend's own log",
+	f := c.arrivalError(err, cause)
+	c.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 		slog.String("reason", f.Message), slog.Any("cause", err))
 	return f
 }
 
-// wrongWith says what is wrong with a result that did not arrive as a whole.
-func (c *httpCall) wrongWith(err, cause error) *mcp.Fault {
+// arrivalError returns the fault for a result that did not arrive completely.
+func (c *httpCall) arrivalError(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
 	case isTooLong(err):
@@ -136,18 +137,20 @@ func (c *httpCall) wrongWith(err, cause error) *mcp.Fault {
 	}
 }
 
-// passes reports whether a request's result may be passed on while it arrives, as far as
-// we are concerned: what is asked as a task is answered with one, which is ours to read.
-func passes(req *mcp.Request) bool { return canAsk(req.Method) && !req.Params.Has(mcp.FieldTask) }
+// isForwardable reports whether a request's result may be forwarded while it arrives. A
+// request for a task returns a task, which the gateway must read.
+func isForwardable(req *mcp.Request) bool {
+	return canAsk(req.Method) && !req.Params.Has(mcp.FieldTask)
+}
 
-// wholeResultCaller is a caller who gets results as a whole, because whoever makes the call has to
-// say something before them.
+// wholeResultCaller is a caller that receives results as a whole, because something
+// must be sent before them.
 type wholeResultCaller struct{ mcp.Caller }
 
-// Start puts a question, without waiting where the caller need not.
+// Start sends a request, without waiting if the caller supports that.
 func (s wholeResultCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return mcp.Start(ctx, s.Caller, req)
 }
 
-// Pulse passes a sign of life on.
+// Pulse forwards the sign of activity.
 func (s wholeResultCaller) Pulse() { mcp.Pulse(s.Caller) }

@@ -95,7 +95,7 @@ func aCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mcp.
 		cfg.Version = mcp.LatestModern
 	}
 	c := NewHTTP("http://backend.test/mcp", cfg)
-	c.link.(*httpLink).foreign = false //nolint:forcetypeassert // what NewHTTP has made
+	c.link.(*httpLink).customTransport = false //nolint:forcetypeassert // what NewHTTP has made
 	params := `{"name":"echo","arguments":{"text":"hello"}}`
 	if from.Era() == mcp.EraModern {
 		params = `{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
@@ -150,7 +150,7 @@ func BenchmarkCall(b *testing.B) {
 				var ctx life.Context // as a request's is
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Serve(&ctx, req, nobody{}); err != nil {
+					if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -165,7 +165,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 			c, req := aCall(t, cell.from, cell.modern, stream)
 			var ctx life.Context // as a request's is
 			call := func() {
-				if _, err := c.Serve(&ctx, req, nobody{}); err != nil {
+				if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -13,31 +13,30 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// backendLimits bound the shape of a message from a backend. Its members are
-// bounded by its size rather than by their number: a large table is a fair
-// result. An item of a list may be deeper than a client would take: it is left out of the
-// list, and the others are not lost with it.
+// backendLimits returns the limits of a message from a backend. Members are limited by
+// the size of the message rather than by their number: a large table is a legitimate
+// result. An item of a list may be deeper than a client accepts. It is then left out,
+// so that the other items are not lost.
 func backendLimits() mcp.Limits { return mcp.Limits{Depth: 128, ListDepth: 1024, Members: 4_000_000} }
 
-// maxBatch bounds the messages of a batch, which 2025-03-26 has.
+// maxBatch limits the messages of a batch (2025-03-26).
 const maxBatch = 100
 
-// cursor is how far one stream of events has been read: what a reconnect
-// continues from. It belongs to that stream and to no other.
+// cursor is the position in one event stream, from which a reconnect resumes. It
+// belongs to that stream only.
 type cursor struct {
 	lastID   string
-	retry    time.Duration // negative until the server says
+	retry    time.Duration // negative until the server specifies it
 	messages int           // so far
-	ids      int           // new ones so far
+	ids      int           // event ids that differ from the one before
 }
 
-// messageFunc takes the messages of a body, in order. A message that could not be
-// parsed comes with the reason, and with its id where that could be read. It
-// returns false when it wants no more.
+// messageFunc receives the messages of a body, in order. For a message that cannot be
+// parsed, bad is the reason, and m has the id if that could be read. It returns false
+// to stop.
 type messageFunc func(m *mcp.Message, bad error) (more bool)
 
-// hasMessages reports whether the answer's body is one of the two kinds that
-// carry messages.
+// hasMessages reports whether the response's media type is one that carries messages.
 func hasMessages(resp *http.Response) bool {
 	if resp.StatusCode/100 != 2 {
 		return false
@@ -46,12 +45,12 @@ func hasMessages(resp *http.Response) bool {
 	return t == typeJSON || t == typeEvents
 }
 
-// read gives the messages of a body to take, until there are no more or take
-// wants no more, or the rest was passed on. Its error is a failure of the body: nil is its
-// orderly end.
+// read calls take for each message of a body, until the body ends, take returns false,
+// or the rest was forwarded. The error reports a broken body; nil means that it ended
+// in order.
 func (e *endpoint) read(resp *http.Response, pos *cursor, bound frame.Bound, pass forwardFunc, take messageFunc) error {
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return e.lost(nil, "its answer is compressed (%s), which was not asked for", enc)
+		return e.lost(nil, "its answer is compressed (%s), which was not requested", enc)
 	}
 	if mediaType(resp) == typeEvents {
 		return e.readEvents(resp.Body, pos, bound, take)
@@ -59,9 +58,9 @@ func (e *endpoint) read(resp *http.Response, pos *cursor, bound frame.Bound, pas
 	return e.readJSON(resp, bound, pass, take)
 }
 
-// takeText takes what stands where a message does: one, or a batch, which 2025-03-26
-// has in documents and events alike; each of its elements stands for itself. The error
-// is that of a batch that is none.
+// takeText parses one message, or a batch, which 2025-03-26 allows in documents and in
+// events. Each element of a batch is a message of its own. The error reports an invalid
+// batch.
 func (e *endpoint) takeText(data []byte, take messageFunc) (more bool, err error) {
 	if !mcp.IsBatch(data) {
 		return e.parse(data, take), nil
@@ -87,16 +86,16 @@ func (e *endpoint) parse(data []byte, take messageFunc) (more bool) {
 	return take(&m, err)
 }
 
-// readEvents takes messages as they arrive. An event of another name is no message,
-// and one without data says only how far the stream is (2025-11-25, basic/transports,
-// "Resumability and Redelivery"); a last event that is cut off is none.
+// readEvents calls take for messages as they arrive. It ignores events of another name,
+// events without data, which only mark a position (2025-11-25, basic/transports,
+// "Resumability and Redelivery"), and an incomplete last event.
 func (e *endpoint) readEvents(body io.Reader, pos *cursor, bound frame.Bound, take messageFunc) error {
 	events := frame.NewEventReader(body, e.MaxMessage)
 	events.Bound(bound)
 	return e.takeEvents(events, pos, take)
 }
 
-// takeEvents is readEvents where the stream has begun.
+// takeEvents is readEvents for an open event stream.
 func (e *endpoint) takeEvents(events *frame.EventReader, pos *cursor, take messageFunc) error {
 	for {
 		ev, err := events.Next()
@@ -107,40 +106,40 @@ func (e *endpoint) takeEvents(events *frame.EventReader, pos *cursor, take messa
 			if _, ok := errors.AsType[*frame.TooLongError](err); ok {
 				return e.tooLong(err)
 			}
-			if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
-				return no
+			if noRoom, ok := errors.AsType[*frame.NoRoomError](err); ok {
+				return noRoom
 			}
 			return e.lost(err, "the connection broke during its answer")
 		}
-		// Noted also where there is no message in it: such an event is how a server
-		// says from where a stream can be resumed before it has anything to say.
+		// Events without a message count too: a server sends one so that a stream can
+		// be resumed before its first message.
 		pos.note(ev)
 		if len(ev.Data) == 0 || ev.Name != "message" {
 			continue
 		}
 		pos.messages++
-		// A batch that is none is told to nobody, like any event that is no message.
+		// An invalid batch is skipped, like any event that is not a message.
 		if more, _ := e.takeText(ev.Data, take); !more {
 			return nil
 		}
 	}
 }
 
-// note remembers what an event says about the stream.
+// note records the position and the retry time of an event.
 func (p *cursor) note(ev frame.Event) {
 	if ev.Retry >= 0 {
 		p.retry = ev.Retry
 	}
-	if id := comeBackID(ev.ID); ev.HasID && id != p.lastID {
+	if id := resumableID(ev.ID); ev.HasID && id != p.lastID {
 		p.lastID = id
 		p.ids++
 	}
 }
 
-// comeBackID returns the id as it can be sent in a header, and none where it cannot: a
-// server that gives such an id has no way to be told of it, and an sseFallback id would
-// bring again what was taken.
-func comeBackID(id string) string {
+// resumableID returns id, or "" if it cannot be sent in a header. The server then
+// cannot receive its id back, and an older id would resume before messages already
+// received.
+func resumableID(id string) string {
 	for i := range len(id) {
 		if id[i] < ' ' && id[i] != '\t' || id[i] == 0x7f {
 			return ""
@@ -149,21 +148,21 @@ func comeBackID(id string) string {
 	return id
 }
 
-// The bounds of the time between two attempts to read on, which is the server's
-// to say; and the one up to which it grows where they bring nothing.
+// Limits of the wait before an attempt to resume. The server sets it; maxBackoff limits
+// its growth while attempts bring nothing.
 const (
 	minRetry     = 100 * time.Millisecond
 	defaultRetry = time.Second
 	maxRetry     = 5 * time.Minute
-	calmRetry    = 30 * time.Second
+	maxBackoff   = 30 * time.Second
 )
 
-// wait returns how long to wait before the next attempt to read on, the n-th in
-// a row that brought nothing. It is never less than what the server has said.
+// wait returns how long to wait before resuming, after n attempts in a row that brought
+// nothing. It is at least the retry time that the server has set.
 func (p *cursor) wait(n int) time.Duration {
 	least := defaultRetry
 	if p.retry >= 0 {
 		least = min(max(p.retry, minRetry), maxRetry)
 	}
-	return max(least, min(least<<min(n, 9), calmRetry)) // 9: from the least of all to the calm one
+	return max(least, min(least<<min(n, 9), maxBackoff)) // 9: enough to grow from minRetry to maxBackoff
 }

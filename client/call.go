@@ -10,37 +10,36 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// outboundCall is one call while it is under way, from the side of whoever made it: it
-// takes what arrives in the call's cell and gives it to the caller, in order.
+// outboundCall is a call in progress, seen from its caller. It takes the messages that
+// arrive for the call and delivers them to the caller, in order.
 type outboundCall struct {
 	*setup
-	maker  callOwner
+	owner  callOwner
 	call   *session.Call
-	req    *mcp.Request // that the call is made for, nil where it is our own
+	req    *mcp.Request // that the call is made for; nil for a request of the gateway itself
 	caller mcp.Caller
-	token  []byte // the caller's own progress token, nil if it wants no progress
+	token  []byte // the caller's own progress token; nil if it wants no progress
 
-	version mcp.Version // of the server
-	passes  bool        // its result may go to the caller while it arrives
+	version     mcp.Version // of the server
+	forwardable bool        // the result may be forwarded to the caller while it arrives
 
-	requests context.Context //nolint:containedctx // of the asks, made for the first one: most calls have none
-	endAsks  context.CancelFunc
+	requests     context.Context //nolint:containedctx // for the server's requests, made for the first one: most calls have none
+	stopRequests context.CancelFunc
 }
 
-// callOwner is who makes a call, of a session or without one.
+// callOwner makes calls, in a session or without one.
 type callOwner interface {
 	// asked serves a request of the backend that belongs to the call. It must not
-	// wait. The context ends with the call.
+	// block. ctx ends with the call.
 	asked(ctx context.Context, f *outboundCall, m *mcp.Message)
 
-	// abandon tells the backend that nobody waits for the call any more. It must
-	// not wait.
+	// abandon notifies the backend that the call is cancelled. It must not block.
 	abandon(call *session.Call)
 }
 
-// run returns the call's terminal, or an error as soon as ctx ends. A result
-// that is there wins over a context that has ended. What has come before it is handed
-// on first, by whoever has begun to.
+// run returns the call's terminal, or an error as soon as ctx ends. A result that has
+// arrived is returned even if ctx has ended. Messages received before the terminal are
+// delivered first, by the goroutine that has begun to deliver them.
 func (f *outboundCall) run(ctx context.Context) (*mcp.Result, error) {
 	defer f.cancelRequests()
 	over := ctx.Done()
@@ -62,32 +61,32 @@ func (f *outboundCall) run(ctx context.Context) (*mcp.Result, error) {
 	}
 }
 
-// giveUp ends a call whose context has ended. One that never left is taken back
-// without a word to the backend, which has not heard of it.
+// giveUp ends a call after its context has ended. A request that was not sent is
+// withdrawn without a notification to the backend.
 func (f *outboundCall) giveUp(ctx context.Context) {
 	if f.call.Withdraw(session.Terminal{Err: f.givenUp(ctx, mcp.NotDispatched)}) {
 		return
 	}
 	if f.call.Finish(session.Terminal{Err: f.givenUp(ctx, mcp.Unknown)}) {
-		f.maker.abandon(f.call)
+		f.owner.abandon(f.call)
 	}
 }
 
-// handAll hands on what has come for a call by other ways than its own stream, while
-// the goroutine that waits for it is about that.
+// deliverAll delivers the messages that arrived other than on the call's own stream. It
+// runs while the waiting goroutine is busy with that stream.
 func (f *outboundCall) deliverAll(ctx context.Context) {
 	for m := f.call.Take(); m != nil; m = f.call.Take() {
 		f.deliver(ctx, m)
 	}
 }
 
-// hand gives one message to the caller. It is called by one goroutine at a time,
-// nearly always the one that waits for the result: so progress comes in order and
-// before it, and a slow caller slows down nobody but itself. That a caller takes no
-// more is no failure of the call.
+// deliver passes one message to the caller. It is called by one goroutine at a time,
+// nearly always the one that waits for the result. So progress arrives in order and
+// before the result, and a slow caller delays only its own call. An error of the caller
+// does not fail the call.
 func (f *outboundCall) deliver(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		f.maker.asked(f.requestsContext(ctx), f, m) // who refuses it where ctx has ended: a request has an answer
+		f.owner.asked(f.requestsContext(ctx), f, m) // it also refuses the request if ctx has ended: a request needs a response
 		return
 	}
 	if ctx.Err() != nil {
@@ -105,25 +104,24 @@ func (f *outboundCall) deliver(ctx context.Context, m *mcp.Message) {
 	}
 }
 
-// asking returns the context of the asks, which ends with the call: nobody will answer
-// them then.
+// requestsContext returns the context of the server's requests. It ends with the call,
+// because no answer is possible after that.
 func (f *outboundCall) requestsContext(ctx context.Context) context.Context {
 	if f.requests == nil {
-		f.requests, f.endAsks = context.WithCancel(ctx)
+		f.requests, f.stopRequests = context.WithCancel(ctx)
 	}
 	return f.requests
 }
 
 func (f *outboundCall) cancelRequests() {
-	if f.endAsks != nil {
-		f.endAsks()
+	if f.stopRequests != nil {
+		f.stopRequests()
 	}
 }
 
-// translate gives a notification the names that the caller knows: its own progress
-// token for ours, and no subscription of ours. Everything else is left as the bytes
-// that came. Progress that the caller did not ask for is dropped, because it could
-// not tell whose it is.
+// translate replaces the gateway's progress token with the caller's and removes the
+// gateway's subscription id. Everything else is left unmodified. Progress that the
+// caller did not request is dropped, because the caller could not attribute it.
 func (f *outboundCall) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	n := &mcp.Notification{Method: m.Method, Params: m.Params}
 	var e mcp.Edit
@@ -147,8 +145,8 @@ func (f *outboundCall) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	return n, true
 }
 
-// methods that the client itself knows: those whose meaning decides where a message
-// goes. All others are passed on whatever they are called.
+// Methods that the client handles itself, because they decide where a message goes. All
+// others are forwarded, whatever their name.
 const (
 	methodDiscover     = "server/discover"
 	methodInitialize   = "initialize"
@@ -173,16 +171,15 @@ const (
 	methodUpdated      = "notifications/resources/updated"
 )
 
-// respond ends the call that a response names, whatever stream it came on: a server
-// may answer on another one than it was asked on, and who waits must not wait for a
-// stream. A response that breaks the rules ends it too, with an error that names the
-// backend.
+// respond ends the call that a response names, whatever stream it arrived on: a server
+// may answer on another stream than that of the request. An invalid response ends the
+// call too, with an error that names the backend.
 func (s *setup) respond(calls *session.Calls, id mcp.ID, m *mcp.Message) {
 	calls.Respond(id, s.terminal(m))
 }
 
-// terminal never fails to be one: a response that cannot be understood ends its call
-// as well, because nothing else will.
+// terminal returns the terminal for a response. A response that cannot be understood
+// becomes an error, because nothing else would end its call.
 func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	if m.Kind == mcp.KindResult {
 		return session.Terminal{Result: &m.Result}
@@ -194,7 +191,7 @@ func (s *setup) terminal(m *mcp.Message) session.Terminal {
 	return session.Terminal{Err: wire}
 }
 
-// malformed is the error of a call whose response is none.
+// malformed returns the error of a call with an invalid response.
 func (s *setup) malformed(cause error) *mcp.Fault {
 	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// changes is a set of lists that have changed: a level, not a count. However
-// often a list changes before somebody looks, it is fetched once; and because a
-// mark stays until it is taken, what changes during the fetch is seen after it.
+// changes is a set of changed lists. It is a level, not a count: a list that changes
+// several times before a reader takes the set is fetched once. A mark remains until it
+// is taken, so that a change during the fetch is seen after it.
 type changes uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	changedResources
 )
 
-// notices returns the methods that tell of the changes, in a fixed order.
+// notices returns the notification methods for the changes, in a fixed order.
 func (c changes) notices() []string {
 	var methods []string
 	if c&changedTools != 0 {
@@ -41,7 +41,7 @@ func (c changes) notices() []string {
 	return methods
 }
 
-// filter is what a listen wants to hear of (2026-07-28, basic/patterns/subscriptions).
+// filter is what a listen asks for (2026-07-28, basic/patterns/subscriptions).
 type filter listenfilter.Filter
 
 func parseFilter(params *mcp.Object) (filter, error) {
@@ -49,8 +49,8 @@ func parseFilter(params *mcp.Object) (filter, error) {
 	return filter(f), err
 }
 
-// lists returns the lists that the filter names; URIs are not lists, and a legacy
-// server has to be asked for each of them by another request.
+// lists returns the lists that the filter names. It leaves out URIs, for which a legacy
+// server needs separate requests.
 func (f filter) lists() changes {
 	var c changes
 	if f.Tools {
@@ -65,27 +65,28 @@ func (f filter) lists() changes {
 	return c
 }
 
-// with returns the filter that asks for the lists of c and for the URIs of f.
+// with returns a filter for the lists of c and the URIs of f.
 func (f filter) with(c changes) filter {
 	lists := c.filter()
 	lists.URIs = f.URIs
 	return lists
 }
 
-// common returns what both filters ask for, the URIs and tasks in the order of f.
+// common returns the intersection of the filters, with URIs and tasks in the order of
+// f.
 func (f filter) common(o filter) filter {
 	both := (f.lists() & o.lists()).filter()
-	both.URIs, both.TaskIDs = among(f.URIs, o.URIs), among(f.TaskIDs, o.TaskIDs)
+	both.URIs, both.TaskIDs = intersect(f.URIs, o.URIs), intersect(f.TaskIDs, o.TaskIDs)
 	return both
 }
 
-// covers reports whether the filter asks for all lists and URIs of o. A task that has
-// ended is nothing that anybody will tell of again.
+// covers reports whether f asks for all lists and URIs of o. It ignores tasks: no
+// notification will follow about a task that has ended.
 func (f filter) covers(o filter) bool {
-	return o.lists()&^f.lists() == 0 && len(among(o.URIs, f.URIs)) == len(o.URIs)
+	return o.lists()&^f.lists() == 0 && len(intersect(o.URIs, f.URIs)) == len(o.URIs)
 }
 
-func among(names, others []string) []string {
+func intersect(names, others []string) []string {
 	var both []string
 	theirs := setOf(others)
 	for _, name := range names {
@@ -104,13 +105,13 @@ func setOf(uris []string) map[string]bool {
 	return set
 }
 
-// filter makes a filter of lists alone: it is what a legacy session is said to have
-// acknowledged, which is what it declared and not what was asked for.
+// filter returns a filter of lists only. A legacy session acknowledges the lists that
+// it has declared, whatever the listen asked for.
 func (c changes) filter() filter {
 	return filter{Tools: c&changedTools != 0, Prompts: c&changedPrompts != 0, Resources: c&changedResources != 0}
 }
 
-// acknowledge tells a listen's caller what it will hear of.
+// acknowledge notifies a listen's caller of what was agreed.
 func acknowledge(ctx context.Context, f filter, sink mcp.Caller) error {
 	raw, err := json.Marshal(struct {
 		F filter `json:"notifications"`
@@ -125,8 +126,8 @@ func acknowledge(ctx context.Context, f filter, sink mcp.Caller) error {
 	return sink.Notify(ctx, n)
 }
 
-// acknowledged reads an acknowledgement. One that says nothing agrees to what was
-// asked for.
+// acknowledged parses an acknowledgement. One without a filter agrees to what was asked
+// for.
 func acknowledged(n *mcp.Notification, asked filter) filter {
 	if !n.Params.Has(mcp.FieldNotifications) {
 		return asked
@@ -138,18 +139,18 @@ func acknowledged(n *mcp.Notification, asked filter) filter {
 	return asked.common(agreed)
 }
 
-// news is what a listen has not been told yet.
+// news holds the changes not yet reported to a listen.
 type news struct {
-	lists   changes
-	said    changes             // of lists, those that the server has told of; the rest is presumed
-	updated []*mcp.Notification // of resources, in the order in which they changed first, and of tasks
+	lists     changes
+	announced changes             // those of lists that the server has announced; the others are presumed
+	updated   []*mcp.Notification // of resources, in the order of their first change, then of tasks
 }
 
-// tell tells a listen's caller of the news.
-func (n news) tell(ctx context.Context, sink mcp.Caller) error {
-	said := n.said.notices()
+// notify sends the changes to a listen's caller.
+func (n news) notify(ctx context.Context, sink mcp.Caller) error {
+	announced := n.announced.notices()
 	for _, method := range n.lists.notices() {
-		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(said, method)}
+		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(announced, method)}
 		if err := sink.Notify(ctx, n); err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func (n news) tell(ctx context.Context, sink mcp.Caller) error {
 	return nil
 }
 
-// updateOf is the notice that a resource has changed, in our own words.
+// updateOf returns a notification for a changed resource.
 func updateOf(uri string) *mcp.Notification {
 	n, err := mcp.NewNotification(methodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
@@ -171,40 +172,40 @@ func updateOf(uri string) *mcp.Notification {
 	return n
 }
 
-// changeFeed tells the listens of one session of its changes. The zero value is ready.
-// It holds no queue, so that a slow listener costs no memory, and a stream that
-// announces changes without end cannot fill anything.
+// changeFeed distributes the changes of one session to its listens. It keeps a bounded
+// state per listen instead of a queue, so that neither a slow listen nor a flood of
+// notifications exhausts memory. The zero value is ready.
 type changeFeed struct {
-	mu   sync.Mutex
-	out  map[*changeListener]struct{}
-	uris map[string]int // how many of out ask for each
+	mu        sync.Mutex
+	listeners map[*changeListener]struct{}
+	uris      map[string]int // how many listeners ask for each
 }
 
-// changeListener is one listen: what changed since it last looked.
+// changeListener is one listen, with the changes since it last took them.
 type changeListener struct {
 	want changes
 	wake chan struct{} // capacity 1
 
-	// Below: guarded by feed.mu.
-	uris    map[string]bool
-	tasks   map[string]bool
-	lists   changes
-	said    changes                      // of lists
-	updated map[string]*mcp.Notification // by URI, the newest of each
-	order   []string                     // of updated
-	states  map[string]*mcp.Notification // by task, the newest of each
+	// The fields below are guarded by changeFeed.mu.
+	uris      map[string]bool
+	tasks     map[string]bool
+	lists     changes
+	announced changes                      // of lists
+	updated   map[string]*mcp.Notification // the newest by URI
+	order     []string                     // the keys of updated, by first change
+	states    map[string]*mcp.Notification // the newest by task
 }
 
-// add registers a listen. It is done before the listen is acknowledged: what
-// changes in between is told, rather than lost in a gap that nobody knows of.
+// add registers a listen. Call it before the listen is acknowledged, so that no change
+// in between is lost.
 func (f *changeFeed) add(want filter) *changeListener {
 	l := &changeListener{want: want.lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.out == nil {
-		f.out, f.uris = make(map[*changeListener]struct{}), make(map[string]int)
+	if f.listeners == nil {
+		f.listeners, f.uris = make(map[*changeListener]struct{}), make(map[string]int)
 	}
-	f.out[l] = struct{}{}
+	f.listeners[l] = struct{}{}
 	for uri := range l.uris {
 		f.uris[uri]++
 	}
@@ -214,10 +215,10 @@ func (f *changeFeed) add(want filter) *changeListener {
 func (f *changeFeed) remove(l *changeListener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.out[l]; !ok {
+	if _, ok := f.listeners[l]; !ok {
 		return
 	}
-	delete(f.out, l)
+	delete(f.listeners, l)
 	for uri := range l.uris {
 		f.dropLocked(uri)
 	}
@@ -229,7 +230,7 @@ func (f *changeFeed) dropLocked(uri string) {
 	}
 }
 
-// keep leaves the listen those resources and tasks that were agreed on.
+// keep removes from the listen the resources and tasks that were not agreed on.
 func (f *changeFeed) keep(l *changeListener, agreed filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,22 +244,22 @@ func (f *changeFeed) keep(l *changeListener, agreed filter) {
 	}
 }
 
-// mark notes that lists have changed. It waits for nobody.
+// mark records that lists have changed. It does not block.
 func (f *changeFeed) mark(c changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if l.want&c == 0 {
 			continue
 		}
 		l.lists |= l.want & c
-		l.said |= l.want & c
+		l.announced |= l.want & c
 		l.wakeLocked()
 	}
 }
 
-// update notes that a resource has changed, for those listens whom it concerns,
-// and reports whether there is one. It waits for nobody.
+// update records that a resource has changed for the listens that ask for it, and
+// reports whether there is one. It does not block.
 func (f *changeFeed) update(n *mcp.Notification) bool {
 	uri, ok := n.Params.Text(mcp.FieldURI)
 	if !ok {
@@ -268,7 +269,7 @@ func (f *changeFeed) update(n *mcp.Notification) bool {
 	defer f.mu.Unlock()
 	of := f.subscribedLocked(uri)
 	found := false
-	for l := range f.out {
+	for l := range f.listeners {
 		if slices.ContainsFunc(of, func(uri string) bool { return l.uris[uri] }) {
 			found = true
 			l.noteLocked(uri, n)
@@ -277,9 +278,8 @@ func (f *changeFeed) update(n *mcp.Notification) bool {
 	return found
 }
 
-// task notes the state of a task, for those listens that ask for it. It waits for
-// nobody. What waits for a listener is the newest state alone, as a resource's is: it
-// is bounded by the tasks that were asked for.
+// task records the state of a task for the listens that ask for it. It does not block.
+// Only the newest state is kept, so that the memory is bounded by the tasks asked for.
 func (f *changeFeed) task(n *mcp.Notification) {
 	id, ok := n.Params.Text(mcp.FieldTaskID)
 	if !ok {
@@ -287,7 +287,7 @@ func (f *changeFeed) task(n *mcp.Notification) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if !l.tasks[id] {
 			continue
 		}
@@ -299,11 +299,12 @@ func (f *changeFeed) task(n *mcp.Notification) {
 	}
 }
 
-// subscribedLocked returns the URIs that an update of uri belongs to: itself, and
-// those that it shows to be a part of. "This might be a sub-resource of the one that
-// the client actually subscribed to" (2025-11-25 and 2026-07-28, schema,
-// ResourceUpdatedNotificationParams). One that shows nothing is nobody's, even where
-// there is one subscription alone: it may be of one that was just given up.
+// subscribedLocked returns the subscribed URIs that an update of uri belongs to: uri
+// itself and those that contain it by their path. "This might be a sub-resource of the
+// one that the client actually subscribed to" (2025-11-25 and 2026-07-28, schema,
+// ResourceUpdatedNotificationParams). An update of an unrelated URI belongs to no
+// subscription, even if there is only one: it may concern a subscription that was just
+// cancelled.
 func (f *changeFeed) subscribedLocked(uri string) []string {
 	var of []string
 	for _, own := range append(parents(uri), uri) {
@@ -314,8 +315,7 @@ func (f *changeFeed) subscribedLocked(uri string) []string {
 	return of
 }
 
-// parents returns the URIs of which this one shows that it is a part: they end
-// where it has a slash, a query or a fragment.
+// parents returns the prefixes of uri that end at a slash, a query or a fragment.
 func parents(uri string) []string {
 	var found []string
 	for i := range len(uri) {
@@ -332,8 +332,8 @@ func parents(uri string) []string {
 	return found
 }
 
-// Bounds of what is kept for a listener that does not look: above the resources
-// that it has asked for, so many others; and of each no more than so many bytes.
+// Limits of the updates kept for a slow listen: of other resources than those asked
+// for, and in bytes of each.
 const (
 	maxSubResources = 1000
 	maxUpdate       = 4 << 10
@@ -358,7 +358,7 @@ func (l *changeListener) noteLocked(uri string, n *mcp.Notification) {
 	l.wakeLocked()
 }
 
-// updateAllLocked has all resources that the listen asks for count as changed.
+// updateAllLocked marks all resources of the listen as changed.
 func (l *changeListener) updateAllLocked() {
 	l.order = sorted(l.uris)
 	l.updated = make(map[string]*mcp.Notification, len(l.uris))
@@ -368,11 +368,11 @@ func (l *changeListener) updateAllLocked() {
 	l.wakeLocked()
 }
 
-// invalidate has everything count as changed that was not heard of in a gap.
+// invalidate marks everything as changed, after a gap in the notifications.
 func (f *changeFeed) invalidate() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for l := range f.out {
+	for l := range f.listeners {
 		if l.want != 0 || len(l.uris) > 0 {
 			l.lists = l.want
 			l.updateAllLocked()
@@ -385,21 +385,21 @@ func sorted(uris map[string]bool) []string { return slices.Sorted(maps.Keys(uris
 func (l *changeListener) wakeLocked() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it will look
+	default: // already signalled
 	}
 }
 
-// take returns what has changed for a listen, and forgets it.
+// take returns the changes of a listen and clears them.
 func (f *changeFeed) take(l *changeListener) news {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := news{lists: l.lists, said: l.said}
+	n := news{lists: l.lists, announced: l.announced}
 	for _, uri := range l.order {
 		n.updated = append(n.updated, l.updated[uri])
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.states)) {
 		n.updated = append(n.updated, l.states[id])
 	}
-	l.lists, l.said, l.order, l.updated, l.states = 0, 0, nil, nil, nil
+	l.lists, l.announced, l.order, l.updated, l.states = 0, 0, nil, nil, nil
 	return n
 }

@@ -223,7 +223,7 @@ func TestM159ChildDies(t *testing.T) {
 		c := startChild(t, kind, client.Config{})
 		began := time.Now()
 		_, err := within(t, c, tool(t, "die"), &recorder{})
-		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, `exit status 7; its last words: about to \x1b[31mdie`)
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, `exit status 7; its last lines on stderr: about to \x1b[31mdie`)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: took %v", kind, took)
 		}
@@ -317,7 +317,7 @@ func TestChildThatLeavesAnotherBehind(t *testing.T) {
 		}
 		_, err := within(t, c, tool(t, name), &recorder{})
 		took := end.ago(t)
-		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "exit status 7; its last words: left ")
+		wantFault(t, err, mcp.CodeBackendFailed, mcp.Unknown, "exit status 7; its last lines on stderr: left ")
 		if took > 700*time.Millisecond {
 			t.Errorf("%s: the call failed %v after its end", name, took)
 		}
@@ -343,7 +343,7 @@ func TestChildThatLeavesAnotherBehind(t *testing.T) {
 // child of one client says its last words to that one.
 func TestLastWordsAreOfOneClient(t *testing.T) {
 	t.Parallel()
-	const words, log = "its last words: about to ", "exit status 7; see the log for its last words"
+	const words, log = "its last lines on stderr: about to ", "exit status 7; see the log for its last lines on stderr"
 	tests := []struct {
 		name, kind string
 		share      bool
@@ -437,7 +437,7 @@ func TestCrashLoop(t *testing.T) {
 		if strings.Contains(err.Error(), "the next start is in") {
 			return
 		}
-		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "exit status 3; its last words: cannot open the database")
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "exit status 3; its last lines on stderr: cannot open the database")
 	}
 	t.Errorf("started again and again; the last error is %v", err)
 }
@@ -459,8 +459,8 @@ func TestProgramThatCannotBeStarted(t *testing.T) {
 		{client.Command{Path: "no-such-program-here"}, `its program "no-such-program-here" was not found in PATH`},
 		{client.Command{Path: "/no/such/program"}, `its program "/no/such/program" does not exist (no such file or directory)`},
 		{client.Command{Path: "/etc/passwd"}, `its program "/etc/passwd" may not be executed (permission denied)`},
-		{client.Command{Path: "/bin/sh", Dir: at("nowhere")}, `its working directory "` + at("nowhere") + `" does not exist or is no directory (no such file or directory)`},
-		{client.Command{Path: "/bin/sh", Dir: at("bare")}, `its working directory "` + at("bare") + `" does not exist or is no directory (not a directory)`},
+		{client.Command{Path: "/bin/sh", Dir: at("nowhere")}, `its working directory "` + at("nowhere") + `" does not exist or is not a directory (no such file or directory)`},
+		{client.Command{Path: "/bin/sh", Dir: at("bare")}, `its working directory "` + at("bare") + `" does not exist or is not a directory (not a directory)`},
 		{client.Command{Path: at("bare")}, `its program "` + at("bare") + `" is a script without a #! line, or is built for another system or processor (exec format error)`},
 		{client.Command{Path: at("empty")}, `(exec format error)`},
 		{client.Command{Path: at("script")}, `the interpreter "/no/such/interpreter" in the first line of its program "` + at("script") + `" does not exist (no such file or directory)`},

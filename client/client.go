@@ -15,48 +15,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Client is one MCP server as an [mcp.Handler]. Its methods may be called
-// concurrently, and from within the callers that it serves. Nothing is opened
-// before the first request.
+// Client presents one MCP server as an [mcp.Handler]. Its methods may be called
+// concurrently, and from within the callers that it serves. It opens nothing before the
+// first request.
 type Client struct {
 	*setup
-	link   link
-	tasks  goroutines
-	budget budget
-	hello  discoverCache
+	link      link
+	group     goroutines
+	budget    budget
+	discovery discoverCache
 
-	// One lock for who is served and by what, because a shutdown asks both: whether
-	// a request has begun, and which protocol it would have to wait for.
+	// mu guards the requests in progress together with the protocols, because a
+	// shutdown needs both: whether a request has begun, and which protocol to wait for.
 	mu        sync.Mutex
-	cur       *activeProtocol              // the protocol in use, nil where the era is not known
-	known     map[*activeProtocol]struct{} // those that are not closed yet
-	detecting *detection                   // the probe under way, or nil
+	cur       *activeProtocol              // the protocol in use; nil if the era is not known
+	known     map[*activeProtocol]struct{} // the protocols that are not closed
+	detecting *detection                   // the probe in progress, or nil
 
-	rechecking bool // a protocol that fails is being looked behind
+	rechecking bool // a probe checks a protocol that fails
 	draining   bool
-	idle       chan struct{} // closed when draining and nothing is served
+	idle       chan struct{} // closed when draining and no request is in progress
 	serving    int
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
 
-	ending    closeOnce
+	closer    closeOnce
 	hurryOnce sync.Once
 }
 
-// link reaches a server, before it is known what it speaks.
+// link connects to a server before its era is known.
 type link interface {
-	// detect finds out the era and returns what speaks it.
+	// detect determines the era and returns a protocol of that era.
 	detect(ctx context.Context) (protocol, error)
-	// stop returns when nothing of the link is left.
+	// stop closes what the link has opened, and returns when it is closed.
 	stop()
 }
 
-// protocol speaks one era over one transport.
+// protocol implements one era over one transport.
 type protocol interface {
 	era() mcp.Era
-	// serve sends a request once, and again only where the era itself says so. Its
-	// error may be a rejection: whoever knows all protocols decides what follows.
+	// serve sends a request. It sends the request again only if the era requires that.
+	// The error may be a rejection, about which the Client decides.
 	serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
 	// listen serves subscriptions/listen until the stream of changes breaks.
 	listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
@@ -64,14 +64,14 @@ type protocol interface {
 	close(ctx context.Context)
 }
 
-// activeProtocol is a protocol in use. One that was found wrong is closed when the
-// last request that it serves has ended: that may still be answered.
+// activeProtocol is a protocol with a count of its users. A protocol found to be the
+// wrong one is closed when its last request ends, because that may still be answered.
 type activeProtocol struct {
 	protocol
 
 	ending closeOnce
 
-	// Below: guarded by Client.mu.
+	// The fields below are guarded by Client.mu.
 	users   int
 	retired bool
 }
@@ -84,14 +84,14 @@ func NewHTTP(url string, cfg Config) *Client {
 
 func newClient(s *setup, l link) *Client {
 	c := &Client{setup: s, link: l}
-	s.again, s.recheck = c.again, c.recheck
+	s.awaitRetry, s.recheck = c.awaitRetry, c.recheck
 	return c
 }
 
-// Serve sends the request to the server, in the server's own era, and returns its
-// terminal. Errors of the server are *mcp.Error as they came; what we concluded
-// ourselves is a *mcp.Fault with the outcome. A request that may have been
-// executed is sent again only where that does no harm.
+// Serve sends the request to the server in the server's era and returns the terminal.
+// Errors of the server are returned unmodified as *mcp.Error. Failures determined here
+// are *mcp.Fault, with the outcome. A request that may have run is sent again only if
+// that does no harm.
 func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if !c.enter() {
 		return nil, c.closed()
@@ -99,29 +99,29 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	defer c.leave()
 	c.requests.Add(1)
 	switch {
-	case c.badInfo != nil: // it would stand in a message as it is
+	case c.badInfo != nil: // it would be inserted into messages unmodified
 		return nil, c.unavailable(c.badInfo, "Config.Info is not usable: %v", c.badInfo)
 	case req.Method == methodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):
 		return c.serve(ctx, req, caller)
 	}
-	// What is said of a session before there is one, the handshake will say.
-	// Nobody has to find out for it what the server speaks.
+	// Notifications about a session that is not open yet are covered by its handshake.
+	// They need no probe of the server.
 	if req.Method == methodSetLevel {
 		return emptyResult()
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
 
-// isEarly reports whether a message concerns open sessions, and there is none.
+// isEarly reports whether a message concerns open sessions while no session is open.
 func (c *Client) isEarly(method string) bool {
 	sp, _ := c.current()
 	return sp == nil && (method == methodSetLevel || strings.HasPrefix(method, "notifications/"))
 }
 
-// enter and leave count who is served, so that Shutdown knows when nobody is. Who
-// comes after it has begun is refused, and is not counted.
+// enter and leave count the requests in progress for Shutdown. Once Shutdown has begun,
+// enter reports false.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,11 +150,11 @@ func (c *Client) noteIdleLocked() {
 	}
 }
 
-// protocol returns what speaks to the server, after finding out if need be. The
-// caller gives it back with done. The limits of asker stop meanwhile: the probe has its own.
+// protocol returns the protocol in use, after a probe if necessary. The caller must
+// release it. The limits of asker are paused during the probe, which has its own.
 func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtocol, error) {
 	for {
-		sp, det, err := c.look()
+		sp, det, err := c.acquire()
 		if sp != nil || err != nil {
 			return sp, err
 		}
@@ -175,8 +175,8 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 	}
 }
 
-// look returns the protocol in use, or the probe to wait for, begun if need be.
-func (c *Client) look() (*activeProtocol, *detection, error) {
+// acquire returns the protocol in use, or a probe to wait for, started if necessary.
+func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur != nil {
@@ -187,15 +187,15 @@ func (c *Client) look() (*activeProtocol, *detection, error) {
 		return nil, c.detecting, nil
 	}
 	det := &detection{done: make(chan struct{})}
-	// Waited for by Close; bounded by the link's own limits.
-	if _, ok := c.tasks.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
+	// Close waits for it. The link's limits bound it.
+	if _, ok := c.group.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
 		return nil, nil, c.closed()
 	}
 	c.detecting = det
 	return nil, det, nil
 }
 
-// detection is one probe that several requests may wait for.
+// detection is one probe, which several requests may wait for.
 type detection struct {
 	done chan struct{}
 	err  error // set before done is closed
@@ -206,8 +206,8 @@ func (c *Client) detect(ctx context.Context, det *detection) {
 	c.settle(det, p, err)
 }
 
-// settle wakes who waits after the protocol is there to be found. A failed probe
-// leaves nothing, so that the next request probes again.
+// settle stores the protocol and then wakes the waiting requests. After a failed probe
+// the next request probes again.
 func (c *Client) settle(det *detection, p protocol, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,7 +219,7 @@ func (c *Client) settle(det *detection, p protocol, err error) {
 	}
 }
 
-// useLocked has a protocol used from now on.
+// useLocked makes p the protocol for further requests.
 func (c *Client) useLocked(p protocol) {
 	c.cur = &activeProtocol{protocol: p}
 	if c.known == nil {
@@ -228,17 +228,18 @@ func (c *Client) useLocked(p protocol) {
 	c.known[c.cur] = struct{}{}
 }
 
-// done gives a protocol back. One that was found wrong is used for no further
-// request.
-func (c *Client) done(sp *activeProtocol, wrong bool) {
-	if c.release(sp, wrong) {
+// release returns a protocol that acquire returned. If wrong is set, no further request
+// uses that protocol.
+func (c *Client) release(sp *activeProtocol, wrong bool) {
+	if c.decRef(sp, wrong) {
 		c.dispose(sp)
 	}
 }
 
-// release reports whether the protocol is to be closed now. It is retired by whoever
-// finds it wrong first; another one may be in use by then, and is left alone.
-func (c *Client) release(sp *activeProtocol, wrong bool) bool {
+// decRef reports whether the caller must close the protocol. The first caller that
+// reports it wrong retires it. A protocol that has replaced it meanwhile is not
+// touched.
+func (c *Client) decRef(sp *activeProtocol, wrong bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sp.users--
@@ -251,12 +252,11 @@ func (c *Client) release(sp *activeProtocol, wrong bool) bool {
 	return sp.retired && sp.users == 0
 }
 
-// dispose closes a protocol in the background; Close waits for it, or does it. What
-// the server has said of itself is forgotten with it: the next one may be another
-// program.
+// dispose closes a protocol in the background. Close waits for that, or does it. The
+// cached discovery is dropped as well: the next server may be another program.
 func (c *Client) dispose(sp *activeProtocol) {
-	c.hello.forget()
-	c.tasks.start(func(ctx context.Context) { // bounded by the protocol's close
+	c.discovery.forget()
+	c.group.start(func(ctx context.Context) { // bounded by the protocol's close
 		sp.end(ctx)
 		c.forget(sp)
 	})
@@ -268,16 +268,16 @@ func (c *Client) forget(sp *activeProtocol) {
 	delete(c.known, sp)
 }
 
-// Shutdown takes no new requests, waits until those under way have ended or ctx
-// has, and closes the client. It returns ctx's error if requests were cut. Once ctx has
-// ended a process is asked to end at once, and killed a moment later.
+// Shutdown rejects new requests, waits until those in progress have ended or ctx ends,
+// and closes the client. It returns ctx's error if requests were interrupted. When ctx
+// ends, processes are asked to terminate at once and killed shortly after.
 func (c *Client) Shutdown(ctx context.Context) error {
 	defer context.AfterFunc(ctx, c.hurry)()
 	var err error
 	select {
 	case <-c.drain():
 	case <-ctx.Done():
-		// Both may be so, and then nothing was cut.
+		// Both may be ready. Then nothing was interrupted.
 		if !isClosed(c.drain()) {
 			err = ctx.Err()
 		}
@@ -290,7 +290,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 
 func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.hurried) }) }
 
-// drain refuses new requests. The channel is closed when none is served.
+// drain rejects new requests. It returns a channel that is closed when none is in
+// progress.
 func (c *Client) drain() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,31 +303,30 @@ func (c *Client) drain() <-chan struct{} {
 	return c.idle
 }
 
-// Close ends what is under way and lets the server go: sessions are ended,
-// processes stopped. It returns when nothing of the client is left, and may be
-// called more than once, and by a Caller while it is told or asked something. It
-// does not wait for Callers: their contexts end.
+// Close cancels what is in progress, ends the sessions and stops the processes. It
+// returns when nothing of the client is left. It may be called more than once, and by a
+// Caller from Notify or Ask. It does not wait for Callers: it cancels their contexts.
 func (c *Client) Close() error {
-	// A probe may be under way, and may find a protocol while the one before it is
-	// being closed. So the tasks are cancelled, waited for, and looked behind.
-	c.ending.once(func() {
+	// A probe may be running, and may return a protocol while the previous one is being
+	// closed. So cancel it, wait for it, and close again.
+	c.closer.once(func() {
 		c.drain()
-		c.tasks.cancel()
+		c.group.cancel()
 		c.endAll()
-		c.tasks.close()
-		c.endAll() // found by a probe that was under way
+		c.group.close()
+		c.endAll() // returned by a probe that was running
 		c.link.stop()
 	})
 	return nil
 }
 
-// endAll closes what is known, also what was found wrong and still serves requests.
+// endAll closes all known protocols, including wrong ones that still serve requests.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is no more context to do it in
 func (c *Client) endAll() {
 	var all sync.WaitGroup
 	for _, sp := range c.takeAll() {
-		all.Go(func() { sp.end(context.Background()) }) // waited for here, bounded by the protocol's close
+		all.Go(func() { sp.end(context.Background()) }) // waited for below, bounded by the protocol's close
 	}
 	all.Wait()
 }
@@ -339,26 +339,27 @@ func (c *Client) takeAll() []*activeProtocol {
 	return all
 }
 
-// end closes the protocol, whoever comes first.
+// end closes the protocol once. It returns when the protocol is closed.
 func (sp *activeProtocol) end(ctx context.Context) { sp.ending.once(func() { sp.close(ctx) }) }
 
-// Stats is what a client has done, and does. What counts messages is about the
-// era that is spoken now, and begins anew with each probe.
+// Stats are the counters of a Client. Those of messages concern the current protocol,
+// and start at zero with each probe.
 type Stats struct {
 	Era      mcp.Era
-	Serving  int    // requests under way
+	Serving  int    // requests in progress
 	Requests uint64 // requests so far
 	Retries  uint64 // requests that were sent again
 
 	Late    uint64 // messages of the server for a call that had ended
-	Unknown uint64 // responses of the server to what was never asked
-	Dropped uint64 // messages of the server that nobody took in time
+	Unknown uint64 // responses of the server to no known request
+	Dropped uint64 // messages of the server that were not received in time
 	Merged  uint64 // messages of the server that a newer one replaced
 }
 
-// OtherOutput says which line of a process's output is no message, for people. It is of the
-// process that was started last, and empty where there is none.
-func (c *Client) OtherOutput() string { return c.wrote() }
+// OtherOutput describes the first line of a process's standard output that is not a
+// message, for people. It concerns the process started last. It is empty if there is no
+// such line.
+func (c *Client) OtherOutput() string { return c.otherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {

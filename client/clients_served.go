@@ -9,15 +9,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// clientsServed is who has been served over a pipe: what its server wrote to standard
-// error may be about any of them. The zero value is ready.
+// clientsServed counts the clients served over a pipe: the server's stderr may be about
+// any of them. The zero value is ready.
 type clientsServed struct {
 	mu    sync.Mutex
-	reach clientCount
+	count clientCount
 	first identity
 }
 
-// clientCount is how many clients an audience is.
+// clientCount is a number of clients, as far as it matters.
 type clientCount uint8
 
 const (
@@ -26,38 +26,37 @@ const (
 	severalClients
 )
 
-// identity is what tells one client from another: its session, and where it has
-// none, as in the modern era, what tells one session without a scope from another.
+// identity identifies a client by its session. Without a session, as in the modern era,
+// it is the key by which requests without a scope share sessions.
 type identity struct {
 	scope *mcp.Scope
 	key   poolKey
 }
 
-// note notes for whom a request is sent. A scope that nothing can be said to is no
-// client's: the gateway learns by it what a server offers. Nor is what a server is
-// asked to say of itself.
+// note records the client of a request. It ignores the gateway's own requests: those in
+// a scope that cannot be notified, and server/discover.
 func (a *clientsServed) note(req *mcp.Request) {
-	who := identity{scope: req.Scope}
+	id := identity{scope: req.Scope}
 	switch {
 	case req.Method == methodDiscover:
 		return
 	case req.Scope == nil:
-		who.key = keyOf(req)
+		id.key = keyOf(req)
 	case req.Scope.Unrelated() == nil:
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.reach == noClient:
-		a.reach, a.first = oneClient, who
-	case a.first != who:
-		a.reach = severalClients
+	case a.count == noClient:
+		a.count, a.first = oneClient, id
+	case a.first != id:
+		a.count = severalClients
 	}
 }
 
 func (a *clientsServed) size() clientCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.reach
+	return a.count
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAudience(t *testing.T) {
-	ours, a, b := mcp.NewScope("lists", nil), mcp.NewScope("a", nobody{}), mcp.NewScope("a", nobody{})
+	ours, a, b := mcp.NewScope("lists", nil), mcp.NewScope("a", noCaller{}), mcp.NewScope("a", noCaller{})
 	app := &mcp.Peer{Info: []byte(`{"name":"app"}`)}
 	anna, anna2, ben := &mcp.Request{Principal: "anna", Client: app}, &mcp.Request{Principal: "anna", Client: app}, &mcp.Request{Principal: "ben", Client: app}
 	tests := []struct {

@@ -5,14 +5,14 @@ package client
 
 import "sync"
 
-// closeOnce is the end of something, which whoever comes first brings about. Not a
-// sync.Once, whose lock would be held meanwhile. The zero value is ready.
+// closeOnce runs a close function once. Unlike sync.Once it holds no lock while the
+// function runs. The zero value is ready.
 type closeOnce struct {
 	mu   sync.Mutex
-	over chan struct{} // closed when it has ended; nil until somebody begins
+	done chan struct{} // closed when f has returned; nil until once is called
 }
 
-// once calls f where nobody has, and returns when f has returned, whoever called it.
+// once calls f on the first call. Every call returns after f has returned.
 func (e *closeOnce) once(f func()) {
 	first, over := e.begin()
 	if !first {
@@ -26,9 +26,9 @@ func (e *closeOnce) once(f func()) {
 func (e *closeOnce) begin() (first bool, over chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first = e.over == nil
+	first = e.done == nil
 	if first {
-		e.over = make(chan struct{})
+		e.done = make(chan struct{})
 	}
-	return first, e.over
+	return first, e.done
 }

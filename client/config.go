@@ -16,85 +16,86 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Config says how a Client speaks to its server. The zero value is ready; a
-// Client keeps a copy and never changes what it refers to. A limit that is zero
-// has its default, and one that is negative does not exist.
+// Config configures a Client. The zero value is ready to use. A Client keeps a copy and
+// does not change what the Config refers to. A limit of zero means its default, and a
+// negative limit means none.
 type Config struct {
-	// Name is the configured name of the backend. It stands in every error.
+	// Name is the configured name of the backend. It appears in every error.
 	Name string
 
-	// Header is sent with every HTTP request. What the protocol itself needs to
-	// say in a header wins.
+	// Header is sent with every HTTP request. Headers that the protocol defines take
+	// precedence.
 	Header http.Header
 
-	// Transport carries the HTTP requests. nil is one of the Client's own, with
-	// the time limits below. Redirects are never followed.
+	// Transport sends the HTTP requests. If nil, the Client makes its own, with the
+	// time limits below. Redirects are never followed.
 	Transport http.RoundTripper
 
-	// Version retained the revision, and with it the era: the server is not probed.
+	// Version fixes the revision, and with it the era: the server is not probed.
 	Version mcp.Version
 
-	// Share is the operator's word that the server keeps no state for a session:
-	// a legacy server gets one session, or one process, for everybody.
+	// Share declares that the server keeps no state for a session. All clients then use
+	// one session, or one process, of a legacy server.
 	Share bool
 
-	// OneClient says that all requests come from one client, as on stdio. What it does
-	// without a scope, and what is done in a scope without an address of its own, as lists
-	// are fetched, is then done in one session, but for calls beside each other.
+	// OneClient declares that all requests come from one client, as on stdio. Requests
+	// without a scope, and requests in a scope that has no address of its own, such as
+	// those that fetch lists, then share one session, except for calls that run
+	// concurrently.
 	OneClient bool
 
-	// Info is our Implementation object, for requests whose client says nothing of
-	// itself. None names Signalbox. With one that is no JSON object nothing is asked,
-	// and each request fails.
+	// Info is the gateway's Implementation object, sent for requests without a client
+	// that identifies itself. If empty, it names Signalbox. If it is not a JSON object,
+	// every request fails before anything is sent.
 	Info []byte
 
-	// Connect bounds the making of a connection (0: 10 s), Handshake the first
-	// answer of a server (0: 30 s), Write each write (0: 10 s).
+	// Connect limits the time to connect (0: 10 s), Handshake the time to a server's
+	// first response (0: 30 s), and Write the time of each write (0: 10 s).
 	Connect, Handshake, Write time.Duration
 
-	// Stop is how long a child process is given at each step of its end: after
-	// its input was closed, and after it was asked to end. 0 is 5 s.
+	// Stop is how long a child process may take at each step of its shutdown: after its
+	// input is closed, and after it is asked to terminate (0: 5 s).
 	Stop time.Duration
 
-	// MaxMessage is the size in bytes of the largest message that is taken from
-	// the server. 0 is 16 MiB.
+	// MaxMessage is the size in bytes of the largest message that the server may send
+	// (0: 16 MiB).
 	MaxMessage int
 
-	// MaxSessions bounds the legacy sessions without a scope that are open at a
-	// time (0: 64), IdleSessions how many of them are kept for the next
-	// request (0: all), and IdleTime for how long (0: 1 min). With fewer kept than
-	// requests are under way at a time, each request costs a handshake.
+	// MaxSessions limits the open legacy sessions without a scope (0: 64), IdleSessions
+	// how many of them are kept idle for later requests (0: all), and IdleTime how long
+	// (0: 1 min). If fewer are kept than requests run concurrently, each request costs
+	// a handshake.
 	MaxSessions, IdleSessions int
 	IdleTime                  time.Duration
 
-	// MaxProcesses bounds the child processes, or pipes, that are open at a time,
-	// whatever for (0: 64); one more may be there for what no client has asked for.
-	// At the bound an idle one makes room: one without a scope first, then that of
-	// the scope which was longest unused, if its owner yields (mcp.Scope.Yield).
+	// MaxProcesses limits the open child processes, or pipes, whatever their purpose
+	// (0: 64). One more may be open for requests of the gateway itself. At the limit an
+	// idle one is closed to make room: first one without a scope, then the one with the
+	// least recently used scope, if the scope's owner agrees (mcp.Scope.Yield).
 	MaxProcesses int
 
-	// MaxRounds bounds how often a modern server may ask for input during one
-	// request (0: 10).
+	// MaxRounds limits how often a modern server may request input during one request
+	// (0: 10).
 	MaxRounds int
 
-	// MaxLogLine is how many bytes of a line on a child's standard error are
-	// logged (0: 8 KiB); the others are counted.
+	// MaxLogLine is how many bytes of a line on a child's standard error are logged (0:
+	// 8 KiB). The rest is counted.
 	MaxLogLine int
 
-	// ProcessLevel is the level of the log records about what a process writes to its
-	// standard error, and about its start and end. 0 is [slog.LevelInfo].
+	// ProcessLevel is the level of the log records about a process: its start, its end,
+	// and its standard error. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level
 
-	// Announced is called when a legacy server tells a session of one client that a
-	// list has changed, and, with ended set, when that session ends: what it alone had
-	// is gone. The scope is the client's; nil if the session is one of those that are
-	// lent to requests without a scope, whose end is told of with OneClient alone. Some
-	// servers tell only the session in which something was done, and mean all; others mean
-	// that session alone.
+	// Announced is called when a legacy server notifies a session of one client that a
+	// list has changed, and, with ended set, when that session ends and its own list
+	// items are gone. scope is the client's. It is nil for a session that is lent to
+	// requests without a scope; the end of such a session is reported only with
+	// OneClient. Some servers notify only the session in which the change was made,
+	// though it concerns all; others mean that session alone.
 	//
-	// It is called before the messages that follow on the same stream are handed on:
-	// who has the result of a call was announced what the call has changed. It must
-	// return at once, and must not call the Client. May be nil.
+	// Announced is called before later messages of the same stream are delivered, so
+	// that the result of a call arrives after the changes that the call made. It must
+	// return quickly and must not call the Client. It may be nil.
 	Announced func(scope *mcp.Scope, ended bool)
 
 	// Logger may be nil.
@@ -105,22 +106,23 @@ type Config struct {
 type setup struct {
 	Config
 	log     *slog.Logger
-	secrets *redact.Redactor // what no log may hold; set before the first request
-	badInfo error            // why Info is no JSON object, or nil
+	secrets *redact.Redactor // must not be logged; set before the first request
+	badInfo error            // why Info is not a JSON object, or nil
 
-	// again waits until a request that never left may be sent again, for the n-th
-	// time, and reports false when it may not. It is the Client's, who has one
-	// budget for all of them.
-	again func(ctx context.Context, n int) bool
+	// awaitRetry waits before the n-th resend of a request that was not sent. It
+	// reports false if the request must not be sent again. All protocols share the
+	// Client's retry budget.
+	awaitRetry func(ctx context.Context, n int) bool
 
-	// recheck has the server probed, without waiting. It is the Client's too.
+	// recheck starts a probe of the server, without waiting for it. Set by the Client.
 	recheck func()
 
-	// otherOutput is the first line on a process's output that was no message, as it may be
-	// redactPrefix; nil where there was none. It is of the process that was started last.
+	// otherOutput is the first line of a process's standard output that was not a
+	// message, redacted. It is nil if every line was a message. It concerns the process
+	// started last.
 	otherOutput atomic.Pointer[string]
 
-	// hurried is closed when the processes get no more time to end.
+	// hurried is closed when processes must end without further delay.
 	hurried chan struct{}
 }
 
@@ -153,14 +155,14 @@ func newSetup(cfg Config) *setup {
 	return s
 }
 
-// What stands for no limit: nothing reaches it, and it can be added to without
-// overflow.
+// Values of a limit that does not exist. No count or duration reaches them, and adding
+// to them does not overflow.
 const (
 	noCount = math.MaxInt32
 	never   = 100 * 365 * 24 * time.Hour
 )
 
-// limit returns the limit that v stands for.
+// limit returns v, or def if v is zero, or none if v is negative.
 func limit[T ~int | ~int64](v, def, none T) T {
 	switch {
 	case v < 0:
@@ -172,7 +174,7 @@ func limit[T ~int | ~int64](v, def, none T) T {
 	}
 }
 
-// self is what we say of ourselves when a request has no client.
+// self returns the peer for requests of the gateway itself.
 func (s *setup) self() *mcp.Peer { return &mcp.Peer{Version: mcp.LatestModern, Info: s.Info} }
 
 // infoOf returns the Implementation object to present for a client.

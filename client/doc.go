@@ -1,22 +1,22 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client makes any MCP server, of any revision and over any transport, a
-// [mcp.Handler].
+// Package client connects to an MCP server of any revision, over any transport, and
+// presents it as an [mcp.Handler].
 //
 //	Serve > Client: which era? > protocol: one file per era > wire: HTTP or a pipe
 //
-// A Client asks the server once which era it speaks (server/discover first) and
-// then speaks it. Towards a modern server each request stands alone. Towards a
-// legacy server a session is opened by the first request that needs one and
-// belongs to the scope of that request; a request without a scope borrows a
-// session that nobody else uses meanwhile.
+// A Client probes the server once for its era, with server/discover, and then uses the
+// protocol of that era. Requests to a modern server are independent of each other. With
+// a legacy server, the first request that needs a session opens one, which belongs to
+// the scope of that request. A request without a scope borrows a session that no other
+// request uses at the time.
 //
-// Each request is one call of internal/session: a cell in which the answer
-// arrives, whichever stream brings it. Whatever carries the call ends with it.
+// Each request is a call of internal/session, which receives the response on whichever
+// stream the server sends it. What is done for a call ends with the call.
 //
-// What a server says is given as it came. So who shows a list of tools leaves out
-// those whose annotations [mcp.ParamHeaders] refuses, as a client that speaks
-// Streamable HTTP has to (2026-07-28, server/tools, "x-mcp-header"). A whole program
-// is test/conformance/client.
+// Responses are returned unmodified. A program that displays tools must therefore omit
+// those for which [mcp.ParamHeaders] returns an error, as a client of Streamable HTTP
+// has to (2026-07-28, server/tools, "x-mcp-header"). For a complete program, see
+// test/conformance/client.
 package client

@@ -18,101 +18,101 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// endpoint is the URL of a server and the way of speaking HTTP to it. What its
-// requests have in common is made once. A map of headers that was given to a request
-// is not changed any more: the transport may read it after the answer.
+// endpoint sends HTTP requests to one URL of a server. The parts that all its requests
+// share are made once. A header map must not be changed after it was passed to a
+// request, because the transport may read it even after the response.
 type endpoint struct {
 	*setup
-	url     string
-	form    *http.Request // what all requests begin as
-	wrong   error         // why there is no form
-	trip    http.RoundTripper
-	foreign bool // the transport is not ours, and may do with a request what it is not to
+	url             string
+	template        *http.Request // copied for every request
+	urlErr          error         // why template is nil
+	transport       http.RoundTripper
+	customTransport bool // the transport is not the gateway's, and might modify the request
 
 	configured http.Header // sent with every request
 	posts      http.Header // with every message
 }
 
 func newEndpoint(s *setup, url string) *endpoint {
-	e := &endpoint{setup: s, trip: s.Transport, foreign: s.Transport != nil}
+	e := &endpoint{setup: s, transport: s.Transport, customTransport: s.Transport != nil}
 	s.secrets = redact.New(s.Header, nil, url)
-	if e.trip == nil {
-		e.trip = newTransport(s)
+	if e.transport == nil {
+		e.transport = newTransport(s)
 	}
-	e.aim(url)
+	e.setURL(url)
 	return e
 }
 
-// at returns the endpoint of another URL of the same server.
+// at returns an endpoint for another URL of the same server.
 //
-//nolint:contextcheck,nolintlint // as aim
+//nolint:contextcheck,nolintlint // as setURL
 func (e *endpoint) at(url string) *endpoint {
 	other := *e
-	other.aim(url)
+	other.setURL(url)
 	return &other
 }
 
-// aim makes what depends on the URL, in which there may be credentials.
+// setURL sets what depends on the URL, which may contain credentials.
 //
-//nolint:contextcheck,nolintlint // a form is in no request's context
-func (e *endpoint) aim(url string) {
+//nolint:contextcheck,nolintlint // the template has no request's context
+func (e *endpoint) setURL(url string) {
 	e.url = url
 	e.configured = http.Header{"Accept-Encoding": {"identity"}}
 	for k, v := range e.Header {
 		e.configured[http.CanonicalHeaderKey(k)] = v
 	}
-	e.form, e.wrong = http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
-	if e.wrong == nil && e.form.URL.User != nil && e.configured.Get("Authorization") == "" {
-		password, _ := e.form.URL.User.Password()
-		e.form.SetBasicAuth(e.form.URL.User.Username(), password)
-		e.configured["Authorization"] = e.form.Header["Authorization"]
+	e.template, e.urlErr = http.NewRequestWithContext(context.Background(), http.MethodPost, url, nil)
+	if e.urlErr == nil && e.template.URL.User != nil && e.configured.Get("Authorization") == "" {
+		password, _ := e.template.URL.User.Password()
+		e.template.SetBasicAuth(e.template.URL.User.Username(), password)
+		e.configured["Authorization"] = e.template.Header["Authorization"]
 	}
-	e.posts = with(e.configured, http.Header{
+	e.posts = mergeHeaders(e.configured, http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
 	})
 }
 
-// with returns the headers with others laid over them.
-func with(under, over http.Header) http.Header {
+// mergeHeaders returns the headers of both. Those of over take precedence.
+func mergeHeaders(under, over http.Header) http.Header {
 	all := make(http.Header, len(under)+len(over))
 	maps.Copy(all, under)
 	maps.Copy(all, over)
 	return all
 }
 
-// forgetConnections closes the connections that nobody uses, because what
-// stands at their other end is not the backend any more.
+// forgetConnections closes the idle connections, because another server than the
+// backend may be at their other end.
 func (e *endpoint) forgetConnections() {
-	if t, ok := e.trip.(interface{ CloseIdleConnections() }); ok {
+	if t, ok := e.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
 
-// post sends one message. Its error is a Fault, whose outcome says whether any of the
-// message has left.
+// post sends one message. Its error is a Fault with an outcome: whether any of the
+// message was sent.
 func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBody) (*http.Response, error) {
 	req, err := e.request(ctx, http.MethodPost, header)
 	if err != nil {
 		return nil, err
 	}
 	out.setOn(req)
-	if replays(req.Header) {
+	if isReplayable(req.Header) {
 		req.GetBody = nil
 	}
-	resp, err := e.roundTrip(req, &out.reply)
+	resp, err := e.roundTrip(req, &out.answer)
 	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
-		// Each time one connection fewer is kept.
-		resp, err = e.roundTrip(out.rebuild(req), &out.reply)
+		// Each attempt uses up one idle connection, so the loop ends.
+		resp, err = e.roundTrip(out.rebuild(req), &out.answer)
 	}
 	if err != nil {
-		return nil, e.failure(ctx, err, isOfConnection(err), out.left.Load())
+		return nil, e.failure(ctx, err, isConnError(err), out.sent.Load())
 	}
 	return resp, nil
 }
 
-// fetch makes a request without a message. The outcome of its error says whether there
-// was a connection.
+// fetch sends a request without a message. The outcome of its error depends on whether
+// there was a connection.
 func (e *endpoint) fetch(ctx context.Context, method string, header http.Header) (*http.Response, error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -128,21 +128,21 @@ func (e *endpoint) fetch(ctx context.Context, method string, header http.Header)
 }
 
 func (e *endpoint) request(ctx context.Context, method string, header http.Header) (*http.Request, error) {
-	if e.wrong != nil {
-		return nil, e.unavailable(e.wrong, "its URL is not usable")
+	if e.urlErr != nil {
+		return nil, e.unavailable(e.urlErr, "its URL is not usable")
 	}
-	req := e.form.WithContext(ctx)
+	req := e.template.WithContext(ctx)
 	req.Method, req.Header = method, header
-	if e.foreign {
+	if e.customTransport {
 		req = req.Clone(ctx)
 	}
 	return req, nil
 }
 
-// roundTrip makes one HTTP request. A redirect is an answer like any other: to follow
-// that of a POST would be to give the message, and our credentials, to somebody else.
+// roundTrip sends one HTTP request. A redirect is a response like any other: following
+// it would send the message, and the credentials, to another server.
 func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Response, error) {
-	resp, err := e.trip.RoundTrip(req)
+	resp, err := e.transport.RoundTrip(req)
 	switch {
 	case err != nil:
 		return nil, err
@@ -155,27 +155,27 @@ func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Respons
 	return resp, nil
 }
 
-// errNoAnswer is the error of a transport that has broken its contract.
+// errNoAnswer is the error of a transport that breaks its contract.
 var errNoAnswer = errors.New("the transport returned no answer and no error")
 
-// replays reports whether net/http takes a request with these headers for one
-// that it may send again by itself. The configuration can set them; that
-// a backend executes a message once is not theirs to give up.
-func replays(h http.Header) bool {
+// isReplayable reports whether net/http may resend a request with these headers on its
+// own. The configuration can set them, but must not make a message run twice.
+func isReplayable(h http.Header) bool {
 	_, one := h["Idempotency-Key"]
 	_, other := h["X-Idempotency-Key"]
 	return one || other
 }
 
-// isOfConnection reports whether an error is that of a connection, rather than of
-// having none. It is asked where nothing has left, for the words alone.
-func isOfConnection(err error) bool {
+// isConnError reports whether err concerns an existing connection, rather than dialing
+// one. It only chooses the error text, for requests that were not sent.
+func isConnError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
 }
 
-// failure says why there was no HTTP answer: left whether the server may have the
-// request, connected whether there was a connection, in words.
+// failure returns the fault for a request without an HTTP response. left reports
+// whether the server may have received the request, connected whether there was a
+// connection.
 func (e *endpoint) failure(ctx context.Context, err error, connected, left bool) *mcp.Fault {
 	switch {
 	case ctx.Err() != nil && left:

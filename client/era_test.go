@@ -143,8 +143,8 @@ func TestInconclusiveProbe(t *testing.T) {
 		code   int64
 		text   string
 	}{
-		{"401", 401, mcp.CodeBackendUnavailable, "other credentials"},
-		{"403", 403, mcp.CodeBackendUnavailable, "do not suffice"},
+		{"401", 401, mcp.CodeBackendUnavailable, "rejected our credentials"},
+		{"403", 403, mcp.CodeBackendUnavailable, "are not sufficient"},
 		{"503", 503, mcp.CodeBackendUnavailable, "HTTP status 503"},
 	}
 	for _, tt := range tests {

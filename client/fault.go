@@ -11,29 +11,29 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fault makes a failure that we concluded, in the backend's name.
+// fault returns a Fault in the backend's name, for a failure determined here.
 func (s *setup) fault(code int64, outcome mcp.Outcome, cause error, format string, args ...any) *mcp.Fault {
 	return &mcp.Fault{Code: code, Outcome: outcome, Backend: s.Name, Message: fmt.Sprintf(format, args...), Cause: cause}
 }
 
-// unavailable is the failure of a request that never left us.
+// unavailable is the failure of a request that was not sent.
 func (s *setup) unavailable(cause error, format string, args ...any) *mcp.Fault {
 	return s.fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
 }
 
-// wrote says which line of a process's output is no message, or nothing.
-func (s *setup) wrote() string {
+// otherOutputText describes the first invalid line of a process's output, or is empty.
+func (s *setup) otherOutputText() string {
 	line := s.otherOutput.Load()
 	if line == nil {
 		return ""
 	}
-	return "it wrote \"" + *line + "\" to its output, which is no message"
+	return "it wrote \"" + *line + "\" to its output, which is not a message"
 }
 
-// beforeSend returns the failure of what had to come before a request as that of the
-// request, which was not sent.
+// beforeSend converts the failure of a step before a request, such as the handshake,
+// into the failure of the request, which was not sent.
 func beforeSend(f *mcp.Fault) *mcp.Fault {
-	before := *f // a copy: others may wait for the same handshake
+	before := *f // a copy: other requests may wait for the same handshake
 	before.Code, before.Outcome = mcp.CodeBackendUnavailable, mcp.NotDispatched
 	return &before
 }
@@ -43,7 +43,7 @@ func (s *setup) lost(cause error, format string, args ...any) *mcp.Fault {
 	return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
 }
 
-// givenUp is the failure of a request whose own context has ended.
+// givenUp is the failure of a request after its own context has ended.
 func (s *setup) givenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return s.fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")
@@ -58,34 +58,33 @@ func (s *setup) closed() *mcp.Fault {
 	return s.fault(mcp.CodeShuttingDown, mcp.NotDispatched, errClosed, "shutting down")
 }
 
-// cut is the error of requests that were under way when we went away.
+// cut is the error of requests in progress when the client closes.
 func (s *setup) cut() *mcp.Fault {
 	return s.fault(mcp.CodeShuttingDown, mcp.Unknown, errClosed, "shutting down")
 }
 
-// errNoListenStream is the cause of the end of a listen whose server goes on and has no
-// stream to tell of changes on any more.
+// errNoListenStream is the cause if a listen ends because the server, which is still
+// available, no longer has a stream of changes.
 var errNoListenStream = errors.New("no listening stream")
 
 func (s *setup) errNoListen() *mcp.Fault {
-	return s.fault(mcp.CodeUnsupported, mcp.Completed, errNoListenStream, "it no longer tells of changes")
+	return s.fault(mcp.CodeUnsupported, mcp.Completed, errNoListenStream, "it no longer reports changes")
 }
 
-// rejected says that the backend refused a message without looking at what it
-// serverRequests for, so that it may be sent again, another way. err is what the caller
-// is told if there is no other way.
+// rejected reports that the backend refused a message unprocessed, so that it may be
+// sent again another way. err is returned to the caller if there is no other way.
 type rejected struct {
 	why rejection
 	err error
 }
 
-// rejection is why a backend refused a message unprocessed.
+// rejection is the reason why a backend refused a message unprocessed.
 type rejection uint8
 
 const (
 	wrongEra       rejection = iota + 1 // it does not speak, or no longer speaks, this era
 	sessionGone                         // it does not know the session
-	headerMismatch                      // -32020: our idea of a tool's headers is outdated
+	headerMismatch                      // -32020: the headers known for a tool are outdated
 	busy                                // 408, 429 or 503 before processing
 	neverSpoke                          // it has refused every handshake so far
 )
@@ -93,14 +92,14 @@ const (
 func (r *rejected) Error() string { return r.err.Error() }
 func (r *rejected) Unwrap() error { return r.err }
 
-// isRejected looks at the error itself alone: that a request was refused may be
-// the cause of another's failure, which is not refused by that.
+// isRejected checks err itself, not its causes: an error may be caused by another
+// request's rejection.
 func isRejected(err error, why rejection) bool {
 	r, ok := err.(*rejected) //nolint:errorlint // see above
 	return ok && r.why == why
 }
 
-// unwrap returns the error as a caller of the package may see it.
+// unwrap returns the error as callers of the package may see it.
 func unwrap(err error) error {
 	if r, ok := err.(*rejected); ok { //nolint:errorlint // as isRejected
 		return r.err

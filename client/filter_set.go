@@ -3,8 +3,8 @@
 
 package client
 
-// filterSet is a filter as a set: what several listens want together, or what a
-// server has agreed to tell of.
+// filterSet is a filter as a set: the union of several listens, or what a server has
+// agreed to.
 type filterSet struct {
 	lists       changes
 	uris, tasks map[string]bool
@@ -18,7 +18,7 @@ func filterSetOf(f filter) filterSet {
 	return filterSet{lists: f.lists(), uris: setOf(f.URIs), tasks: setOf(f.TaskIDs)}
 }
 
-// add puts what the filter asks for into the set.
+// add adds what the filter asks for.
 func (i *filterSet) add(f filter) {
 	i.lists |= f.lists()
 	for _, uri := range f.URIs {
@@ -29,7 +29,8 @@ func (i *filterSet) add(f filter) {
 	}
 }
 
-// filter asks for the set, in a fixed order: the same request is the same bytes.
+// filter returns a filter for the set, in a fixed order, so that equal sets give equal
+// bytes.
 func (i filterSet) filter() filter {
 	f := i.lists.filter()
 	f.URIs, f.TaskIDs = sorted(i.uris), sorted(i.tasks)
@@ -38,10 +39,10 @@ func (i filterSet) filter() filter {
 
 func (i filterSet) isEmpty() bool { return i.lists == 0 && len(i.uris) == 0 && len(i.tasks) == 0 }
 
-// has reports whether all that the filter asks for is in the set.
+// has reports whether the set contains all that the filter asks for.
 func (i filterSet) has(f filter) bool { return i.covers(filterSetOf(f)) }
 
-// covers reports whether all of o is in the set.
+// covers reports whether the set contains all of o.
 func (i filterSet) covers(o filterSet) bool {
 	return o.lists&^i.lists == 0 && isSubset(o.uris, i.uris) && isSubset(o.tasks, i.tasks)
 }
@@ -55,5 +56,5 @@ func isSubset(a, b map[string]bool) bool {
 	return true
 }
 
-// of returns what the filter asks for of the set, in the order of the filter.
+// of returns the part of f that is in the set, in the order of f.
 func (i filterSet) of(f filter) filter { return f.common(i.filter()) }

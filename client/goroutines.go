@@ -9,30 +9,28 @@ import (
 	"time"
 )
 
-// goroutines are the goroutines of one owner: a client, a session, a connection. The
-// zero value is ready. Each has a context that ends with the owner, and the
-// owner's end waits for all of them.
+// goroutines is the set of goroutines of one owner: a client, a session, a connection.
+// Each has a context that ends with the owner. The owner's close waits for all that it
+// owns. The zero value is ready.
 type goroutines struct {
 	mu      sync.Mutex
 	running map[*context.CancelFunc]bool // whether close waits for it
-	owned   int                          // those that it waits for
+	owned   int                          // those that close waits for
 	closing bool
-	idle    chan struct{} // closed when closing and owned is 0; nil until somebody waits
+	idle    chan struct{} // closed when closing and owned is 0; nil until needed
 }
 
-// start runs f in a goroutine of its own, which the owner's close waits for and
-// which f's own end, or the end of its context, ends. The returned function
-// ends that context. It reports false, and does not run f, when the owner is
-// closing.
+// start runs f in a goroutine that the owner's close waits for. It ends when f returns,
+// which f must do when its context ends. cancel ends that context. start reports false,
+// and does not run f, if the owner is closing.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the owner's life bounds f, and not that of a request which happens to start it
 func (t *goroutines) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
 	return t.run(f, true)
 }
 
-// lend is start for a function that calls into code which is not ours. The
-// owner's close ends its context and does not wait for it, because that code may
-// be what called close.
+// startUnowned is start for a function that calls foreign code. close ends its context
+// but does not wait for it, because the foreign code may be the caller of close.
 //
 //nolint:contextcheck,nolintlint // as start
 func (t *goroutines) startUnowned(f func(ctx context.Context)) (ok bool) {
@@ -45,15 +43,14 @@ func (t *goroutines) run(f func(ctx context.Context), owned bool) (cancel contex
 	return cancel, t.launch(cancel, owned, func() { f(ctx) })
 }
 
-// launch runs f, which ends when cancel is called, and calls that behind it, or
-// instead of it when the owner is closing.
+// launch runs f, which must return when cancel is called. It calls cancel after f, or
+// instead of f if the owner is closing.
 func (t *goroutines) launch(cancel context.CancelFunc, owned bool, f func()) bool {
 	if !t.add(&cancel, owned) {
 		cancel()
 		return false
 	}
-	// Waited for by close where it is owned; ended by f's return, which the
-	// context bounds.
+	// If owned, close waits for it. It ends with f, which the context bounds.
 	go func() {
 		defer t.remove(&cancel)
 		defer cancel()
@@ -62,10 +59,10 @@ func (t *goroutines) launch(cancel context.CancelFunc, owned bool, f func()) boo
 	return true
 }
 
-// join has the owner's close wait for the calling goroutine too, until that leaves. It
-// reports false when the owner is closing. What the goroutine waits for meanwhile has
-// to be something that ends before the owner closes: a call, whose terminal breaks off
-// all that is done for it.
+// enter makes close wait for the calling goroutine until it calls leave. It reports
+// false if the owner is closing. Meanwhile the goroutine may only wait for something
+// that ends before the owner closes, such as a call: its terminal cancels all that is
+// done for it.
 func (t *goroutines) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,22 +79,22 @@ func (t *goroutines) leave() {
 	t.noteIdleLocked()
 }
 
-// cancel ends the contexts of all and refuses new ones. It does not wait.
+// cancel ends all contexts and rejects new goroutines. It does not wait.
 func (t *goroutines) cancel() {
 	for _, cancel := range t.refuse() {
 		cancel()
 	}
 }
 
-// finish refuses new ones, gives those that run so long to end by themselves, and
-// is then close.
+// finish rejects new goroutines, waits up to d for the owned ones to end by themselves,
+// and closes.
 func (t *goroutines) finish(d time.Duration) {
 	t.refuse()
 	within(t.ended(), d)
 	t.close()
 }
 
-// close is cancel, and waits until nothing runs but what was lent.
+// close is cancel, followed by a wait for the owned goroutines.
 func (t *goroutines) close() {
 	t.cancel()
 	<-t.ended()
@@ -140,8 +137,8 @@ func (t *goroutines) refuse() []context.CancelFunc {
 	return all
 }
 
-// ended returns a channel that is closed when the owner closes and nothing
-// of its own runs.
+// ended returns a channel that is closed when the owner is closing and no owned
+// goroutine runs.
 func (t *goroutines) ended() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +149,8 @@ func (t *goroutines) ended() <-chan struct{} {
 	return t.idle
 }
 
-// noteIdleLocked wakes those who wait for the end, once. It is looked at after every
-// change of what it depends on.
+// noteIdleLocked closes idle once its conditions hold. It is called after each change
+// of them.
 func (t *goroutines) noteIdleLocked() {
 	if t.idle == nil || !t.closing || t.owned > 0 {
 		return
@@ -165,8 +162,8 @@ func (t *goroutines) noteIdleLocked() {
 	}
 }
 
-// both returns a context that ends with either of the two and has the values of
-// the first.
+// both returns a context that ends with either of the two and has the values of the
+// first.
 func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(other, cancel)

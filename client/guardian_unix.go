@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// guardianScript reads "+ pid" and "- pid" and kills the groups that are left
-// when its input ends, which is when we do, however we do.
+// guardianScript reads "+ pid" and "- pid". When its input ends, which happens however
+// this process ends, it kills the remaining groups.
 const guardianScript = `trap '' HUP INT TERM
 all=
 while read -r op pid; do
@@ -27,51 +27,54 @@ done
 for p in $all; do kill -9 "-$p"; done 2>/dev/null
 `
 
-// guardianTime bounds each word to the guardian, and its end.
+// guardianTime limits each write to the guardian, and its end.
 const guardianTime = time.Second
 
-// guardian is a process that outlives us for a moment to kill the groups of our
-// children. A child may die with its parent; what it has started does not. Where
-// there is no shell there is no guardian, and such processes end with their
-// input. The zero value is ready.
+// guardian is a process that outlives this one briefly, to kill the process groups of
+// its children. A child may be killed with its parent, but not what it has started.
+// Without a shell there is no guardian, and such processes end with their input. The
+// zero value is ready.
 type guardian struct {
-	mu    sync.Mutex
-	begun bool
-	cmd   *exec.Cmd // nil where there is none
-	words *os.File
+	mu      sync.Mutex
+	started bool
+	cmd     *exec.Cmd // nil without a guardian
+	input   *os.File
 }
 
-// watch has the group of a child killed when we die. spawn starts a process.
-func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) { g.tell("+", pid, g.begin(spawn)) }
+// watch makes the guardian kill a child's group when this process ends. spawn starts a
+// process.
+func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) {
+	g.send("+", pid, g.ensureStarted(spawn))
+}
 
-// forget is called when nothing of the group is left.
-func (g *guardian) forget(pid int) { g.tell("-", pid, g.current()) }
+// forget removes a group that has ended.
+func (g *guardian) forget(pid int) { g.send("-", pid, g.currentInput()) }
 
-// tell never waits for long: a guardian that is stuck costs us the guarding, and not
-// the call that starts a child.
-func (g *guardian) tell(op string, pid int, words *os.File) {
-	if words == nil || words.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
+// send blocks only briefly: if the guardian is stuck, groups are not guarded, but
+// children still start.
+func (g *guardian) send(op string, pid int, input *os.File) {
+	if input == nil || input.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
 		return
 	}
-	fmt.Fprintf(words, "%s %d\n", op, pid) // a guardian that is gone guards nothing
+	fmt.Fprintf(input, "%s %d\n", op, pid) // without a guardian there is nothing to do
 }
 
-func (g *guardian) current() *os.File {
+func (g *guardian) currentInput() *os.File {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.words
+	return g.input
 }
 
-// begin returns the way to the guardian, which the first call starts.
-func (g *guardian) begin(spawn func(*exec.Cmd) error) *os.File {
+// ensureStarted returns the guardian's input. The first call starts the guardian.
+func (g *guardian) ensureStarted(spawn func(*exec.Cmd) error) *os.File {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.begun {
-		return g.words
+	if g.started {
+		return g.input
 	}
-	// Whatever comes of it: where a guardian cannot be started once, it is not tried
-	// with each child again, and children are started without.
-	g.begun = true
+	// Set even if it fails: the start is not repeated with each child, and children
+	// start without a guardian.
+	g.started = true
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil
@@ -79,36 +82,37 @@ func (g *guardian) begin(spawn func(*exec.Cmd) error) *os.File {
 	cmd := exec.Command("/bin/sh", "-c", guardianScript) //nolint:noctx // it outlives every request
 	cmd.Stdin = r
 	cmd.Env = []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends our group does not end it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals to this process group do not end it
 	err = spawn(cmd)
 	r.Close()
 	if err != nil {
 		w.Close()
 		return nil
 	}
-	g.cmd, g.words = cmd, w
+	g.cmd, g.input = cmd, w
 	return w
 }
 
 // stop ends the guardian. All children have ended.
 func (g *guardian) stop() {
-	cmd, words := g.take()
+	cmd, input := g.take()
 	if cmd == nil {
 		return
 	}
-	words.Close() // the end of its input is what ends it
+	input.Close() // the end of its input ends it
 	kill := time.AfterFunc(guardianTime, func() { killGroup(cmd.Process.Pid) })
 	defer kill.Stop()
 	if err := cmd.Wait(); err != nil {
-		return // it was killed, by us or by somebody else
+		return // it was killed
 	}
 }
 
-// take leaves nothing behind to be told or stopped twice, and none is begun again.
+// take returns the guardian and clears it, so that it is not used, stopped or started
+// again.
 func (g *guardian) take() (*exec.Cmd, *os.File) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	cmd, words := g.cmd, g.words
-	g.begun, g.cmd, g.words = true, nil, nil
-	return cmd, words
+	cmd, input := g.cmd, g.input
+	g.started, g.cmd, g.input = true, nil, nil
+	return cmd, input
 }

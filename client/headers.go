@@ -16,20 +16,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// headers returns what a modern request says in headers
-// (2026-07-28, basic/transports/streamable-http, "Request Metadata").
+// headers returns the headers of a modern request (2026-07-28,
+// basic/transports/streamable-http, "Request Metadata").
 func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
-	about := heading{version: out.version, method: req.Method}
+	key := headerKey{version: out.version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
-		about.name, about.isNamed = out.params.Text(f)
+		key.name, key.isNamed = out.params.Text(f)
 	}
-	h := w.headings.of(about, w.posts)
+	h := w.headerCache.of(key, w.posts)
 	var wanted []mcp.ParamHeader
 	if req.Method == methodToolsCall {
-		wanted = w.params.of(about.name)
+		wanted = w.params.of(key.name)
 	}
 	if len(wanted) == 0 && len(req.ParamHeaders) == 0 {
-		return h // as nearly always: a tool without such headers
+		return h // nearly always
 	}
 	h = maps.Clone(h)
 	mirror(h, wanted, out.params)
@@ -37,15 +37,15 @@ func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header
 	return h
 }
 
-// heading is what the headers of a request differ in, but for those of parameters.
-type heading struct {
+// headerKey holds what the headers of requests differ in, except for parameters.
+type headerKey struct {
 	version      mcp.Version
 	method, name string
 	isNamed      bool
 }
 
-// headers returns them, besides those that all messages have.
-func (g heading) headers(posts http.Header) http.Header {
+// headers returns the headers for the key, together with posts.
+func (g headerKey) headers(posts http.Header) http.Header {
 	h := maps.Clone(posts)
 	h["Mcp-Protocol-Version"] = []string{string(g.version)}
 	h["Mcp-Method"] = []string{mcp.EncodeHeaderValue(g.method)}
@@ -55,62 +55,62 @@ func (g heading) headers(posts http.Header) http.Header {
 	return h
 }
 
-// The bounds of the headers that are kept, and of a name with which they are: those of a
-// server's tools, as a rule, and not whatever a client may ask for.
+// Limits of the cached headers, and of the names they are cached for. They allow for
+// the tools of a server, and not for any name that a client may send.
 const (
-	maxHeadings    = 1024
-	maxHeadingName = 256
+	maxCachedHeaders = 1024
+	maxCachedName    = 256
 )
 
-// headerSet are the headers that were made, for the next request of the same. They are
-// many requests' at once, and so changed by nobody. The zero value has none.
-type headerSet struct {
+// headerCache caches headers by key. Concurrent requests share them, so they must not
+// be modified. The zero value is empty.
+type headerCache struct {
 	mu   sync.Mutex
-	made map[heading]http.Header
+	made map[headerKey]http.Header
 }
 
-func (k *headerSet) of(about heading, posts http.Header) http.Header {
-	if h := k.find(about); h != nil {
+func (k *headerCache) of(key headerKey, posts http.Header) http.Header {
+	if h := k.find(key); h != nil {
 		return h
 	}
-	h := about.headers(posts)
-	if len(about.name)+len(about.method) <= maxHeadingName {
-		k.keep(about, h)
+	h := key.headers(posts)
+	if len(key.name)+len(key.method) <= maxCachedName {
+		k.add(key, h)
 	}
 	return h
 }
 
-func (k *headerSet) find(about heading) http.Header {
+func (k *headerCache) find(key headerKey) http.Header {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.made[about]
+	return k.made[key]
 }
 
-func (k *headerSet) keep(about heading, h http.Header) {
+func (k *headerCache) add(key headerKey, h http.Header) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.made == nil || len(k.made) >= maxHeadings {
-		k.made = make(map[heading]http.Header) // whatever is in use comes again
+	if k.made == nil || len(k.made) >= maxCachedHeaders {
+		k.made = make(map[headerKey]http.Header) // those in use will be added again
 	}
-	k.made[about] = h
+	k.made[key] = h
 }
 
-// maxParamTools bounds the tools whose header annotations are remembered.
+// maxParamTools limits the tools with stored header annotations.
 const maxParamTools = 4096
 
-// paramTable knows which arguments of which tool are to be said in headers, from
-// the lists of tools that have passed. The zero value knows none.
+// paramTable stores, by tool, the arguments that must be sent as headers, learned from
+// the tool lists that were forwarded. The zero value is empty.
 type paramTable struct {
 	mu    sync.Mutex
 	tools map[string][]mcp.ParamHeader
 }
 
-// mirror adds the Mcp-Param headers that a tool wants, from the arguments as they are
-// sent, so that the two cannot differ. A value that cannot be read is left out: the server will
-// say what it misses.
+// mirror adds the Mcp-Param headers that a tool requires. It takes the values from the
+// arguments that are sent, so that the two cannot differ. A value that cannot be read
+// is left out, and the server reports what is missing.
 //
-// The arguments are read once for all headers. The schema is the server's and the
-// arguments are the client's: neither may make the other's size cost its square.
+// The arguments are read once for all headers. The server controls the schema and the
+// client the arguments, so reading them per header could cost quadratic time.
 func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	if len(wanted) == 0 {
 		return
@@ -122,17 +122,17 @@ func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	}
 }
 
-// of returns nothing for a tool whose list has not passed. The server then says
-// what it misses, and the list is read: to read it before each first call would be
-// to wait for what is rarely needed.
+// of returns nil for a tool until its list was forwarded. The server then reports the
+// missing headers and the list is read. Reading the list before each first call would
+// delay calls that rarely need it.
 func (t *paramTable) of(tool string) []mcp.ParamHeader {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tools[tool]
 }
 
-// learn remembers the annotations of one page of a list of tools. A tool whose
-// annotations are not valid has none here; whoever shows the list leaves it out.
+// learn stores the annotations of one page of a tool list. A tool with invalid
+// annotations is stored without any; a program that displays the list omits it.
 func (t *paramTable) learn(res *mcp.Object) {
 	if !bytes.Contains(res.Bytes(), []byte("x-mcp-header")) && t.isEmpty() {
 		return
@@ -142,7 +142,7 @@ func (t *paramTable) learn(res *mcp.Object) {
 		Schema jsontext.Value `json:"inputSchema"`
 	}
 	if err := json.Unmarshal(res.Raw(mcp.FieldTools), &tools); err != nil {
-		return // the list is not ours to judge
+		return // judging the list is the client's task
 	}
 	learned := make(map[string][]mcp.ParamHeader)
 	for _, tool := range tools {
@@ -161,9 +161,9 @@ func (t *paramTable) isEmpty() bool {
 	return len(t.tools) == 0
 }
 
-// merge keeps what earlier pages have taught, because one page is not the list. A
-// tool that lost its annotations is deleted; one that has gone is not called. What
-// is beyond the bound is learned again when its call is refused.
+// merge keeps the tools of earlier pages, because one page is not the whole list. A
+// tool without annotations any more is deleted. Tools beyond the limit are learned
+// again when a call is refused.
 func (t *paramTable) merge(learned map[string][]mcp.ParamHeader) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,11 +180,11 @@ func (t *paramTable) merge(learned map[string][]mcp.ParamHeader) {
 	}
 }
 
-// maxRelearnPages bounds the pages that are read to learn a tool's headers anew.
+// maxRelearnPages limits the pages read to refresh a tool's headers.
 const maxRelearnPages = 20
 
-// refreshHeaders reads the list of tools again, because the server has refused a call
-// for its headers ("Client Behavior").
+// refreshHeaders reads the tool list again after the server has refused a call because
+// of its headers ("Client Behavior").
 func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Request) bool {
 	if req.Method != methodToolsCall {
 		return false
@@ -192,10 +192,10 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 	list := *req
 	list.Method = methodToolsList
 	list.LogLevel = mcp.LogNone
-	list.ParamHeaders = nil // of the call
+	list.ParamHeaders = nil // they belong to the call
 	var params mcp.Object
 	for range maxRelearnPages {
-		res, err := p.call(ctx, &list, &params, nobody{})
+		res, err := p.call(ctx, &list, &params, noCaller{})
 		if err != nil {
 			return false
 		}
@@ -212,13 +212,13 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 	return true
 }
 
-// nobody is the caller of a request of our own.
-type nobody struct{}
+// noCaller is the caller of the gateway's own requests.
+type noCaller struct{}
 
 // Notify drops the notification.
-func (nobody) Notify(context.Context, *mcp.Notification) error { return nil }
+func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask refuses.
-func (nobody) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is there to be asked")
+// Ask rejects the request.
+func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the request has no client to ask")
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// relay adds the Mcp-Param headers that a request came with and that mirror nothing of
-// it here, because they are not among those that are known of its tool: "Intermediate servers that do not recognize an Mcp-Param-{Name} header
-// MUST forward it and otherwise ignore it" (2026-07-28,
-// basic/transports/streamable-http, "Server Behavior for Custom Headers").
+// relay forwards the Mcp-Param headers of the client that the tool's list does not
+// declare: "Intermediate servers that do not recognize an Mcp-Param-{Name} header MUST
+// forward it and otherwise ignore it" (2026-07-28, basic/transports/streamable-http,
+// "Server Behavior for Custom Headers").
 //
-// What the tool's list says is recognized, and was made anew from the arguments as
-// they are sent: where these have no value there is no header, whatever came. And
-// what the operator has configured is not a client's to replace.
+// Declared headers are recognized, and were made from the arguments: if an argument has
+// no value there is no header, whatever the client sent. A client cannot replace
+// headers that the operator has configured.
 func (w *modernHTTP) relay(h http.Header, req *mcp.Request, known []mcp.ParamHeader) {
 	for key, values := range req.ParamHeaders {
 		isKnown := slices.ContainsFunc(known, func(p mcp.ParamHeader) bool { return p.Header() == key })
@@ -27,7 +27,8 @@ func (w *modernHTTP) relay(h http.Header, req *mcp.Request, known []mcp.ParamHea
 	}
 }
 
-// configures reports whether the operator has set a header of that canonical name.
+// configures reports whether the operator has configured the header with the canonical
+// name key.
 func (e *endpoint) configures(key string) bool {
 	_, ok := e.configured[key]
 	return ok

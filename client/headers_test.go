@@ -147,31 +147,31 @@ func TestHeadersAreMadeOnce(t *testing.T) {
 			{"resources/read", `{"uri":"x","name":"y"}`, nil, http.Header{"Mcp-Name": {"x"}}},
 			{methodToolsList, `{"name":"x"}`, nil, http.Header{}},
 		} {
-			want := with(w.posts, tt.want)
+			want := mergeHeaders(w.posts, tt.want)
 			want["Mcp-Method"], want["Mcp-Protocol-Version"] = []string{tt.method}, []string{string(mcp.LatestModern)}
 			if diff := cmp.Diff(want, headers(tt.method, tt.params, tt.relayed)); diff != "" {
 				t.Errorf("%s %s with %v (-want +got):\n%s", tt.method, tt.params, tt.relayed, diff)
 			}
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { w.headings.of(heading{mcp.LatestModern, methodToolsCall, "x", true}, w.posts) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { w.headerCache.of(headerKey{mcp.LatestModern, methodToolsCall, "x", true}, w.posts) }); n != 0 {
 		t.Errorf("%v allocations for headers that are there, want none", n)
 	}
 }
 
 // What is kept is bounded, whatever is asked for.
 func TestHeadersKeptAreFew(t *testing.T) {
-	var k headerSet
+	var k headerCache
 	posts := http.Header{"Accept": {"a"}}
-	for i := range 3 * maxHeadings {
-		k.of(heading{method: methodToolsCall, name: fmt.Sprint(i), isNamed: true}, posts)
-		if len(k.made) > maxHeadings {
-			t.Fatalf("%d are kept, want at most %d", len(k.made), maxHeadings)
+	for i := range 3 * maxCachedHeaders {
+		k.of(headerKey{method: methodToolsCall, name: fmt.Sprint(i), isNamed: true}, posts)
+		if len(k.made) > maxCachedHeaders {
+			t.Fatalf("%d are kept, want at most %d", len(k.made), maxCachedHeaders)
 		}
 	}
 	before := len(k.made)
-	long := strings.Repeat("n", maxHeadingName)
-	if h := k.of(heading{method: methodToolsCall, name: long, isNamed: true}, posts); h.Get("Mcp-Name") != long || len(k.made) != before {
+	long := strings.Repeat("n", maxCachedName)
+	if h := k.of(headerKey{method: methodToolsCall, name: long, isNamed: true}, posts); h.Get("Mcp-Name") != long || len(k.made) != before {
 		t.Errorf("one of a long name is kept, or is not right: %v", h)
 	}
 }

@@ -14,66 +14,65 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// httpCall is the POST of one call, and whatever continues it, on the goroutine that
-// waits for the call. What the call's own stream brings is handed on as it is read, so
-// that a caller who is slow to take it slows down the server. What comes for the call
-// by other ways does not wait for that stream: a message is handed on by a goroutine of
-// its own, and the terminal breaks off whatever the httpCall is about.
+// httpCall runs one request over HTTP: the POST and any GETs that resume its stream. It
+// runs on the caller's goroutine. Messages of the call's own stream are delivered as
+// they are read, so that a slow caller slows the server down. Messages that arrive
+// another way do not wait for that stream: they are delivered by a separate goroutine,
+// and a terminal cancels whatever the httpCall is doing.
 type httpCall struct {
 	*endpoint
-	flight outboundCall
-	call   *session.Call
-	owner  *goroutines
-	caller context.Context //nolint:containedctx // of whoever waits for the call, for what is told to the carrier
-	out    requestBody
-	pos    cursor
-	due    pendingAnswer // in a session
+	outbound  outboundCall
+	call      *session.Call
+	owner     *goroutines
+	callerCtx context.Context //nolint:containedctx // of the waiting caller, for OnMessage
+	out       requestBody
+	pos       cursor
+	due       pendingAnswer // in a session
 
-	life    life.Context // of all that is done for the call
-	inside  bool         // the owner's close waits for the goroutine
-	brought bool         // the call got its terminal from its own stream
-	kept    bool         // the rest of that stream is read, and the end of life is for who reads it
+	life     life.Context // ends when nothing more is done for the call
+	entered  bool         // the owner's close waits for this goroutine
+	answered bool         // the terminal arrived on the call's own stream
+	draining bool         // a goroutine drains that stream and ends life
 
-	// sessionCheck is set when the server has said something that may mean that it does
-	// not know the session.
+	// doubt is set after a response that may mean that the server does not know the
+	// session.
 	doubt *sessionCheck
 }
 
-// sessionCheck is an answer that may be about the session, or about the call.
+// sessionCheck is a response that may be about the session or about the call.
 type sessionCheck struct {
 	said   error
 	looked bool // the server may have executed the call
 }
 
-// newHTTPCall returns the httpCall of a call that nobody waits for yet. The call is
-// held until its requestBody departs.
+// newHTTPCall returns an httpCall for a call that is not waited for yet. The call is
+// held until its requestBody is read.
 func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces) *httpCall {
 	f.call.Hold()
-	c := &httpCall{endpoint: e, flight: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
+	c := &httpCall{endpoint: e, outbound: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call
 	return c
 }
 
-// travel has carry do all that the call needs, and returns the call's terminal. The
-// httpCall's life ends with ctx, and with the call: from wherever its terminal comes,
-// nobody waits for a stream that does not bring it.
+// do runs carry and returns the call's terminal. The httpCall's life ends with ctx and
+// with the call: once the terminal has arrived, no stream is waited for.
 func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 	c.run(ctx, carry)
-	return c.flight.run(ctx)
+	return c.outbound.run(ctx)
 }
 
-// depart leaves to run what has no terminal yet, because ctx has ended.
+// run runs carry. If ctx has ended it does nothing: outbound.run then ends the call.
 //
 //nolint:contextcheck,nolintlint // the rest of a stream is read when ctx has ended, so that the connection can be used again
 func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
-		return // told of that by a goroutine, carry would have begun
+		return // life would learn it only on another goroutine, after carry had begun
 	}
-	c.caller = ctx
+	c.callerCtx = ctx
 	c.life.Follow(ctx)
 	defer c.keepAlive()
 	c.call.Detach(c)
-	if c.inside = c.owner.enter(); !c.inside {
+	if c.entered = c.owner.enter(); !c.entered {
 		c.fail(c.closed())
 		return
 	}
@@ -81,22 +80,22 @@ func (c *httpCall) run(ctx context.Context, carry func()) {
 	carry()
 }
 
-// Comes has what has come for the call by another way handed on.
+// OnMessage delivers messages that arrived other than on the call's own stream.
 func (c *httpCall) OnMessage() {
-	// Ends when there is nothing to hand on, or when the caller's context does; waited
-	// for by run.
-	go c.flight.deliverAll(c.caller)
+	// Ends when there is nothing left to deliver, or with the caller's context. run
+	// waits for it.
+	go c.outbound.deliverAll(c.callerCtx)
 }
 
-// Ended breaks off what is done for a call whose terminal has come by another way.
+// OnEnd cancels what is done for a call that has ended another way.
 func (c *httpCall) OnEnd() { c.cancel() }
 
-// breakOff ends all that is done for the call.
+// cancel cancels all that is done for the call.
 func (c *httpCall) cancel() { c.life.End(nil) }
 
-// letLive leaves to whoever reads the rest of the stream what needs a life still.
+// keepAlive leaves life to the goroutine that drains the stream, or ends it.
 func (c *httpCall) keepAlive() {
-	if c.kept {
+	if c.draining {
 		c.life.Leave()
 		return
 	}
@@ -104,22 +103,22 @@ func (c *httpCall) keepAlive() {
 }
 
 func (c *httpCall) leave() {
-	if c.inside {
-		c.inside = false
+	if c.entered {
+		c.entered = false
 		c.owner.leave()
 	}
 }
 
-// fail ends the call, if nothing else has.
+// fail ends the call with err, if it has not ended.
 func (c *httpCall) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
 
-// respond ends the call with the response that its own stream brought.
+// respond ends the call with a response from its own stream.
 func (c *httpCall) respond(m *mcp.Message) {
-	c.brought = c.call.Respond(c.terminal(m))
+	c.answered = c.call.Respond(c.terminal(m))
 }
 
-// offer hands a message of the call's own stream on. It reports false when the stream
-// slotPurpose not be read on.
+// deliverMessage delivers a message of the call's own stream. It reports false if the
+// stream must not be read any further.
 func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 	for {
 		switch c.call.Offer(m) {
@@ -139,35 +138,37 @@ func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 	}
 }
 
-// hand gives the caller a message, and whatever comes by other ways meanwhile. Nobody
-// waits for the goroutine while it is the caller's, who may be what closes the client.
+// deliver passes a message to the caller, and any that arrive another way meanwhile.
+// The owner's close does not wait for this goroutine during that time, because the
+// caller may be the one that closes the client.
 func (c *httpCall) deliver(ctx context.Context, m *mcp.Message) bool {
 	c.leave()
-	c.flight.deliver(ctx, m)
-	c.flight.deliverAll(ctx)
-	c.inside = c.owner.enter()
-	return c.inside
+	c.outbound.deliver(ctx, m)
+	c.outbound.deliverAll(ctx)
+	c.entered = c.owner.enter()
+	return c.entered
 }
 
-// The bounds of what is read of a body behind its last message.
+// Limits of reading a body after its last message.
 const (
 	drainBytes = 64 << 10
 	drainTime  = 200 * time.Millisecond
 )
 
-// letGo lets go of the call's own stream. Where that has brought the terminal and goes
-// on, it is read to its end in the background, because the caller has what it waits for.
+// release closes the call's own stream. If the terminal has arrived on it and the
+// stream goes on, it is drained in the background, because the caller has its result.
 func (c *httpCall) release(resp *http.Response) {
-	if !c.brought || isRead(resp) {
+	if !c.answered || isRead(resp) {
 		resp.Body.Close()
 		return
 	}
-	// Ends with the stream, or soon; the owner's close ends it, and waits for it.
-	c.kept = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+	// Ends with the stream, or after drainTime. The owner's close cancels it and waits
+	// for it.
+	c.draining = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
 }
 
-// drain reads a body to its end, if that is near, and closes it. A connection
-// whose answer was read to the end can carry the next request.
+// drain reads a body to its end, if that is near, and closes it. Only a connection that
+// was read to the end can carry the next request.
 func drain(resp *http.Response, cancel context.CancelFunc) {
 	defer resp.Body.Close()
 	if isRead(resp) {
@@ -176,17 +177,17 @@ func drain(resp *http.Response, cancel context.CancelFunc) {
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()
 	if _, err := io.CopyN(io.Discard, resp.Body, drainBytes); err == nil {
-		cancel() // more than is worth reading
+		cancel() // too much to read
 	}
 }
 
-// answerBody is the body of an answer, and knows whether it was read to its end.
+// answerBody is a response body that records whether it was read to its end.
 type answerBody struct {
 	io.ReadCloser
 	read bool
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {

@@ -70,7 +70,7 @@ func TestHungServerThatPrintsText(t *testing.T) {
 			t.Errorf("before it has written: %s", got)
 		}
 		call := launch(t, c, echo(t), &recorder{})
-		const want = `it wrote "Welcome to \x1b[1mmy server" to its output, which is no message`
+		const want = `it wrote "Welcome to \x1b[1mmy server" to its output, which is not a message`
 		synctest.Wait()
 		if got := c.OtherOutput(); got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -214,7 +214,7 @@ func (l *legacy) release(use *lease, clean bool) {
 // the session is not for that client alone.
 func (l *legacy) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*legacySession, error) {
 	route.private, route.watched = !ours, &l.watchedTasks
-	n := slotPurpose{ours: ours, makeRoom: l.makeRoom}
+	n := slotPurpose{internal: ours, evict: l.makeRoom}
 	return func(ctx context.Context) (*legacySession, error) { return l.open(ctx, client, route, n) }
 }
 
@@ -283,17 +283,17 @@ func (l *legacy) handshakeFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
-		if wrote := l.wrote(); wrote != "" {
+		if wrote := l.otherOutputText(); wrote != "" {
 			text += "; " + wrote
 		}
-		err = l.unavailable(errors.Join(errNotAgain, err), "%s", text)
+		err = l.unavailable(errors.Join(errNoRetry, err), "%s", text)
 	case isRejected(err, busy) && isFault:
 		return &rejected{why: busy, err: beforeSend(f)} // which means nothing for the era
 	case isFault && isUnreachable(f):
 		return err // nor does this
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
-		err = l.unavailable(errors.Join(errNotAgain, f.Cause), "initialize failed: %s", f.Message)
+		err = l.unavailable(errors.Join(errNoRetry, f.Cause), "initialize failed: %s", f.Message)
 	}
 	return &rejected{why: why, err: unwrap(err)}
 }

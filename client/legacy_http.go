@@ -103,7 +103,7 @@ func (w *legacyHTTP) headers() http.Header {
 
 // cacheHeaders computes the headers of POSTs once, instead of for each of them.
 func (w *legacyHTTP) cacheHeaders() {
-	posts := with(w.posts, w.headers())
+	posts := mergeHeaders(w.posts, w.headers())
 	w.postHeader.Store(&posts)
 }
 
@@ -173,7 +173,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.cacheHeaders()
 	}
-	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -232,7 +232,7 @@ func (w *legacyHTTP) noteSessionError(c *httpCall, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.doubt = &sessionCheck{said: e, looked: !readsOnly(c.call.Method())}
+	c.doubt = &sessionCheck{said: e, looked: !isReadMethod(c.call.Method())}
 	return true
 }
 
@@ -284,7 +284,7 @@ func (w *legacyHTTP) isForgotten(ctx context.Context) bool {
 		return r.status == http.StatusNotFound || r.mayMeanSession()
 	}
 	unknown := false
-	err = w.read(resp, &cursor{}, nil, passNothing, func(m *mcp.Message, bad error) bool {
+	err = w.read(resp, &cursor{}, nil, neverForward, func(m *mcp.Message, bad error) bool {
 		if bad == nil && m.Kind == mcp.KindError {
 			e, err := m.WireError()
 			unknown = err == nil && isSessionError(e)

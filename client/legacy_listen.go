@@ -210,7 +210,7 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 			}
 			return s.errNoListen()
 		case <-listener.wake:
-			if err := s.feed.take(listener).tell(ctx, sink); err != nil {
+			if err := s.feed.take(listener).notify(ctx, sink); err != nil {
 				return err
 			}
 		}

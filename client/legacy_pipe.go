@@ -23,9 +23,9 @@ func (w *legacyPipe) attach(s *legacySession) {
 	// Between the end of the server's output and the end of the pipe the session takes
 	// no call and is not closed yet, so that its calls fail with the cause.
 	pending := s.pending.add()
-	w.onParting(s.pending.sessionForgotten)
+	w.setOnEOF(s.pending.sessionForgotten)
 	// Ends with the pipe, and ends the session then. Waited for by close.
-	w.tasks.start(func(ctx context.Context) {
+	w.group.start(func(ctx context.Context) {
 		defer pending.received()
 		select {
 		case <-w.dead:
@@ -61,6 +61,6 @@ func (w *legacyPipe) initialized(context.Context) {}
 // noListenStream returns nil: the pipe ends with the session.
 func (w *legacyPipe) noListenStream() <-chan struct{} { return nil }
 
-func (w *legacyPipe) retire() { w.place.leave() }
+func (w *legacyPipe) retire() { w.slot.markClosing() }
 
 func (w *legacyPipe) close(context.Context) { w.pipe.close(w.cut()) }

@@ -83,7 +83,7 @@ func (s *legacySession) callForRequest() *session.Call {
 // log messages of all its next calls, which a client without a listening stream gets in
 // no other way, is not. A modern pipe does the same (logRouting.addressee).
 func (s *legacySession) onlyCall() *session.Call {
-	if !s.routing.onlyCall || s.routing.shared && s.abandoned.lately() {
+	if !s.routing.onlyCall || s.routing.shared && s.abandoned.recently() {
 		return nil
 	}
 	// Messages about a task name it, and lists cause no requests; so another call is

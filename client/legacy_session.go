@@ -196,7 +196,7 @@ func (s *legacySession) ownCall(ctx context.Context, method string, params []byt
 	if err != nil {
 		return nil, err
 	}
-	f := outboundCall{setup: s.setup, maker: ownCalls{s}, call: call, caller: nobody{}}
+	f := outboundCall{setup: s.setup, owner: ownCalls{s}, call: call, caller: noCaller{}}
 	return s.wire.roundTrip(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
 }
 
@@ -227,10 +227,10 @@ func (s *legacySession) callWithID(ctx context.Context, req *mcp.Request, caller
 	}
 	s.wire.noteClient(req)
 	note(call.ID())
-	f := outboundCall{setup: s.setup, maker: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, passes: passes(req)}
+	f := outboundCall{setup: s.setup, owner: s, call: call, req: req, caller: caller, token: req.Params.Raw(mcp.MetaProgressToken), version: s.version, forwardable: isForwardable(req)}
 	res, err := s.wire.roundTrip(ctx, f, legacyRequest(call, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
-		return nil, s.malformed(errUnagreed(res))
+		return nil, s.malformed(errUnknownType(res))
 	}
 	return res, err
 }
@@ -249,7 +249,7 @@ func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	case !params.Has(mcp.FieldMeta):
 		return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 	}
-	leaveTraces(&e, params)
+	dropInvalidTraces(&e, params)
 	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
 		if params.Has(f) {
 			e.Delete(f)

@@ -87,7 +87,7 @@ func (e *endpoint) openSSE(ctx context.Context) (*legacySSE, error) {
 }
 
 func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*legacySSE, error) {
-	resp, err := e.fetch(ctx, http.MethodGet, with(e.configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
+	resp, err := e.fetch(ctx, http.MethodGet, mergeHeaders(e.configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	case resp.StatusCode/100 != 2:
 		return fail(e.refused(ctx, e.readRefusal(resp)))
 	case mediaType(resp) != typeEvents:
-		return fail(e.unavailable(errNoStream, "it answered with %s instead of a stream of events", orNothing(mediaType(resp))))
+		return fail(e.unavailable(errNoStream, "it answered with %s instead of a stream of events", typeOrNone(mediaType(resp))))
 	}
 	events := frame.NewEventReader(resp.Body, e.MaxMessage)
 	first, err := events.Next()
@@ -185,7 +185,7 @@ func (w *legacySSE) attach(s *legacySession) {
 func (w *legacySSE) readStream(ctx context.Context) {
 	defer w.hangUp()
 	defer w.resp.Body.Close()
-	w.events.Bound(newSharedRoom(ctx, &w.calls, &w.served))
+	w.events.Bound(newSharedBound(ctx, &w.calls, &w.served))
 	err := w.readAll(ctx)
 	if ctx.Err() != nil {
 		return // closed by this side
@@ -240,7 +240,7 @@ func (w *legacySSE) roundTrip(ctx context.Context, f outboundCall, msg mcp.Piece
 
 // cancelPostSoon ends the POST of a call that is over.
 func (w *legacySSE) cancelPostSoon(out *requestBody, cancel context.CancelFunc) {
-	if !out.left.Load() {
+	if !out.sent.Load() {
 		cancel()
 		return
 	}
@@ -267,7 +267,7 @@ func (w *legacySSE) send(ctx context.Context, out *requestBody) error {
 	defer cancel()
 	header := w.posts
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
-		header = with(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
+		header = mergeHeaders(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
 	resp, err := w.endpoint.post(ctx, header, out)
 	if err != nil {

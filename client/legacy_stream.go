@@ -262,7 +262,7 @@ func (w *legacyHTTP) get(ctx context.Context, pos *cursor, bound frame.Bound, an
 		return resp.StatusCode, w.readRefusal(resp)
 	}
 	answered()
-	return resp.StatusCode, w.read(resp, pos, bound, passNothing, take)
+	return resp.StatusCode, w.read(resp, pos, bound, neverForward, take)
 }
 
 // pause waits for d. It reports false if ctx ended first.

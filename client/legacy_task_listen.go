@@ -168,7 +168,7 @@ func (w *taskListen) look(ctx context.Context, one *watchedTask) (fresh bool, er
 		return false, w.l.givenUp(ctx, mcp.NotDispatched)
 	}
 	defer func() { <-w.looks }()
-	res, err := w.l.serve(ctx, aboutTask(w.req, methodTaskGet, one.id), nobody{})
+	res, err := w.l.serve(ctx, aboutTask(w.req, methodTaskGet, one.id), noCaller{})
 	if err != nil {
 		return false, err
 	}

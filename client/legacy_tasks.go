@@ -284,7 +284,7 @@ func (l *legacy) getTask(ctx context.Context, s *legacySession, req *mcp.Request
 		return l.convertTask(s, req, res, statusOf(res), "", nil)
 	}
 	for n := 0; ; n++ {
-		res, err := s.call(ctx, req, nobody{})
+		res, err := s.call(ctx, req, noCaller{})
 		if err != nil {
 			return nil, err
 		}
@@ -329,7 +329,7 @@ func (l *legacy) convertTask(s *legacySession, req *mcp.Request, res *mcp.Result
 func (l *legacy) endedTask(ctx context.Context, s *legacySession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
 	l.openResults.cancel(req.Principal, id)
 	status := statusOf(res)
-	end, err := s.call(ctx, aboutTask(req, methodTaskResult, id), nobody{})
+	end, err := s.call(ctx, aboutTask(req, methodTaskResult, id), noCaller{})
 	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own error only
 	switch {
 	case err == nil:
@@ -381,7 +381,7 @@ func (l *legacy) cancelTask(ctx context.Context, s *legacySession, req *mcp.Requ
 func (s *legacySession) taskHasEnded(ctx context.Context, req *mcp.Request) bool {
 	get := *req
 	get.Method = methodTaskGet
-	res, err := s.call(ctx, &get, nobody{})
+	res, err := s.call(ctx, &get, noCaller{})
 	return err == nil && statusOf(res).IsTerminal()
 }
 

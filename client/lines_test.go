@@ -219,7 +219,7 @@ func TestM200Lines(t *testing.T) {
 		}, ""},
 		{"a batch", func(x *faultyserver.Line) { x.Send("[" + response(x.Msg.ID, `{"content":[]}`) + "]") }, ""},
 		{"99 bad lines", func(x *faultyserver.Line) { x.Raw(strings.Repeat("bad\n", 99)); x.Polite() }, ""},
-		{"100 bad lines", func(x *faultyserver.Line) { x.Raw(strings.Repeat("bad\n", 100)); x.Polite() }, "100 lines that are no messages"},
+		{"100 bad lines", func(x *faultyserver.Line) { x.Raw(strings.Repeat("bad\n", 100)); x.Polite() }, "100 lines to its output that are not messages"},
 		{"a long line", func(x *faultyserver.Line) { x.Send(`{"x":"` + strings.Repeat("x", 1<<16) + `"}`); x.Polite() }, "more than 65536 bytes"},
 		{"a bad response", func(x *faultyserver.Line) { x.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s}`, x.Msg.ID)) }, "breaks the protocol"},
 	}

@@ -10,16 +10,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// httpLink reaches a server by its URL.
+// httpLink connects to a server by its URL.
 type httpLink struct{ *endpoint }
 
-// probeHTTP is how long a server may take to say that it is modern, of the time
-// for a handshake. One that takes longer is asked to shake hands in what is left
-// of it, and will refuse if it is modern after all.
+// probeHTTP limits the time of a probe, as part of Handshake. A server that takes
+// longer gets a handshake in the remaining time, and will refuse it if it is modern.
 const probeHTTP = 10 * time.Second
 
-// detect asks nothing where the era is pinned: a pinned server may be one that
-// cannot be probed.
+// detect does not probe if the version is configured: the server may not support a
+// probe.
 func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	switch h.Version.Era() {
 	case mcp.EraLegacy:
@@ -31,25 +30,25 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	}
 }
 
-// probe finds out the era by the one request that both eras answer in their own
-// taskMode (2026-07-28, basic/versioning, "Backward Compatibility with
-// Initialization-Based Versions"). A failure that says nothing about the era, no
-// connection or a refused credential, is the caller's error and is not remembered
-// as a verdict: the next request asks again.
+// probe determines the era by the one request that both eras answer distinctly
+// (2026-07-28, basic/versioning, "Backward Compatibility with Initialization-Based
+// Versions"). A failure that does not indicate the era, such as no connection or
+// refused credentials, is returned to the caller and not remembered: the next request
+// probes again.
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	wire := newModernHTTP(h.endpoint)
 	began := time.Now()
-	p, err := h.ask(ctx, wire, h.probeTime(probeHTTP))
+	p, err := h.discover(ctx, wire, h.probeTime(probeHTTP))
 	if ctx.Err() != nil {
 		wire.close(ctx)
 		return nil, h.closed()
 	}
-	found, err := h.decide(p.hello, err)
+	found, err := h.decide(p.discovered, err)
 	if found == isModern {
 		return p, nil
 	}
 	wire.close(ctx)
-	if found == isNeither {
+	if found == isUndecided {
 		return nil, err
 	}
 	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)
@@ -57,6 +56,6 @@ func (h *httpLink) probe(ctx context.Context) (protocol, error) {
 	return l, nil
 }
 
-// stop lets the idle connections go. Those in use belong to calls, which have
-// ended with their protocol by now.
+// stop closes the idle connections. Connections in use belong to calls, which have
+// ended with their protocol.
 func (h *httpLink) stop() { h.forgetConnections() }

@@ -13,39 +13,39 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// pipeLink reaches a server over pipes that it opens: one for all in the modern
-// era, one for each session in the legacy era.
+// pipeLink connects to a server over pipes that it opens: one for all requests in the
+// modern era, one per session in the legacy era.
 type pipeLink struct {
 	*setup
 	connect func(ctx context.Context) (transportConn, error)
-	quit    func() // lets go of what connect needs
-	places  processSlots
+	quit    func() // releases what connect needs
+	slots   processSlots
 
-	// What a probe leaves: a process that was started to be asked is not ended to be
-	// started again a moment later.
-	mu    sync.Mutex
-	spare *pipe   // probed, and not used yet
-	found *modern // on a pipe whose probe was answered late
-	late  bool    // a server of both eras has answered after it was asked to shake hands
-	done  bool
+	// What a probe leaves. A process started for a probe is kept for use, instead of
+	// being ended and started again.
+	mu         sync.Mutex
+	spare      *pipe   // probed, and not used yet
+	lateModern *modern // its probe was answered after the handshake began
+	late       bool    // a server of both eras has answered the probe after the handshake began
+	stopped    bool
 }
 
-// probePipe is how long a server on a pipe may be silent about the probe before
-// it is asked to shake hands as well. A legacy server should answer with an
-// error, and some answer nothing before initialize; but a server may also be
-// slow to start. So the probe stays open meanwhile, and its answer still counts.
+// probePipe is how long a server on a pipe may leave the probe unanswered before a
+// handshake is sent as well. A legacy server should answer with an error, but some
+// answer nothing before initialize. A server may also start slowly, so the probe
+// remains open and a late response still counts.
 const probePipe = 3 * time.Second
 
-// detect opens a pipe only where it has to be asked over: for a pinned legacy server
-// each session opens its own.
+// detect opens a pipe only to probe or for a modern server. With a configured legacy
+// version, each session opens its own.
 func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
-	if p := l.takeFound(); p != nil {
+	if p := l.takeLateModern(); p != nil {
 		return p, nil
 	}
 	if l.Version.Era() == mcp.EraLegacy {
 		return newLegacy(l.setup, l, l.Version), nil
 	}
-	p, err := l.open(ctx, slotPurpose{ours: true})
+	p, err := l.open(ctx, slotPurpose{internal: true})
 	if err != nil {
 		return nil, err
 	}
@@ -55,29 +55,28 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 	return l.probe(ctx, p)
 }
 
-// open opens a pipe once there is a place for it. What cannot be opened gives its
-// processSlot back at once; what was opened gives it back when its far end has gone.
+// open waits for a process slot and opens a pipe. If that fails the slot is released at
+// once; otherwise it is released when the remote end has ended.
 func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
-	at := l.places.take(ctx, n)
-	if at == nil {
+	slot := l.slots.take(ctx, n)
+	if slot == nil {
 		return nil, l.errNoSlot()
 	}
-	far, err := l.connect(ctx)
+	remote, err := l.connect(ctx)
 	if err != nil {
-		at.release()
+		slot.release()
 		return nil, err
 	}
-	return newPipe(l.setup, far, at), nil
+	return newPipe(l.setup, remote, slot), nil
 }
 
-// errNoSlot says that nothing was sent and what decides it. It is no failure of the
-// server: that it is asked again at once would help nobody.
+// errNoSlot reports the process limit. It is no failure of the server, so the request
+// is not retried at once.
 func (l *pipeLink) errNoSlot() error {
-	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.places.max)
+	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.slots.max)
 }
 
-// probe asks over a new pipe. The pipe is kept for whatever era it turns out to
-// be.
+// probe sends a probe over a new pipe. The pipe is kept, whatever the era.
 func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	m := &modern{setup: l.setup, wire: newModernPipe(p), version: mcp.LatestModern}
 	began := time.Now()
@@ -87,13 +86,13 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 		return nil, err
 	}
 	switch {
-	case end == nil: // silent so far
+	case end == nil: // no response so far
 		l.keepSpare(p)
 		silent := newLegacy(l.setup, l, mcp.LatestLegacy)
 		silent.probeTime = time.Since(began)
 		return silent, nil
 	case isClosed(p.dead):
-		// Some legacy servers end when something comes before initialize.
+		// Some legacy servers exit when they receive a message before initialize.
 		p.close(l.closed())
 		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
 	}
@@ -101,7 +100,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	found, err := l.decide(end.Result, end.Err)
 	switch found {
 	case isModern:
-		m.hello = end.Result
+		m.discovered = end.Result
 		return m, nil
 	case isLegacy:
 		l.keepSpare(p)
@@ -112,15 +111,16 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 	}
 }
 
-// sendProbe sends the probe and returns how it ended, nil while it has not.
+// sendProbe sends the probe and returns its terminal, or nil if there is no response in
+// time.
 func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.Terminal, error) {
 	call, err := p.calls.Open(methodDiscover)
 	if err != nil {
 		return &session.Terminal{Err: err}, nil
 	}
 	p.discover = call
-	p.begin(call, m.describe(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
-	timer := time.NewTimer(l.silence())
+	p.begin(call, m.buildRequest(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
+	timer := time.NewTimer(l.probeWait())
 	defer timer.Stop()
 	select {
 	case <-call.Done():
@@ -132,7 +132,8 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 	return terminalOf(call), nil
 }
 
-// terminalOf returns the terminal of a call whose messages interest nobody.
+// terminalOf returns the terminal of a call and drops its messages, or nil if it has
+// not ended.
 func terminalOf(call *session.Call) *session.Terminal {
 	for {
 		m, end := call.Next()
@@ -142,8 +143,7 @@ func terminalOf(call *session.Call) *session.Terminal {
 	}
 }
 
-// dial returns a pipe for a legacy session: the one that was probed, if it is
-// still there.
+// dial returns a pipe for a legacy session: the probed one, if it still exists.
 func (l *pipeLink) dial(ctx context.Context, n slotPurpose) (legacyWire, error) {
 	p, err := l.reuse(ctx, n)
 	if p == nil && err == nil {
@@ -155,8 +155,8 @@ func (l *pipeLink) dial(ctx context.Context, n slotPurpose) (legacyWire, error) 
 	return &legacyPipe{pipe: p}, nil
 }
 
-// reuse returns the pipe that was probed, nil where there is none any more. It
-// was opened for nobody; a client has to have a place for it.
+// reuse returns the probed pipe, or nil. That pipe occupies the slot of internal
+// requests; a client's request must get a slot of its own for it.
 func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
 	p := l.takeSpare()
 	switch {
@@ -164,25 +164,23 @@ func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
 		return nil, nil
 	case p.calls.Err() != nil:
 		p.close(l.closed())
-		return nil, nil //nolint:nilerr // it is another one that is wanted
-	case n.ours:
+		return nil, nil //nolint:nilerr // the caller opens another one
+	case n.internal:
 		return p, nil
 	}
-	at := l.places.take(ctx, n)
-	if at == nil {
+	slot := l.slots.take(ctx, n)
+	if slot == nil {
 		l.keepSpare(p)
 		return nil, l.errNoSlot()
 	}
-	// The pipe is a client's from now on. The place that is kept for what no client
-	// has asked for is free for the next probe.
-	l.places.swap(p.place, at)
-	at.release()
+	// The pipe now belongs to a client. The reserved slot is free for the next probe.
+	l.slots.swap(p.slot, slot)
+	slot.release()
 	return p, nil
 }
 
-// failed looks whether the probe of a silent server has been answered after all:
-// then the handshake has failed because the server is modern, and the pipe is
-// good for that.
+// failed handles a failed handshake. If the open probe has been answered meanwhile, the
+// server is modern, and the pipe is kept for that.
 func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	w, ok := wire.(*legacyPipe)
 	if !ok || w.discover == nil || isClosed(w.dead) {
@@ -192,16 +190,15 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	if end == nil {
 		return false
 	}
-	l.keepFound(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, hello: end.Result})
+	l.keepLateModern(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, discovered: end.Result})
 	return true
 }
 
-// sseFallback: there is one way to speak over a pipe.
+// sseFallback returns nil: pipes have no other transport.
 func (l *pipeLink) sseFallback(context.Context, legacyWire) legacyWire { return nil }
 
-// answered returns the answer to the probe, if there is one by now and it says that
-// the server is modern. It is not waited for: the handshake had its time, and so had
-// this.
+// answered returns the response to the probe if there is one and it comes from a modern
+// server. It does not wait: the probe had the time of the handshake too.
 func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
 	end := terminalOf(w.discover)
 	if end == nil {
@@ -213,8 +210,8 @@ func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
 	return end
 }
 
-// mistaken: a server of both eras that was slow to start has answered the probe, and
-// shaken hands as well. Its next process is not asked to before it has answered.
+// isModern reports whether a server of both eras has answered the probe after its
+// handshake. It reports true only once: the probe of the next process waits longer.
 func (l *pipeLink) isModern(wire legacyWire) bool {
 	w, ok := wire.(*legacyPipe)
 	if !ok || w.discover == nil || l.answered(w) == nil {
@@ -227,10 +224,10 @@ func (l *pipeLink) isModern(wire legacyWire) bool {
 	return !before
 }
 
-// silence is how long a probe may be unanswered before the server is asked to shake
-// hands. One that is known to be of both eras, and slow, has more of the time for its
-// first answer, but leaves some for a handshake.
-func (l *pipeLink) silence() time.Duration {
+// probeWait returns how long a probe may be unanswered before the handshake. A server
+// of both eras that is known to start slowly gets most of Handshake, with some left for
+// a handshake.
+func (l *pipeLink) probeWait() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.late {
@@ -239,11 +236,11 @@ func (l *pipeLink) silence() time.Duration {
 	return l.probeTime(probePipe)
 }
 
-// sharesStream: on a pipe a message that names no call can belong to any.
+// sharesStream reports true: a message on a pipe that names no call may belong to any.
 func (l *pipeLink) sharesStream() bool { return true }
 
-// keepSpare keeps the probed pipe for the first session. An sseFallback one, of a probe
-// before, is ended: two would be two processes for one client.
+// keepSpare keeps the probed pipe for the first session. It closes the one of an
+// earlier probe, so that one client does not use two processes.
 func (l *pipeLink) keepSpare(p *pipe) {
 	if old := l.swapSpare(p); old != nil {
 		old.close(l.closed())
@@ -252,12 +249,11 @@ func (l *pipeLink) keepSpare(p *pipe) {
 
 func (l *pipeLink) takeSpare() *pipe { return l.swapSpare(nil) }
 
-// swapSpare returns the pipe to be put away, which is the new one when the link
-// has stopped.
+// swapSpare returns the pipe to close. After stop that is p itself.
 func (l *pipeLink) swapSpare(p *pipe) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done {
+	if l.stopped {
 		return p
 	}
 	old := l.spare
@@ -265,47 +261,48 @@ func (l *pipeLink) swapSpare(p *pipe) *pipe {
 	return old
 }
 
-func (l *pipeLink) keepFound(m *modern) {
+func (l *pipeLink) keepLateModern(m *modern) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.found = m
+	l.lateModern = m
 }
 
-func (l *pipeLink) takeFound() *modern {
+func (l *pipeLink) takeLateModern() *modern {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.found
-	l.found = nil
+	m := l.lateModern
+	l.lateModern = nil
 	return m
 }
 
-func (l *pipeLink) finish() {
+func (l *pipeLink) markStopped() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = true
+	l.stopped = true
 }
 
-// stop ends what was opened and never used. It comes after the protocols, so that
-// nobody takes the spare any more, and before quit, which all children must precede.
+// stop closes pipes that were opened and never used. It runs after the protocols have
+// closed, so that the spare is not taken any more, and before quit, which requires that
+// all children have ended.
 func (l *pipeLink) stop() {
 	if p := l.takeSpare(); p != nil {
 		p.close(l.closed())
 	}
-	if m := l.takeFound(); m != nil {
-		m.lastClose()
+	if m := l.takeLateModern(); m != nil {
+		m.closeBackground()
 	}
-	l.finish()
+	l.markStopped()
 	l.quit()
 }
 
-// lastClose closes the protocol when there is no more context to do it in.
+// closeBackground closes the protocol if there is no context left.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
-func (p *modern) lastClose() { p.close(context.Background()) }
+func (p *modern) closeBackground() { p.close(context.Background()) }
 
-// NewPipe returns a client of a server that is reached over a stream of lines,
-// which open opens: a socket, or a server in this process. Closing the stream
-// ends the server, and is done once. open may be called more than once.
+// NewPipe returns a client of a server on a stream of lines, such as a socket or a
+// server in this process. open opens the stream, and may be called more than once.
+// Closing the stream, which is done once, ends the server.
 func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
 	s := newSetup(cfg)
 	connect := func(ctx context.Context) (transportConn, error) {
@@ -321,7 +318,7 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 }
 
 func newPipeLink(s *setup, connect func(context.Context) (transportConn, error), quit func()) *pipeLink {
-	return &pipeLink{setup: s, connect: connect, quit: quit, places: processSlots{max: s.MaxProcesses}}
+	return &pipeLink{setup: s, connect: connect, quit: quit, slots: processSlots{max: s.MaxProcesses}}
 }
 
 // stream is a transportConn that ends when it is closed.
@@ -329,4 +326,4 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) end(string) { s.Close() }
 
-func (s stream) fate(clientCount) string { return "it closed the connection" }
+func (s stream) exitReason(clientCount) string { return "it closed the connection" }

@@ -13,117 +13,114 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The waits between two attempts to hear of changes again. That a stream breaks is
-// the ordinary case, because proxies cut what is quiet and servers restart: the
-// first wait is short. The last is what a server that is down for long is spared.
+// Limits of the wait before a stream of changes is opened again. Streams break
+// regularly, because proxies cut idle ones and servers restart, so the first wait is
+// short. The longest wait spares a server that is down for long.
 const (
-	firstRelisten = 250 * time.Millisecond
-	lastRelisten  = 30 * time.Second
+	minListenWait = 250 * time.Millisecond
+	maxListenWait = 30 * time.Second
 )
 
-// deafAfter is how many attempts in a row may fail before a listen ends with the
-// error of the last: who listens has to know that nothing is heard any more.
-const deafAfter = 4
+// maxListenFailures is how many attempts in a row may fail before a listen ends with
+// the last error. The caller must learn that it receives no changes any more.
+const maxListenFailures = 4
 
-// lastMending is the longest wait before a server is asked once more for what it had
-// agreed to tell of and does not any more. Each attempt tells who listens that
-// everything may have changed, which is a lot to fetch where a resource is gone for
-// good.
-const lastMending = 5 * time.Minute
+// maxReopenWait is the longest wait before a server is asked again for subscriptions
+// that it had agreed to and no longer does. Each attempt reports everything as changed,
+// which causes many fetches if a resource is gone permanently.
+const maxReopenWait = 5 * time.Minute
 
-// listen serves subscriptions/listen until ctx ends: the stream of changes is
-// opened again whenever it breaks, and because nobody knows what happened in the
-// gap, everything listened for then counts as changed. An error of the first
-// attempt is the request's, and so is that of a server which stays away.
+// listen serves subscriptions/listen until ctx ends. It reopens the stream of changes
+// whenever it breaks, and then reports everything listened for as changed, because
+// changes may have been missed. It returns the error of the first attempt, and the last
+// error of a server that stays unavailable.
 func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) error {
 	want, err := parseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
-	ear := &listening{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
-	ear.look = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
-	wait, deaf := firstRelisten, 0
-	// There is no error for a stream that broke: to the caller the listen goes on,
-	// and the gap is said by telling it of everything.
+	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
+	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
+	wait, failures := minListenWait, 0
+	// A broken stream is no error to the caller: the listen goes on, and everything is
+	// reported as changed.
 	for {
-		began, heard := time.Now(), ear.acknowledged.Load()
-		err := c.listenOnce(ctx, req, ear)
-		if deaf++; ear.acknowledged.Load() > heard {
-			deaf = 0
+		began, before := time.Now(), lc.acknowledged.Load()
+		err := c.listenOnce(ctx, req, lc)
+		if failures++; lc.acknowledged.Load() > before {
+			failures = 0
 		}
 		switch {
 		case ctx.Err() != nil:
 			return c.givenUp(ctx, mcp.Completed)
 		case errors.Is(err, errClosed), errors.Is(err, errNoListenStream):
 			return unwrap(err)
-		case ear.acknowledged.Load() == 0 && classify(req, err) != reprobe, deaf >= deafAfter:
+		case lc.acknowledged.Load() == 0 && classify(req, err) != reprobe, failures >= maxListenFailures:
 			return unwrap(err)
-		case time.Since(began) > lastRelisten:
-			wait = firstRelisten
+		case time.Since(began) > maxListenWait:
+			wait = minListenWait
 		}
 		if !pause(ctx, wait/2+rand.N(wait/2)) { //nolint:gosec // jitter, not a secret
 			return c.givenUp(ctx, mcp.Completed)
 		}
-		wait = min(2*wait, lastRelisten)
+		wait = min(2*wait, maxListenWait)
 	}
 }
 
-// listenOnce is a protocol's listen. A protocol that turned out to be the wrong one
-// is given up for all, as with any other request.
-func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, ear *listening) error {
+// listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
+// one, no other request uses it any more.
+func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
 	sp, err := c.protocol(ctx, nil)
 	if err != nil {
 		return err
 	}
-	ear.era = sp.era()
+	lc.era = sp.era()
 	once, cut := context.WithCancel(ctx)
 	defer cut()
-	ear.cut = cut
-	err = sp.listen(once, req, ear)
-	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	lc.cut = cut
+	err = sp.listen(once, req, lc)
+	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return err
 }
 
-// listening is the caller of a listen over all the streams that serve it one
-// after the other.
-type listening struct {
+// listenCaller is the caller of a listen across the successive streams that serve it.
+type listenCaller struct {
 	mcp.Caller
 
 	want         filter
-	acknowledged atomic.Int64 // how many streams were opened
+	acknowledged atomic.Int64 // number of streams acknowledged
 
-	// agreed are the resources and tasks that the first stream's server has agreed to
-	// tell of. It is set before the first acknowledgement is passed on, and not
-	// changed: only these does the caller know to be told of.
+	// agreed holds the resources and tasks that the server of the first stream has
+	// agreed to. It is set before the first acknowledgement is forwarded and then
+	// constant, because the caller expects notifications only about these.
 	agreed filter
 
-	era  mcp.Era            // of the stream
-	cut  context.CancelFunc // ends the stream
-	poor int                // how many streams in a row have agreed to less than the first
-	look func(ctx context.Context, id string) *mcp.Notification
+	era       mcp.Era            // of the stream
+	cut       context.CancelFunc // ends the stream
+	narrower  int                // how many streams in a row have agreed to less than the first
+	fetchTask func(ctx context.Context, id string) *mcp.Notification
 
-	again bool // the scope has listened before, and may have missed something since
+	again bool // the scope has listened before, and may have missed changes since
 }
 
-// listened is under what a scope keeps that it has listened to the lists of a
-// client.
-type listened struct{ to *Client }
+// listenedKey is the key under which a scope stores that it has listened to lists of
+// the client.
+type listenedKey struct{ to *Client }
 
-// listenedBefore reports whether the scope has listened to lists before, and notes
-// that it does now. A session's stream comes and goes, and between two of them
-// nobody listens for it.
+// listenedBefore reports whether the scope has listened to lists before, and records
+// that it does now. Between two streams of a session no listen is open.
 func (c *Client) listenedBefore(scope *mcp.Scope, want filter) bool {
 	if scope == nil || want.lists() == 0 {
 		return false
 	}
-	kept, _ := scope.Value(listened{c}, func() any { return new(atomic.Bool) })
+	kept, _ := scope.Value(listenedKey{c}, func() any { return new(atomic.Bool) })
 	before, ok := kept.(*atomic.Bool)
 	return ok && before.Swap(true)
 }
 
-// Notify passes on what a stream brings. The first stream's acknowledgement is
-// the listen's; that of a later one says that there was a gap.
-func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
+// Notify forwards what a stream brings. The first acknowledgement answers the listen; a
+// later one means that changes may have been missed.
+func (l *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	if n.Method != methodAcknowledged {
 		return l.Caller.Notify(ctx, n)
 	}
@@ -133,38 +130,37 @@ func (l *listening) Notify(ctx context.Context, n *mcp.Notification) error {
 			return err
 		}
 		gap := news{lists: l.want.lists()}
-		return gap.tell(ctx, l.Caller)
+		return gap.notify(ctx, l.Caller)
 	}
-	l.mend(acknowledged(n, l.want))
+	l.reopenIfNarrower(acknowledged(n, l.want))
 	return l.invalidate(ctx)
 }
 
-// mend has a stream that agrees to less than what the caller was promised be
-// followed by another one after a while: the server may have just started, and not
-// know yet what it has. Until then the stream tells of the rest.
-func (l *listening) mend(agreed filter) {
+// reopenIfNarrower replaces, after a while, a stream that agrees to less than the
+// caller was promised: the server may have just started and not know its resources yet.
+// Until then the stream serves the rest.
+func (l *listenCaller) reopenIfNarrower(agreed filter) {
 	if agreed.covers(l.agreed) {
-		l.poor = 0
+		l.narrower = 0
 		return
 	}
-	wait := min(firstRelisten<<min(l.poor, 16), lastMending)
-	l.poor++
-	time.AfterFunc(wait, l.cut) // of a stream that is over it does nothing
+	wait := min(minListenWait<<min(l.narrower, 16), maxReopenWait)
+	l.narrower++
+	time.AfterFunc(wait, l.cut) // no effect if the stream has ended
 }
 
-// invalidate tells the caller that all it listens for may have changed. A notice
-// too many costs a fetch; one too few leaves a client with a list that is wrong for
-// as long as it lives.
-func (l *listening) invalidate(ctx context.Context) error {
+// invalidate reports everything listened for as changed. A superfluous notification
+// costs a fetch; a missing one leaves the client with an outdated list.
+func (l *listenCaller) invalidate(ctx context.Context) error {
 	all := news{lists: l.want.lists()}
 	for _, uri := range l.agreed.URIs {
 		all.updated = append(all.updated, updateOf(uri))
 	}
-	if err := all.tell(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
-		return err // the legacy edge looks at each task as it begins
+	if err := all.notify(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
+		return err // the legacy side of the gateway polls each task when a listen begins
 	}
 	for _, id := range l.agreed.TaskIDs {
-		n := l.look(ctx, id)
+		n := l.fetchTask(ctx, id)
 		if n == nil {
 			continue
 		}

@@ -474,7 +474,7 @@ func TestNoStreamToTellOfChangesOn(t *testing.T) {
 		defer scope.End()
 		l := launch(t, c, in(scope, listen(t)), &recorder{})
 		<-l.done
-		wantFault(t, l.err, mcp.CodeUnsupported, mcp.Completed, "no longer tells")
+		wantFault(t, l.err, mcp.CodeUnsupported, mcp.Completed, "no longer reports")
 		res, err := within(t, c, in(scope, echo(t)), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
 	})

@@ -11,45 +11,44 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// logRouting are the calls on a shared pipe that asked for log messages. A message
-// names no call, on a pipe: it can only be about one that asked for its level,
-// under way or lately given up (2026-07-28, server/utilities/logging). The zero
-// value is ready.
+// logRouting holds the calls on a shared pipe that requested log messages. On a pipe a
+// log message names no call. It can only concern a call that requested its level and is
+// open or was recently cancelled (2026-07-28, server/utilities/logging). The zero value
+// is ready.
 type logRouting struct {
 	mu   sync.Mutex
 	open []logRequest // oldest first
 
-	// gaveUp are those that were given up and are not answered yet: about them
-	// the server may go on to log, for abandonedTime at the most.
+	// gaveUp holds cancelled calls without a response. The server may log about them,
+	// but no longer than abandonedTime.
 	gaveUp []logRequest
 }
 
-// logRequest is one of them.
+// logRequest is a call that requested log messages.
 type logRequest struct {
 	id    mcp.ID
-	level mcp.LogLevel // the lowest that it asked for
-	scope *mcp.Scope   // whose it is, nil where that is not known
-	ended time.Time    // when it was given up
+	level mcp.LogLevel // the lowest that it requested
+	scope *mcp.Scope   // the client's scope; nil if not known
+	ended time.Time    // when it was cancelled
 }
 
 func (c *logRequest) isSameClient(o *logRequest) bool { return c.scope != nil && c.scope == o.scope }
 
-// begin notes a call that asked for log messages. One that asked for none hears
-// none, and need not be known here.
+// begin adds a call that requested log messages.
 func (h *logRouting) begin(id mcp.ID, level mcp.LogLevel, scope *mcp.Scope) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open = append(h.open, logRequest{id: id, level: level, scope: scope})
 }
 
-// end is the end of a call for its caller, whatever the server does.
+// end removes a call that has ended for its caller.
 func (h *logRouting) end(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.open = without(h.open, id)
 }
 
-// abandon notes that a call was given up.
+// abandon records that a call is cancelled.
 func (h *logRouting) abandon(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,26 +61,26 @@ func (h *logRouting) abandon(id mcp.ID) {
 	}
 }
 
-// answered notes that the server is done with a call, given up or not.
+// answered records that the server has responded to a call, cancelled or not.
 func (h *logRouting) answered(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gaveUp = without(h.gaveUp, id)
 }
 
-// without takes one call out and keeps the order, which decides whose a message is.
+// without removes one call and keeps the order, which decides where messages go.
 func without(calls []logRequest, id mcp.ID) []logRequest {
 	return slices.DeleteFunc(calls, func(c logRequest) bool { return c.id == id })
 }
 
-// forgetLocked forgets what was given up too long ago to matter.
+// forgetLocked removes calls that were cancelled too long ago to matter.
 func (h *logRouting) forgetLocked() {
 	h.gaveUp = slices.DeleteFunc(h.gaveUp, func(c logRequest) bool { return time.Since(c.ended) >= abandonedTime })
 }
 
-// addressee returns the call to which a log message of the level is given, or no
-// id. What it may be about has to be of one client: a message is nobody's rather
-// than another client's. Among the calls of one client the oldest gets it.
+// addressee returns the call that receives a log message of the level, or no id. All
+// calls that the message may concern must be of one client: it is dropped rather than
+// sent to the wrong client. The oldest call of the client receives it.
 func (h *logRouting) addressee(level mcp.LogLevel) mcp.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +89,7 @@ func (h *logRouting) addressee(level mcp.LogLevel) mcp.ID {
 	for i := range h.open {
 		c := &h.open[i]
 		switch {
-		case level < c.level: // a server sends a call nothing below what it asked for
+		case level < c.level: // a server must not send a call messages below its level
 		case to == nil:
 			to = c
 		case !to.isSameClient(c):

@@ -15,25 +15,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Room makes room for the answer to the call, and ends the call where there is none. The
-// server is not read from meanwhile.
+// Room reserves memory for the response to the call, and ends the call if there is
+// none. The server is not read from meanwhile.
 func (c *httpCall) Room(bytes int, _ []byte) error {
-	err := c.flight.req.Reserve(&c.life, bytes)
+	err := c.outbound.req.Reserve(&c.life, bytes)
 	if err != nil {
 		c.fail(err)
 	}
 	return err
 }
 
-// meteredReader makes room for a document as it is read.
+// meteredReader reserves memory for a document as it is read.
 type meteredReader struct {
 	io.Reader
-	bound frame.Bound // nil before it is known that the document is to be held
+	bound frame.Bound // nil until it is known that the document will be buffered
 	have  int
-	most  int // bytes that there is room for
+	most  int // bytes that memory is reserved for
 }
 
-// Read reads on.
+// Read implements io.Reader.
 func (r *meteredReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.have += n
@@ -47,32 +47,33 @@ func (r *meteredReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sharedRoom makes room for messages of a connection that calls share. Where their clients
-// are several it does not wait, so that none waits for what another reads.
-type sharedRoom struct {
+// sharedBound reserves memory for messages of a connection that several calls share. If
+// they belong to several clients it does not wait, so that no client waits for
+// another's response.
+type sharedBound struct {
 	wait, now context.Context //nolint:containedctx // of the reader of the connection; now has ended
 	calls     *session.Calls
 	served    *clientsServed
 }
 
-func newSharedRoom(ctx context.Context, calls *session.Calls, served *clientsServed) *sharedRoom {
+func newSharedBound(ctx context.Context, calls *session.Calls, served *clientsServed) *sharedBound {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
-	return &sharedRoom{wait: ctx, now: now, calls: calls, served: served}
+	return &sharedBound{wait: ctx, now: now, calls: calls, served: served}
 }
 
-// Room makes room for the answer of which the beginning is there. An answer to a call that
-// has ended is skipped. What is no answer is bounded by its own length alone.
-func (r *sharedRoom) Room(bytes int, start []byte) error {
+// Room reserves memory for the response that starts with start. A response to a call
+// that has ended is skipped. Other messages are limited only by their own length.
+func (r *sharedBound) Room(bytes int, start []byte) error {
 	ctx := r.wait
 	if r.served.size() == severalClients {
 		ctx = r.now
 	}
-	id, isAnswer := lookAtStart(start)
+	id, isAnswer := parseHead(start)
 	if !isAnswer {
 		return nil
 	}
-	for range 2 { // the second time where the request has ended meanwhile
+	for range 2 { // once more if the request has ended meanwhile
 		req := r.calls.Receiver(id)
 		if req == nil {
 			return mcp.ErrRequestEnded
@@ -83,37 +84,37 @@ func (r *sharedRoom) Room(bytes int, start []byte) error {
 		}
 	}
 	if id.IsZero() {
-		return nil // it may be the answer to another call
+		return nil // it may be the response to another call
 	}
 	return mcp.ErrRequestEnded
 }
 
-// drop ends the call whose answer was skipped, and returns its id.
+// drop ends the call after its response was skipped, and returns its id.
 func (s *setup) drop(ctx context.Context, calls *session.Calls, no *frame.NoRoomError) mcp.ID {
-	id, _ := lookAtStart(no.Head)
+	id, _ := parseHead(no.Head)
 	if id.IsZero() {
-		id = idAtEnd(no.Tail)
+		id = tailID(no.Tail)
 	}
 	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
-		s.log.WarnContext(ctx, "backend's message was dropped, and the call that it answers is not known", slog.Any("reason", no.Err))
+		s.log.WarnContext(ctx, "backend's message was dropped; the call that it answers is unknown", slog.Any("reason", no.Err))
 	}
 	return id
 }
 
-// lookAtStart reports whether a message of which the beginning is there is an answer, and
-// returns its id, which is zero where it comes later.
-func lookAtStart(start []byte) (id mcp.ID, isAnswer bool) {
+// parseHead reports whether the message that starts with start is a response, and
+// returns its id, or no id if that comes later in the message.
+func parseHead(start []byte) (id mcp.ID, isAnswer bool) {
 	start = bytes.TrimSpace(start[:min(len(start), 1<<10)])
-	m, _ := mcp.Parse(start, backendLimits()) // the error is that of the end
+	m, _ := mcp.Parse(start, backendLimits()) // the error is expected: the message is incomplete
 	if m.Method != "" {
 		return mcp.ID{}, false
 	}
 	return m.ID, !m.ID.IsZero() || bytes.HasPrefix(start, []byte(`{"result"`)) || bytes.HasPrefix(start, []byte(`{"error"`))
 }
 
-// idAtEnd returns the id of a response of which the end is there, where that is its last
+// tailID returns the id of the response that ends with end, if the id is its last
 // member.
-func idAtEnd(end []byte) mcp.ID {
+func tailID(end []byte) mcp.ID {
 	end, ok := bytes.CutSuffix(bytes.TrimSpace(end), []byte("}"))
 	at := bytes.LastIndex(end, []byte(`"id"`))
 	if !ok || at < 0 {

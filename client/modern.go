@@ -10,48 +10,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modern speaks to a server of the modern era: each request says all that the
-// server may know of its client, and stands alone.
+// modern is the protocol of a modern server. Each request carries all that the server
+// may know of its client, and is independent of the others.
 type modern struct {
 	*setup
-	// A modern server knows no sessions. What ties requests to a client is in each
-	// of them, so that one protocol, and on a pipe one process, serves all clients.
-	wire    modernWire
-	version mcp.Version
-	hello   *mcp.Result // of server/discover; nil where the version is pinned
-	tasks   goroutines  // who keeps the streams of changes of scopes
+	// A modern server has no sessions. Each request identifies its client, so one
+	// protocol, and on a pipe one process, serves all clients.
+	wire       modernWire
+	version    mcp.Version
+	discovered *mcp.Result // the result of server/discover; nil if the version is configured
+	group      goroutines  // maintain the shared streams of changes
 }
 
-// modernWire carries modern requests: over HTTP, or over a pipe.
+// modernWire sends modern requests, over HTTP or over a pipe.
 type modernWire interface {
-	// open makes the cell of a call.
+	// open opens a call.
 	open(method string) (*session.Call, error)
 
 	// carry sends the call's request and returns the call's terminal, or an error as
 	// soon as ctx ends.
 	carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error)
 
-	// abandon tells the server that a call is given up, without waiting.
+	// abandon notifies the server that a call is cancelled. It does not block.
 	abandon(call *session.Call)
 
-	// refreshHeaders is called when the server has refused a call for the headers that
-	// came with it. It reports whether another attempt is worth it.
+	// refreshHeaders is called when the server has refused a call because of its
+	// headers. It reports whether to try again.
 	refreshHeaders(ctx context.Context, p *modern, req *mcp.Request) bool
 
-	// onePipe returns the pipe, if all requests go over one, and nil over HTTP.
-	onePipe() *modernPipe
+	// sharedPipe returns the pipe that all requests use, or nil over HTTP.
+	sharedPipe() *modernPipe
 
-	// stats and close: see Client.
+	// For stats and close see Client.
 	stats() session.CallStats
 	close(ctx context.Context)
 }
 
-// outboundRequest is a request as it goes to the server.
+// outboundRequest is a request to the server.
 type outboundRequest struct {
 	version mcp.Version
-	params  *mcp.Object // without what describes the client
+	params  *mcp.Object // without the client's description
 	msg     mcp.Pieces
-	logs    mcp.LogLevel // the lowest level of log messages that it asks for, LogNone if for none
+	logs    mcp.LogLevel // the lowest level of log messages that it requests, or LogNone
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -59,10 +59,10 @@ func (p *modern) era() mcp.Era { return mcp.EraModern }
 func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case methodSetLevel:
-		// The level goes with each request (server/utilities/logging).
+		// The level is sent with each request (server/utilities/logging).
 		return emptyResult()
-	// Also where a legacy client says it: that roots have changed matters to a server
-	// which remembers them, and a modern one asks when a request needs them.
+	// Notifications of a legacy client are dropped: a modern server does not store
+	// roots, but asks for them during a request.
 	case "notifications/roots/list_changed", methodTaskStatus:
 		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
 	case methodTaskResult, methodTaskList:
@@ -73,8 +73,8 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	return p.attempt(ctx, req, caller)
 }
 
-// attempt sends a request for as many rounds as it takes, and begins once more
-// where the server has refused it for its headers.
+// attempt sends a request for as many rounds as it takes. If the server refuses it
+// because of its headers, they are refreshed and it is sent once more.
 func (p *modern) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	res, err := p.rounds(ctx, req, caller)
 	if isRejected(err, headerMismatch) && p.wire.refreshHeaders(ctx, p, req) {
@@ -97,21 +97,21 @@ func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object,
 
 // carry sends the request of an open call and returns its terminal.
 func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	out := outboundRequest{version: p.version, params: params, msg: p.describe(req, params, call), logs: asksFor(req.LogLevel)}
-	f := outboundCall{setup: p.setup, maker: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, passes: passes(req)}
+	out := outboundRequest{version: p.version, params: params, msg: p.buildRequest(req, params, call), logs: requestedLevel(req.LogLevel)}
+	f := outboundCall{setup: p.setup, owner: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, forwardable: isForwardable(req)}
 	return p.wire.carry(ctx, f, out)
 }
 
-// describe returns the request of a call, with what the server may know of the client
-// (basic, "_meta"). Ids and progress tokens are ours on each connection, because
+// buildRequest returns the request of a call, with the client's description (basic,
+// "_meta"). Ids and progress tokens are the gateway's on each connection, because
 // several clients share it.
-func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
+func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
 	var e mcp.Edit
-	leaveTraces(&e, params)
+	dropInvalidTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
 	e.Set(mcp.MetaClientInfo, p.infoOf(req.Client))
 	e.Set(mcp.MetaClientCapabilities, capabilitiesOf(req.Client, p.version))
-	if level := asksFor(req.LogLevel); level == mcp.LogNone {
+	if level := requestedLevel(req.LogLevel); level == mcp.LogNone {
 		e.Delete(mcp.MetaLogLevel)
 	} else {
 		e.SetText(mcp.MetaLogLevel, level.String())
@@ -122,17 +122,17 @@ func (p *modern) describe(req *mcp.Request, params *mcp.Object, call *session.Ca
 	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
-// asksFor returns the level that a modern request names. A client that left it to
-// the server gets what most servers send.
-func asksFor(level mcp.LogLevel) mcp.LogLevel {
+// requestedLevel returns the log level of a modern request. If the client has set none,
+// it is the level at which most servers log.
+func requestedLevel(level mcp.LogLevel) mcp.LogLevel {
 	if level == mcp.LogUnset {
 		return mcp.LogInfo
 	}
 	return level
 }
 
-// asked drops a request of the server. A modern server has no way to ask but
-// by a result (basic/patterns/mrtr), and a client must not answer.
+// asked drops a request of the server. A modern server may ask only by a result
+// (basic/patterns/mrtr), and a client must not answer.
 func (p *modern) asked(ctx context.Context, _ *outboundCall, _ *mcp.Message) {
 	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
@@ -142,9 +142,9 @@ func (p *modern) abandon(call *session.Call) { p.wire.abandon(call) }
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 
 func (p *modern) close(ctx context.Context) {
-	p.tasks.cancel()
+	p.group.cancel()
 	p.wire.close(ctx)
-	p.tasks.close()
+	p.group.close()
 }
 
 func emptyResult() (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }

@@ -12,15 +12,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modernHTTP carries modern requests over Streamable HTTP: each is a POST, and
-// its answer is that POST's body (2026-07-28, basic/transports/streamable-http).
+// modernHTTP sends modern requests over Streamable HTTP: each is a POST, and the
+// response is that POST's body (2026-07-28, basic/transports/streamable-http).
 type modernHTTP struct {
 	*endpoint
-	calls    session.Calls
-	tasks    goroutines
-	params   paramTable
-	headings headerSet
-	refusals refusals
+	calls       session.Calls
+	group       goroutines
+	params      paramTable
+	headerCache headerCache
+	refusals    refusals
 }
 
 func newModernHTTP(e *endpoint) *modernHTTP {
@@ -31,7 +31,7 @@ func (w *modernHTTP) open(method string) (*session.Call, error) { return w.calls
 
 func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
 	header := w.headers(f.req, &out)
-	c := newHTTPCall(w.endpoint, f, &w.tasks, out.msg)
+	c := newHTTPCall(w.endpoint, f, &w.group, out.msg)
 	res, err := c.do(ctx, func() { w.follow(ctx, c, header) })
 	switch {
 	case err == nil:
@@ -42,15 +42,14 @@ func (w *modernHTTP) carry(ctx context.Context, f outboundCall, out outboundRequ
 	return res, err
 }
 
-// abandon does nothing: that the stream is closed is the cancellation, and its
-// context closes it.
+// abandon does nothing: closing the stream cancels the call, and its context closes it.
 func (w *modernHTTP) abandon(*session.Call) {}
 
-func (w *modernHTTP) onePipe() *modernPipe { return nil }
+func (w *modernHTTP) sharedPipe() *modernPipe { return nil }
 
-// follow POSTs the request and brings what its body holds. A modern stream cannot be
-// resumed: one that ends without a response has lost the call, and nobody can say
-// whether it ran. ctx is the caller's; the httpCall's life ends with it, and with the call.
+// follow POSTs the request and reads the response. A modern stream cannot be resumed:
+// if it ends without a response the call is lost, and it is unknown whether it ran. ctx
+// is the caller's. The httpCall's life ends with it and with the call.
 func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header) {
 	err := w.carryPost(ctx, c, header)
 	switch {
@@ -62,7 +61,7 @@ func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header
 	}
 }
 
-// carryPost reads the POST's answer, to the response.
+// carryPost sends the POST and reads its response.
 //
 //nolint:contextcheck,nolintlint // the httpCall's life is no other context than ctx, but for how it ends
 func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Header) error {
@@ -74,19 +73,19 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Hea
 	if !hasMessages(resp) {
 		return w.refusal(&c.life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.pass(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
-// take hands on one message of a call's answer. The body is that call's alone: an
-// answer to another one is a mistake of the server, and is not looked for elsewhere.
-// An error without an id can only be about the one request that was sent.
+// take handles one message of a call's response body. The body belongs to that call
+// only, so a response to another call is an error of the server. An error without an id
+// can only concern this request.
 func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	switch {
 	case bad != nil && m.ID == c.call.ID():
 		c.fail(w.malformed(bad))
 		return false
 	case bad != nil:
-		w.log.WarnContext(ctx, "backend sent a message that is none")
+		w.log.WarnContext(ctx, "backend sent an invalid message")
 		return true
 	case m.Kind == mcp.KindNotification || m.Kind == mcp.KindRequest:
 		return c.deliverMessage(ctx, m)
@@ -94,7 +93,7 @@ func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad 
 		c.respond(m)
 		return false
 	case m.ID != c.call.ID():
-		w.log.WarnContext(ctx, "backend answered a request that was not asked")
+		w.log.WarnContext(ctx, "backend sent a response to an unknown request")
 		return true
 	}
 	if c.call.Method() == methodToolsList && m.Kind == mcp.KindResult {
@@ -104,11 +103,10 @@ func (w *modernHTTP) take(ctx context.Context, c *httpCall, m *mcp.Message, bad 
 	return false
 }
 
-// refusal says what an HTTP answer without a result means in the modern era. Only
-// what a modern server would not say means at once that the server has become a legacy
-// one: a wrong guess there costs every request a probe and two handshakes. A missing one
-// is found out by recheck. Connections are let go where another server may be at their
-// other end by now.
+// refusal interprets an HTTP response without a result. Only a response that no modern
+// server would send means at once that the server is now a legacy one: a wrong guess
+// costs every request a probe and two handshakes. recheck finds the remaining cases.
+// Idle connections are closed if another server may be at their other end.
 func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	err := w.refused(ctx, r)
 	switch {
@@ -128,8 +126,8 @@ func (w *modernHTTP) refusal(ctx context.Context, r *refusal) error {
 	}
 }
 
-// isModernError reports whether an error with status 400 is one that a modern
-// server gives (basic/transports/streamable-http, "Backward Compatibility").
+// isModernError reports whether an error with status 400 is one that a modern server
+// sends (basic/transports/streamable-http, "Backward Compatibility").
 func isModernError(e *mcp.Error) bool {
 	if e == nil {
 		return false
@@ -145,9 +143,9 @@ func isModernError(e *mcp.Error) bool {
 
 func (w *modernHTTP) stats() session.CallStats { return w.calls.Stats() }
 
-// close ends the calls first, so that each has its reason before its httpCall is cut
-// and finds only that the connection is gone.
+// close ends the calls first, so that each has its error before its httpCall is
+// cancelled and sees only a closed connection.
 func (w *modernHTTP) close(context.Context) {
 	w.calls.End(w.cut())
-	w.tasks.close()
+	w.group.close()
 }

@@ -14,123 +14,124 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// listen serves subscriptions/listen until the stream breaks, the server ends
-// it, or ctx ends. The subscriptions of one scope share one stream: a legacy
-// client subscribes to its resources one by one, and a server may bound how many
-// listens it serves.
+// listen serves subscriptions/listen until the stream breaks, the server ends it, or
+// ctx ends. The resource subscriptions of one scope share one stream: a legacy client
+// subscribes to its resources one by one, and a server may limit its listens.
 func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
 	want, err := parseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
 	own := *req
-	own.LogLevel = mcp.LogNone // log messages belong to requests that do something
-	if w := p.wire.onePipe(); w != nil {
-		return p.listenShared(ctx, w, &own, want, sink)
+	own.LogLevel = mcp.LogNone // log messages belong to requests that do some work
+	if w := p.wire.sharedPipe(); w != nil {
+		return p.listenOnPipe(ctx, w, &own, want, sink)
 	}
 	if req.Scope == nil || len(want.URIs) == 0 {
 		_, err := p.call(ctx, &own, &own.Params, sink)
 		return err
 	}
 	v, ok := req.Scope.Value(p, func() any { return new(sharedListen) })
-	h, isHub := v.(*sharedListen)
-	if !ok || !isHub {
+	h, isListen := v.(*sharedListen)
+	if !ok || !isListen {
 		return p.fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
 	k := &upstreamLoop{sharedListen: h, p: p, req: own}
 	return h.listen(ctx, p, k.run, want, sink)
 }
 
-// sharedListen is the one stream of changes that the listens of a scope share: opened for
-// the first of them and closed with the last. Where one more is wanted than the
-// stream tells of, a wider one is opened, and the old one goes on until that is
-// acknowledged, so that nothing is missed in between. In the same way a narrower one
-// takes its place where less is wanted. The zero value is ready.
+// sharedListen is the stream of changes that the listens of a scope share. It is opened
+// for the first of them and closed with the last. If a listen needs more than the
+// stream carries, a wider one is opened. The old one continues until the new one is
+// acknowledged, so that no change is missed. A narrower one replaces it in the same way
+// if less is needed. The zero value is ready.
 type sharedListen struct {
 	feed changeFeed
 
-	mu      sync.Mutex
-	ears    map[*subscriber]struct{}
-	running bool          // somebody keeps the stream
-	wide    bool          // the stream may tell of what nobody wants
-	kick    chan struct{} // capacity 1: there is something to look at
-	past    past
-	shared  pipeSubscribers // of a pipe
+	mu          sync.Mutex
+	subscribers map[*subscriber]struct{}
+	running     bool          // a goroutine maintains the stream
+	wide        bool          // the stream may carry unwanted notifications
+	kick        chan struct{} // capacity 1: the plan may have changed
+	replaced    replacedStreams
+	pipe        pipeSubscribers // used on a pipe only
 }
 
 // subscriber is one listen.
 type subscriber struct {
-	want filter
-	news *changeListener
-	said chan filter // capacity 1: what was agreed
-	over chan error  // capacity 1: the stream is no more, or was refused
+	want   filter
+	news   *changeListener
+	agreed chan filter // capacity 1: what was agreed
+	ended  chan error  // capacity 1: why the stream ended or was refused
 
-	// Guarded by hub.mu.
-	granted bool // said was sent
+	// The fields below are guarded by sharedListen.mu.
+	granted bool // agreed was sent
 	pipeSubscriber
 }
 
-// listen is one listen of the hub. keep keeps the stream, if nobody does.
+// listen serves one listen. keep maintains the stream; it is started if it does not
+// run.
 func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
-	ear := &subscriber{want: want, said: make(chan filter, 1), over: make(chan error, 1)}
-	ear.news = h.feed.add(want)
-	defer h.feed.remove(ear.news)
-	defer h.leave(ear)
-	h.join(p, keep, ear)
-	var wake <-chan struct{} // nil until the acknowledgement is told
+	sub := &subscriber{want: want, agreed: make(chan filter, 1), ended: make(chan error, 1)}
+	sub.news = h.feed.add(want)
+	defer h.feed.remove(sub.news)
+	defer h.unsubscribe(sub)
+	h.subscribe(p, keep, sub)
+	var wake <-chan struct{} // nil until the acknowledgement is sent
 	for {
 		select {
 		case <-ctx.Done():
 			return p.givenUp(ctx, mcp.Completed)
-		case err := <-ear.over:
+		case err := <-sub.ended:
 			return err
-		case agreed := <-ear.said:
-			if wake == nil { // what is told of later was promised
-				h.feed.keep(ear.news, agreed)
+		case agreed := <-sub.agreed:
+			if wake == nil { // later acknowledgements do not change what was promised
+				h.feed.keep(sub.news, agreed)
 			}
 			if err := acknowledge(ctx, agreed, sink); err != nil {
 				return err
 			}
-			wake = ear.news.wake
+			wake = sub.news.wake
 		case <-wake:
-			if err := h.feed.take(ear.news).tell(ctx, sink); err != nil {
+			if err := h.feed.take(sub.news).notify(ctx, sink); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// join adds a listen and has somebody keep the stream.
-func (h *sharedListen) join(p *modern, keep func(context.Context), ear *subscriber) {
-	if !h.add(ear) {
+// subscribe adds a listen and starts keep if necessary.
+func (h *sharedListen) subscribe(p *modern, keep func(context.Context), sub *subscriber) {
+	if !h.add(sub) {
 		return
 	}
-	// Ends with the last listen, or with the protocol, whose close waits for it.
-	if _, ok := p.tasks.start(keep); !ok {
+	// Ends with the last listen, or with the protocol. The protocol's close waits for
+	// it.
+	if _, ok := p.group.start(keep); !ok {
 		h.abandon(p.closed())
 	}
 }
 
-// add reports whether the caller is to start who keeps the stream.
-func (h *sharedListen) add(ear *subscriber) (start bool) {
+// add adds a listen. It reports whether the caller must start keep.
+func (h *sharedListen) add(sub *subscriber) (start bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ears == nil {
-		h.ears, h.kick = make(map[*subscriber]struct{}), make(chan struct{}, 1)
+	if h.subscribers == nil {
+		h.subscribers, h.kick = make(map[*subscriber]struct{}), make(chan struct{}, 1)
 	}
-	h.ears[ear] = struct{}{}
-	h.shared.serial++
-	ear.serial = h.shared.serial
+	h.subscribers[sub] = struct{}{}
+	h.pipe.serial++
+	sub.serial = h.pipe.serial
 	h.kickLocked()
 	start = !h.running
 	h.running = true
 	return start
 }
 
-func (h *sharedListen) leave(ear *subscriber) {
+func (h *sharedListen) unsubscribe(sub *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.ears, ear)
+	delete(h.subscribers, sub)
 	h.wide = true
 	h.kickLocked()
 }
@@ -138,11 +139,11 @@ func (h *sharedListen) leave(ear *subscriber) {
 func (h *sharedListen) kickLocked() {
 	select {
 	case h.kick <- struct{}{}:
-	default: // it will be looked at
+	default: // already signalled
 	}
 }
 
-// narrow has the stream looked at because it may tell of what nobody wants.
+// narrow makes the loop check whether the stream carries unwanted notifications.
 func (h *sharedListen) narrow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,124 +151,122 @@ func (h *sharedListen) narrow() {
 	h.kickLocked()
 }
 
-// plan is what the keeper of a stream has to know.
+// plan is the input for the loop's next step.
 type plan struct {
-	want filter // all that is listened for
-	open bool   // the stream does not do, or tells of too much
+	want filter // the union of all filters
+	open bool   // the stream does not suffice, or carries too much
 }
 
-// plan looks at what is wanted, and serves those for whom the stream does. busy
-// says that none can be opened now. ok is false where nobody listens: then nobody
-// keeps the stream any more, from this step on.
+// plan computes the plan, and grants the listens that the stream serves. busy means
+// that no stream can be opened now. ok is false if no listen is left. The loop has then
+// ended, and add starts another one.
 func (h *sharedListen) plan(cur *upstream, busy bool) (next plan, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.ears) == 0 {
-		h.running, h.wide, h.past = false, false, past{}
+	if len(h.subscribers) == 0 {
+		h.running, h.wide, h.replaced = false, false, replacedStreams{}
 		return plan{}, false
 	}
 	next.open = cur == nil
 	all := newFilterSet()
-	for ear := range h.ears {
-		all.add(ear.want)
-		if cur != nil && !ear.granted && !ear.grantLocked(cur, cur.certain()) {
+	for sub := range h.subscribers {
+		all.add(sub.want)
+		if cur != nil && !sub.granted && !sub.grantLocked(cur, cur.settled()) {
 			next.open = true
 		}
 	}
 	if cur != nil && h.wide && !all.covers(cur.agreed) {
 		next.open = true
 	}
-	// Once for each reason: a server that refuses to tell of less is not asked again
-	// and again.
+	// Try once per reason, so that a server that refuses a narrower stream is not asked
+	// again and again.
 	h.wide = h.wide && busy
 	next.want = all.filter()
 	return next, true
 }
 
-// grant tells those whom the stream serves what was agreed.
+// grant acknowledges the listens that st was opened for.
 func (h *sharedListen) grant(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
-		if !ear.granted {
-			ear.grantLocked(st, st.asked)
+	for sub := range h.subscribers {
+		if !sub.granted {
+			sub.grantLocked(st, st.asked)
 		}
 	}
 }
 
-// grantLocked tells a listen what was agreed, if all that it wants is among it. It
-// reports whether that is so.
-func (ear *subscriber) grantLocked(st *upstream, among filterSet) bool {
-	if !among.has(ear.want) {
+// grantLocked acknowledges a listen if all that it wants is in among, and reports
+// whether it is.
+func (sub *subscriber) grantLocked(st *upstream, among filterSet) bool {
+	if !among.has(sub.want) {
 		return false
 	}
-	ear.sayLocked(st)
+	sub.sendAgreedLocked(st)
 	return true
 }
 
-// sayLocked tells a listen what was agreed. What was agreed before and is not looked
-// at yet has been overtaken.
-func (ear *subscriber) sayLocked(st *upstream) {
-	ear.granted = true
+// sendAgreedLocked sends what was agreed to the listen. It replaces a value not
+// received yet.
+func (sub *subscriber) sendAgreedLocked(st *upstream) {
+	sub.granted = true
 	select {
-	case <-ear.said:
-	default: // it was looked at
+	case <-sub.agreed:
+	default: // it was received
 	}
-	ear.said <- st.agreed.of(ear.want) // has room: nobody else puts anything in
+	sub.agreed <- st.agreed.of(sub.want) // does not block: this is the only sender
 }
 
-// grantAgain tells those who were promised something that another stream serves
-// after a gap: whoever hears of a second acknowledgement knows that anything may have
-// happened in between.
-func (h *sharedListen) grantAgain(st *upstream) {
+// regrant acknowledges, after a gap, the listens that were acknowledged before. A
+// second acknowledgement means that changes may have been missed.
+func (h *sharedListen) regrant(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
-		if ear.granted {
-			ear.sayLocked(st)
+	for sub := range h.subscribers {
+		if sub.granted {
+			sub.sendAgreedLocked(st)
 		}
 	}
 }
 
-// serves reports whether the stream was opened for all who were promised something.
-// While it was being opened somebody may have been promised what the one before it
-// still told of.
+// serves reports whether st was opened for all acknowledged listens. While it was being
+// opened, a listen may have been acknowledged because of the previous stream.
 func (h *sharedListen) serves(st *upstream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ear := range h.ears {
-		if ear.granted && !st.asked.has(ear.want) {
+	for sub := range h.subscribers {
+		if sub.granted && !st.asked.has(sub.want) {
 			return false
 		}
 	}
 	return true
 }
 
-// end ends all listens with the error.
+// end ends all listens with err.
 func (h *sharedListen) end(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.endLocked(err, func(*subscriber) bool { return true })
 }
 
-// refuse ends the listens that wait for the stream, and were promised nothing yet.
-// Those that have come since it was asked for wait for the next one.
+// refuse ends the listens that wait for st and are not acknowledged. Listens added
+// after it was opened wait for the next stream.
 func (h *sharedListen) refuse(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(st.err, func(ear *subscriber) bool { return !ear.granted && st.asked.has(ear.want) })
+	h.endLocked(st.err, func(sub *subscriber) bool { return !sub.granted && st.asked.has(sub.want) })
 }
 
 func (h *sharedListen) endLocked(err error, ends func(*subscriber) bool) {
-	for ear := range h.ears {
-		if ends(ear) {
-			delete(h.ears, ear)
-			ear.over <- err
+	for sub := range h.subscribers {
+		if ends(sub) {
+			delete(h.subscribers, sub)
+			sub.ended <- err
 		}
 	}
 }
 
-// abandon ends all listens when nobody can keep a stream for them.
+// abandon ends all listens if no loop can run for them.
 func (h *sharedListen) abandon(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -275,9 +274,9 @@ func (h *sharedListen) abandon(err error) {
 	h.endLocked(err, func(*subscriber) bool { return true })
 }
 
-// upstream is one subscriptions/listen at the server.
+// upstream is one subscriptions/listen request to the server.
 type upstream struct {
-	hub    *sharedListen
+	shared *sharedListen
 	asked  filterSet
 	cancel context.CancelFunc
 	acked  chan struct{} // closed when agreed is set
@@ -286,33 +285,33 @@ type upstream struct {
 	agreed filterSet
 	err    error
 
-	replaced bool      // guarded by hub.mu: another one has taken its place
-	until    time.Time // when it is no longer read, once it was replaced
+	replaced bool      // guarded by sharedListen.mu: another stream has replaced it
+	until    time.Time // when to stop reading it, once it was replaced
 
-	// On a pipe.
-	id     mcp.ID
-	opened time.Time
-	left   time.Time // guarded by hub.mu: when it was given up
+	// Used on a pipe only.
+	id          mcp.ID
+	opened      time.Time
+	abandonedAt time.Time // guarded by sharedListen.mu: when it was cancelled
 }
 
-// Notify takes what the server tells.
+// Notify receives the server's notifications.
 func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case methodAcknowledged:
-		if !isClosed(st.acked) { // one goroutine notifies
+		if !isClosed(st.acked) { // Notify is called by one goroutine
 			st.agree(n)
 			close(st.acked)
 		}
 	case methodTools, methodPrompts, methodResources, methodUpdated, methodTaskNotice:
-		if st.hub.isNews(st, n) {
-			st.hub.tell(n)
+		if st.shared.isNew(st, n) {
+			st.shared.publish(n)
 		}
 	}
 	return nil
 }
 
-// tell tells the listens whom it concerns.
-func (h *sharedListen) tell(n *mcp.Notification) {
+// publish passes a notification to the listens that it concerns.
+func (h *sharedListen) publish(n *mcp.Notification) {
 	switch n.Method {
 	case methodTools:
 		h.feed.mark(changedTools)
@@ -329,26 +328,26 @@ func (h *sharedListen) tell(n *mcp.Notification) {
 	}
 }
 
-// agree notes what the server will tell of. An acknowledgement that does not say
-// agrees to all.
+// agree records what the server has agreed to. An acknowledgement without a filter
+// agrees to everything.
 func (st *upstream) agree(n *mcp.Notification) {
 	st.agreed = filterSetOf(acknowledged(n, st.asked.filter()))
 }
 
-// certain is what need not be asked for again: a resource or task that the server did
-// not agree to for one it may agree to for the next, while a list that it does not
-// tell of it has for nobody.
-func (st *upstream) certain() filterSet {
+// settled returns the part of the filter that need not be asked for again. A resource
+// or task that the server did not agree to now, it may agree to later; a list that it
+// does not notify about, it supports for no listen.
+func (st *upstream) settled() filterSet {
 	return filterSet{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
 }
 
-// Ask refuses: a listen asks nothing.
+// Ask rejects the request: a listen involves no requests of the server.
 func (st *upstream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nobody{}.Ask(ctx, req)
+	return noCaller{}.Ask(ctx, req)
 }
 
-// told and ended are the channels of a stream that may be nil.
-func (st *upstream) told() <-chan struct{} {
+// acknowledged and ended return the stream's channels. st may be nil.
+func (st *upstream) acknowledged() <-chan struct{} {
 	if st == nil {
 		return nil
 	}
@@ -362,26 +361,26 @@ func (st *upstream) ended() <-chan struct{} {
 	return st.done
 }
 
-// upstreamLoop keeps the stream of a hub, on one goroutine: cur is the one that
-// serves, next one that is being opened to take its place.
+// upstreamLoop maintains the stream of a sharedListen, on one goroutine. cur is the
+// acknowledged stream, next one that is being opened to replace it.
 type upstreamLoop struct {
 	*sharedListen
 	p   *modern
 	req mcp.Request
 
-	cur, next *upstream
-	gap       bool // nothing has served for a while, and nobody knows what happened
-	failures  int  // in a row
-	retry     <-chan time.Time
-	aged      <-chan time.Time // the first of past is not read any longer
-	streams   goroutines
+	cur, next  *upstream
+	gap        bool // there was no stream for a while, so changes may have been missed
+	failures   int  // in a row
+	retryTimer <-chan time.Time
+	oldTimer   <-chan time.Time // the oldest of the replaced streams need not be read any longer
+	streams    goroutines
 }
 
-// run keeps the stream until nobody listens or ctx ends.
+// run maintains the stream until no listen is left or ctx ends.
 func (k *upstreamLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
-		busy := k.next != nil || k.retry != nil
+		busy := k.next != nil || k.retryTimer != nil
 		next, ok := k.plan(k.cur, busy)
 		if !ok {
 			return
@@ -393,24 +392,24 @@ func (k *upstreamLoop) run(ctx context.Context) {
 		case <-ctx.Done():
 			k.end(k.p.closed())
 		case <-k.kick:
-		case <-k.next.told():
+		case <-k.next.acknowledged():
 			k.swap()
 		case <-k.next.ended():
 			k.refused()
 		case <-k.cur.ended():
 			k.broken()
-		case <-k.retry:
-			k.retry = nil
-		case <-k.aged:
-			k.closeOld(1)
+		case <-k.retryTimer:
+			k.retryTimer = nil
+		case <-k.oldTimer:
+			k.closeReplaced(1)
 		}
 	}
 }
 
-// open opens the stream that is to serve next.
+// open opens the next stream.
 func (k *upstreamLoop) open(want filter) {
 	st := &upstream{
-		hub: k.sharedListen, asked: filterSetOf(want),
+		shared: k.sharedListen, asked: filterSetOf(want),
 		acked: make(chan struct{}), done: make(chan struct{}),
 	}
 	req := k.req
@@ -420,7 +419,7 @@ func (k *upstreamLoop) open(want filter) {
 		return
 	}
 	req.Params = params
-	// Ends with its cancel, or with the keeper, which waits for it.
+	// Ends when it is cancelled, or with the loop, which waits for it.
 	st.cancel, _ = k.streams.start(func(ctx context.Context) {
 		defer close(st.done)
 		_, st.err = k.p.call(ctx, &req, &req.Params, st)
@@ -431,7 +430,7 @@ func (k *upstreamLoop) open(want filter) {
 	k.next = st
 }
 
-// listenParams writes what a listen asks for.
+// listenParams returns the parameters of a listen with the filter.
 func listenParams(want filter) (mcp.Object, error) {
 	raw, err := json.Marshal(struct {
 		F filter `json:"notifications"`
@@ -446,8 +445,7 @@ func listenParams(want filter) (mcp.Object, error) {
 	return req.Params, nil
 }
 
-// swap puts the new stream in the place of the old one, unless somebody would lose
-// by it.
+// swap replaces cur by next, unless an acknowledged listen would lose notifications.
 func (k *upstreamLoop) swap() {
 	if k.cur != nil && !k.serves(k.next) {
 		k.next.cancel()
@@ -455,29 +453,29 @@ func (k *upstreamLoop) swap() {
 		k.narrow()
 		return
 	}
-	k.replace(k.cur)
+	k.retire(k.cur)
 	k.cur, k.next = k.next, nil
 	k.failures = 0
 	if k.gap {
 		k.gap = false
-		k.grantAgain(k.cur)
+		k.regrant(k.cur)
 	}
 	k.grant(k.cur)
 }
 
-// refused takes note of a stream that was never acknowledged. Those that wait for
-// it have its error. Those that were promised something keep the stream that they
-// have, or wait for another one.
+// refused handles a stream that ended before its acknowledgement. The listens that wait
+// for it end with its error. Acknowledged ones keep their stream, or wait for another
+// one.
 func (k *upstreamLoop) refused() {
 	st := k.next
-	if isClosed(st.acked) { // and ended before anybody looked
+	if isClosed(st.acked) { // acknowledged, and ended before the loop ran
 		k.swap()
 		return
 	}
 	k.next = nil
 	switch {
-	case answered(st.err) && k.closeOld(maxPast):
-		k.narrow() // it may serve so many and no more: asked once again, when they are gone
+	case answered(st.err) && k.closeReplaced(maxReplaced):
+		k.narrow() // the server may limit its streams: try once more when the replaced ones are closed
 	case k.cur == nil && k.isHopeless(st.err):
 		k.end(st.err)
 	default:
@@ -486,7 +484,7 @@ func (k *upstreamLoop) refused() {
 	k.pause()
 }
 
-// broken takes note of a stream that served.
+// broken handles the end of the current stream.
 func (k *upstreamLoop) broken() {
 	err := k.cur.err
 	k.cur, k.gap = nil, true
@@ -497,15 +495,15 @@ func (k *upstreamLoop) broken() {
 	k.pause()
 }
 
-// isHopeless reports whether no other stream of this protocol is worth an attempt:
-// the server has said so, is of another era, or has failed too often.
+// isHopeless reports whether no other stream of this protocol should be attempted: the
+// server has refused it, is of another era, or has failed too often.
 func (k *upstreamLoop) isHopeless(err error) bool {
 	k.failures++
-	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= deafAfter
+	return answered(err) || isRejected(err, wrongEra) || isRejected(err, neverSpoke) || k.failures >= maxListenFailures
 }
 
-// pause has the next attempt wait, longer each time.
+// pause delays the next attempt, longer each time.
 func (k *upstreamLoop) pause() {
-	wait := min(firstRelisten<<min(k.failures, 10), lastRelisten)
-	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	wait := min(minListenWait<<min(k.failures, 10), maxListenWait)
+	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modernPipe carries modern requests over one pipe that all clients share: what
-// comes back names its request by its id, its progress token, or its
-// subscription (2026-07-28, basic/transports/stdio).
+// modernPipe sends modern requests over one pipe that all clients share. A message
+// identifies its request by the id, the progress token or the subscription (2026-07-28,
+// basic/transports/stdio).
 type modernPipe struct {
 	*pipe
 	abandoned abandoned
-	hearing   logRouting
-	hub       sharedListen // of all listens
+	logs      logRouting
+	listens   sharedListen // all listens
 }
 
 func newModernPipe(p *pipe) *modernPipe {
 	w := &modernPipe{pipe: p}
-	p.tell(func(id mcp.ID) {
-		w.hearing.answered(id)
-		w.hub.noteAnswer(id)
+	p.setOnAnswer(func(id mcp.ID) {
+		w.logs.answered(id)
+		w.listens.noteAnswer(id)
 	})
 	p.attach(w.take)
 	return w
 }
 
-// open refuses a pipe that has ended in a way that has the server started anew.
+// open rejects a call on a pipe that has ended, so that the server is started again.
 func (w *modernPipe) open(method string) (*session.Call, error) {
 	call, err := w.calls.Open(method)
 	if err != nil {
@@ -40,10 +40,10 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 }
 
 func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
-	// Before it is sent: the first log message may be faster than we are.
+	// Before the request is sent: a log message may arrive at once.
 	if out.logs != mcp.LogNone {
-		w.hearing.begin(f.call.ID(), out.logs, f.req.Scope)
-		defer w.hearing.end(f.call.ID())
+		w.logs.begin(f.call.ID(), out.logs, f.req.Scope)
+		defer w.logs.end(f.call.ID())
 	}
 	w.served.note(f.req)
 	f.call.SetRequest(f.req)
@@ -53,23 +53,23 @@ func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequ
 
 func (w *modernPipe) abandon(call *session.Call) {
 	w.abandoned.note()
-	w.hearing.abandon(call.ID())
+	w.logs.abandon(call.ID())
 	w.pipe.abandon(call)
 }
 
-// refreshHeaders: on a pipe there are no headers to be refused for.
+// refreshHeaders reports false: a pipe has no headers.
 func (w *modernPipe) refreshHeaders(context.Context, *modern, *mcp.Request) bool { return false }
 
-func (w *modernPipe) onePipe() *modernPipe { return w }
+func (w *modernPipe) sharedPipe() *modernPipe { return w }
 
-// take hands on what is no response. A message that names no call is given to
-// the only one that it can belong to, or to nobody.
+// take handles a message that is not a response. A message that names no call is
+// delivered to the only call that it can belong to, or dropped.
 func (w *modernPipe) take(m *mcp.Message) {
 	switch m.Kind {
 	case mcp.KindNotification:
 	case mcp.KindRequest:
-		// A modern server has no requests to make (basic/transports/stdio). One
-		// that makes them is told, or it waits until its call is given up.
+		// A modern server must not send requests (basic/transports/stdio). Without an
+		// error it would wait until its call is cancelled.
 		w.enqueue(mcp.Pieces{mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
 		return
 	default:
@@ -80,10 +80,10 @@ func (w *modernPipe) take(m *mcp.Message) {
 	}
 }
 
-// addressee finds the call by what the message names: ids, tokens and subscriptions
-// are ours on this pipe, so that no client can name another's. What names nothing is
-// given to the only call, unless one was given up lately: the server may still speak
-// of that.
+// addressee returns the call that a message names. Ids, tokens and subscriptions are
+// the gateway's on this pipe, so no client can name another's call. A message that
+// names none belongs to the only call, unless one was cancelled recently, which the
+// server may still work on.
 func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 	switch {
 	case m.Params.Has(mcp.MetaSubscriptionID):
@@ -94,16 +94,16 @@ func (w *modernPipe) addressee(m *mcp.Message) *session.Call {
 		w.endListen(m)
 		return nil
 	case m.Method == methodMessage:
-		return w.calls.Find(w.hearing.addressee(levelOf(m)))
-	case w.abandoned.lately():
+		return w.calls.Find(w.logs.addressee(levelOf(m)))
+	case w.abandoned.recently():
 		return nil
 	default:
 		return w.calls.Only(methodListen)
 	}
 }
 
-// levelOf returns the level of a log message. One that is not known may be for
-// whoever has asked for any.
+// levelOf returns the level of a log message. An unknown level counts as the highest,
+// so that every call that requested log messages may receive it.
 func levelOf(m *mcp.Message) mcp.LogLevel {
 	name, _ := m.Params.Text(mcp.FieldLevel)
 	if level, ok := mcp.ParseLogLevel(name); ok {
@@ -112,7 +112,7 @@ func levelOf(m *mcp.Message) mcp.LogLevel {
 	return mcp.LogEmergency
 }
 
-// endListen ends a subscription that the server has torn down
+// endListen ends a subscription that the server has cancelled
 // (basic/patterns/cancellation).
 func (w *modernPipe) endListen(m *mcp.Message) {
 	call := findCall(&w.calls, m.Params.Raw(mcp.FieldRequestID))
@@ -121,7 +121,7 @@ func (w *modernPipe) endListen(m *mcp.Message) {
 	}
 }
 
-// findCall returns the open call that a token of the wire names, or nil.
+// findCall returns the open call with the id raw, or nil.
 func findCall(calls *session.Calls, raw []byte) *session.Call {
 	id, err := mcp.ParseID(raw)
 	if err != nil {

@@ -16,102 +16,104 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The times of the one stream of a pipe.
+// Times of the single stream of a pipe.
 const (
-	// lastAnswer bounds the wait for the answer to a listen that was given up, where the
-	// server is known to give one.
-	lastAnswer = 2 * time.Second
+	// cancelAckTime limits the wait for the response to a cancelled listen, if the
+	// server is known to send one.
+	cancelAckTime = 2 * time.Second
 
-	// ackTime is how long a stream may be without its acknowledgement before those
-	// whom another one would serve stop waiting for it.
+	// ackTime is how long a stream may lack its acknowledgement. After it, listens that
+	// another stream would serve no longer wait for it.
 	ackTime = 10 * time.Second
 
-	// spareTime is how long the stream may tell of what nobody wants: a narrower one
-	// means a gap for all others.
-	spareTime = 5 * time.Minute
+	// narrowDelay is how long the stream may carry unwanted notifications. Replacing it
+	// by a narrower one causes a gap for all other listens.
+	narrowDelay = 5 * time.Minute
 
-	// Who joins has the stream cut for all others. A few at once are ordinary; beyond
-	// that they come in turns of reopenTime, and together.
-	reopenTime  = 250 * time.Millisecond
-	reopenBurst = 8
+	// Each new listen interrupts the stream of all others. A burst of reopenBurst may
+	// do so at once. After that the stream is reopened every reopenInterval, for all
+	// that have joined.
+	reopenInterval = 250 * time.Millisecond
+	reopenBurst    = 8
 )
 
-// pipeSubscribers is the part of a hub that only the one stream of a pipe has need of.
-// It is guarded by hub.mu. The zero value is ready.
+// pipeSubscribers is the state of a sharedListen that only pipes need. It is guarded by
+// sharedListen.mu. The zero value is ready.
 type pipeSubscribers struct {
-	serial uint64 // of the newest ear
+	serial uint64 // of the newest subscriber
 
-	// unanswered are the streams that were asked for, and not answered: some servers
-	// answer a listen that was given up when it has ended for them, and take what the
-	// next one wants with it if that has begun by then. answers says that this one
-	// does; stale that it did after another one had begun.
-	unanswered map[mcp.ID]*upstream
-	answers    bool
-	stale      bool
+	// unanswered are the listens that have no response. Some servers respond to a
+	// cancelled listen when it has ended for them, and then also drop the subscriptions
+	// of the next listen if that has begun. answersCancelled is set if this server does
+	// so; stale, if it did so after another listen had begun.
+	unanswered       map[mcp.ID]*upstream
+	answersCancelled bool
+	stale            bool
 }
 
-// pipeSubscriber is the same part of an ear.
+// pipeSubscriber is the state of a subscriber that only pipes need.
 type pipeSubscriber struct {
-	serial uint64
-	proven bool  // the server has acknowledged a stream with what it wants
-	blamed error // what the server said to it, if all others turn out to be well
+	serial     uint64
+	accepted   bool  // the server has acknowledged a stream with its filter
+	pendingErr error // the server's error, if all other listens work
 }
 
-// pipeListenLoop keeps the one stream of changes of a pipe, on one goroutine. Some
-// servers have one set of subscriptions for a pipe, which the end of any listen
-// empties. So there is never more than one: what all want together is asked for at
-// once, and where that changes the old one is given up, and has ended, before the
-// next is asked for. In between lies a gap, after which everything counts as changed.
+// pipeListenLoop maintains the single stream of changes of a pipe. It runs on one
+// goroutine. Some servers have one set of subscriptions per pipe, which the end of any
+// listen empties. So there is never more than one stream. It asks for the union of all
+// filters. When the union changes, the old stream is cancelled and must end before the
+// next one is opened. Changes during the gap may be missed, so everything is then
+// reported as changed.
 //
-// One listen that the server does not take must not cost the others theirs. Where it
-// refuses the union, those that are new are tried by halves, and alone at last.
+// A listen that the server refuses must not end the others. If the server refuses the
+// union, the new listens are tried in halves, and finally one by one.
 type pipeListenLoop struct {
 	*sharedListen
 	p    *modern
 	wire *modernPipe
 
-	cur     *upstream     // serves
-	next    *upstream     // is asked for
-	tried   []*subscriber // next is for them
-	closing *upstream     // was given up a moment ago
-	idle    bool          // cur has ended, because there is nothing to tell
+	cur     *upstream     // the acknowledged stream
+	next    *upstream     // the stream that is being opened
+	tried   []*subscriber // the listens that next is for
+	closing *upstream     // the stream that was cancelled last
+	idle    bool          // cur has ended because there is nothing to notify about
 
-	batch    int // how many that are new are tried at once
-	failures int // in a row
-	breaks   int // of streams that did not last
-	lean     bool
-	late     bool // next is not acknowledged in time
-	turn     time.Time
+	batch      int // how many new listens are tried at once
+	failures   int // in a row
+	breaks     int // streams in a row that did not last
+	narrowNow  bool
+	ackLate    bool // next was not acknowledged within ackTime
+	nextReopen time.Time
 
-	retry, patience, spare, slow, pace <-chan time.Time
-	streams                            goroutines
+	retryTimer, endTimer, narrowTimer, ackTimer, paceTimer <-chan time.Time
+	streams                                                goroutines
 }
 
-// listenShared is listen on a pipe.
-func (p *modern) listenShared(ctx context.Context, w *modernPipe, req *mcp.Request, want filter, sink mcp.Caller) error {
+// listenOnPipe is listen on a pipe.
+func (p *modern) listenOnPipe(ctx context.Context, w *modernPipe, req *mcp.Request, want filter, sink mcp.Caller) error {
 	w.served.note(req)
 	if req.Client == nil || !taskform.Declared(req.Client.Capabilities) {
-		want.TaskIDs = nil // which the stream would ask for in our name
+		want.TaskIDs = nil // the stream would ask for them in the gateway's name
 	}
-	k := &pipeListenLoop{sharedListen: &w.hub, p: p, wire: w, batch: math.MaxInt}
-	return w.hub.listen(ctx, p, k.run, want, sink)
+	k := &pipeListenLoop{sharedListen: &w.listens, p: p, wire: w, batch: math.MaxInt}
+	return w.listens.listen(ctx, p, k.run, want, sink)
 }
 
-// run keeps the stream until nobody listens or ctx ends.
+// run maintains the stream until no listen is left or ctx ends.
 func (k *pipeListenLoop) run(ctx context.Context) {
 	defer k.streams.close()
 	for {
-		todo, ok := k.look()
+		todo, ok := k.nextPlan()
 		if !ok {
 			return
 		}
-		k.do(todo)
+		k.step(todo)
 		select {
 		case <-ctx.Done():
 			k.abandon(k.p.closed())
 			return
 		case <-k.kick:
-		case <-k.next.told():
+		case <-k.next.acknowledged():
 			k.serve()
 		case <-k.next.ended():
 			k.refused()
@@ -119,22 +121,23 @@ func (k *pipeListenLoop) run(ctx context.Context) {
 			k.broken()
 		case <-k.closing.ended():
 			k.closing = nil
-		case <-k.patience:
-			k.patience = nil
-			k.forgetEndings()
-		case <-k.retry:
-			k.retry = nil
-		case <-k.pace:
-			k.pace = nil
-		case <-k.spare:
-			k.spare, k.lean = nil, true
-		case <-k.slow:
-			k.slow, k.late = nil, true
+		case <-k.endTimer:
+			k.endTimer = nil
+			k.stopAwaitingEnds()
+		case <-k.retryTimer:
+			k.retryTimer = nil
+		case <-k.paceTimer:
+			k.paceTimer = nil
+		case <-k.narrowTimer:
+			k.narrowTimer, k.narrowNow = nil, true
+		case <-k.ackTimer:
+			k.ackTimer, k.ackLate = nil, true
 		}
 	}
 }
 
-// live ends with the stream that serves, unless that is known to have ended.
+// live returns a channel that is closed when cur ends, unless it is known to have
+// ended.
 func (k *pipeListenLoop) live() <-chan struct{} {
 	if k.idle {
 		return nil
@@ -142,141 +145,141 @@ func (k *pipeListenLoop) live() <-chan struct{} {
 	return k.cur.ended()
 }
 
-// pipeListenPlan is what a keeper has to know.
+// pipeListenPlan is the input for the loop's next step.
 type pipeListenPlan struct {
-	want    filterSet     // to be asked for next
-	ears    []*subscriber // who wants it
-	open    bool          // the stream does not do
-	wide    bool          // it tells of what nobody wants
-	nobody  bool          // wants anything
-	stale   bool          // the server may have forgotten what it agreed to
-	waiting bool          // what is asked for next is not for one alone
-	ending  bool          // the server is still to say that a stream has ended
+	want        filterSet     // the filter of the next stream
+	subscribers []*subscriber // the listens that it is for
+	reopen      bool          // the current stream does not suffice
+	wide        bool          // the stream carries unwanted notifications
+	unwanted    bool          // no listen wants anything
+	stale       bool          // the server may have dropped its subscriptions
+	waiting     bool          // other listens wait for the next stream too
+	awaitEnd    bool          // the server has not confirmed the end of a stream
 }
 
-// look looks at what is wanted, and serves those for whom the stream does. ok is
-// false where nobody listens and nothing is left: then nobody keeps the stream any
-// more, from this step on.
-func (k *pipeListenLoop) look() (todo pipeListenPlan, ok bool) {
+// nextPlan computes the plan, and accepts the listens that the stream serves. ok is
+// false if no listen and no stream is left. The loop has then ended, and add starts
+// another one.
+func (k *pipeListenLoop) nextPlan() (todo pipeListenPlan, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	todo = pipeListenPlan{want: newFilterSet(), stale: k.shared.stale}
-	if len(k.ears) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
+	todo = pipeListenPlan{want: newFilterSet(), stale: k.pipe.stale}
+	if len(k.subscribers) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
 		k.running = false
 		return todo, false
 	}
 	all, fresh, more := newFilterSet(), 0, false
-	for _, ear := range k.inOrderLocked() {
-		if k.canServeLocked(ear) {
-			k.proveLocked(ear)
+	for _, sub := range k.inOrderLocked() {
+		if k.canServeLocked(sub) {
+			k.acceptLocked(sub)
 		}
-		all.add(ear.want)
+		all.add(sub.want)
 		switch {
-		case filterSetOf(ear.want).isEmpty():
+		case filterSetOf(sub.want).isEmpty():
 			continue
-		case ear.blamed != nil:
+		case sub.pendingErr != nil:
 			continue
-		case ear.proven:
+		case sub.accepted:
 		case fresh == k.batch:
 			more = true
 			continue
 		default:
 			fresh++
-			todo.open = true
+			todo.reopen = true
 		}
-		todo.want.add(ear.want)
-		todo.ears = append(todo.ears, ear)
+		todo.want.add(sub.want)
+		todo.subscribers = append(todo.subscribers, sub)
 	}
 	if todo.want.isEmpty() {
-		k.endBlamedLocked() // all others have gone
+		k.endFailedLocked() // all other listens have ended
 	}
-	todo.nobody = all.isEmpty()
-	todo.waiting = more || len(todo.ears) > 1
+	todo.unwanted = all.isEmpty()
+	todo.waiting = more || len(todo.subscribers) > 1
 	todo.wide = k.cur != nil && !all.covers(k.cur.agreed)
-	todo.open = todo.open || k.cur == nil && !todo.want.isEmpty() || k.lean && todo.wide
-	todo.ending = k.shared.answers && k.endingLocked()
+	todo.reopen = todo.reopen || k.cur == nil && !todo.want.isEmpty() || k.narrowNow && todo.wide
+	todo.awaitEnd = k.pipe.answersCancelled && k.hasAbandonedLocked()
 	return todo, true
 }
 
-// canServeLocked reports whether an ear that was promised nothing yet needs no other
-// stream than there is.
-func (k *pipeListenLoop) canServeLocked(ear *subscriber) bool {
-	if ear.granted {
+// canServeLocked reports whether the current stream serves a listen that has no
+// acknowledgement yet.
+func (k *pipeListenLoop) canServeLocked(sub *subscriber) bool {
+	if sub.granted {
 		return false
 	}
-	return filterSetOf(ear.want).isEmpty() || k.cur != nil && k.cur.certain().has(ear.want)
+	return filterSetOf(sub.want).isEmpty() || k.cur != nil && k.cur.settled().has(sub.want)
 }
 
-func (k *pipeListenLoop) proveLocked(ear *subscriber) {
-	ear.proven, ear.blamed = true, nil
-	var st upstream // agrees to nothing
+func (k *pipeListenLoop) acceptLocked(sub *subscriber) {
+	sub.accepted, sub.pendingErr = true, nil
+	var st upstream // with nothing agreed
 	if k.cur != nil {
 		st.agreed = k.cur.agreed
 	}
-	ear.sayLocked(&st)
+	sub.sendAgreedLocked(&st)
 }
 
-// inOrderLocked returns who listens, in the order in which they came.
+// inOrderLocked returns the listens in the order in which they were added.
 func (h *sharedListen) inOrderLocked() []*subscriber {
-	ears := make([]*subscriber, 0, len(h.ears))
-	for ear := range h.ears {
-		ears = append(ears, ear)
+	subs := make([]*subscriber, 0, len(h.subscribers))
+	for sub := range h.subscribers {
+		subs = append(subs, sub)
 	}
-	slices.SortFunc(ears, func(a, b *subscriber) int { return cmp.Compare(a.serial, b.serial) })
-	return ears
+	slices.SortFunc(subs, func(a, b *subscriber) int { return cmp.Compare(a.serial, b.serial) })
+	return subs
 }
 
-// do takes the next step towards what is wanted: it gives a stream up, or asks for
-// one where there is none.
-func (k *pipeListenLoop) do(todo pipeListenPlan) {
+// step does what the plan needs next: it cancels a stream, or opens one if there is
+// none.
+func (k *pipeListenLoop) step(todo pipeListenPlan) {
 	switch {
 	case !todo.wide:
-		k.spare = nil
-	case k.spare == nil:
-		k.spare = time.After(spareTime)
+		k.narrowTimer = nil
+	case k.narrowTimer == nil:
+		k.narrowTimer = time.After(narrowDelay)
 	}
 	switch {
 	case k.closing != nil:
-	case todo.nobody && (k.cur != nil || k.next != nil), todo.stale && k.next != nil:
+	case todo.unwanted && (k.cur != nil || k.next != nil), todo.stale && k.next != nil:
 		k.giveUp()
 	case k.next != nil:
-		if k.late && todo.waiting {
-			k.blame(k.p.lost(nil, "it has not acknowledged the subscription in %v", ackTime))
+		if k.ackLate && todo.waiting {
+			k.isolate(k.p.lost(nil, "it has not acknowledged the subscription in %v", ackTime))
 			k.giveUp()
 		}
-	case k.retry != nil || !todo.open && !todo.stale:
+	case k.retryTimer != nil || !todo.reopen && !todo.stale:
 	case k.cur != nil:
-		if k.mayCut() {
+		if k.mayReopen() {
 			k.giveUp()
 		}
 	case todo.want.isEmpty():
-	case !todo.ending:
-		k.tried = todo.ears
+	case !todo.awaitEnd:
+		k.tried = todo.subscribers
 		k.open(todo.want)
-	case k.patience == nil:
-		k.patience = time.After(lastAnswer)
+	case k.endTimer == nil:
+		k.endTimer = time.After(cancelAckTime)
 	}
 }
 
-// mayCut reports whether the stream may be cut for all now, and sees to it that it is
-// looked at again when it may.
-func (k *pipeListenLoop) mayCut() bool {
-	if k.pace != nil {
+// mayReopen reports whether the stream may be interrupted for all listens now. If not,
+// it sets a timer that repeats the step.
+func (k *pipeListenLoop) mayReopen() bool {
+	if k.paceTimer != nil {
 		return false
 	}
 	now := time.Now()
-	if k.turn.Before(now) {
-		k.turn = now
+	if k.nextReopen.Before(now) {
+		k.nextReopen = now
 	}
-	if ahead := k.turn.Sub(now); ahead >= reopenBurst*reopenTime {
-		k.pace = time.After(ahead - (reopenBurst-1)*reopenTime)
+	if ahead := k.nextReopen.Sub(now); ahead >= reopenBurst*reopenInterval {
+		k.paceTimer = time.After(ahead - (reopenBurst-1)*reopenInterval)
 		return false
 	}
-	k.turn = k.turn.Add(reopenTime)
+	k.nextReopen = k.nextReopen.Add(reopenInterval)
 	return true
 }
 
-// open asks for the stream that is to serve next.
+// open opens the next stream.
 func (k *pipeListenLoop) open(want filterSet) {
 	req := &mcp.Request{Method: methodListen, Client: k.p.self(), Scope: mcp.NewScope("", nil), LogLevel: mcp.LogNone}
 	params, err := listenParams(want.filter())
@@ -294,32 +297,32 @@ func (k *pipeListenLoop) open(want filterSet) {
 		return
 	}
 	st := &upstream{
-		hub: k.sharedListen, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
+		shared: k.sharedListen, asked: want, acked: make(chan struct{}), done: make(chan struct{}),
 		id: call.ID(), opened: time.Now(),
 	}
-	k.expect(st)
-	// Ends with its cancel, or with the keeper, which waits for it.
+	k.addUnanswered(st)
+	// Ends when it is cancelled, or with the loop, which waits for it.
 	st.cancel, _ = k.streams.start(func(ctx context.Context) {
 		defer close(st.done)
 		_, st.err = k.p.carry(ctx, call, req, &req.Params, st)
 	})
-	k.next, k.patience = st, nil
-	k.late, k.slow, k.lean = false, time.After(ackTime), false
+	k.next, k.endTimer = st, nil
+	k.ackLate, k.ackTimer, k.narrowNow = false, time.After(ackTime), false
 }
 
-// giveUp gives up the stream that there is, so that another one can be asked for.
+// giveUp cancels the stream, so that another one can be opened.
 func (k *pipeListenLoop) giveUp() {
 	st := cmp.Or(k.next, k.cur)
-	k.cur, k.next, k.slow, k.late, k.idle = nil, nil, nil, false, false
-	k.noteEnding(st)
+	k.cur, k.next, k.ackTimer, k.ackLate, k.idle = nil, nil, nil, false, false
+	k.markAbandoned(st)
 	st.cancel()
 	k.closing = st
 }
 
-// serve has the acknowledged stream serve all that it was asked for. Those that were
-// there before hear of the gap.
+// serve makes the acknowledged stream the current one, for all listens that it was
+// opened for. Those that another stream served before learn of the gap.
 func (k *pipeListenLoop) serve() {
-	k.cur, k.next, k.slow, k.failures = k.next, nil, nil, 0
+	k.cur, k.next, k.ackTimer, k.failures = k.next, nil, nil, 0
 	if k.batch < math.MaxInt/2 {
 		k.batch *= 2
 	}
@@ -329,109 +332,107 @@ func (k *pipeListenLoop) serve() {
 func (k *pipeListenLoop) serveAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for ear := range k.ears {
-		if k.cur.asked.has(ear.want) {
-			k.proveLocked(ear)
+	for sub := range k.subscribers {
+		if k.cur.asked.has(sub.want) {
+			k.acceptLocked(sub)
 		}
 	}
-	k.endBlamedLocked() // the others are well
+	k.endFailedLocked() // the other listens work
 }
 
-func (h *sharedListen) endBlamedLocked() {
-	for ear := range h.ears {
-		if ear.blamed != nil {
-			h.endOneLocked(ear, ear.blamed)
+func (h *sharedListen) endFailedLocked() {
+	for sub := range h.subscribers {
+		if sub.pendingErr != nil {
+			h.endOneLocked(sub, sub.pendingErr)
 		}
 	}
 }
 
-// refused takes note of a stream that was never acknowledged.
+// refused handles a stream that ended before its acknowledgement.
 func (k *pipeListenLoop) refused() {
 	st := k.next
-	if isClosed(st.acked) { // and ended before anybody looked
+	if isClosed(st.acked) { // acknowledged, and ended before the loop ran
 		k.serve()
 		return
 	}
-	k.next, k.slow = nil, nil
+	k.next, k.ackTimer = nil, nil
 	k.noteAnswer(st.id)
 	if !answered(st.err) {
 		k.failures++
 	}
 	err := cmp.Or(st.err, error(k.p.lost(nil, "it ended the subscription")))
 	switch {
-	case k.isDead(err), isMissing(err), k.failures >= deafAfter:
+	case k.isDead(err), isMissing(err), k.failures >= maxListenFailures:
 		k.end(err)
 	case answered(st.err):
-		k.blame(err)
+		k.isolate(err)
 	default:
 		k.pause()
 	}
 }
 
-// isDead reports whether the pipe has ended, so that another one has to be opened.
+// isDead reports whether the pipe has ended, so that a new one must be opened.
 func (k *pipeListenLoop) isDead(err error) bool {
 	return k.wire.calls.Err() != nil || isRejected(err, wrongEra)
 }
 
-// isMissing reports whether the server knows no subscriptions at all, whatever they
-// are for.
+// isMissing reports whether the server does not support subscriptions at all.
 func isMissing(err error) bool { return errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) }
 
-// blame finds out, of those that a refused stream was for, for whom it was refused.
-// Nobody has the error that another one has brought about: who is the only one that
-// is new gets it when the others are well without it. Those who have come since, and
-// want the same, are tried in their turn.
-func (k *pipeListenLoop) blame(err error) {
+// isolate finds out which listen caused the refusal of a stream. No listen gets an
+// error that another one has caused: if only one is new, it gets the error once the
+// others work without it. Equal listens that have joined since are tried in their turn.
+func (k *pipeListenLoop) isolate(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var fresh, old []*subscriber
-	for _, ear := range k.tried {
-		switch _, here := k.ears[ear]; {
+	for _, sub := range k.tried {
+		switch _, here := k.subscribers[sub]; {
 		case !here:
-		case ear.proven:
-			old = append(old, ear)
+		case sub.accepted:
+			old = append(old, sub)
 		default:
-			fresh = append(fresh, ear)
+			fresh = append(fresh, sub)
 		}
 	}
 	switch {
-	case len(fresh)+len(old) == 0: // they have all gone meanwhile
+	case len(fresh)+len(old) == 0: // all have ended meanwhile
 	case len(fresh) > 1:
 		k.batch = len(fresh) / 2
 	case len(fresh) == 1 && len(old) > 0:
-		fresh[0].blamed = err
+		fresh[0].pendingErr = err
 	case len(fresh) == 1:
 		k.endOneLocked(fresh[0], err)
-	default: // what it took before it takes no more
-		k.doubtLocked(old, err)
+	default: // the server refuses what it accepted before
+		k.retestLocked(old, err)
 	}
 }
 
-// doubtLocked has those that the server took before be tried like new ones.
-func (k *pipeListenLoop) doubtLocked(old []*subscriber, err error) {
-	for ear := range k.ears {
-		ear.blamed = nil
+// retestLocked treats listens that the server accepted before like new ones.
+func (k *pipeListenLoop) retestLocked(old []*subscriber, err error) {
+	for sub := range k.subscribers {
+		sub.pendingErr = nil
 	}
 	if len(old) == 1 {
 		k.endOneLocked(old[0], err)
 		return
 	}
 	k.batch = max(1, len(old)/2)
-	for _, ear := range old {
-		ear.proven = false
+	for _, sub := range old {
+		sub.accepted = false
 	}
 }
 
 func (h *sharedListen) endOneLocked(only *subscriber, err error) {
-	h.endLocked(err, func(ear *subscriber) bool { return ear == only })
+	h.endLocked(err, func(sub *subscriber) bool { return sub == only })
 }
 
-// broken takes note of the end of the stream that served.
+// broken handles the end of the current stream.
 func (k *pipeListenLoop) broken() {
 	st := k.cur
 	k.noteAnswer(st.id)
 	if st.err == nil && st.agreed.isEmpty() {
-		k.idle = true // the server has nothing to tell, and says so
+		k.idle = true // the server has nothing to notify about, and ends the stream in order
 		return
 	}
 	k.cur = nil
@@ -440,72 +441,73 @@ func (k *pipeListenLoop) broken() {
 		k.end(err)
 		return
 	}
-	if time.Since(st.opened) > lastRelisten {
+	if time.Since(st.opened) > maxListenWait {
 		k.breaks = 0
 	}
 	k.pause()
 }
 
-// pause has the next attempt wait, longer each time.
+// pause delays the next attempt, longer each time.
 func (k *pipeListenLoop) pause() {
-	wait := min(firstRelisten<<min(k.breaks, 10), lastRelisten)
+	wait := min(minListenWait<<min(k.breaks, 10), maxListenWait)
 	k.breaks++
-	k.retry = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 }
 
-// expect notes a stream that will be asked for. What the server has forgotten until
-// now it is told again by that.
-func (h *sharedListen) expect(st *upstream) {
+// addUnanswered registers a stream about to be opened. It renews all subscriptions that
+// the server may have dropped.
+func (h *sharedListen) addUnanswered(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.shared.unanswered == nil {
-		h.shared.unanswered = make(map[mcp.ID]*upstream)
+	if h.pipe.unanswered == nil {
+		h.pipe.unanswered = make(map[mcp.ID]*upstream)
 	}
-	h.shared.unanswered[st.id] = st
-	h.shared.stale = false
+	h.pipe.unanswered[st.id] = st
+	h.pipe.stale = false
 }
 
-// noteEnding notes that a stream is given up.
-func (h *sharedListen) noteEnding(st *upstream) {
+// markAbandoned records that a stream is cancelled.
+func (h *sharedListen) markAbandoned(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	st.left = time.Now()
-	for id, old := range h.shared.unanswered {
-		if old.isEnding() && time.Since(old.left) >= abandonedTime {
-			delete(h.shared.unanswered, id) // a server may leave it at that
+	st.abandonedAt = time.Now()
+	for id, old := range h.pipe.unanswered {
+		if old.isAbandoned() && time.Since(old.abandonedAt) >= abandonedTime {
+			delete(h.pipe.unanswered, id) // a server need not respond to it
 		}
 	}
 }
 
-func (st *upstream) isEnding() bool { return !st.left.IsZero() }
+func (st *upstream) isAbandoned() bool { return !st.abandonedAt.IsZero() }
 
-// noteAnswer notes that the server has answered a listen, and whether that was one that
-// was given up: what was asked for since it may have forgotten.
+// noteAnswer records that the server has responded to a listen. If that was a cancelled
+// one, the server may have dropped the subscriptions made since.
 func (h *sharedListen) noteAnswer(id mcp.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	st := h.shared.unanswered[id]
-	delete(h.shared.unanswered, id)
-	if st != nil && st.isEnding() {
-		h.shared.answers, h.shared.stale = true, true
+	st := h.pipe.unanswered[id]
+	delete(h.pipe.unanswered, id)
+	if st != nil && st.isAbandoned() {
+		h.pipe.answersCancelled, h.pipe.stale = true, true
 		h.kickLocked()
 	}
 }
 
-// endingLocked reports whether a stream that was given up is not answered.
-func (h *sharedListen) endingLocked() bool {
-	for _, st := range h.shared.unanswered {
-		if st.isEnding() {
+// hasAbandonedLocked reports whether a cancelled stream has no response yet.
+func (h *sharedListen) hasAbandonedLocked() bool {
+	for _, st := range h.pipe.unanswered {
+		if st.isAbandoned() {
 			return true
 		}
 	}
 	return false
 }
 
-// forgetEndings takes note of a server that does not answer a listen which was given
-// up, as is right (2026-07-28, basic/patterns/cancellation, "Behavior Requirements").
-func (h *sharedListen) forgetEndings() {
+// stopAwaitingEnds records that the server sends no response to a cancelled listen, as
+// the specification requires (2026-07-28, basic/patterns/cancellation, "Behavior
+// Requirements").
+func (h *sharedListen) stopAwaitingEnds() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.shared.answers = false
+	h.pipe.answersCancelled = false
 }

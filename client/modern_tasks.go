@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// callTool makes a call of a tool. A client that takes the results of the era gets
-// what the server says. For one that does not, a tool which is served as a task only
-// is called as one, and waited for.
+// callTool calls a tool. A client that supports the results of the era gets the
+// server's result. For any other client, a tool that the server only runs as a task is
+// called as one, and the task is awaited.
 func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.TakesInputRequired {
 		res, err := p.attempt(ctx, req, caller)
@@ -37,9 +37,9 @@ func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Call
 	return p.awaitTask(ctx, declaringTasks(own), res, caller)
 }
 
-var errUndeclaredTask = mcp.Errorf(mcp.CodeInternalError, "it answered with a task, which its client does not take")
+var errUndeclaredTask = mcp.Errorf(mcp.CodeInternalError, "it answered with a task, which its client does not support")
 
-// isUndeclaredTask reports whether a result is a task that its client cannot follow.
+// isUndeclaredTask reports whether a result is a task that the client does not support.
 func isUndeclaredTask(req *mcp.Request, res *mcp.Result) bool {
 	if res.Type() != mcp.ResultTask {
 		return false
@@ -47,7 +47,8 @@ func isUndeclaredTask(req *mcp.Request, res *mcp.Result) bool {
 	return req.Client == nil || !taskform.Declared(req.Client.Capabilities)
 }
 
-// declaringTasks returns the request of a client that takes tasks, because we do.
+// declaringTasks returns the request with the tasks capability, which the gateway
+// supports.
 func declaringTasks(req *mcp.Request) *mcp.Request {
 	own, client := *req, mcp.Peer{}
 	if req.Client != nil {
@@ -58,14 +59,14 @@ func declaringTasks(req *mcp.Request) *mcp.Request {
 	return &own
 }
 
-// awaitTask waits for the end of a task for a client that takes none. The task has
-// no other owner, and ends with the call.
+// awaitTask waits for the end of a task for a client without task support. The task
+// belongs to the call only and ends with it.
 func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.Result, caller mcp.Caller) (*mcp.Result, error) {
 	t, err := taskform.Read(created.Bytes())
 	if err != nil {
 		return nil, p.malformed(err)
 	}
-	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &carefulCaller{caller, p.setup})
+	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &safeCaller{caller, p.setup})
 	if left, ok := errors.AsType[*taskform.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
 		err = left.Err
@@ -73,33 +74,33 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 	return res, unwrap(err)
 }
 
-// cancelTask ends a task whose only owner has gone, in the background.
+// cancelTask cancels, in the background, a task that no client waits for.
 func (p *modern) cancelTask(req *mcp.Request, id string) {
 	cancel := aboutTask(req, methodTaskCancel, id)
-	// Bounded by Write; the protocol's close waits for it.
-	p.tasks.start(func(ctx context.Context) {
+	// Bounded by Write. The protocol's close waits for it.
+	p.group.start(func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, p.Write)
 		defer stop()
-		_, _ = p.attempt(ctx, cancel, nobody{}) // nobody is left to be told
+		_, _ = p.attempt(ctx, cancel, noCaller{}) // the error concerns no caller
 	})
 }
 
-// carefulCaller is a caller that is asked on goroutines on which nobody else would
-// stop a panic.
-type carefulCaller struct {
+// safeCaller recovers the caller's panics, for use on goroutines that do not recover
+// them.
+type safeCaller struct {
 	mcp.Caller
 	setup *setup
 }
 
-// Ask puts the question.
-func (c *carefulCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Ask forwards the request.
+func (c *safeCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	return c.setup.askSafely(ctx, c.Caller, req)
 }
 
-// Start likewise.
-func (c *carefulCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+// Start forwards the request.
+func (c *safeCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return c.setup.startSafely(ctx, c.Caller, req)
 }
 
-// Pulse passes the sign of life on.
-func (c *carefulCaller) Pulse() { mcp.Pulse(c.Caller) }
+// Pulse forwards the sign of activity.
+func (c *safeCaller) Pulse() { mcp.Pulse(c.Caller) }

@@ -309,14 +309,14 @@ func TestHostileAnswers(t *testing.T) {
 		{"308", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", x.R.URL.Path+"/")
 			x.Status(308, "", "")
-		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to the same address with a slash at its end (HTTP status 308)"},
+		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to the same URL with a trailing slash (HTTP status 308)"},
 		{"no place", func(x *faultyserver.Exchange) { x.Status(302, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "it redirects to nowhere"},
 		{"307", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Location", "/mcp")
 			x.Status(307, "", "")
 		}, mcp.CodeBackendUnavailable, mcp.NotDispatched, `it redirects to "http://backend.test" (HTTP status 307)`},
 		{"bad gateway", func(x *faultyserver.Exchange) { x.Status(502, "text/html", "<html>") }, mcp.CodeBackendFailed, mcp.Unknown, "HTTP status 502 with text/html"},
-		{"credentials", func(x *faultyserver.Exchange) { x.Status(401, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "other credentials"},
+		{"credentials", func(x *faultyserver.Exchange) { x.Status(401, "", "") }, mcp.CodeBackendUnavailable, mcp.NotDispatched, "rejected our credentials"},
 		{"neither result nor error", func(x *faultyserver.Exchange) {
 			x.Status(200, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s}`, x.Msg.ID))
 		}, mcp.CodeBackendFailed, mcp.Unknown, "breaks the protocol"},

@@ -15,21 +15,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// inputRequest is one question in a result of type input_required.
+// inputRequest is one request in a result of type input_required.
 type inputRequest struct {
 	Method string         `json:"method"`
 	Params jsontext.Value `json:"params"`
 }
 
-// rounds sends a request, and sends it again with what the server asked for in
-// its results, unless the caller does that by itself
-// (2026-07-28, basic/patterns/mrtr).
+// rounds sends a request. It sends the request again with the input that the server
+// requests in its results, unless the caller does that itself (2026-07-28,
+// basic/patterns/mrtr).
 func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	params, err := ownInput(req)
+	params, err := stripInput(req)
 	if err != nil {
 		return nil, err
 	}
-	var open *urlElicitations // made for those who are asked something
+	var open *urlElicitations // made when the client is first asked
 	for round := 0; ; round++ {
 		res, err := p.round(ctx, req, params, caller, round)
 		if err != nil {
@@ -38,11 +38,11 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if err := checkType(req, res); err != nil {
 			return nil, p.malformed(err)
 		}
-		open.tell(ctx, res, caller)
+		open.notifyComplete(ctx, res, caller)
 		switch {
 		case res.Type() != mcp.ResultInputRequired || req.TakesInputRequired:
 			return res, nil
-		// Before the client is asked: nobody is to answer for nothing.
+		// Checked before the client is asked, because the input could not be used.
 		case round >= p.MaxRounds:
 			return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked for input more than %d times (limits.rounds)", p.MaxRounds)
 		}
@@ -55,10 +55,10 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// checkType refuses a result of a type that nobody has agreed on: "A resultType of
-// any value unrecognized by the client MUST be considered invalid" (2026-07-28,
-// basic, "ResultType"). Passed on, it would be taken for complete where types are not
-// known. What a client's own extensions may answer with is for that client to know.
+// checkType rejects a result of an unknown type: "A resultType of any value
+// unrecognized by the client MUST be considered invalid" (2026-07-28, basic,
+// "ResultType"). A client that does not check types would take it for complete. A
+// client that declares extensions of its own must check the types itself.
 func checkType(req *mcp.Request, res *mcp.Result) error {
 	switch t := res.Type(); {
 	case t == mcp.ResultComplete, t == mcp.ResultInputRequired, t == mcp.ResultTask:
@@ -66,25 +66,23 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 	case req.TakesInputRequired && req.Client != nil && taskform.DeclaredOthers(req.Client.Capabilities):
 		return nil
 	default:
-		return errUnagreed(res)
+		return errUnknownType(res)
 	}
 }
 
-// errUnagreed is the error of a result of a type that was not agreed on. Of the legacy
-// era there is none: a server that names one there would be believed by a modern client,
-// and by nobody else.
-func errUnagreed(res *mcp.Result) error {
-	return mcp.Errorf(mcp.CodeInternalError, "its result is of the unknown type %q", res.Type())
+// errUnknownType is the error of a result of a type that was not agreed on. The legacy
+// era has no result types; a modern client would trust one.
+func errUnknownType(res *mcp.Result) error {
+	return mcp.Errorf(mcp.CodeInternalError, "its result has the unknown type %q", res.Type())
 }
 
-// withoutInput is a request as a server of the legacy era gets it, which asks while
-// it serves a request and gives no states. One that brings a state is refused: it
-// is meant for another server, or for a call that is over, and the server would only
-// do again what it has done. Input without a state answers nothing that was asked
-// here, and is left out, so that the server asks for what it needs: "If additional,
-// unexpected parameters are provided in the InputResponses object, the server SHOULD
-// ignore any information it does not recognize or need" (2026-07-28,
-// basic/patterns/mrtr, "Error Handling").
+// withoutInput returns a request without input, for a legacy server, which asks during
+// a request and has no request states. A request with a state is rejected: the state is
+// for another server or for a call that has ended, and the server would repeat work it
+// has done. Input without a state answers no request made here. It is removed, so that
+// the server asks for what it needs: "If additional, unexpected parameters are provided
+// in the InputResponses object, the server SHOULD ignore any information it does not
+// recognize or need" (2026-07-28, basic/patterns/mrtr, "Error Handling").
 func withoutInput(req *mcp.Request) (*mcp.Request, error) {
 	switch {
 	case !req.TakesInputRequired || !canAsk(req.Method):
@@ -105,15 +103,15 @@ func withoutInput(req *mcp.Request) (*mcp.Request, error) {
 	return &first, nil
 }
 
-// canAsk lists the requests during which a modern client can be asked (2026-07-28,
-// basic/patterns/mrtr, "Supported Requests").
+// canAsk reports whether a server may request input from a modern client during the
+// method (2026-07-28, basic/patterns/mrtr, "Supported Requests").
 func canAsk(method string) bool {
 	return method == methodToolsCall || method == "prompts/get" || method == "resources/read"
 }
 
-// ownInput returns the parameters without input and state where their sender knows
-// neither: it is we who give them then, and nobody else can have been given any.
-func ownInput(req *mcp.Request) (*mcp.Object, error) {
+// stripInput removes input and state from the parameters of a client that does not
+// support them. For such a client the gateway sends them, so its own cannot be valid.
+func stripInput(req *mcp.Request) (*mcp.Object, error) {
 	given := req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState)
 	if !given || req.TakesInputRequired || !canAsk(req.Method) {
 		return &req.Params, nil
@@ -124,7 +122,7 @@ func ownInput(req *mcp.Request) (*mcp.Object, error) {
 	return applied(&e, &req.Params)
 }
 
-// applied returns the changed object.
+// applied returns the edited object.
 func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 	changed, err := e.Apply(o)
 	if err != nil {
@@ -133,13 +131,12 @@ func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 	return &changed, nil
 }
 
-// round sends a request once. A later round that never left, or that the server
-// refused to look at, is sent again here: to begin anew would be to ask the
-// client everything anew, and to have the server do twice what it did before it
-// asked.
+// round sends a request once. If a later round was not sent, or was refused
+// unprocessed, it is resent here: starting over would ask the client again and make the
+// server repeat the work of the earlier rounds.
 func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
 	if round > 0 {
-		caller = wholeResultCaller{caller} // visits that have led to something are told of before the result
+		caller = wholeResultCaller{caller} // completed URL elicitations are reported before the result
 	}
 	res, err := p.call(ctx, req, params, caller)
 	if err == nil || round == 0 {
@@ -147,7 +144,7 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 	}
 	later := *req
 	later.Params = *params
-	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.again(ctx, n); n++ {
+	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.awaitRetry(ctx, n); n++ {
 		res, err = p.call(ctx, req, params, caller)
 	}
 	if err != nil {
@@ -156,39 +153,37 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 	return res, nil
 }
 
-// afterFirstRound is the error of a request that failed after its first round: the server
-// has worked on it, so that it may not be begun again, whatever became of the
-// last round.
+// afterFirstRound converts the error of a later round. The server has worked on the
+// request, so it must not be started over, whatever happened to the last round.
 func (p *modern) afterFirstRound(err error) error {
 	err = unwrap(err)
-	if e, ok := err.(*mcp.Error); ok && saysNotDispatched(e) { //nolint:errorlint // only the server's own word
-		return p.lost(errors.Join(errNotAgain, e), "it did not take the input that it had asked for")
+	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own word
+		return p.lost(errors.Join(errNoRetry, e), "it rejected the input that it had asked for")
 	}
 	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	if !ok {
 		return err
 	}
 	late := *f
-	late.Outcome, late.Cause = mcp.Unknown, errors.Join(errNotAgain, f.Cause)
+	late.Outcome, late.Cause = mcp.Unknown, errors.Join(errNoRetry, f.Cause)
 	if late.Code == mcp.CodeBackendUnavailable {
 		late.Code = mcp.CodeBackendFailed
 	}
 	return &late
 }
 
-// saysNotDispatched reports whether a server that is a gateway itself says that it
-// has not sent on what we sent. Of a later round that is true, and of the request it
-// is not.
-func saysNotDispatched(e *mcp.Error) bool {
+// isNotDispatched reports whether a server that is itself a gateway reports that it did
+// not forward the request. That is true of the last round, but not of the whole
+// request.
+func isNotDispatched(e *mcp.Error) bool {
 	var data struct {
 		Outcome mcp.Outcome `json:"outcome"`
 	}
 	return len(e.Data) > 0 && json.Unmarshal(e.Data, &data) == nil && data.Outcome == mcp.NotDispatched
 }
 
-// nextRound gathers the input that a result asks for and returns the parameters
-// of the next attempt: the original ones, the answers, and the server's state as
-// it came.
+// nextRound gathers the input that a result requests. It returns the parameters of the
+// next attempt: the original ones, the input, and the server's state unmodified.
 func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.Result, open *urlElicitations, caller mcp.Caller) (*mcp.Object, error) {
 	var e mcp.Edit
 	questions, state := res.Raw(mcp.FieldInputRequests), res.Raw(mcp.FieldRequestState)
@@ -202,8 +197,7 @@ func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.R
 		}
 		e.Set(mcp.FieldInputResponses, answers)
 	}
-	// Only what this round was given: a state of an earlier one would tell the server
-	// that we are where we were.
+	// Only the state of this round: an older one would reset the server's progress.
 	if state != nil {
 		e.Set(mcp.FieldRequestState, state)
 	} else {
@@ -212,12 +206,12 @@ func (p *modern) nextRound(ctx context.Context, original *mcp.Object, res *mcp.R
 	return applied(&e, original)
 }
 
-// errNoInput: such a result asks for nothing and remembers nothing, so that to send
-// the request again would be to send it for ever.
+// errNoInput rejects a result that requests nothing and carries no state. Resending the
+// request would repeat for ever.
 var errNoInput = mcp.Errorf(mcp.CodeInternalError, "input_required without inputRequests and requestState")
 
-// gather asks the caller all the questions at once and returns the answers under
-// the questions' keys. One that fails fails the request.
+// gather sends all input requests to the caller at once and returns the responses by
+// key. If one fails, gather fails.
 func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, caller mcp.Caller) ([]byte, error) {
 	var questions map[string]inputRequest
 	if err := json.Unmarshal(raw, &questions); err != nil {
@@ -235,14 +229,14 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 		mu      sync.Mutex
 		answers = make(map[string]jsontext.Value, len(questions))
 	)
-	// In the order in which they stand: it is the one that a person is to read them in.
+	// In the server's order, in which a user should see them.
 	for key := range mcp.Members(raw) {
-		wait, err := p.startOne(ctx, questions[key], open, caller)
+		wait, err := p.startQuestion(ctx, questions[key], open, caller)
 		if err != nil {
 			cancel(err)
-			break // nobody is to read what is of no use any more
+			break // the rest is not needed any more
 		}
-		// Waited for below; ends with the answer or with ctx.
+		// Waited for below. Ends with the response or with ctx.
 		wg.Go(func() {
 			answer, err := wait()
 			if err != nil {
@@ -255,18 +249,17 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 		})
 	}
 	wg.Wait()
-	// The first failure has ended the other questions, so that its cause is the one to
-	// tell; theirs are only that they were ended.
+	// The first failure has cancelled the other requests, so its cause is the one to
+	// report.
 	if ctx.Err() != nil {
-		return nil, p.unanswered(ctx)
+		return nil, p.inputError(ctx)
 	}
-	// In one order, so that the same answers are the same bytes when a round is sent
-	// again.
+	// In a fixed order, so that resending a round sends the same bytes.
 	return json.Marshal(answers, json.Deterministic(true))
 }
 
-// unanswered is the error of a request whose questions found no answer.
-func (p *modern) unanswered(ctx context.Context) error {
+// inputError is the error of a request if its input could not be gathered.
+func (p *modern) inputError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // identity: the context ended without a cause of ours
 		return p.givenUp(ctx, mcp.Unknown)
@@ -275,21 +268,21 @@ func (p *modern) unanswered(ctx context.Context) error {
 	if !ok || f.Outcome != "" {
 		return cause
 	}
-	// Who could not be asked knows nothing of the request, which has had a round.
+	// The caller could not know that the request has had a round.
 	late := *f
 	late.Outcome = mcp.Unknown
 	return &late
 }
 
-// startOne puts one question, and returns what waits for the answer. It parses what
-// the server has written for the client as strictly as any other request: what
-// reaches a client has passed the same rules in both eras.
-func (p *modern) startOne(ctx context.Context, q inputRequest, open *urlElicitations, caller mcp.Caller) (func() (jsontext.Value, error), error) {
+// startQuestion sends one input request and returns a function that waits for the
+// response. It parses the request as strictly as any other, so that the same rules
+// apply in both eras.
+func (p *modern) startQuestion(ctx context.Context, q inputRequest, open *urlElicitations, caller mcp.Caller) (func() (jsontext.Value, error), error) {
 	req, err := mcp.NewRequest(q.Method, q.Params)
 	if err != nil {
 		return nil, err
 	}
-	req, answered, err := open.named(req)
+	req, answered, err := open.withID(req)
 	if err != nil {
 		return nil, err
 	}

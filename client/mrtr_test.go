@@ -161,7 +161,7 @@ func TestInputRequiredThatIsNone(t *testing.T) {
 		{`{"resultType":"input_required"}`, "without inputRequests and requestState", mcp.CodeBackendFailed},
 		{`{"resultType":"input_required","inputRequests":[1]}`, "breaks the protocol", mcp.CodeBackendFailed},
 		{`{"resultType":"input_required","inputRequests":{"a":7}}`, "breaks the protocol", mcp.CodeBackendFailed},
-		{many, "17 questions at once", mcp.CodeLimit},
+		{many, "17 input requests at once", mcp.CodeLimit},
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Result(tt.result) }}}

@@ -309,7 +309,7 @@ func (l *legacy) updateTask(ctx context.Context, s *legacySession, req *mcp.Requ
 	r := l.openResults.find(req.Principal, id)
 	if r == nil {
 		// Nothing is pending, but the server may not know the task.
-		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, id), nobody{}); err != nil {
+		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, id), noCaller{}); err != nil {
 			return nil, err
 		}
 		return emptyResult()

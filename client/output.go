@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// output is our end of a stream that a child writes. It has one reader.
+// output is the gateway's end of a pipe that a child writes to. It has one reader.
 type output struct {
-	file *os.File
-	last time.Time // when the reading ends that began when the child had ended
+	file     *os.File
+	deadline time.Time // when to stop reading what was left after the child's exit
 }
 
-// lastWords bounds how long a dead child's stream is read: somebody else who holds
-// it may write for ever.
-const lastWords = time.Second
+// leftoverTime limits how long the output of an exited child is read: another process
+// that holds the pipe may write without end.
+const leftoverTime = time.Second
 
-// cut ends the stream behind what has been written so far, whoever still holds the
-// other end: a process that the child has left behind may hold it for ever. It is
-// called once the child has ended. A file that has no deadlines is read to its end.
-func (o *output) cut() {
+// stopAtEnd makes the reader stop after what has been written so far, even if a process
+// that the child has left behind still holds the other end. It is called after the
+// child's exit. A file without deadlines is read to its end.
+func (o *output) stopAtEnd() {
 	if err := o.file.SetReadDeadline(time.Now()); err != nil {
 		return
 	}
 }
 
-// Read reads the stream. A deadline that has passed ends also reads that would not
-// have to wait, so that what was written before it has to be fetched another way.
+// Read reads from the pipe. After the deadline of stopAtEnd even a read that need not
+// wait fails, so that it fetches the buffered rest without the deadline.
 func (o *output) Read(p []byte) (int, error) {
 	n, err := o.file.Read(p)
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
 	now := time.Now()
-	if o.last.IsZero() {
-		o.last = now.Add(lastWords)
+	if o.deadline.IsZero() {
+		o.deadline = now.Add(leftoverTime)
 	}
-	if now.After(o.last) {
+	if now.After(o.deadline) {
 		return 0, io.EOF
 	}
 	return readBuffered(o.file, p)

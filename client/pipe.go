@@ -18,98 +18,99 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// transportConn is the far end of a pipe: a child process, or whatever a caller opened.
+// transportConn is the remote end of a pipe: a child process, or a stream that a caller
+// opened.
 type transportConn interface {
 	io.Reader
 	io.Writer
 
-	// end makes the far end go away, within a bound, and returns when it is gone.
-	// Reads and writes that wait return. It is called once. why is for the log, "" where
-	// nothing is wrong with the far end.
+	// end ends the remote end within a bounded time, and returns when it is gone.
+	// Blocked reads and writes return. It is called once. why is logged; it is empty if
+	// nothing is wrong.
 	end(why string)
 
-	// fate says how the far end came to its end, for an error: an exit status,
-	// the last lines that it wrote, if those who were served are none but the one who
-	// gets the error. It may wait a moment to learn it.
-	fate(served clientCount) string
+	// exitReason describes how the remote end ended, for an error: an exit status, and
+	// its last lines on stderr if only one client was served, which gets the error. It
+	// may block briefly to find out.
+	exitReason(served clientCount) string
 }
 
-// The bounds of a pipe.
+// Limits of a pipe.
 const (
-	maxJunk    = 100      // lines on a server's output that are no messages
+	maxJunk    = 100      // lines on the server's output that are not messages
 	maxQueued  = 64 << 20 // bytes that wait to be written
-	writeChunk = 64 << 10 // bytes to which one write deadline applies
+	writeChunk = 64 << 10 // bytes that one write deadline covers
 )
 
-// pipe is a connection of lines to one server (basic/transports/stdio): one
-// reader, one writer, and the calls that share it. It ends once, for whatever
-// reason, and takes all its calls with it.
+// pipe is a line-based connection to one server (basic/transports/stdio), with one
+// reader, one writer, and the calls that share it. It ends once, for whatever reason,
+// and then ends all its calls.
 type pipe struct {
 	*setup
-	far    transportConn
-	place  *processSlot // of far
-	calls  session.Calls
-	served clientsServed
-	tasks  goroutines
-	wake   chan struct{} // capacity 1: something is queued
-	dead   chan struct{} // closed when the pipe has ended
-	wrote  chan struct{} // closed when the writer has ended
+	remote     transportConn
+	slot       *processSlot // of remote
+	calls      session.Calls
+	served     clientsServed
+	group      goroutines
+	wake       chan struct{} // capacity 1: something is queued
+	dead       chan struct{} // closed when the pipe has ended
+	writerDone chan struct{} // closed when the writer has ended
 
-	ending closeOnce // of far
+	remoteCloser closeOnce // of remote
 
-	// discover is the probe that a silent server has not answered yet.
+	// discover is the probe, while a silent server has not responded to it.
 	discover *session.Call
 
-	// Written by one goroutine and added to by many, under a bound in bytes: a
-	// message is written whole, and nobody waits for a server that does not read.
-	mu     sync.Mutex
-	queue  writeQueue
-	unsent []*session.Call      // of requests in the queue
-	route  func(m *mcp.Message) // nil until somebody speaks an era over the pipe
-	answer func(id mcp.ID)      // nil where nobody wants to know
-	parted func()               // nil as well
-	unread bool                 // nothing can be written any more
-	ended  bool
-	why    string // the far end is to go, "" where nothing is wrong with it
+	// mu guards the write queue, which many goroutines add to and one writes. The queue
+	// is bounded in bytes, and adding to it does not block if the server does not read.
+	mu          sync.Mutex
+	queue       writeQueue
+	unsent      []*session.Call      // of the requests in queue
+	route       func(m *mcp.Message) // nil until a protocol uses the pipe
+	onAnswer    func(id mcp.ID)      // may be nil
+	onEOF       func()               // may be nil
+	writeFailed bool                 // nothing can be written any more
+	ended       bool
+	why         string // why the remote end must end; "" if nothing is wrong
 }
 
-// newPipe starts reading and writing.
-func newPipe(s *setup, far transportConn, at *processSlot) *pipe {
-	p := &pipe{setup: s, far: far, place: at, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), wrote: make(chan struct{})}
+// newPipe returns a pipe that reads and writes.
+func newPipe(s *setup, remote transportConn, slot *processSlot) *pipe {
+	p := &pipe{setup: s, remote: remote, slot: slot, calls: session.Calls{Numbers: newNumbers()}, wake: make(chan struct{}, 1), dead: make(chan struct{}), writerDone: make(chan struct{})}
 	s.otherOutput.Store(nil)
-	p.tasks.start(p.readAll)  // ends with the conduit, which fail ends
-	p.tasks.start(p.writeAll) // ends with its context, or with the conduit
+	p.group.start(p.readAll)  // ends with remote, which fail ends
+	p.group.start(p.writeAll) // ends with its context, or with remote
 	return p
 }
 
-// attach has messages that are no responses given to route from now on. It is
-// called on the reader's goroutine and must not wait.
+// attach makes the reader pass messages that are not responses to route. route is
+// called on the reader's goroutine and must not block.
 func (p *pipe) attach(route func(m *mcp.Message)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.route = route
 }
 
-// tell has f told of each answer that came, also to calls that were given up. It
-// is called on the reader's goroutine and must not wait.
-func (p *pipe) tell(f func(id mcp.ID)) {
+// setOnAnswer makes the reader call f for each response, also to cancelled calls. f is
+// called on the reader's goroutine and must not block.
+func (p *pipe) setOnAnswer(f func(id mcp.ID)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answer = f
+	p.onAnswer = f
 }
 
-// onParting has f called when the far end has ended its output, before its last line
-// is handed on. It must not wait.
-func (p *pipe) onParting(f func()) {
+// setOnEOF makes the reader call f when the remote end has closed its output, before
+// the last line is handled. f must not block.
+func (p *pipe) setOnEOF(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parted = f
+	p.onEOF = f
 }
 
-func (p *pipe) onAnswer() func(id mcp.ID) {
+func (p *pipe) answerHandler() func(id mcp.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answer
+	return p.onAnswer
 }
 
 func (p *pipe) router() func(m *mcp.Message) {
@@ -118,10 +119,10 @@ func (p *pipe) router() func(m *mcp.Message) {
 	return p.route
 }
 
-// enqueue has a message written after those before it: the order of a cancellation
-// and its request matters to the server. It does not wait, and
-// reports false when the pipe has ended or the server has not read for too long. The
-// message is the pipe's from then on, but for its second piece, if it reports true.
+// enqueue queues a message to be written after those before it: the server must see a
+// request before its cancellation. It does not block. It reports false if the pipe has
+// ended or too much is queued. If it reports true the pipe owns the message, except for
+// its second piece.
 func (p *pipe) enqueue(msg mcp.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,33 +130,32 @@ func (p *pipe) enqueue(msg mcp.Pieces) bool {
 }
 
 func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
-	if p.ended || p.unread || p.queue.size+msg.Len() > maxQueued {
+	if p.ended || p.writeFailed || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
 	p.queue.add(msg)
 	select {
 	case p.wake <- struct{}{}:
-	default: // the writer will look
+	default: // already signalled
 	}
 	return true
 }
 
-// batch is what the writer writes at once: lines, and the calls whose requests are
-// among them.
+// batch is what the writer writes at once: lines, and the calls that the lines begin.
 type batch struct {
 	lines writeQueue
 	calls []*session.Call
 }
 
-// reuse empties a batch that has been written.
+// reuse empties a batch that was written.
 func (b *batch) reuse() {
 	b.lines.reuse()
 	clear(b.calls)
 	b.calls = b.calls[:0]
 }
 
-// dequeue takes all at once, and gives an empty batch, whose room is for what comes
-// next: the writer holds no lock while it writes.
+// dequeue returns all that is queued, and takes an empty batch to reuse its memory. So
+// the writer holds no lock while it writes.
 func (p *pipe) dequeue(room batch) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,8 +164,8 @@ func (p *pipe) dequeue(room batch) batch {
 	return b
 }
 
-// begin sends a call's request. It counts as dispatched when the writer has written
-// some of the batch that it is in.
+// begin sends a call's request. The call counts as dispatched once part of its batch is
+// written.
 func (p *pipe) begin(call *session.Call, msg mcp.Pieces) {
 	if !p.queueCall(call, msg) {
 		p.refuse([]*session.Call{call})
@@ -182,36 +182,36 @@ func (p *pipe) queueCall(call *session.Call, msg mcp.Pieces) bool {
 	return true
 }
 
-// refuse ends calls that have not left.
+// refuse ends calls that were not sent.
 func (p *pipe) refuse(calls []*session.Call) {
 	for _, c := range calls {
 		c.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
 	}
 }
 
-// abandon tells the server that a call is given up.
+// abandon notifies the server that a call is cancelled.
 func (p *pipe) abandon(call *session.Call) {
 	p.enqueue(mcp.Pieces{cancelNotice(call)})
 }
 
-// cancelNotice is the notification that takes a call back.
+// cancelNotice returns the notification that cancels a call.
 func cancelNotice(call *session.Call) []byte {
 	params := call.ID().AppendTo([]byte(`{"requestId":`))
 	params = append(params, `,"reason":"the client gave the request up"}`...)
 	return mcp.AppendNotification(nil, methodCancelled, params)
 }
 
-// writeAll is the one writer. What was queued when the pipe ends is written
-// still: a cancellation, often.
+// writeAll is the writer goroutine. When the pipe ends it still writes what is queued,
+// which is often a cancellation.
 func (p *pipe) writeAll(ctx context.Context) {
-	defer close(p.wrote)
-	stuck := time.AfterFunc(never, p.endStuck) // it counts while something is being written
+	defer close(p.writerDone)
+	stuck := time.AfterFunc(never, p.failStuck) // runs only during a write
 	stuck.Stop()
 	var b batch
 	for {
 		b = p.dequeue(b)
 		if n, err := p.write(b.lines.parts, stuck); err != nil {
-			// The reader finds out how the server ended, and says so.
+			// The reader finds out how the server ended, and reports it.
 			rest := p.stopWriting()
 			if n == 0 {
 				p.refuse(b.calls)
@@ -223,7 +223,7 @@ func (p *pipe) writeAll(ctx context.Context) {
 		select {
 		case <-p.wake:
 		case <-p.dead:
-			_, _ = p.write(p.dequeue(batch{}).lines.parts, stuck) // there is nobody to tell
+			_, _ = p.write(p.dequeue(batch{}).lines.parts, stuck) // the pipe has ended; no caller waits
 			return
 		case <-ctx.Done():
 			return
@@ -231,24 +231,25 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// stopWriting drops what is queued and refuses what comes, and returns the calls that
-// have not left.
+// stopWriting drops the queue and rejects further messages. It returns the calls that
+// were not sent.
 func (p *pipe) stopWriting() []*session.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls := p.unsent
-	p.queue, p.unsent, p.unread = writeQueue{}, nil, true
+	p.queue, p.unsent, p.writeFailed = writeQueue{}, nil, true
 	return calls
 }
 
-// write writes the parts of a backlog, one after the other, and returns how much of them
-// has left. A server that reads nothing for the write deadline is stuck, and is ended.
+// write writes parts in order and returns how many bytes were written. A server that
+// reads nothing within the write deadline is stuck, and the pipe fails.
 func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 	for _, part := range parts {
 		for chunk := range slices.Chunk(part, writeChunk) {
-			// A deadline for each chunk: a long line to a slow server is not a stuck one.
+			// Each chunk has its own deadline, so that a long line to a slow server is
+			// not a failure.
 			stuck.Reset(p.Write)
-			n, err := p.far.Write(chunk)
+			n, err := p.remote.Write(chunk)
 			left += n
 			stuck.Stop()
 			if err != nil {
@@ -259,158 +260,156 @@ func (p *pipe) write(parts [][]byte, stuck *time.Timer) (left int, err error) {
 	return left, nil
 }
 
-func (p *pipe) endStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
+func (p *pipe) failStuck() { p.fail(p.lost(nil, "it did not read its input for %v", p.Write)) }
 
-// readAll is the one reader. It waits for the server, and for room for a large answer
-// where its client is the only one.
+// readAll is the reader goroutine. For a large response it waits for memory if the pipe
+// serves only one client.
 func (p *pipe) readAll(ctx context.Context) {
-	lines := frame.NewLineReader(p.far, p.MaxMessage)
-	lines.Bound(newSharedRoom(ctx, &p.calls, &p.served))
+	lines := frame.NewLineReader(p.remote, p.MaxMessage)
+	lines.Bound(newSharedBound(ctx, &p.calls, &p.served))
 	junk := 0
 	for {
 		line, err := lines.Next()
 		if lines.IsAtEnd() {
-			p.part()
+			p.outputEnded()
 		}
-		if no, ok := errors.AsType[*frame.NoRoomError](err); ok {
-			p.answered(p.drop(ctx, &p.calls, no))
+		if noRoom, ok := errors.AsType[*frame.NoRoomError](err); ok {
+			p.reportAnswer(p.drop(ctx, &p.calls, noRoom))
 			continue
 		}
 		if err != nil {
 			p.fail(p.endReason(err))
 			return
 		}
-		if p.take(line) {
+		if p.handleLine(line) {
 			continue
 		}
 		junk++
 		p.noteJunk(ctx, junk, line)
 		if junk >= maxJunk {
-			p.fail(p.lost(nil, "it wrote %d lines that are no messages to its output", junk))
+			p.fail(p.lost(nil, "it wrote %d lines to its output that are not messages", junk))
 			return
 		}
 	}
 }
 
-// part has nothing more sent to a far end that has ended its output. It comes before the
-// last line is handed on, because whoever gets that may call again at once; how the far
-// end came to its end is known later, and ends the calls that wait.
-func (p *pipe) part() {
+// outputEnded stops writing to a remote end that has closed its output. It runs before
+// the last line is handled, because the caller that receives that line may send the
+// next request at once. Calls in progress end later, when the exit reason is known.
+func (p *pipe) outputEnded() {
 	rest := p.stopWriting()
-	if tell := p.onParted(); tell != nil {
-		tell()
+	if onEOF := p.eofHandler(); onEOF != nil {
+		onEOF()
 	}
-	p.place.leave() // before the calls: whoever looks for a place may wait for it from now on
-	p.calls.Close(p.unavailable(nil, "it has ended its output"))
+	p.slot.markClosing() // before the calls, because their callers may ask for a slot
+	p.calls.Close(p.unavailable(nil, "it has closed its output"))
 	p.refuse(rest)
 }
 
-func (p *pipe) onParted() func() {
+func (p *pipe) eofHandler() func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.parted
+	return p.onEOF
 }
 
-// noteJunk warns once, with the line: it is how a banner on the wrong stream is
-// found. The others are counted.
+// noteJunk warns about the first invalid line and shows it: it is often a banner
+// printed to the wrong stream. Later lines are only counted.
 func (p *pipe) noteJunk(ctx context.Context, n int, line []byte) {
 	if n != 1 {
 		return
 	}
 	shown := p.sanitize(line)
 	p.otherOutput.Store(&shown)
-	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line that is no message to its output", slog.String("line", shown))
+	p.log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line to its output that is not a message", slog.String("line", shown))
 }
 
-// endReason is the error of the calls that were under way when the reading
-// ended.
+// endReason returns the error of the calls in progress when reading ended.
 func (p *pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 		return p.fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
 	}
-	how := p.far.fate(p.served.size())
+	how := p.remote.exitReason(p.served.size())
 	if how == "" {
 		how = "it closed its output"
 	}
 	return p.lost(err, "%s", how)
 }
 
-// take gives one line to whom it belongs. It reports false when the line is no
-// message.
-func (p *pipe) take(line []byte) bool {
+// handleLine processes one line. It reports false if the line is not a message.
+func (p *pipe) handleLine(line []byte) bool {
 	if mcp.IsBatch(line) {
-		return p.takeBatch(line)
+		return p.handleBatch(line)
 	}
 	m, err := mcp.Parse(line, backendLimits())
 	switch {
-	// A broken answer ends its call; somebody's log line with an "id" in it does not.
+	// An invalid response ends its call. A log line that contains an "id" does not.
 	case err != nil && !m.ID.IsZero() && bytes.Contains(line, []byte("jsonrpc")):
 		return p.calls.Respond(m.ID, session.Terminal{Err: p.malformed(err)})
 	case err != nil:
 		return false
 	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
 		p.respond(&p.calls, m.ID, &m)
-		p.answered(m.ID)
+		p.reportAnswer(m.ID)
 	default:
 		if route := p.router(); route != nil {
-			kept := m // what is routed is kept; a response, which is most of what comes, is not
+			kept := m // copied because it escapes; most messages are responses, which do not
 			route(&kept)
 		}
 	}
 	return true
 }
 
-// answered tells of an answer, whatever became of it.
-func (p *pipe) answered(id mcp.ID) {
-	if settled := p.onAnswer(); settled != nil {
+// reportAnswer reports a response to the handler, whatever became of its call.
+func (p *pipe) reportAnswer(id mcp.ID) {
+	if settled := p.answerHandler(); settled != nil {
 		settled(id)
 	}
 }
 
-// takeBatch takes a batch of 2025-03-26 apart. What in it is no message spoils nothing
-// besides, and has the line count as one that is none.
-func (p *pipe) takeBatch(line []byte) bool {
+// handleBatch processes the elements of a batch (2025-03-26). Invalid elements do not
+// affect the others, but the line then counts as invalid.
+func (p *pipe) handleBatch(line []byte) bool {
 	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
 	}
 	all := true
 	for _, part := range parts {
-		// Batches do not nest; one that does would be taken apart without a bound.
-		if mcp.IsBatch(part) || !p.take(part) {
+		// Batches do not nest. Nesting would also be recursion without a limit.
+		if mcp.IsBatch(part) || !p.handleLine(part) {
 			all = false
 		}
 	}
 	return all
 }
 
-// fail ends the pipe: its calls at once, the far end in the background. The first
-// reason stands.
+// fail ends the pipe: its calls at once, the remote end in the background. Only the
+// first error counts.
 func (p *pipe) fail(err error) {
 	if !p.markEnded(faultText(err)) {
 		return
 	}
-	// The place first: whoever looks for one may wait for it from now on.
-	// Then the calls, so that each has the reason before it can find the pipe dead.
-	p.place.leave()
+	// Mark the slot first, because callers may ask for one from now on. Then end the
+	// calls, so that each has its error before it can see that the pipe is dead.
+	p.slot.markClosing()
 	p.calls.End(err)
 	close(p.dead)
-	p.tasks.start(func(context.Context) { p.endFar() }) // bounded by end itself
+	p.group.start(func(context.Context) { p.closeRemote() }) // bounded by remote.end
 }
 
-// endFar makes the far end go away, once; its place is free when it has.
-func (p *pipe) endFar() {
-	p.ending.once(func() {
+// closeRemote ends the remote end once, and then releases its slot.
+func (p *pipe) closeRemote() {
+	p.remoteCloser.once(func() {
 		p.mu.Lock()
 		why := p.why
 		p.mu.Unlock()
-		p.far.end(why)
-		p.place.release()
+		p.remote.end(why)
+		p.slot.release()
 	})
 }
 
-// markEnded reports true to the first. After it nothing is queued, so that what close
-// waits for cannot grow.
+// markEnded reports true to its first caller. After it nothing is queued, so that close
+// does not wait for a growing queue.
 func (p *pipe) markEnded(why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -421,7 +420,7 @@ func (p *pipe) markEnded(why string) bool {
 	return true
 }
 
-// faultText says what is wrong with the far end, without what that means for calls.
+// faultText describes what is wrong with the remote end, without the outcome for calls.
 func faultText(err error) string {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		return f.Message
@@ -429,15 +428,15 @@ func faultText(err error) string {
 	return err.Error()
 }
 
-// close ends the pipe and the far end, and returns when both are gone. What is
-// queued gets a moment to be written.
+// close ends the pipe and the remote end, and returns when both have ended. The writer
+// gets a short time to write what is queued.
 func (p *pipe) close(err error) {
 	if p.markEnded("") {
-		p.place.leave()
+		p.slot.markClosing()
 		p.calls.End(err)
 		close(p.dead)
-		within(p.wrote, noticeTime)
+		within(p.writerDone, noticeTime)
 	}
-	p.endFar()
-	p.tasks.close()
+	p.closeRemote()
+	p.group.close()
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Server is what a server says of itself. Its bytes must not be changed.
+// Server is how a server describes itself. Its bytes must not be modified.
 type Server struct {
 	Era          mcp.Era
-	Version      mcp.Version   // the revision that is spoken with it
-	Versions     []mcp.Version // those that it says it supports
+	Version      mcp.Version   // the revision in use
+	Versions     []mcp.Version // the revisions that the server lists
 	Capabilities []byte        // its capabilities object
-	Info         []byte        // its Implementation object, nil where it did not say
+	Info         []byte        // its Implementation object, or nil if it sent none
 	Instructions string
 }
 
-// Probe returns what the server says of itself: from memory, if it has been
-// asked and still speaks the same era.
+// Probe returns the server's description. It is cached for as long as the server's era
+// stays the same.
 func (c *Client) Probe(ctx context.Context) (Server, error) {
-	if s, ok := c.hello.get(); ok {
+	if s, ok := c.discovery.get(); ok {
 		return s, nil
 	}
-	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, nobody{})
+	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
 	if err != nil {
 		return Server{}, err
 	}
@@ -39,17 +39,16 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	s.Versions = versionsIn(res.Raw(mcp.FieldSupportedVersions))
 	sp, _ := c.current()
 	if sp == nil {
-		return s, nil // it went away meanwhile; what it said is not kept
+		return s, nil // the protocol was retired meanwhile; do not cache
 	}
 	s.Era = sp.era()
 	s.Version = commonVersion(s.Versions, s.Era)
-	c.hello.set(s)
+	c.discovery.set(s)
 	return s, nil
 }
 
-// discoverCache keeps what a server has said of itself. It is forgotten with the
-// protocol that it was learned through, because a server that has changed its era
-// is another server.
+// discoverCache holds the server's description. It is cleared with the protocol that
+// fetched it, because a server that has changed its era is another server.
 type discoverCache struct {
 	mu sync.Mutex
 	s  *Server
@@ -76,8 +75,8 @@ func (h *discoverCache) forget() {
 	h.s = nil
 }
 
-// versionsIn reads a list of revisions. What is no list names none, which is what a
-// server says that speaks none of ours.
+// versionsIn parses a list of revisions. Anything else yields nil, like a server that
+// supports no revision known here.
 func versionsIn(raw []byte) []mcp.Version {
 	var vs []mcp.Version
 	if json.Unmarshal(raw, &vs) != nil {
@@ -86,8 +85,8 @@ func versionsIn(raw []byte) []mcp.Version {
 	return vs
 }
 
-// commonVersion returns the newest of the versions that is of the era and known
-// to us, or "". Revisions are dates, so that the newest is the greatest text.
+// commonVersion returns the newest known version of the era in vs, or "". Versions are
+// dates, so the newest is the greatest string.
 func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 	var best mcp.Version
 	for _, v := range vs {
@@ -98,44 +97,44 @@ func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 	return best
 }
 
-// ask makes the probe of a server whose era is unknown: a modern request for
-// discovery, within its own time.
-func (s *setup) ask(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
+// discover probes a server of unknown era with a modern server/discover. bound limits
+// the time.
+func (s *setup) discover(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	p := &modern{setup: s, wire: wire, version: mcp.LatestModern}
-	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), nobody{})
-	p.hello = res
+	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), noCaller{})
+	p.discovered = res
 	return p, err
 }
 
-// probeTime returns how long a probe may take: no more than a part of the time
-// that a server has for its first answer, whatever era it is of.
+// probeTime returns how long a probe may take: at most a third of Handshake, because a
+// legacy handshake may have to follow.
 func (s *setup) probeTime(atMost time.Duration) time.Duration {
 	return min(atMost, s.Handshake/3)
 }
 
-// probeResult is what the answer to a probe means. That it means nothing is a finding of
-// its own: to take a failure for a legacy server would hide the failure behind that
-// of a handshake.
+// probeResult is the meaning of the response to a probe. isUndecided is a result of its
+// own: treating a failure as a legacy server would hide it behind the failure of a
+// handshake.
 type probeResult uint8
 
 const (
-	isLegacy probeResult = iota // or says nothing that a modern server would say
+	isLegacy probeResult = iota // or a response that no modern server would send
 	isModern
-	isNeither // no answer about the era; the error stands
+	isUndecided // the response indicates no era; its error is returned
 )
 
-// conclude says what the answer to a probe means. The versions decide, not the
-// mere answer; and that an error is not a modern one says that the server is
-// legacy, whatever its code (2026-07-28, basic/versioning,
-// "Backward Compatibility with Initialization-Based Versions").
+// decide interprets the response to a probe. For a result, the listed versions decide.
+// An error that is not a modern one indicates a legacy server, whatever its code
+// (2026-07-28, basic/versioning, "Backward Compatibility with Initialization-Based
+// Versions").
 func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	if err == nil {
 		return s.decideByVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
-	// A Fault comes before the Error that caused it, as in [mcp.ToWire]: the cause may
-	// be the answer to another message than the probe.
+	// A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the
+	// cause may be the response to another message than the probe.
 	f, isFault := errors.AsType[*mcp.Fault](err)
 	wire, isWire := errors.AsType[*mcp.Error](err)
 	isWire = isWire && !isFault
@@ -149,43 +148,41 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	}
 	switch r, refused := errors.AsType[*refusal](err); {
 	case refused && isFault && (r.status == 429 || r.status == 503):
-		return isNeither, &rejected{why: busy, err: beforeSend(f)}
-	// Said before the message is looked at, in either era.
+		return isUndecided, &rejected{why: busy, err: beforeSend(f)}
+	// Both eras check credentials before they process the message.
 	case refused && (r.status == 401 || r.status == 403):
-		return isNeither, err
+		return isUndecided, err
 	case refused:
 		return isLegacy, nil
-	// What was not sent was not answered by silence: a server that could not be
-	// reached is of either era.
+	// A probe that was not sent does not indicate the era.
 	case isFault && f.Outcome == mcp.NotDispatched:
-		return isNeither, err
+		return isUndecided, err
 	default:
 		return isLegacy, nil
 	}
 }
 
-// concludeVersions decides by what the server supports. A server that names
-// revisions, and none of ours, is not guessed at: to shake hands with it would
-// end in a session whose rules one side does not know.
+// decideByVersions decides by the versions that the server lists. If it lists some, and
+// none is known here, no handshake is attempted: it would open a session with rules
+// that one side does not know.
 func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:
 		return isModern, nil
 	case commonVersion(vs, mcp.EraLegacy) != "", len(vs) == 0:
 		return isLegacy, nil
-	// It has refused the revision that it names. It is taken at its word, once: the
-	// next request is the attempt that the specification asks for, and if that is
-	// refused too, its error is the answer (2026-07-28, basic/versioning).
+	// The server has refused the revision that it lists. Trust the list once: the next
+	// request is the attempt that the specification asks for, and its error is returned
+	// if that is refused too (2026-07-28, basic/versioning).
 	case commonVersion(vs, mcp.EraModern) != "":
 		return isModern, nil
 	default:
-		return isNeither, s.unavailable(errors.Join(errNotAgain, err), "it supports no revision that is known here (%.200q)", vs)
+		return isUndecided, s.unavailable(errors.Join(errNoRetry, err), "it supports no revision that is known here (%.200q)", vs)
 	}
 }
 
-// supportedIn returns the versions that an error of code -32022 names. The error is
-// how a modern server refuses a revision, and the only one that says what to try
-// instead.
+// supportedIn returns the versions listed in an error of code -32022, with which a
+// modern server refuses a revision.
 func supportedIn(e *mcp.Error) []mcp.Version {
 	var data struct {
 		Supported []mcp.Version `json:"supported"`

@@ -19,51 +19,50 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Command is a server that is started as a child process and spoken to over its
-// standard streams.
+// Command is a server that is started as a child process and uses its standard input
+// and output.
 //
-// It is over when the process ends that was started: what that has left behind in
-// its process group is killed at once. So a wrapper has to stay for as long as the
-// server that it starts, or to become it (exec); one that puts the server into the
-// background and ends has ended the server. A daemon that has made itself a session
-// of its own is left alone, and not listened to.
+// The server ends with the process that was started: what that process leaves behind in
+// its process group is killed at once. A wrapper must therefore run for as long as the
+// server that it starts, or replace itself by it (exec). A daemon in a session of its
+// own is neither killed nor used.
 type Command struct {
-	Path string   // as for os/exec: a path, or a name to be found in PATH
-	Args []string // without the name
-	Dir  string   // "" is ours
+	Path string   // as for os/exec: a path, or a name to look up in PATH
+	Args []string // without the program name
+	Dir  string   // "" means the current directory
 
-	// Env are variables in the form "KEY=value" that the child gets besides the
-	// few of ours that every program needs. Nothing else of our environment
-	// reaches it.
+	// Env holds variables in the form "KEY=value" for the child, in addition to the few
+	// variables of this process that every program needs. The child gets no other
+	// variables.
 	Env []string
 }
 
-// NewCommand returns a client of a server that is a child process. A modern
-// server is one process; a legacy one is a process for each session. Each is in a
-// process group of its own and ends with this process.
+// NewCommand returns a client of a server that runs as a child process. A modern server
+// is one process, a legacy one a process per session. Each process has a process group
+// of its own and ends with this process.
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
 	s.secrets = redact.New(nil, cmd.Env)
-	l := &launcher{setup: s, cmd: cmd, circuit: newCrashBackoff()}
+	l := &launcher{setup: s, cmd: cmd, backoff: newCrashBackoff()}
 	connect := func(ctx context.Context) (transportConn, error) { return l.start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.quit))
 }
 
-// launcher starts the children of one client.
+// launcher starts the child processes of one client.
 type launcher struct {
 	*setup
 	cmd     Command
-	circuit *crashBackoff
+	backoff *crashBackoff
 	spawner spawner
 
 	guardian guardian
 }
 
-// start starts a child, unless too many have died lately.
+// start starts a child, unless too many have exited recently.
 func (l *launcher) start(ctx context.Context) (*child, error) {
-	wait, err := l.circuit.admit(time.Now())
+	wait, err := l.backoff.admit(time.Now())
 	if err != nil {
-		return nil, l.unavailable(errors.Join(errNotAgain, err), "%v", err)
+		return nil, l.unavailable(errors.Join(errNoRetry, err), "%v", err)
 	}
 	if wait > 0 && !pause(ctx, wait) {
 		return nil, l.givenUp(ctx, mcp.NotDispatched)
@@ -71,14 +70,14 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 	c, err := l.spawn()
 	if err != nil {
 		reason := startFailure(&l.cmd, err)
-		l.circuit.failed(time.Now(), reason)
-		return nil, l.unavailable(errors.Join(errNotAgain, err), "%s", reason)
+		l.backoff.failed(time.Now(), reason)
+		return nil, l.unavailable(errors.Join(errNoRetry, err), "%s", reason)
 	}
 	return c, nil
 }
 
-// spawn starts the process, with pipes of our own so that nothing but us decides
-// when they are closed.
+// spawn starts the process with pipes of its own. The pipes of os/exec would be closed
+// by Wait, before all output is read.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the process outlives the request that needed it
 func (l *launcher) spawn() (*child, error) {
@@ -104,19 +103,19 @@ func (l *launcher) spawn() (*child, error) {
 	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
-	go c.reap()        // ends when the process does; end waits for it
-	go c.drainStderr() // ends at the end of standard error, which reap brings about; end waits for it
+	go c.reap()        // ends with the process; end waits for it
+	go c.drainStderr() // ends at the end of standard error, which reap causes; end waits for it
 	return c, nil
 }
 
-// quit comes after the last child: the guardian ends where nothing is left to guard,
-// and the thread that started the children may go only when they have.
+// quit runs after the last child has ended: then the guardian has nothing to guard, and
+// the thread that started the children may end.
 func (l *launcher) quit() {
 	l.guardian.stop()
 	l.spawner.stop()
 }
 
-// pipes are the standard streams of a child, both ends.
+// pipes holds both ends of a child's standard streams.
 type pipes struct {
 	inR, inW, outR, outW, errR, errW *os.File
 }
@@ -151,83 +150,83 @@ type child struct {
 	cmd      *exec.Cmd
 	in       *os.File
 	out, err *output
-	tail     stderrTail
-	exited   chan struct{} // closed when the process has ended and been reaped
-	drained  chan struct{} // closed when standard error is at its end
-	wanted   sync.Once     // done first by whoever ends it: us, or it
-	why      string        // we end it, for the log; set by wanted
+	stderr   stderrTail
+	exited   chan struct{} // closed when the process has ended and was waited for
+	drained  chan struct{} // closed at the end of standard error
+	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
+	why      string        // why end was called, for the log; set by endOnce
 }
 
-// Read reads the child's standard output.
+// Read reads from the child's standard output.
 func (c *child) Read(p []byte) (int, error) { return c.out.Read(p) }
 
 // Write writes to the child's standard input.
 func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 
-// reap waits for the process, and leaves nobody behind who could keep its calls
-// waiting for an answer. What it wrote before its end is still read: the answer to a
-// call, often, or the reason of the end.
+// reap waits for the process and then kills its group, so that no process left behind
+// keeps its pipes open. What the child wrote before its exit is still read: it is often
+// a response, or the reason for the exit.
 func (c *child) reap() {
 	defer close(c.exited)
 	err := c.cmd.Wait()
-	c.wanted.Do(c.died)
+	c.endOnce.Do(c.died)
 	attrs := []slog.Attr{slog.String("status", exitText(c.cmd, err))}
 	if c.why != "" {
 		attrs = append(attrs, slog.String("reason", c.why))
 	}
 	c.log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
 	killGroup(c.cmd.Process.Pid)
-	c.out.cut()
-	c.err.cut()
+	c.out.stopAtEnd()
+	c.err.stopAtEnd()
 }
 
-func (c *child) died() { c.launcher.circuit.died(time.Now()) }
+func (c *child) died() { c.launcher.backoff.died(time.Now()) }
 
 func (c *child) drainStderr() {
 	defer close(c.drained)
-	c.tail.drain(c.err, c.MaxLogLine, c.secrets, c.log, c.ProcessLevel)
+	c.stderr.drain(c.err, c.MaxLogLine, c.secrets, c.log, c.ProcessLevel)
 }
 
-// fateTime is how long each of the two may take that are to be known of a process
-// whose output has ended: its end, and its last words. On a busy machine the kernel
-// lets somebody else have its turn in between, more than once.
-const fateTime = 2 * time.Second
+// exitWait limits the wait for the exit of a process after the end of its output, and
+// for the end of its standard error. On a busy machine the kernel may schedule other
+// processes in between.
+const exitWait = 2 * time.Second
 
-// fate waits a moment for the process to end, and says how it did. The end of its
-// output is seen before its end is: without the moment an error would say that the
-// output was closed, and not why.
+// exitReason waits briefly for the process to end and returns how it ended. The end of
+// its output is seen before its exit. Without the wait, errors would report only the
+// closed output.
 //
-// Its last words are for nobody but the one client that it has served: they may be
-// about a request, with its arguments. Those of a child that has served none yet are
-// for whoever asks while it is not started again.
-func (c *child) fate(served clientCount) string {
-	c.wanted.Do(c.died) // whoever ends it from now on does not do so first
-	if !within(c.exited, fateTime) {
+// The last lines on stderr may be about a request and contain its arguments. So they
+// are returned only if a single client was served, which gets the error. If none was
+// served, they also appear in the errors while the child is not restarted.
+func (c *child) exitReason(served clientCount) string {
+	c.endOnce.Do(c.died) // a later end does not count as the first
+	if !within(c.exited, exitWait) {
 		return "it closed its output"
 	}
-	within(c.drained, fateTime)
-	open, closed := c.obituary()
+	within(c.drained, exitWait)
+	open, closed := c.exitTexts()
 	if served == severalClients {
 		open = closed
 	}
 	if served == noClient {
 		closed = open
 	}
-	c.launcher.circuit.explain(closed)
+	c.launcher.backoff.explain(closed)
 	return open
 }
 
-// obituary says how the process ended, with its last words and without.
-func (c *child) obituary() (open, closed string) {
+// exitTexts describes how the process ended, with its last lines on stderr and without.
+func (c *child) exitTexts() (open, closed string) {
 	text := "its process ended: " + exitText(c.cmd, nil)
-	lines := c.tail.lines()
+	lines := c.stderr.lines()
 	if len(lines) == 0 {
 		return text, text
 	}
-	return text + "; its last words: " + strings.Join(lines, " | "), text + "; see the log for its last words"
+	return text + "; its last lines on stderr: " + strings.Join(lines, " | "), text + "; see the log for its last lines on stderr"
 }
 
-// exitText prefers the status that the kernel gave to the error that Wait made of it.
+// exitText returns the kernel's status if there is one, rather than Wait's error.
 func exitText(cmd *exec.Cmd, err error) string {
 	if cmd.ProcessState != nil {
 		return cmd.ProcessState.String()
@@ -235,10 +234,10 @@ func exitText(cmd *exec.Cmd, err error) string {
 	return fmt.Sprint(err)
 }
 
-// end makes the process end: its input is closed, then its group is asked to
-// end, then killed (2026-07-28, basic/transports/stdio, "Shutdown").
+// end ends the process: it closes its input, then asks its process group to terminate,
+// then kills it (2026-07-28, basic/transports/stdio, "Shutdown").
 func (c *child) end(why string) {
-	c.wanted.Do(func() { c.why = why })
+	c.endOnce.Do(func() { c.why = why })
 	c.in.Close()
 	if !c.exitsWithin(c.Stop) {
 		terminateGroup(c.cmd.Process.Pid)
@@ -246,7 +245,7 @@ func (c *child) end(why string) {
 			within(c.exited, min(c.Stop, hurryTime))
 		}
 	}
-	// What the child has started and left behind goes too.
+	// This also kills what the child has started and left behind.
 	killGroup(c.cmd.Process.Pid)
 	<-c.exited
 	<-c.drained
@@ -254,11 +253,12 @@ func (c *child) end(why string) {
 	closeFiles(c.out.file, c.err.file)
 }
 
-// hurryTime is what a process that was asked to end has left to do so when the client is
-// in a hurry.
+// hurryTime is how long a process may take to terminate if the client must close at
+// once.
 const hurryTime = 200 * time.Millisecond
 
-// exitsWithin waits for the process to end, until d is over or the client is in a hurry.
+// exitsWithin waits for the process to end, up to d, or until the client must close at
+// once.
 func (c *child) exitsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -283,13 +283,13 @@ func within(ch <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// environment returns what a child gets of our variables, which is what a
-// program needs to find its way, and the configured ones.
+// environment returns the variables of a child: those of ours that any program needs,
+// and the configured ones.
 func environment(ours, configured []string) []string {
 	var env []string
 	for _, kv := range ours {
 		key, value, _ := strings.Cut(kv, "=")
-		// A value that begins so is a shell function.
+		// A value with this prefix is a shell function.
 		if slices.Contains(inherited(), strings.ToUpper(key)) && !strings.HasPrefix(value, "()") {
 			env = append(env, kv)
 		}
@@ -297,8 +297,8 @@ func environment(ours, configured []string) []string {
 	return append(env, configured...)
 }
 
-// inherited are names that hold no secrets by their meaning. A list of what is kept
-// out would have to know every secret there is.
+// inherited returns the names of variables that hold no secrets. The opposite, a list
+// of secret ones, could never be complete.
 func inherited() []string {
 	return []string{
 		"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP",

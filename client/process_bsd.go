@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the child into a process group of its own. There is no signal
-// for a parent's death here: a child ends when its input does.
+// ownGroup starts the child in a process group of its own. There is no parent-death
+// signal here: a child ends with its input.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

@@ -10,25 +10,24 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the child into a process group of its own and has it killed when
-// we die, however we die.
+// ownGroup starts the child in a process group of its own, and makes the kernel kill it
+// when this process ends.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// spawner starts processes from one thread that lives as long as they do: the
-// kernel's parent-death signal is sent when the thread dies that started the
-// child, not when the process does.
+// spawner starts processes from one thread that lives as long as they do: the kernel
+// sends the parent-death signal when the thread that started the child ends, not when
+// the process does.
 type spawner struct {
 	mu      sync.Mutex
 	work    chan func()
 	stopped bool
-	gone    chan struct{}
+	done    chan struct{}
 }
 
-// start is cmd.Start on the spawner's thread. Children are started one after the
-// other, which takes a moment each and is nothing beside what a server needs to be
-// ready.
+// start calls cmd.Start on the spawner's thread. Starts are serialized, which is
+// negligible beside a server's own start.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	work := s.thread()
 	if work == nil {
@@ -39,7 +38,7 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// thread returns the way to the thread, which the first call begins.
+// thread returns the channel to the thread. The first call starts the thread.
 func (s *spawner) thread() chan<- func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,36 +46,35 @@ func (s *spawner) thread() chan<- func() {
 		return nil
 	}
 	if s.work == nil {
-		s.work, s.gone = make(chan func()), make(chan struct{})
-		go run(s.work, s.gone) // ends when stop closes the channel; stop waits for it
+		s.work, s.done = make(chan func()), make(chan struct{})
+		go runOnThread(s.work, s.done) // ends when stop closes the channel; stop waits for it
 	}
 	return s.work
 }
 
-func run(work <-chan func(), gone chan<- struct{}) {
+func runOnThread(work <-chan func(), gone chan<- struct{}) {
 	defer close(gone)
-	// Never unlocked: the thread ends with the goroutine.
+	// Not unlocked: the thread must end with the goroutine.
 	runtime.LockOSThread()
 	for f := range work {
 		f()
 	}
 }
 
-// stop ends the thread. It is called when all children have ended and none is
-// started any more.
+// stop ends the thread. All children must have ended.
 func (s *spawner) stop() {
-	if gone := s.shut(); gone != nil {
+	if gone := s.closeWork(); gone != nil {
 		<-gone
 	}
 }
 
-// shut may be called when nothing was ever started, and more than once.
-func (s *spawner) shut() <-chan struct{} {
+// closeWork may be called more than once, and if there is no thread.
+func (s *spawner) closeWork() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work != nil && !s.stopped {
 		close(s.work)
 	}
 	s.stopped = true
-	return s.gone
+	return s.done
 }

@@ -11,17 +11,17 @@ import (
 	"os/exec"
 )
 
-// ownGroup does nothing: a child ends when its input does, or is killed.
+// ownGroup does nothing: a child ends with its input, or is killed.
 func ownGroup(*exec.Cmd) {}
 
-// terminateGroup does nothing: there is no way to ask.
+// terminateGroup does nothing: a process cannot be asked to terminate here.
 func terminateGroup(int) {}
 
-// killGroup ends the child.
+// killGroup kills the child.
 func killGroup(pid int) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		return // it is gone already
+		return // it has ended
 	}
 	p.Kill()
 }
@@ -33,5 +33,6 @@ func (spawner) start(cmd *exec.Cmd) error { return cmd.Start() }
 
 func (spawner) stop() {}
 
-// readBuffered is for files that have deadlines, which pipes do not have here.
+// readBuffered reports io.EOF: pipes have no deadlines here, after which it would be
+// needed.
 func readBuffered(*os.File, []byte) (int, error) { return 0, io.EOF }

@@ -9,98 +9,99 @@ import (
 	"sync"
 )
 
-// processSlots bound the pipes to one server that are open at a time, each of which is
-// a process of the machine, often. A pipe has its place from before it is opened
-// until its far end has really gone, so that what is ending still counts.
+// processSlots limits the pipes to one server, which often are processes. A pipe holds
+// a slot from before it is opened until its remote end has ended, so that an ending
+// process still counts.
 //
-// One place more is kept for what no client has asked for: what a server offers
-// can be learned however many clients keep it busy, and no client has to leave
-// for that.
+// One more slot is reserved for requests of the gateway itself: it can learn what a
+// server offers even if clients occupy all other slots, and no client is evicted for
+// that.
 type processSlots struct {
 	max int
 
-	mu    sync.Mutex
-	used  int  // without the kept one
-	kept  bool // the kept one is taken
-	queue []*waiter
+	mu       sync.Mutex
+	used     int  // without the reserved one
+	reserved bool // the reserved one is in use
+	queue    []*waiter
 
-	// leaving are those of used whose far end is on its way out, keptLeaving says
-	// so of the kept one. Never more wait than will be free: who cannot be
-	// promised a place is refused at once.
-	leaving     int
-	keptLeaving bool
+	// closing counts those of used with a remote end that is ending; reservedClosing is
+	// the same for the reserved one. No more requests wait than slots will become free;
+	// others are refused at once.
+	closing         int
+	reservedClosing bool
 }
 
-// processSlot is one of them. All methods may be called more than once.
+// processSlot is one slot. Its methods may be called more than once.
 type processSlot struct {
 	of *processSlots
 
-	// Below: guarded by of.mu.
-	kept          bool
-	leaving, free bool
+	// The fields below are guarded by of.mu.
+	reserved      bool
+	closing, free bool
 }
 
-// slotPurpose is what a pipe is wanted for.
+// slotPurpose is what a pipe is opened for.
 type slotPurpose struct {
-	// ours: no client has asked, so that the kept place will do.
-	ours bool
+	// internal is set for a request of the gateway itself, for which the reserved slot
+	// will do.
+	internal bool
 
-	// makeRoom has one pipe end that is not used now and reports false where all
-	// are. It is called with nothing locked. nil: none can be ended for this.
-	makeRoom func() bool
+	// evict closes one idle pipe, and reports false if no pipe is idle. It is called
+	// without locks. If nil, no pipe may be evicted.
+	evict func() bool
 }
 
-// waiter is one who was promised a place.
+// waiter waits for a slot that was promised to it.
 type waiter struct {
-	ours    bool
-	granted chan struct{} // closed when got is set
-	got     *processSlot
+	internal bool
+	granted  chan struct{} // closed when got is set
+	got      *processSlot
 }
 
-// take returns a place, nil when there is none and none can be made, or none
-// came free before ctx ended.
+// take returns a slot. It returns nil if no slot is free and no pipe can be evicted, or
+// if ctx ends first.
 func (r *processSlots) take(ctx context.Context, n slotPurpose) *processSlot {
 	for ctx.Err() == nil {
-		pl, w := r.ask(n.ours)
+		pl, w := r.ask(n.internal)
 		switch {
 		case pl != nil:
 			return pl
 		case w != nil:
 			return r.await(ctx, w)
-		// What is made is not ours yet: somebody who came earlier may get it. Then
-		// room is made once more, as long as there is somebody to make it.
-		case n.makeRoom == nil || !n.makeRoom():
+		// An earlier waiter may get the slot. Then evict another pipe, while there is
+		// one.
+		case n.evict == nil || !n.evict():
 			return nil
 		}
 	}
 	return nil
 }
 
-// ask returns a place or the promise of one; neither where all are in use.
-func (r *processSlots) ask(ours bool) (*processSlot, *waiter) {
+// ask returns a slot or a waiter for one, or neither if all are in use.
+func (r *processSlots) ask(internal bool) (*processSlot, *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pl := r.grantLocked(ours); pl != nil {
+	if pl := r.grantLocked(internal); pl != nil {
 		return pl, nil
 	}
-	free := r.leaving
-	if ours && r.keptLeaving {
+	free := r.closing
+	if internal && r.reservedClosing {
 		free++
 	}
-	// All who wait count, because any of them may be given what a client can have.
+	// Count all waiters, because any of them may get a slot that a client could have.
 	if len(r.queue) >= free {
 		return nil, nil
 	}
-	w := &waiter{ours: ours, granted: make(chan struct{})}
+	w := &waiter{internal: internal, granted: make(chan struct{})}
 	r.queue = append(r.queue, w)
 	return nil, w
 }
 
-func (r *processSlots) grantLocked(ours bool) *processSlot {
+func (r *processSlots) grantLocked(internal bool) *processSlot {
 	switch {
-	case ours && !r.kept:
-		r.kept = true
-		return &processSlot{of: r, kept: true}
+	case internal && !r.reserved:
+		r.reserved = true
+		return &processSlot{of: r, reserved: true}
 	case r.used < r.max:
 		r.used++
 		return &processSlot{of: r}
@@ -118,54 +119,52 @@ func (r *processSlots) await(ctx context.Context, w *waiter) *processSlot {
 	return w.got
 }
 
-// withdraw takes a waiter out, unless it has been given its place already.
+// withdraw removes a waiter, unless it has its slot already.
 func (r *processSlots) withdraw(w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = slices.DeleteFunc(r.queue, func(o *waiter) bool { return o == w })
 }
 
-// swap gives the second place's room to the first, and the first one's to the
-// second: a pipe that was opened for nobody is now a client's.
+// swap exchanges the slots: a pipe that was opened for the gateway itself is now a
+// client's.
 func (r *processSlots) swap(a, b *processSlot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.free || b.free {
-		return // its pipe has ended, and somebody else may have the room by now
+		return // its pipe has ended, and another may hold the slot by now
 	}
 	r.countLocked(a, -1)
 	r.countLocked(b, -1)
-	a.kept, b.kept = b.kept, a.kept
+	a.reserved, b.reserved = b.reserved, a.reserved
 	r.countLocked(a, +1)
 	r.countLocked(b, +1)
 }
 
-// countLocked adds a place to those that are leaving, or takes it out, if it is
-// one.
+// countLocked adds by to the count of closing slots, if pl is closing.
 func (r *processSlots) countLocked(pl *processSlot, by int) {
 	switch {
-	case !pl.leaving || pl.free:
-	case pl.kept:
-		r.keptLeaving = by > 0
+	case !pl.closing || pl.free:
+	case pl.reserved:
+		r.reservedClosing = by > 0
 	default:
-		r.leaving += by
+		r.closing += by
 	}
 }
 
-// leave says that the pipe is used no more and its far end on its way out.
-func (pl *processSlot) leave() {
+// markClosing records that the pipe is no longer used and its remote end is ending.
+func (pl *processSlot) markClosing() {
 	r := pl.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pl.leaving || pl.free {
+	if pl.closing || pl.free {
 		return
 	}
-	pl.leaving = true
+	pl.closing = true
 	r.countLocked(pl, +1)
 }
 
-// release gives the place back; who has waited for longest and may have it gets
-// it.
+// release frees the slot. It goes to the first waiter that may have it.
 func (pl *processSlot) release() {
 	r := pl.of
 	r.mu.Lock()
@@ -175,8 +174,8 @@ func (pl *processSlot) release() {
 	}
 	r.countLocked(pl, -1)
 	pl.free = true
-	if pl.kept {
-		r.kept = false
+	if pl.reserved {
+		r.reserved = false
 	} else {
 		r.used--
 	}
@@ -185,10 +184,10 @@ func (pl *processSlot) release() {
 
 func (r *processSlots) serveLocked() {
 	for i, w := range r.queue {
-		if w.got = r.grantLocked(w.ours); w.got != nil {
+		if w.got = r.grantLocked(w.internal); w.got != nil {
 			close(w.granted)
 			r.queue = slices.Delete(r.queue, i, i+1)
-			return // one came free
+			return // only one slot became free
 		}
 	}
 }

@@ -15,9 +15,9 @@ import (
 
 func mustTake(t *testing.T, r *processSlots, ours bool) *processSlot {
 	t.Helper()
-	pl := r.take(t.Context(), slotPurpose{ours: ours})
+	pl := r.take(t.Context(), slotPurpose{internal: ours})
 	if pl == nil {
-		t.Fatalf("no place: %d of %d used, kept one taken: %v", r.used, r.max, r.kept)
+		t.Fatalf("no place: %d of %d used, kept one taken: %v", r.used, r.max, r.reserved)
 	}
 	return pl
 }
@@ -44,8 +44,8 @@ func wantEmpty(t *testing.T, r *processSlots) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used != 0 || r.kept || r.leaving != 0 || r.keptLeaving || len(r.queue) != 0 {
-		t.Errorf("left behind: %d used, kept %v, %d leaving (kept: %v), %d waiting", r.used, r.kept, r.leaving, r.keptLeaving, len(r.queue))
+	if r.used != 0 || r.reserved || r.closing != 0 || r.reservedClosing || len(r.queue) != 0 {
+		t.Errorf("left behind: %d used, kept %v, %d leaving (kept: %v), %d waiting", r.used, r.reserved, r.closing, r.reservedClosing, len(r.queue))
 	}
 }
 
@@ -58,7 +58,7 @@ func TestPlacesKeepOneForOurselves(t *testing.T) {
 		t.Error("a third client got a place")
 	}
 	own := mustTake(t, r, true)
-	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{internal: true}); pl != nil {
 		t.Error("a second one of ours got a place beyond all")
 	}
 	one.release()
@@ -78,14 +78,14 @@ func TestPlacesThatAreLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 2}
 		one, two := mustTake(t, r, false), mustTake(t, r, false)
-		one.leave()
-		one.leave() // which says nothing new
+		one.markClosing()
+		one.markClosing() // which says nothing new
 		first := taking(t.Context(), r, slotPurpose{})
 		wantNone(t, "while the far end is there", first)
 		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
 			t.Error("a second one was promised the one place that is leaving")
 		}
-		two.leave()
+		two.markClosing()
 		second := taking(t.Context(), r, slotPurpose{})
 		two.release()
 		synctest.Wait()
@@ -104,12 +104,12 @@ func TestKeptPlaceThatIsLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 1}
 		client, own := mustTake(t, r, false), mustTake(t, r, true)
-		own.leave()
+		own.markClosing()
 		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
 			t.Error("a client was promised the place that is kept")
 		}
 		evict := func() bool { t.Error("somebody was asked to leave"); return false }
-		next := taking(t.Context(), r, slotPurpose{ours: true, makeRoom: evict})
+		next := taking(t.Context(), r, slotPurpose{internal: true, evict: evict})
 		wantNone(t, "while the far end is there", next)
 		own.release()
 		(<-next).release()
@@ -128,11 +128,11 @@ func TestRoomIsMade(t *testing.T) {
 			held = append(held, mustTake(t, r, false))
 		}
 		made := 0
-		n := slotPurpose{makeRoom: func() bool {
+		n := slotPurpose{evict: func() bool {
 			if made == len(held) {
 				return false
 			}
-			held[made].leave()
+			held[made].markClosing()
 			made++
 			return true
 		}}
@@ -166,14 +166,14 @@ func TestPlacesSwap(t *testing.T) {
 	r := &processSlots{max: 1}
 	spare := mustTake(t, r, true)
 	client := mustTake(t, r, false)
-	client.leave()
+	client.markClosing()
 	r.swap(spare, client)
-	if r.leaving != 0 || !r.keptLeaving {
-		t.Errorf("%d leaving, the kept one: %v; want the one that leaves to be the kept one now", r.leaving, r.keptLeaving)
+	if r.closing != 0 || !r.reservedClosing {
+		t.Errorf("%d leaving, the kept one: %v; want the one that leaves to be the kept one now", r.closing, r.reservedClosing)
 	}
 	client.release()
 	own := mustTake(t, r, true)
-	if pl := r.take(t.Context(), slotPurpose{ours: true}); pl != nil {
+	if pl := r.take(t.Context(), slotPurpose{internal: true}); pl != nil {
 		t.Error("one place more than there are")
 	}
 	spare.release()
@@ -200,7 +200,7 @@ func TestPlacesUnderLoad(t *testing.T) {
 			most = max(most, open)
 		}
 		end := func(pl *processSlot) { // a far end that takes its time
-			pl.leave()
+			pl.markClosing()
 			time.Sleep(time.Millisecond)
 			count(-1)
 			pl.release()
@@ -221,7 +221,7 @@ func TestPlacesUnderLoad(t *testing.T) {
 			if pl == nil {
 				return false
 			}
-			pl.leave()
+			pl.markClosing()
 			wg.Go(func() { end(pl) }) // ends by itself; waited for below
 			return true
 		}
@@ -231,7 +231,7 @@ func TestPlacesUnderLoad(t *testing.T) {
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(1, uint64(i)))
 				for range 200 {
-					pl := r.take(t.Context(), slotPurpose{ours: i == 0, makeRoom: evict})
+					pl := r.take(t.Context(), slotPurpose{internal: i == 0, evict: evict})
 					if pl == nil {
 						time.Sleep(time.Millisecond)
 						continue

@@ -16,7 +16,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 	const (
 		ended  = "its process ended: exit status 7"
 		silent = -1 // it never happens
-		late   = fateTime - 1
+		late   = exitWait - 1
 	)
 	tests := []struct {
 		name        string
@@ -24,10 +24,10 @@ func TestFateIsWaitedFor(t *testing.T) {
 		want        string
 		took        time.Duration
 	}{
-		{"at once", 0, 0, ended + "; its last words: why", 0},
-		{"busy machine", late, late, ended + "; its last words: why", 2 * late},
-		{"somebody else holds its standard error", late, silent, ended, late + fateTime},
-		{"keeps running", silent, silent, "it closed its output", fateTime},
+		{"at once", 0, 0, ended + "; its last lines on stderr: why", 0},
+		{"busy machine", late, late, ended + "; its last lines on stderr: why", 2 * late},
+		{"somebody else holds its standard error", late, silent, ended, late + exitWait},
+		{"keeps running", silent, silent, "it closed its output", exitWait},
 	}
 	cmd := exec.Command("/bin/sh", "-c", "exit 7")
 	if err := cmd.Run(); cmd.ProcessState == nil {
@@ -36,7 +36,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &child{launcher: &launcher{circuit: newCrashBackoff()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+				c := &child{launcher: &launcher{backoff: newCrashBackoff()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
 				go func() { // ends with what it has to tell; the bubble waits for it
 					if tt.exit == silent {
 						return
@@ -47,11 +47,11 @@ func TestFateIsWaitedFor(t *testing.T) {
 						return
 					}
 					time.Sleep(tt.words)
-					c.tail.add(stderrLine{raw: "why"})
+					c.stderr.add(stderrLine{raw: "why"})
 					close(c.drained)
 				}()
 				began := time.Now()
-				got := c.fate(oneClient)
+				got := c.exitReason(oneClient)
 				if took := time.Since(began); got != tt.want || took != tt.took {
 					t.Errorf("%q after %v, want %q after %v", got, took, tt.want, tt.took)
 				}

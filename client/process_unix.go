@@ -11,14 +11,13 @@ import (
 	"syscall"
 )
 
-// terminateGroup asks a child and all that it has started to end.
+// terminateGroup asks a child and all that it has started to terminate.
 func terminateGroup(pid int) { signalGroup(pid, syscall.SIGTERM) }
 
-// killGroup ends a child and all that it has started.
+// killGroup kills a child and all that it has started.
 func killGroup(pid int) { signalGroup(pid, syscall.SIGKILL) }
 
-// signalGroup signals the group that the child leads. That nobody is left in it
-// is what is wanted.
+// signalGroup signals the group that the child leads. An empty group is not an error.
 func signalGroup(pid int, sig syscall.Signal) {
 	if pid <= 1 {
 		return
@@ -28,15 +27,14 @@ func signalGroup(pid int, sig syscall.Signal) {
 	}
 }
 
-// readBuffered reads what is in a pipe, without waiting for more and whatever its
-// deadline is.
+// readBuffered reads what a pipe holds, without waiting and regardless of its deadline.
 func readBuffered(f *os.File, p []byte) (n int, err error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return 0, io.EOF
 	}
-	// Control and not Read, which looks at the deadline. The runtime has made the
-	// descriptor one that never waits.
+	// Control ignores the deadline, unlike Read. The runtime has made the descriptor
+	// non-blocking.
 	if cerr := conn.Control(func(fd uintptr) { n, err = readOnce(int(fd), p) }); cerr != nil || err != nil || n <= 0 {
 		return 0, io.EOF
 	}

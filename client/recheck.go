@@ -77,7 +77,7 @@ func isOfServer(ctx context.Context, err error) bool {
 		return true
 	}
 	if r, ok := f.Cause.(*refusal); ok { //nolint:errorlint // set unwrapped by endpoint.refused
-		return !r.isBeforeTheMessage()
+		return !r.isBeforeMessage()
 	}
 	return f.Code == mcp.CodeBackendFailed
 }
@@ -90,7 +90,7 @@ func (c *Client) recheck() {
 		return
 	}
 	// Bounded by the time limits of a probe and of a handshake; waited for by Close.
-	if _, ok := c.tasks.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.probeOtherEra(ctx, sp)) }); !ok {
+	if _, ok := c.group.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.probeOtherEra(ctx, sp)) }); !ok {
 		c.replace(sp, nil)
 	}
 }
@@ -116,7 +116,7 @@ func (c *Client) probeOtherEra(ctx context.Context, sp *activeProtocol) protocol
 		return nil
 	}
 	if p.era() != sp.era() {
-		_, err = p.serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, nobody{})
+		_, err = p.serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
 		if err == nil {
 			return p
 		}
@@ -133,7 +133,7 @@ func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol
 		p.close(ctx)
 	case isReplaced:
 		c.log.InfoContext(ctx, "backend speaks another era of the protocol now")
-		c.hello.forget()
+		c.discovery.forget()
 	}
 	if isReplaced && isIdle {
 		c.dispose(old)

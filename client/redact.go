@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	maxShown  = 200     // bytes of what is no message are logged
-	maxLooked = 1 << 16 // bytes are looked through for secrets first
+	maxLogged  = 200     // bytes of invalid output that are logged
+	maxScanned = 1 << 16 // bytes that are searched for secrets first
 )
 
-// redact takes out of a log message what the configuration gave to the server for
-// itself: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
-// server/utilities/logging). Everything else is passed on as it came, and so is the
-// message's level, which has to be one. A message of which nothing can be passed on is
-// none; of one with secrets in it nothing is passed on but its parameters.
+// redact removes from a log message the secrets that the configuration gave to the
+// server: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
+// server/utilities/logging). Everything else is forwarded unmodified, including the
+// level, which is required. Of a message with secrets only the parameters are
+// forwarded. It reports false if nothing can be forwarded.
 func (s *setup) redact(n *mcp.Notification) (*mcp.Notification, bool) {
 	if n.Method != methodMessage || s.secrets == nil {
 		return n, true
@@ -38,7 +38,7 @@ func (s *setup) redact(n *mcp.Notification) (*mcp.Notification, bool) {
 	return n, err == nil
 }
 
-// isClean reports whether there is no secret in the members that stand beside an object.
+// isClean reports whether the members beside an object contain no secrets.
 func (s *setup) isClean(beside []byte) bool {
 	if len(beside) == 0 {
 		return true
@@ -47,9 +47,9 @@ func (s *setup) isClean(beside []byte) bool {
 	return bytes.Equal(s.secrets.JSON(text), text)
 }
 
-// redactPrefix is the beginning of what is no message, as the log may have it. Secrets are
-// looked for before it is cut.
+// sanitize returns the beginning of invalid output in a form that may be logged.
+// Secrets are removed before the text is cut.
 func (s *setup) sanitize(text []byte) string {
-	clean := s.secrets.CutText(string(text[:min(len(text), maxLooked)]))
-	return sanitize(clean[:min(len(clean), maxShown)])
+	clean := s.secrets.CutText(string(text[:min(len(text), maxScanned)]))
+	return sanitize(clean[:min(len(clean), maxLogged)])
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// subject names a certificate, in whose words there may be anything: they are the
-// other side's, and stand in an error that a terminal shows.
+// subject returns the name in a certificate, quoted: it is foreign text, and errors are
+// shown on terminals.
 func subject(c *x509.Certificate) string {
 	if c == nil {
 		return ""
@@ -31,10 +31,10 @@ func subject(c *x509.Certificate) string {
 	return fmt.Sprintf(" (%.100q)", c.Subject.String())
 }
 
-// dialReason says in words why there is no connection. It names no address: the
-// cause does, for the log. The order matters, because net/http wraps the reasons
-// into each other: a certificate that does not fit is also a failed verification,
-// and a name that was not resolved in time is also a timeout.
+// dialReason describes why there is no connection. It contains no address; the cause
+// does, for the log. The order matters, because net/http nests the reasons: a
+// certificate for another host is also a failed verification, and a name that was not
+// resolved in time is also a timeout.
 func dialReason(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
@@ -69,44 +69,44 @@ func dialReason(err error) string {
 	}
 }
 
-// isTimeout asks the error itself: the timeouts of net, of TLS and of HTTP/2 are
-// types of their own that have only this in common.
+// isTimeout uses the net.Error interface, the only thing that timeouts of net, TLS and
+// HTTP/2 have in common.
 func isTimeout(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
 }
 
-// refusal is an HTTP answer that is not the beginning of an answer to a message.
+// refusal is an HTTP response without a response to the message.
 type refusal struct {
-	status    int
-	mediaType string
-	head      []byte     // the beginning of the body
-	rpc       *mcp.Error // the JSON-RPC error in the body, or nil
-	again     bool       // it says when to come again
-	location  string     // where a redirect leads, in words
-	id        mcp.ID     // of that error
+	status     int
+	mediaType  string
+	head       []byte     // the beginning of the body
+	rpc        *mcp.Error // the JSON-RPC error in the body, or nil
+	retryAfter bool       // it has a Retry-After header
+	location   string     // where a redirect leads, as text
+	id         mcp.ID     // of rpc
 }
 
-// refusalHead is how much of a body is read to find out what it says.
+// refusalHead is how much of a refusal's body is read.
 const refusalHead = 64 << 10
 
-// readRefusal reads what a body says instead of an answer, as far as there is a
-// reason to look at it. A JSON-RPC error counts whatever the status and the type are:
-// servers send it with 400, 404 and 500, and as text.
+// readRefusal reads a response that carries no messages. A JSON-RPC error in it counts
+// whatever the status and media type are: servers send it with 400, 404 and 500, and as
+// text.
 func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
 	r := &refusal{status: resp.StatusCode, mediaType: mediaType(resp), head: head}
-	r.again = resp.Header.Get("Retry-After") != ""
+	r.retryAfter = resp.Header.Get("Retry-After") != ""
 	if r.isRedirect() {
-		r.location = leadsTo(resp)
+		r.location = redirectTarget(resp)
 	}
-	if r.disowns() {
-		// This one among them, because its body has been read: the next attempt finds
-		// the server, if it has moved.
+	if r.mayBeOtherServer() {
+		// This connection too, because its body was read. The next attempt finds the
+		// server, if it has moved.
 		e.forgetConnections()
 	}
 	if err != nil {
-		return r // what was read says enough
+		return r // what was read is sufficient
 	}
 	m, err := mcp.Parse(head, backendLimits())
 	if err == nil && m.Kind == mcp.KindError {
@@ -118,39 +118,38 @@ func (e *endpoint) readRefusal(resp *http.Response) *refusal {
 	return r
 }
 
-// disowns reports whether it is likely that somebody else than the server has
-// answered, such as whoever has got the address of an instance that was replaced. A
-// server that does not know a session or a path says 404, which is looked at where
-// it is known what was asked for.
-func (r *refusal) disowns() bool {
+// mayBeOtherServer reports whether another server may have responded, for example one
+// that has taken over the address of a replaced instance. Status 404 may also mean an
+// unknown session or path; callers that know the request check it.
+func (r *refusal) mayBeOtherServer() bool {
 	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status == http.StatusMisdirectedRequest
 }
 
-// The types of what may carry messages.
+// Media types that may carry messages.
 const (
 	typeJSON   = "application/json"
 	typeEvents = "text/event-stream"
 )
 
-// mediaType returns the type without its parameters, also where those are
-// malformed: they change nothing about what is in the body.
+// mediaType returns the media type without parameters, even if those are malformed:
+// they do not affect the body.
 func mediaType(resp *http.Response) string {
-	said := resp.Header.Get("Content-Type")
+	contentType := resp.Header.Get("Content-Type")
 	for _, t := range [...]string{typeJSON, typeEvents} {
-		if rest, ok := strings.CutPrefix(said, t); ok && (rest == "" || rest[0] == ';') {
+		if rest, ok := strings.CutPrefix(contentType, t); ok && (rest == "" || rest[0] == ';') {
 			return t
 		}
 	}
-	t, _, err := mime.ParseMediaType(said)
+	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil && t == "" {
 		return ""
 	}
 	return t
 }
 
-// isBeforeTheMessage reports whether the server has not looked at the message, so that
-// the refusal tells nothing of its era.
-func (r *refusal) isBeforeTheMessage() bool {
+// isBeforeMessage reports whether the server has not processed the message, so that the
+// refusal does not indicate its era.
+func (r *refusal) isBeforeMessage() bool {
 	switch r.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
@@ -159,7 +158,7 @@ func (r *refusal) isBeforeTheMessage() bool {
 	}
 }
 
-// Error names status and type.
+// Error returns the status and the media type.
 func (r *refusal) Error() string {
 	text := fmt.Sprintf("HTTP status %d", r.status)
 	if r.mediaType != "" {
@@ -168,13 +167,13 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// outcome says what the status tells about the request's fate. A bare 503 tells
-// nothing: proxies give it too when the server broke the connection while it
-// worked. A server that does not want to work says when it will.
+// outcome returns what the status means for the request. A bare 503 means nothing:
+// proxies also send it if the server closed the connection during the work. A server
+// that declines work sends Retry-After.
 func (r *refusal) outcome() mcp.Outcome {
 	switch r.status {
 	case http.StatusServiceUnavailable:
-		if r.again {
+		if r.retryAfter {
 			return mcp.NotDispatched
 		}
 		return mcp.Unknown
@@ -183,7 +182,8 @@ func (r *refusal) outcome() mcp.Outcome {
 		http.StatusTooManyRequests, http.StatusBadRequest:
 		return mcp.NotDispatched
 	default:
-		// Whoever sends us elsewhere has not done it here, and we do not go.
+		// A server that redirects has not processed the request, and redirects are not
+		// followed.
 		if r.isRedirect() {
 			return mcp.NotDispatched
 		}
@@ -191,15 +191,15 @@ func (r *refusal) outcome() mcp.Outcome {
 	}
 }
 
-// refused returns the refusal as the error of a call. A JSON-RPC error in the body
-// is the server's own word and goes to the client as it is. Of anything else the
-// client gets status and type; the body may hold anybody's data and goes, cut and
-// without our credentials, to the log alone.
+// refused returns the refusal as the error of a call. A JSON-RPC error in the body is
+// forwarded unmodified. In any other case the client gets the status and the media
+// type. The body may contain any data, so it is only logged, cut and without
+// credentials.
 func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	if r.rpc != nil && !r.isCutOff() {
 		return r.rpc
 	}
-	e.log.LogAttrs(ctx, slog.LevelWarn, "backend answered with something else than MCP",
+	e.log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
 		slog.Int("status", r.status), slog.String("contentType", r.mediaType),
 		slog.String("body", e.sanitize(r.head)))
 	f := e.fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
@@ -212,25 +212,25 @@ func (e *endpoint) refused(ctx context.Context, r *refusal) error {
 	return f
 }
 
-// isCutOff reports whether the server did not wait for all of the message
-// (RFC 9110, section 15.5.9). An error that it says it with names no request, because
-// the server has not read which one it was: it is no answer to any.
+// isCutOff reports whether the server stopped waiting for the rest of the message (RFC
+// 9110, section 15.5.9). The error in the body names no request, because the server has
+// not read its id. So it is the response to none.
 func (r *refusal) isCutOff() bool {
 	return r.status == http.StatusRequestTimeout && r.id.IsZero()
 }
 
-// reason is for people and models: it says what is wrong on whose side. The codes
-// stay, because an operator looks for them.
+// reason describes the refusal for people and models: what is wrong, and where. It
+// includes the status code for operators.
 func (r *refusal) reason() string {
 	switch {
 	case r.status == http.StatusUnauthorized:
-		return "it wants other credentials (HTTP status 401)"
+		return "it rejected our credentials, or requires some (HTTP status 401)"
 	case r.status == http.StatusForbidden:
-		return "our credentials do not suffice (HTTP status 403)"
+		return "our credentials are not sufficient (HTTP status 403)"
 	case r.isRedirect():
 		return fmt.Sprintf("it redirects to %s (HTTP status %d), which is not followed", r.location, r.status)
 	case r.status < 300:
-		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", orNothing(r.mediaType), r.status)
+		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", typeOrNone(r.mediaType), r.status)
 	default:
 		return "it answered with " + r.Error()
 	}
@@ -238,9 +238,9 @@ func (r *refusal) reason() string {
 
 func (r *refusal) isRedirect() bool { return r.status >= 300 && r.status < 400 }
 
-// leadsTo says where a redirect leads: scheme and host, which a client may read. A path
-// and a query may hold credentials, so that of these it says only whether they differ.
-func leadsTo(resp *http.Response) string {
+// redirectTarget describes where a redirect leads, by scheme and host. Path and query
+// may contain credentials, so it reports only whether they differ.
+func redirectTarget(resp *http.Response) string {
 	to, err := resp.Location()
 	if err != nil || resp.Request == nil {
 		return "nowhere"
@@ -250,29 +250,29 @@ func leadsTo(resp *http.Response) string {
 	case to.EscapedPath() == from.EscapedPath():
 		return origin
 	case to.Scheme == from.Scheme && to.Host == from.Host && to.EscapedPath() == from.EscapedPath()+"/":
-		return "the same address with a slash at its end"
+		return "the same URL with a trailing slash"
 	default:
 		return "another path of " + origin
 	}
 }
 
-func orNothing(mediaType string) string {
+func typeOrNone(mediaType string) string {
 	if mediaType == "" {
-		return "something without a type"
+		return "a body without a media type"
 	}
 	return mediaType
 }
 
-// mayMeanSession reports whether a message may have been refused for want of its
-// session. The specification's way to say so is 404 (2025-11-25,
-// basic/transports, "Session Management"); this is that of known servers.
+// mayMeanSession reports whether the message may have been refused because of its
+// session. The specified status for that is 404 (2025-11-25, basic/transports, "Session
+// Management"); some servers send 400.
 func (r *refusal) mayMeanSession() bool {
 	return r.status == http.StatusBadRequest && namesLostSession(string(r.head))
 }
 
-// namesLostSession reports whether a text says that a session is unknown. The words
-// are those of servers in the field. A tool may use them of a session of its
-// own, so that they raise a doubt and decide nothing: the server is asked.
+// namesLostSession reports whether a text reports an unknown session, in the words of
+// known servers. A tool may use them about a session of its own, so they decide
+// nothing: the server is asked.
 func namesLostSession(text string) bool {
 	text = strings.ToLower(text)
 	if !strings.Contains(text, "session") {

@@ -13,33 +13,34 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// requestBody is a message on its way out as the body of a POST, and knows whether any
-// of it has left. That is more than a connection can tell: one may be had and
-// waited on, for a stream of HTTP/2 or for a server that does not read, and a
-// backend cannot execute what it has seen only the headers of.
+// requestBody is a message sent as the body of a POST. It records whether any of it was
+// sent. The connection alone cannot show that: a connection may wait for an HTTP/2
+// stream or for a server that does not read, and a backend cannot run a request of
+// which it has seen only the headers.
 type requestBody struct {
-	msg   mcp.Pieces
-	call  *session.Call // that the message begins; nil where it begins none
-	left  atomic.Bool
-	first requestBodyReader // of which one is enough, nearly always
-	reply answerBody        // what is answered to it
+	msg    mcp.Pieces
+	call   *session.Call // that the message begins; nil if it begins none
+	sent   atomic.Bool
+	first  requestBodyReader // one is enough, nearly always
+	answer answerBody        // the body of the response
 }
 
-// errWithdrawn is why a POST breaks off whose call was over before it began. It is
-// nobody's answer: the call has one.
+// errWithdrawn aborts a POST if its call ended before it began. No caller sees it: the
+// call has its terminal.
 var errWithdrawn = errors.New("the call ended before its request was sent")
 
-// putInto makes the requestBody the body of a request. net/http may send a request
-// again that a server has refused to look at, and then wants the body anew.
+// setOn makes p the body of a request. net/http may resend a request that a server
+// refused to process, and then opens the body again.
 func (p *requestBody) setOn(req *http.Request) {
 	req.ContentLength = int64(p.msg.Len())
 	req.Body = p.open(&p.first)
 	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(requestBodyReader)), nil }
 }
 
-// anew returns the request of a requestBody of which nothing was sent, to be made again.
+// rebuild returns a copy of req that sends the body from the start. Nothing of it must
+// have been sent.
 func (p *requestBody) rebuild(req *http.Request) *http.Request {
-	p.left.Store(false)
+	p.sent.Store(false)
 	again := *req
 	again.Body = p.open(new(requestBodyReader))
 	return &again
@@ -51,25 +52,25 @@ func (p *requestBody) open(r *requestBodyReader) io.ReadCloser {
 	return r
 }
 
-// depart reports whether the message may leave, and notes that it does.
+// markSent reports whether the message may be sent, and records that it is.
 func (p *requestBody) markSent() bool {
 	if p.call != nil && !p.call.Dispatch() {
 		return false
 	}
-	p.left.Store(true)
+	p.sent.Store(true)
 	return true
 }
 
-// requestBodyReader reads a requestBody once. It cannot write itself: then it would go out without
-// being asked.
+// requestBodyReader reads a requestBody once. It has no WriteTo, which would send the
+// body without a call to Read.
 type requestBodyReader struct {
 	*requestBody
-	rest  mcp.Pieces // to be read
+	rest  mcp.Pieces // not read yet
 	begun bool
 }
 
-// Read asks for leave before the first byte, and not again: what has begun must
-// arrive whole, or the connection is lost for the calls behind it.
+// Read asks the call for permission before the first byte only. A message that has
+// begun must be sent whole, or the connection is lost for later calls.
 func (r *requestBodyReader) Read(b []byte) (int, error) {
 	if !r.begun && !r.markSent() {
 		return 0, errWithdrawn
@@ -87,5 +88,5 @@ func (r *requestBodyReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close does nothing: the bytes are ours.
+// Close does nothing: the bytes belong to the requestBody.
 func (r *requestBodyReader) Close() error { return nil }

@@ -42,12 +42,12 @@ func TestParcelLeavesWhenRead(t *testing.T) {
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
 		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
 		req := posted(t, p)
-		if p.left.Load() || req.ContentLength != 7 {
-			t.Errorf("before: left %v, length %d; want false, 7", p.left.Load(), req.ContentLength)
+		if p.sent.Load() || req.ContentLength != 7 {
+			t.Errorf("before: left %v, length %d; want false, 7", p.sent.Load(), req.ContentLength)
 		}
 		got, err := io.ReadAll(req.Body)
-		if string(got) != "message" || err != nil || !p.left.Load() {
-			t.Errorf("read %q, %v, left %v; want the message", got, err, p.left.Load())
+		if string(got) != "message" || err != nil || !p.sent.Load() {
+			t.Errorf("read %q, %v, left %v; want the message", got, err, p.sent.Load())
 		}
 		if call != nil && call.Withdraw(session.Terminal{}) {
 			t.Error("a call that has left was taken back")
@@ -70,8 +70,8 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 	}
 	for _, body := range []io.ReadCloser{req.Body, again} {
 		var out strings.Builder
-		if _, err := io.Copy(&out, io.NopCloser(body)); !errors.Is(err, errWithdrawn) || out.Len() > 0 || p.left.Load() {
-			t.Errorf("read %q, %v, left %v; want %v", out.String(), err, p.left.Load(), errWithdrawn)
+		if _, err := io.Copy(&out, io.NopCloser(body)); !errors.Is(err, errWithdrawn) || out.Len() > 0 || p.sent.Load() {
+			t.Errorf("read %q, %v, left %v; want %v", out.String(), err, p.sent.Load(), errWithdrawn)
 		}
 	}
 }

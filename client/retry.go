@@ -13,23 +13,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of sending a request again.
+// Limits of resending a request.
 const (
-	maxResend    = 2                     // of a request that never left
+	maxResend    = 2                     // of a request that was not sent
 	firstBackoff = 50 * time.Millisecond // doubled each time, with jitter
 )
 
-// retryDecision is what to do about a request that failed.
+// retryDecision is how to proceed with a failed request.
 type retryDecision uint8
 
 const (
-	giveUp    retryDecision = iota
-	resend                  // it never left, or the server refused to look at it: after a pause
-	reprobe                 // the server speaks another era now
-	onceAgain               // it may have run, which does no harm
+	giveUp     retryDecision = iota
+	resend                   // not sent, or refused unprocessed: send again after a pause
+	reprobe                  // the server has changed its era
+	resendOnce               // it may have run, which does no harm
 )
 
-// serve sends a request until it has its terminal or may not be sent again.
+// serve sends a request until it has its terminal or must not be sent again.
 func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	tries := map[retryDecision]int{}
 	for {
@@ -44,7 +44,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		tries[v]++
 		wait := backoff(tries[v])
 		if v == reprobe {
-			wait = 0 // the server is well, and only we have changed our mind
+			wait = 0 // the server is available; only the protocol was wrong
 		}
 		if !c.grantRetry(ctx, wait) {
 			return nil, unwrap(err)
@@ -52,10 +52,11 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 }
 
-// again: see setup.
-func (c *Client) again(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
+// awaitRetry implements setup.awaitRetry.
+func (c *Client) awaitRetry(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
 
-// grantRetry waits before another attempt, where the budget and ctx allow one.
+// grantRetry waits before another attempt. It reports false if the budget or ctx
+// forbids one.
 func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 	if ctx.Err() != nil || !c.budget.take(c.servingNow()) {
 		return false
@@ -65,20 +66,20 @@ func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 	return wait == 0 || pause(ctx, wait)
 }
 
-// attempt sends a request once. A protocol that turned out to be the wrong one is
-// given up for all.
+// attempt sends a request once. If the protocol turns out to be the wrong one, no other
+// request uses it any more.
 func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	sp, err := c.protocol(ctx, caller)
 	if err != nil {
 		return nil, err
 	}
 	res, err := sp.serve(ctx, req, caller)
-	c.done(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
 	return res, err
 }
 
-// limitOf bounds each kind of attempt by itself: a server that restarts may be found
-// gone, of another era and busy in the course of one request.
+// limitOf limits each kind of attempt separately: one request may meet a restarting
+// server that is gone, then of another era, then busy.
 func limitOf(v retryDecision) int {
 	if v == resend {
 		return maxResend
@@ -86,15 +87,14 @@ func limitOf(v retryDecision) int {
 	return 1
 }
 
-// backoff has jitter, so that the calls which a restart has failed together do not
-// come back together.
+// backoff has jitter, so that calls that failed together are not resent together.
 func backoff(n int) time.Duration {
 	d := firstBackoff << n
 	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
 }
 
-// classify says whether a request may be sent again. What may have been executed is
-// sent again only if it is one that reads; a tools/call never is.
+// classify decides whether a request may be sent again. A request that may have run is
+// sent again only if its method is read-only; tools/call never is.
 func classify(req *mcp.Request, err error) retryDecision {
 	switch {
 	case isRejected(err, wrongEra):
@@ -102,43 +102,45 @@ func classify(req *mcp.Request, err error) retryDecision {
 	case isRejected(err, sessionGone):
 		return giveUp // a new session was tried already
 	}
-	// From here on the outcome decides. The server's own error is none of ours to
-	// question, whatever its code: it is an answer.
+	// The outcome decides from here on. An error of the server itself is a response,
+	// whatever its code.
 	f, ok := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
-	case !ok, errors.Is(err, errNotAgain):
+	case !ok, errors.Is(err, errNoRetry):
 		return giveUp
-	case isRejected(err, busy) && (f.Outcome == mcp.NotDispatched || isReading(req)):
+	case isRejected(err, busy) && (f.Outcome == mcp.NotDispatched || isReadOnly(req)):
 		return resend
 	case f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !isRefusal(f):
 		return resend
-	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReading(req):
-		return onceAgain
+	case f.Outcome == mcp.Unknown && f.Code == mcp.CodeBackendFailed && isReadOnly(req):
+		return resendOnce
 	default:
 		return giveUp
 	}
 }
 
-// errNotAgain marks failures that another attempt would only repeat.
-var errNotAgain = errors.New("not to be tried again now")
+// errNoRetry marks failures that another attempt would only repeat.
+var errNoRetry = errors.New("must not be retried now")
 
-// isRefusal reports whether the server has answered, and would again.
+// isRefusal reports whether the server responded, and would respond the same again.
 func isRefusal(f *mcp.Fault) bool {
 	_, ok := errors.AsType[*refusal](f.Cause)
 	return ok
 }
 
-// isReading reports whether a request changes nothing, by the protocol. One that
-// carries input was prepared by others, and may not come twice.
-func isReading(req *mcp.Request) bool {
+// isReadOnly reports whether the protocol defines the request as one that changes
+// nothing. A request with input was prepared by other requests and must not be sent
+// twice.
+func isReadOnly(req *mcp.Request) bool {
 	if req.Params.Has(mcp.FieldInputResponses) || req.Params.Has(mcp.FieldRequestState) {
 		return false
 	}
-	return readsOnly(req.Method)
+	return isReadMethod(req.Method)
 }
 
-// readsOnly reports whether a method changes nothing, by the protocol.
-func readsOnly(method string) bool {
+// isReadMethod reports whether the protocol defines the method as one that changes
+// nothing.
+func isReadMethod(method string) bool {
 	switch method {
 	case methodDiscover, methodPing, methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
 		"completion/complete", "tasks/get", "resources/read", "prompts/get":
@@ -148,18 +150,18 @@ func readsOnly(method string) bool {
 	}
 }
 
-// budget bounds the requests that are being sent again, so that a backend in
-// trouble is not given more of it. The zero value is ready.
+// budget limits how many requests wait to be resent, so that retries do not overload a
+// backend in trouble. The zero value is ready.
 type budget struct {
 	mu   sync.Mutex
 	used int
 }
 
-// minBudget is how many may be sent again however few are under way.
+// minBudget is how many requests may be resent at a time, however few are in progress.
 const minBudget = 3
 
-// take reports whether one of so many active requests may be sent again. It may
-// as long as giveBack is not called.
+// take reports whether one more of the active requests may be resent. If so, the caller
+// must call giveBack.
 func (b *budget) take(active int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,8 +172,8 @@ func (b *budget) take(active int) bool {
 	return true
 }
 
-// giveBack is called before the attempt, not after it: what is bounded are those who
-// wait to try again, and a call that takes an hour is not one of them.
+// giveBack is called before the attempt, not after it: the budget limits the requests
+// that wait for a retry, and a resent call may take an hour.
 func (b *budget) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

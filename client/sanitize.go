@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// sanitize returns a server's text as it may stand on a terminal and in a log: what
-// controls the terminal, turns the direction of writing or breaks the line, and what
-// is no character, is redactPrefix by its number. Quotes and backslashes are left alone,
-// because each format of a log escapes them in its own way, and once is enough.
+// sanitize returns a server's text in a form that is safe for terminals and logs. It
+// escapes control characters, line breaks, characters that change the writing
+// direction, and invalid UTF-8. Quotes and backslashes are left to the log format,
+// which escapes them itself.
 func sanitize(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {

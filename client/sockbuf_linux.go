@@ -8,23 +8,24 @@ import (
 	"syscall"
 )
 
-// receiveRoom is how much of an answer the system takes from a backend while we are
-// busy with what came before.
-const receiveRoom = 1 << 20
+// receiveBuffer is how much of a response the kernel buffers while earlier data is
+// processed.
+const receiveBuffer = 1 << 20
 
-// makeRoom has a socket begin with that much room. Linux begins with an eighth of it and
-// adds to that by how fast we have read, which on a short way is a matter of luck: one
-// connection ends up with half a MiB and the next with four, and an answer of one MiB
-// costs half as much again where its backend has to be woken for each piece.
+// growReceiveBuffer makes a socket start with a receive buffer of that size. Linux
+// starts with an eighth of it and grows it by how fast the data is read, which on a
+// short path varies by chance: one connection ends up with half a MiB and the next with
+// four, and a 1 MiB response costs half as much again if its backend must be woken for
+// each piece.
 //
-// To set the buffer's size would end that adding, and a long way needs more. To ask to be
-// woken only when half of it is there makes the same room (since Linux 4.18), and does
-// not; at once we ask for each byte again.
-func makeRoom(_, _ string, c syscall.RawConn) error {
+// Setting SO_RCVBUF would disable the growth, which a long path needs. Setting
+// SO_RCVLOWAT to half the size allocates the same buffer (since Linux 4.18) and does
+// not. It is then reset, so that each byte wakes the reader.
+func growReceiveBuffer(_, _ string, c syscall.RawConn) error {
 	var err error
 	failed := c.Control(func(fd uintptr) {
-		if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, receiveRoom/2) != nil {
-			return // then it has what others have
+		if syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, receiveBuffer/2) != nil {
+			return // then the kernel's default applies
 		}
 		err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVLOWAT, 1)
 	})

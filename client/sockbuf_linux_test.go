@@ -26,8 +26,8 @@ func TestRoomOfConnections(t *testing.T) {
 	if !ok {
 		t.Fatalf("a %T", conn)
 	}
-	if room, least := socketOption(t, c, syscall.SO_RCVBUF), socketOption(t, c, syscall.SO_RCVLOWAT); room < receiveRoom || least != 1 {
-		t.Errorf("room for %d bytes, and we are woken for %d; want %d and 1", room, least, receiveRoom)
+	if room, least := socketOption(t, c, syscall.SO_RCVBUF), socketOption(t, c, syscall.SO_RCVLOWAT); room < receiveBuffer || least != 1 {
+		t.Errorf("room for %d bytes, and we are woken for %d; want %d and 1", room, least, receiveBuffer)
 	}
 
 	peer, err := l.Accept()

@@ -7,5 +7,5 @@ package client
 
 import "syscall"
 
-// makeRoom leaves to the system how much room a socket has.
-func makeRoom(_, _ string, _ syscall.RawConn) error { return nil }
+// growReceiveBuffer does nothing: the system chooses the buffer size.
+func growReceiveBuffer(_, _ string, _ syscall.RawConn) error { return nil }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// startFailure says why a command could not be started: what of it is missing or wrong,
-// by its name, and the system's error.
+// startFailure describes why a command could not be started: what is missing or wrong,
+// by name, and the system's error.
 func startFailure(cmd *Command, err error) string {
 	text := "unknown error"
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
@@ -25,7 +25,7 @@ func startFailure(cmd *Command, err error) string {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Sprintf("its program %q was not found in PATH", cmd.Path)
 	case cmd.Dir != "" && !isDir(cmd.Dir):
-		return fmt.Sprintf("its working directory %q does not exist or is no directory (%s)", cmd.Dir, text)
+		return fmt.Sprintf("its working directory %q does not exist or is not a directory (%s)", cmd.Dir, text)
 	case errors.Is(err, fs.ErrNotExist):
 		return missing(cmd, text)
 	case errors.Is(err, fs.ErrPermission):
@@ -37,8 +37,8 @@ func startFailure(cmd *Command, err error) string {
 	}
 }
 
-// missing tells a program that does not exist from one whose interpreter does not: the
-// system's error is the same.
+// missing distinguishes a missing program from a missing interpreter. The system's
+// error is the same.
 func missing(cmd *Command, text string) string {
 	path := cmd.Path
 	if filepath.Base(path) == path {
@@ -54,10 +54,10 @@ func missing(cmd *Command, text string) string {
 	}
 	defer file.Close()
 	front := make([]byte, 256) // as much as Linux reads
-	n, _ := file.Read(front)   // a file that cannot be read is no script
+	n, _ := file.Read(front)   // an unreadable file is not a script
 	line, _, _ := bytes.Cut(front[:n], []byte("\n"))
 	if line, ok := bytes.CutPrefix(line, []byte("#!")); ok {
-		// A carriage return is part of the name: a file with line ends of Windows.
+		// A carriage return, of a file with Windows line endings, is part of the name.
 		interpreter, _, _ := bytes.Cut(bytes.TrimLeft(line, " \t"), []byte(" "))
 		return fmt.Sprintf("the interpreter %q in the first line of its program %q does not exist (%s)", interpreter, cmd.Path, text)
 	}

@@ -16,31 +16,30 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
-// The bounds of what is kept and logged of a child's standard error.
+// Limits of what is kept and logged of a child's standard error.
 const (
 	stderrKept   = 20      // last lines, for errors
-	stderrShown  = 200     // bytes of each of them in an error
-	stderrRaw    = 1 << 10 // bytes of each of them before it is made fit to be shown
-	stderrPerSec = 50      // lines that are logged
+	stderrShown  = 200     // bytes of each in an error
+	stderrRaw    = 1 << 10 // bytes of each before redaction
+	stderrPerSec = 50      // lines logged per second
 )
 
-// stderrTail reads a child's standard error, so that the child never waits for a
-// reader: the last lines are kept, as many as the limits allow are logged, the
-// rest is counted. The zero value is ready.
+// stderrTail reads a child's standard error, so that the child never blocks on it. It
+// keeps the last lines, logs as many as the limits allow, and counts the rest. The zero
+// value is ready.
 type stderrTail struct {
 	mu      sync.Mutex
 	last    []stderrLine
 	secrets *redact.Redactor
 }
 
-// stderrLine are a line as the child wrote it, or the beginning of one.
+// stderrLine is a line as the child wrote it, or the beginning of one.
 type stderrLine struct {
 	raw string
 	cut bool
 }
 
-// text is what may be redactPrefix of it: a text without control characters and without the
-// secrets that the configuration gave to the child.
+// text returns the line for display, without control characters and configured secrets.
 func (w stderrLine) text(secrets *redact.Redactor) string {
 	if w.cut {
 		return sanitize(secrets.CutText(w.raw))
@@ -48,21 +47,21 @@ func (w stderrLine) text(secrets *redact.Redactor) string {
 	return sanitize(secrets.Text(w.raw))
 }
 
-// drain reads until the end, whatever the line is and however long: a child that
-// cannot write its standard error stops in the middle of a call. A line that is longer
-// than maxLine is logged so far, with how many bytes were cut off. Of lines that
-// nobody will see no text is made: some programs write without an end.
+// drain reads until the end, however long lines are: a child that cannot write its
+// standard error stops in the middle of a call. A line longer than maxLine is logged up
+// to that length, with the number of bytes cut off. Lines that are not shown are not
+// converted, because some programs write without end.
 func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, logger *slog.Logger, level slog.Level) {
-	t.hide(secrets)
+	t.setRedactor(secrets)
 	lines := frame.NewLineReader(r, maxLine)
-	var quota quota
+	var quota lineQuota
 	for {
 		line, cut, err := lines.NextCut()
 		if err != nil {
 			return
 		}
-		said := stderrLine{string(line), cut > 0}
-		t.add(said)
+		entry := stderrLine{string(line), cut > 0}
+		t.add(entry)
 		if !logger.Enabled(context.Background(), level) {
 			continue
 		}
@@ -71,12 +70,12 @@ func (t *stderrTail) drain(r io.Reader, maxLine int, secrets *redact.Redactor, l
 			logger.LogAttrs(context.Background(), slog.LevelWarn, "backend stderr lines not logged", slog.Int("count", skipped))
 		}
 		if ok {
-			logger.LogAttrs(context.Background(), level, "backend stderr", lineAttrs(said.text(secrets), cut)...)
+			logger.LogAttrs(context.Background(), level, "backend stderr", lineAttrs(entry.text(secrets), cut)...)
 		}
 	}
 }
 
-func (t *stderrTail) hide(secrets *redact.Redactor) {
+func (t *stderrTail) setRedactor(secrets *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.secrets = secrets
@@ -90,52 +89,52 @@ func lineAttrs(text string, cut int) []slog.Attr {
 	return attrs
 }
 
-// add keeps a line. It is bounded here, by more than is redactPrefix of it: what is hidden in
-// it may make it shorter.
-func (t *stderrTail) add(said stderrLine) {
-	if len(said.raw) > stderrRaw {
-		said = stderrLine{strings.Clone(said.raw[:stderrRaw]), true}
+// add keeps a line. Its raw length is limited to more than is shown, because redaction
+// may shorten it.
+func (t *stderrTail) add(entry stderrLine) {
+	if len(entry.raw) > stderrRaw {
+		entry = stderrLine{strings.Clone(entry.raw[:stderrRaw]), true}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.last) == stderrKept {
 		t.last = append(t.last[:0], t.last[1:]...)
 	}
-	t.last = append(t.last, said)
+	t.last = append(t.last, entry)
 }
 
-// lines returns the last lines, each so short that twenty of them may stand in one
-// error that a client shows on one line.
+// lines returns the last lines, each short enough for twenty of them to fit into one
+// error.
 func (t *stderrTail) lines() []string {
-	last, secrets := t.kept()
+	last, secrets := t.snapshot()
 	lines := make([]string, len(last))
-	for i, said := range last {
-		text := said.text(secrets)
-		// Cut between two characters: it will stand in a message.
+	for i, entry := range last {
+		text := entry.text(secrets)
+		// Cut between characters, because the text becomes part of a message.
 		lines[i] = strings.ToValidUTF8(text[:min(len(text), stderrShown)], "")
 	}
 	return lines
 }
 
-func (t *stderrTail) kept() ([]stderrLine, *redact.Redactor) {
+func (t *stderrTail) snapshot() ([]stderrLine, *redact.Redactor) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.last), t.secrets
 }
 
-// quota lets so many lines pass in each second.
-type quota struct {
+// lineQuota allows a number of lines per second.
+type lineQuota struct {
 	since   time.Time
 	passed  int
 	skipped int
 }
 
-// take reports whether a line may pass, and how many did not in the second that
-// is over.
-func (q *quota) take(now time.Time) (skipped int, ok bool) {
+// take reports whether a line may be logged, and how many were skipped in the second
+// that has ended.
+func (q *lineQuota) take(now time.Time) (skipped int, ok bool) {
 	if now.Sub(q.since) >= time.Second {
 		skipped = q.skipped
-		*q = quota{since: now}
+		*q = lineQuota{since: now}
 	}
 	if q.passed >= stderrPerSec {
 		q.skipped++

@@ -108,7 +108,7 @@ func TestM189TypesOfAnAnswer(t *testing.T) {
 		{"a stream with a parameter (M083)", "text/event-stream;charset=utf-8", 200, event, ""},
 		{"another status", "application/json", 201, message, ""},
 		{"an odd parameter", "application/json; =", 200, message, ""},
-		{"no message in it", "application/json", 200, func(*faultyserver.Exchange) string { return "[]" }, "is no JSON"},
+		{"no message in it", "application/json", 200, func(*faultyserver.Exchange) string { return "[]" }, "is not JSON"},
 		{"events in a document", "application/json", 200, event, "ended without a response"},
 		{"a document in a stream", "text/event-stream", 200, message, "ended without a response"},
 		{"an unfinished event", "text/event-stream", 200, func(x *faultyserver.Exchange) string { return "data: " + message(x) }, "ended without a response"},

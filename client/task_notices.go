@@ -14,7 +14,7 @@ import (
 // taskNotice polls a task and returns its state as a notification, for a listen after a
 // gap. It returns nil if the server does not answer or does not know the task.
 func (c *Client) taskNotice(ctx context.Context, like *mcp.Request, id string) *mcp.Notification {
-	res, err := c.Serve(ctx, aboutTask(like, methodTaskGet, id), nobody{})
+	res, err := c.Serve(ctx, aboutTask(like, methodTaskGet, id), noCaller{})
 	if err != nil || res == nil {
 		return nil
 	}

@@ -11,24 +11,24 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The members of _meta that carry a trace (2026-07-28, basic, "_meta").
+// Members of _meta that carry a trace (2026-07-28, basic, "_meta").
 const (
 	traceParent = "traceparent"
 	traceState  = "tracestate"
 	baggage     = "baggage"
 )
 
-// maxTrace bounds one value in bytes: what W3C Baggage has everybody propagate, and
-// far more than Trace Context does. A trace is read by whatever observes the server,
-// which is not to be flooded by whoever calls a tool.
+// maxTrace limits one value in bytes: what W3C Baggage requires to be propagated, and
+// far more than Trace Context requires. It keeps a client from flooding the system that
+// observes the server.
 const maxTrace = 8192
 
-// tracedMeta returns a request's _meta without what only looks like a trace: "When
-// present, their values MUST follow W3C Trace Context and W3C Baggage formats
-// respectively" (2026-07-28, basic, "_meta"). A value that does not is left out, and
-// the request goes on without it, as one whose caller is not traced. All else stays
-// as it came; where nothing is to be left out that is meta itself.
-func tracedMeta(meta []byte) []byte {
+// validTraceMeta returns a request's _meta without invalid trace values: "When present,
+// their values MUST follow W3C Trace Context and W3C Baggage formats respectively"
+// (2026-07-28, basic, "_meta"). An invalid value is omitted, and the request continues
+// without a trace. All else is unmodified. If nothing is omitted, it returns meta
+// itself.
+func validTraceMeta(meta []byte) []byte {
 	if !mayTrace(meta) {
 		return meta
 	}
@@ -42,7 +42,7 @@ func tracedMeta(meta []byte) []byte {
 		case traceParent:
 			keep = parent
 		case traceState:
-			// Companion of the first, and without meaning where that has none.
+			// tracestate has no meaning without traceparent.
 			keep = parent && isTrace(value, isTraceState)
 		case baggage:
 			keep = isTrace(value, isBaggage)
@@ -54,22 +54,22 @@ func tracedMeta(meta []byte) []byte {
 	})
 }
 
-// mayTrace reports whether there may be something of a trace: a name that is, or that
-// is written in an unusual way.
+// mayTrace reports whether meta may contain trace members: it contains one of their
+// names, or an escape sequence.
 func mayTrace(meta []byte) bool {
 	return bytes.Contains(meta, []byte("trace")) || bytes.Contains(meta, []byte(baggage)) || bytes.IndexByte(meta, '\\') >= 0
 }
 
-// leaveTraces has an edit leave out what tracedMeta does. It comes before all else that
-// the edit does to _meta.
-func leaveTraces(e *mcp.Edit, params *mcp.Object) {
+// dropInvalidTraces makes the edit omit what validTraceMeta omits. It must be applied
+// before other edits of _meta.
+func dropInvalidTraces(e *mcp.Edit, params *mcp.Object) {
 	meta := params.Raw(mcp.FieldMeta)
-	if traced := tracedMeta(meta); len(traced) < len(meta) {
+	if traced := validTraceMeta(meta); len(traced) < len(meta) {
 		e.Set(mcp.FieldMeta, traced)
 	}
 }
 
-// isTrace reports whether a JSON value is a string of the format.
+// isTrace reports whether a JSON value is a string that has the format.
 func isTrace(value []byte, has func(string) bool) bool {
 	if len(value) == 0 || value[0] != '"' {
 		return false
@@ -78,8 +78,8 @@ func isTrace(value []byte, has func(string) bool) bool {
 	return json.Unmarshal(value, &text) == nil && len(text) <= maxTrace && has(text)
 }
 
-// isTraceParent: W3C Trace Context, "traceparent Header". A later version may say
-// more behind what the first one says.
+// isTraceParent implements W3C Trace Context, "traceparent Header". Later versions may
+// append fields to those of the first.
 func isTraceParent(s string) bool {
 	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(s) < length {
@@ -112,8 +112,8 @@ const (
 	tchars  = digits + letters + "!#$%&'*+-.^_`|~"
 )
 
-// isTraceState: W3C Trace Context, "tracestate Header". At most 32 members, each of
-// another key; one may be empty.
+// isTraceState implements W3C Trace Context, "tracestate Header": at most 32 members
+// with distinct keys. Members may be empty.
 func isTraceState(s string) bool {
 	seen := map[string]bool{}
 	for i, member := range strings.Split(s, ",") {
@@ -137,8 +137,8 @@ func isStateValue(s string) bool {
 	return s != "" && len(s) <= 256 && isPrintable(s) && !strings.ContainsAny(s, ",=")
 }
 
-// isBaggage: W3C Baggage, "Definition". Members have a key, a value and perhaps
-// properties.
+// isBaggage implements W3C Baggage, "Definition": members with a key, a value and
+// optional properties.
 func isBaggage(s string) bool {
 	members := strings.Split(s, ",")
 	if len(members) > 180 {
@@ -159,7 +159,7 @@ func isBaggage(s string) bool {
 	return true
 }
 
-// isToken: RFC 9110, section 5.6.2.
+// isToken implements RFC 9110, section 5.6.2.
 func isToken(s string) bool { return s != "" && isOf(s, tchars) }
 
 func isBaggageValue(s string) bool {

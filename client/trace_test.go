@@ -68,7 +68,7 @@ func TestTraceFormats(t *testing.T) {
 		}
 		for _, text := range tt.good {
 			in := meta(quotedJSON(text))
-			if got := string(tracedMeta([]byte(in))); got != in {
+			if got := string(validTraceMeta([]byte(in))); got != in {
 				t.Errorf("%s %.80q:\n got %s\nwant it as it came", tt.key, text, got)
 			}
 		}
@@ -77,7 +77,7 @@ func TestTraceFormats(t *testing.T) {
 			values = append(values, quotedJSON(text))
 		}
 		for _, value := range values {
-			got := string(tracedMeta([]byte(meta(value))))
+			got := string(validTraceMeta([]byte(meta(value))))
 			if strings.Contains(got, `"`+tt.key+`"`) || !strings.Contains(got, `{ "own/key":{"n":1.0}`) {
 				t.Errorf("%s %.80s is kept, or more than it is lost: %.200s", tt.key, value, got)
 			}
@@ -103,7 +103,7 @@ func TestTracesOfOneRequest(t *testing.T) {
 		{"deeper is nobody's", `{"a":{"traceparent":"x"}}`, `{"a":{"traceparent":"x"}}`},
 		{"no object", `7`, `7`},
 	} {
-		if got := string(tracedMeta([]byte(tt.meta))); got != tt.want {
+		if got := string(validTraceMeta([]byte(tt.meta))); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
 		}
 	}

@@ -14,26 +14,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// transport makes the requests of one client, so that the idle connections to one
-// instance of a backend can be let go without anybody else's. There is no limit on how
-// long an answer takes: that is the call's deadline.
+// transport sends the requests of one client, so that idle connections to one instance
+// of a backend can be closed without affecting others. It does not limit the time of a
+// response: that is the call's deadline.
 type transport struct {
 	plain *hop.Transport  // without TLS or a proxy
-	other *http.Transport // all else
+	other *http.Transport // everything else
 }
 
-// maxHeaders bounds the headers of an answer, far above what a server has to say
-// in them and below what would hurt.
+// maxHeaders limits the headers of a response, far above what servers send.
 const maxHeaders = 1 << 20
 
-// The bounds of the connections that nobody uses.
+// Limits of idle connections.
 const (
 	maxIdle  = 64
 	idleTime = 90 * time.Second
 )
 
 func newTransport(s *setup) *transport {
-	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: makeRoom}
+	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: growReceiveBuffer}
 	return &transport{
 		plain: &hop.Transport{
 			Dial: dialer.DialContext, WriteTimeout: s.Write,
@@ -53,32 +52,32 @@ func newTransport(s *setup) *transport {
 			MaxIdleConnsPerHost:    maxIdle,
 			IdleConnTimeout:        idleTime,
 			MaxResponseHeaderBytes: maxHeaders,
-			// A compressed answer could be far larger than it looks, and a compressed
-			// stream arrives late.
+			// A compressed response could be far larger than it appears, and a
+			// compressed stream is delayed.
 			DisableCompression: true,
 		},
 	}
 }
 
-// RoundTrip makes a request.
+// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !hop.Serves(req) {
 		return t.other.RoundTrip(req)
 	}
 	if proxy, err := t.other.Proxy(req); proxy != nil || err != nil {
-		return t.other.RoundTrip(req) // which says what is wrong with it
+		return t.other.RoundTrip(req) // reports what is wrong with the proxy
 	}
 	return t.plain.RoundTrip(req)
 }
 
-// CloseIdleConnections closes the connections that nobody uses.
+// CloseIdleConnections closes the idle connections.
 func (t *transport) CloseIdleConnections() {
 	t.plain.CloseIdleConnections()
 	t.other.CloseIdleConnections()
 }
 
-// connection is one of net/http's to a backend. Each write has its own deadline, so that
-// a peer that does not read cannot keep a request for ever.
+// connection is a connection of net/http to a backend. Each write has its own deadline,
+// so that a peer that does not read cannot block a request for ever.
 type connection struct {
 	net.Conn
 	write time.Duration
@@ -92,9 +91,8 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// isHeaderOverflow reports whether an answer was not read because of the size of
-// its headers. net/http has no name for that error but its text, in either version
-// of HTTP.
+// isHeaderOverflow reports whether a response was rejected because of the size of its
+// headers. net/http identifies that error only by its text, in either version of HTTP.
 func isHeaderOverflow(err error) bool {
 	if errors.Is(err, hop.ErrHeaderTooLong) {
 		return true

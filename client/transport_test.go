@@ -41,7 +41,7 @@ func newLines(t *testing.T) *lines {
 		endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://b.test/mcp"),
 		room:     memnet.DefaultBuffer, ends: make(chan *memnet.Conn, 10),
 	}
-	tr, ok := l.trip.(*transport)
+	tr, ok := l.transport.(*transport)
 	if !ok {
 		t.Fatal("the endpoint has no transport of its own")
 	}
@@ -197,8 +197,8 @@ func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
 			if sent := once(t, <-l.ends); sent != "" {
 				t.Errorf("the server saw %q, want nothing", sent)
 			}
-			if err := <-got; !errors.Is(err, errWithdrawn) || p.left.Load() {
-				t.Errorf("got %v, left %v; want %v", err, p.left.Load(), errWithdrawn)
+			if err := <-got; !errors.Is(err, errWithdrawn) || p.sent.Load() {
+				t.Errorf("got %v, left %v; want %v", err, p.sent.Load(), errWithdrawn)
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestWaysOfRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEndpoint(newSetup(Config{Name: "b", Header: tt.header}), tt.url)
-			tr := e.trip.(*transport) //nolint:forcetypeassert // its own
+			tr := e.transport.(*transport) //nolint:forcetypeassert // its own
 			tr.other.Proxy = tt.proxy
 			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
 			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
@@ -389,7 +389,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	}
 	defer ln.Close()
 	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
-	tr := e.trip.(*transport) //nolint:forcetypeassert // its own
+	tr := e.transport.(*transport) //nolint:forcetypeassert // its own
 	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
 	_, err = e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -33,7 +33,7 @@ func TestCircuit(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
 	var waits []time.Duration
-	for range circuitDeaths {
+	for range maxCrashes {
 		wait, err := c.admit(now)
 		if err != nil {
 			t.Fatalf("refused after %v", waits)
@@ -60,7 +60,7 @@ func TestCircuit(t *testing.T) {
 func TestCircuitOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
-	for range circuitDeaths {
+	for range maxCrashes {
 		c.failed(now, "it is not there")
 	}
 	want := "it is not there; it was tried 5 times within 1m0s; the next start is in 50s"
@@ -69,7 +69,7 @@ func TestCircuitOfFailedStarts(t *testing.T) {
 	}
 	c.died(now.Add(time.Hour))
 	c.explain("it said why")
-	for range circuitDeaths - 1 {
+	for range maxCrashes - 1 {
 		c.died(now.Add(time.Hour))
 	}
 	want = "its process ended 5 times within 1m0s; the next start is in 1m0s; it said why"
@@ -88,7 +88,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	var q quota
+	var q lineQuota
 	now := time.Unix(1000, 0)
 	passed := 0
 	for range 200 {
@@ -299,11 +299,11 @@ func TestConcludeLooksForTheFaultFirst(t *testing.T) {
 	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
 		fault := s.unavailable(cause, "it could not be reached")
 		for _, err := range []error{fault, &rejected{why: busy, err: fault}} {
-			if got, gotErr := s.decide(nil, err); got != isNeither || !errors.Is(gotErr, fault) {
+			if got, gotErr := s.decide(nil, err); got != isUndecided || !errors.Is(gotErr, fault) {
 				t.Errorf("code %d: finding %d, error %v, want neither and the fault", cause.Code, got, gotErr)
 			}
 		}
-		if got, _ := s.decide(nil, cause); got == isNeither {
+		if got, _ := s.decide(nil, cause); got == isUndecided {
 			t.Errorf("code %d: the server's own word says nothing", cause.Code)
 		}
 	}
@@ -332,9 +332,9 @@ func TestOutputIsHeardToItsLastWord(t *testing.T) {
 				if _, err := io.CopyN(&got, o, 1); err != nil {
 					t.Fatal(err)
 				}
-				defer time.AfterFunc(20*time.Millisecond, o.cut).Stop()
+				defer time.AfterFunc(20*time.Millisecond, o.stopAtEnd).Stop()
 			} else {
-				o.cut()
+				o.stopAtEnd()
 			}
 			if _, err := io.CopyBuffer(&got, struct{ io.Reader }{o}, make([]byte, 1<<10)); err != nil || got.String() != want {
 				t.Errorf("read %d bytes, error %v, want %d and the end", got.Len(), err, len(want))
@@ -425,7 +425,7 @@ func TestOutboxKeepsOrderAndBound(t *testing.T) {
 
 // slowReceiver takes notifications once its gate is open.
 type slowReceiver struct {
-	nobody
+	noCaller
 
 	gate chan struct{}
 	got  []string

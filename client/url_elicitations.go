@@ -19,19 +19,18 @@ const (
 	memberElicitation = "elicitationId"
 )
 
-// urlElicitations are the URLs that the client of a call was asked to visit. 2025-11-25
-// gives each such question an id, and has a notification that says when the visit
-// has led to something (client/elicitation, "Completion Notifications for URL Mode
-// Elicitation"). 2026-07-28 has neither: there the server says it by going on. The
-// zero value is ready, and nil has none.
+// urlElicitations are the URLs that the client of a call was asked to open. 2025-11-25
+// gives each such request an id, and a notification reports that it is complete
+// (client/elicitation, "Completion Notifications for URL Mode Elicitation"). 2026-07-28
+// has neither: the server simply continues. The zero value is ready, and nil is empty.
 type urlElicitations struct {
 	mu   sync.Mutex
 	urls map[string]string // by id
 }
 
-// named returns the question with an id, if it is one of these and has none, and
-// what is to be called with the answer.
-func (v *urlElicitations) named(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
+// withID adds an id to a URL elicitation that has none. The returned function must be
+// called with the response.
+func (v *urlElicitations) withID(req *mcp.Request) (*mcp.Request, func(*mcp.Result), error) {
 	ignore := func(*mcp.Result) {}
 	if mode, _ := req.Params.Text(mcp.FieldMode); req.Method != methodElicit || mode != "url" {
 		return req, ignore, nil
@@ -40,7 +39,7 @@ func (v *urlElicitations) named(req *mcp.Request) (*mcp.Request, func(*mcp.Resul
 	for name, value := range mcp.Members(req.Params.Bytes()) {
 		switch name {
 		case memberElicitation:
-			return req, ignore, nil // its server tells of it as well
+			return req, ignore, nil // the server itself will report that it is complete
 		case "url":
 			url = string(value)
 		}
@@ -50,7 +49,7 @@ func (v *urlElicitations) named(req *mcp.Request) (*mcp.Request, func(*mcp.Resul
 	return req, func(res *mcp.Result) { v.note(id, url, res) }, err
 }
 
-// note keeps a visit that the client has agreed to: nothing else can complete.
+// note stores a URL that the client has agreed to open. No other can complete.
 func (v *urlElicitations) note(id, url string, answer *mcp.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -65,9 +64,9 @@ func (v *urlElicitations) note(id, url string, answer *mcp.Result) {
 	}
 }
 
-// tell says of each visit that the server does not ask for again that it is
-// complete. A client that is not told waits for its user to say so.
-func (v *urlElicitations) tell(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
+// notifyComplete notifies the client of each elicitation that the server does not
+// repeat in res. Without the notification a client waits for its user.
+func (v *urlElicitations) notifyComplete(ctx context.Context, res *mcp.Result, caller mcp.Caller) {
 	urls := v.take()
 	if len(urls) == 0 {
 		return
@@ -79,7 +78,7 @@ func (v *urlElicitations) tell(ctx context.Context, res *mcp.Result, caller mcp.
 		}
 		params := append(mcp.AppendString([]byte(`{"elicitationId":`), id), '}')
 		if n, err := mcp.NewNotification(elicitationDone, params); err == nil {
-			_ = caller.Notify(ctx, n) // for convenience: whoever has gone misses nothing
+			_ = caller.Notify(ctx, n) // a convenience: an error changes nothing
 		}
 	}
 }
@@ -95,7 +94,7 @@ func (v *urlElicitations) take() map[string]string {
 	return urls
 }
 
-// urlsOf returns the URLs that a result asks for visits to, as JSON.
+// urlsOf returns the URLs, as JSON, that a result asks the client to open.
 func urlsOf(res *mcp.Result) []string {
 	var urls []string
 	for _, question := range mcp.Members(res.Raw(mcp.FieldInputRequests)) {

@@ -73,7 +73,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var open urlElicitations
 			asked := requestOf(t, tt.method, tt.params)
-			req, answered, err := open.named(asked)
+			req, answered, err := open.withID(asked)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 			}
 			answered(resultOf(t, tt.answer))
 			caller := new(toldOf)
-			open.tell(t.Context(), resultOf(t, tt.next), caller)
+			open.notifyComplete(t.Context(), resultOf(t, tt.next), caller)
 			var want []string
 			if tt.told {
 				want = []string{elicitationDone + ` {"elicitationId":` + idOf(req) + `}`}
@@ -90,7 +90,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 			if !slices.Equal(caller.params, want) {
 				t.Errorf("told %q, want %q", caller.params, want)
 			}
-			open.tell(t.Context(), resultOf(t, tt.next), caller)
+			open.notifyComplete(t.Context(), resultOf(t, tt.next), caller)
 			if len(caller.params) != len(want) {
 				t.Errorf("told again: %q", caller.params)
 			}
@@ -101,13 +101,13 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 // An id that is there is its server's, which tells of it.
 func TestVisitKeepsItsID(t *testing.T) {
 	var open urlElicitations
-	req, answered, err := open.named(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
+	req, answered, err := open.withID(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
 	if err != nil || idOf(req) != `"own"` {
 		t.Fatalf("asked %s, %v", req.Params.Bytes(), err)
 	}
 	answered(resultOf(t, `{"action":"accept"}`))
 	caller := new(toldOf)
-	if open.tell(t.Context(), resultOf(t, `{}`), caller); len(caller.params) > 0 {
+	if open.notifyComplete(t.Context(), resultOf(t, `{}`), caller); len(caller.params) > 0 {
 		t.Errorf("told %q", caller.params)
 	}
 }
@@ -155,12 +155,12 @@ func TestLegacyServerTakesNoInput(t *testing.T) {
 func TestLegacyClientBringsNoState(t *testing.T) {
 	const given = `{"name":"x","requestState":"s","inputResponses":{"a":1},"arguments":{"requestState":"s"}}`
 	req := requestOf(t, "tools/call", given)
-	params, err := ownInput(req)
+	params, err := stripInput(req)
 	if want := `{"name":"x","arguments":{"requestState":"s"}}`; err != nil || string(params.Bytes()) != want {
 		t.Errorf("of a legacy client: %s, %v, want %s", params.Bytes(), err, want)
 	}
 	req.TakesInputRequired = true
-	if params, err = ownInput(req); err != nil || string(params.Bytes()) != given {
+	if params, err = stripInput(req); err != nil || string(params.Bytes()) != given {
 		t.Errorf("of a modern client: %s, %v", params.Bytes(), err)
 	}
 }

@@ -8,29 +8,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// writeQueue is lines that wait to be written, in their order. Short ones are put together,
-// so that they are one write; long ones are where they were made, because to copy all
-// that waits whenever one more comes takes longer than to write it. The zero value is
-// empty.
+// writeQueue is a queue of lines to write. Short lines are joined so that they are one
+// write. Long ones are not copied, because copying all of the queue for each added line
+// costs more than to write it. The zero value is empty.
 type writeQueue struct {
-	parts  [][]byte // none of them empty
-	size   int      // of all of them
-	room   []byte   // empty, for the next short lines
-	inRoom int      // 1 + the part that has taken it, or the first that would have; 0 for none
+	parts     [][]byte // none is empty
+	size      int      // bytes in parts
+	spare     []byte   // empty memory for the next short lines
+	sparePart int      // 1 + the index of the part in spare's memory, or the first of its kind; 0 if none
 }
 
-// The bounds of what is short, of what waits before a line that is left where it is, and
-// of the parts for which room is kept when all is written.
+// Limits: of a short line, of the queued bytes up to which a line is not copied, and of
+// the parts for which memory is kept.
 const (
 	shortLine = 16 << 10
-	heldLines = 1 << 20
+	maxHeld   = 1 << 20
 	keptParts = 16
 )
 
-// add makes a line of a message, whose first and last piece are the backlog's from then
-// on. While little waits the second is left where it is. That may be a small part of what
-// a client has sent, which is held with it and which nobody counts: so what waits for
-// long is copied.
+// add queues a message as a line. The queue owns the message's first and last piece
+// from then on. While little is queued the second piece is not copied. It may be a
+// small part of a larger message of a client, which it keeps in memory and which no
+// limit counts; so a piece that may wait long is copied.
 func (b *writeQueue) add(msg mcp.Pieces) {
 	last := len(b.parts) - 1
 	switch {
@@ -39,20 +38,21 @@ func (b *writeQueue) add(msg mcp.Pieces) {
 	case last >= 0 && len(b.parts[last]) <= shortLine:
 		b.parts[last] = frame.AppendLine(b.parts[last], msg[:]...)
 	default:
-		b.parts = append(b.parts, frame.AppendLine(b.room, msg[:]...))
-		if b.room = nil; b.inRoom == 0 {
-			b.inRoom = len(b.parts)
+		b.parts = append(b.parts, frame.AppendLine(b.spare, msg[:]...))
+		if b.spare = nil; b.sparePart == 0 {
+			b.sparePart = len(b.parts)
 		}
 	}
 	b.size += msg.Len() + len("\n")
 }
 
-// addLong leaves a line where it is, if it is flat where somebody else has it.
+// addLong queues a long line without a copy if its shared piece contains no line
+// breaks.
 func (b *writeQueue) addLong(msg mcp.Pieces) {
 	switch {
 	case len(msg[0]) == msg.Len():
 		b.parts = append(b.parts, frame.MakeLine(msg[0]))
-	case len(msg[0]) > 0 && len(msg[1]) > shortLine && b.size < heldLines && frame.IsFlat(msg[1]):
+	case len(msg[0]) > 0 && len(msg[1]) > shortLine && b.size < maxHeld && frame.IsFlat(msg[1]):
 		frame.Flatten(msg[0])
 		b.parts = append(b.parts, msg[0], msg[1], frame.MakeLine(msg[2]))
 	default:
@@ -60,16 +60,16 @@ func (b *writeQueue) addLong(msg mcp.Pieces) {
 	}
 }
 
-// reuse empties a backlog that has been written, and keeps a little of its room.
+// reuse empties a queue that was written, and keeps a little of its memory.
 func (b *writeQueue) reuse() {
-	if b.inRoom > 0 {
-		if part := b.parts[b.inRoom-1]; cap(part) <= shortLine {
-			b.room = part[:0]
+	if b.sparePart > 0 {
+		if part := b.parts[b.sparePart-1]; cap(part) <= shortLine {
+			b.spare = part[:0]
 		}
 	}
 	clear(b.parts)
 	if b.parts = b.parts[:0]; cap(b.parts) > keptParts {
 		b.parts = nil
 	}
-	b.size, b.inRoom = 0, 0
+	b.size, b.sparePart = 0, 0
 }

@@ -62,8 +62,8 @@ func TestBacklogHoldsLittleOfOthers(t *testing.T) {
 			}
 		}
 	}
-	if theirs == 0 || theirs > heldLines {
-		t.Errorf("%d bytes are held where they were, want %d at most", theirs, heldLines)
+	if theirs == 0 || theirs > maxHeld {
+		t.Errorf("%d bytes are held where they were, want %d at most", theirs, maxHeld)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestBacklogTakesLittleMemory(t *testing.T) {
 		b.add(mcp.Pieces{long})
 	}
 	b.add(mcp.Pieces{long[:1:1], long, append(make([]byte, 0, 1<<20), '}')})
-	if b.reuse(); cap(b.room) > shortLine || cap(b.parts) > keptParts || b.size != 0 {
-		t.Errorf("there is room for %d bytes and %d parts, and the size is %d", cap(b.room), cap(b.parts), b.size)
+	if b.reuse(); cap(b.spare) > shortLine || cap(b.parts) > keptParts || b.size != 0 {
+		t.Errorf("there is room for %d bytes and %d parts, and the size is %d", cap(b.spare), cap(b.parts), b.size)
 	}
 }

@@ -130,7 +130,7 @@ func TestFaultsInWords(t *testing.T) {
 		within time.Duration
 	}{
 		{"50 banners without end", onLines("tools/call", func(x *faultyserver.Line) { x.Raw(strings.Repeat("Listening...\n", 100)) }),
-			"it wrote 100 lines that are no messages to its output" + mayHaveRun, 0},
+			"it wrote 100 lines to its output that are not messages" + mayHaveRun, 0},
 		{"51 never answers the handshake", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": hold}),
 			"it did not answer initialize within 30s (limits.handshake)" + notSent, 30 * time.Second},
 		{"51 never answers anything", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"server/discover": hold, "initialize": hold}),
@@ -188,13 +188,13 @@ func TestFaultsInWords(t *testing.T) {
 		{"63 compressed", onHTTP("tools/call", func(x *faultyserver.Exchange) {
 			x.W.Header().Set("Content-Encoding", "gzip")
 			x.Status(200, "application/json", "\x1f\x8b")
-		}), "its answer is compressed (gzip), which was not asked for" + mayHaveRun, 0},
+		}), "its answer is compressed (gzip), which was not requested" + mayHaveRun, 0},
 		{"72 forgets every session", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Status(404, "", "") }}),
 			"it has ended the session" + notSent, 0},
 		{"75 wants other credentials", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(401, "", "") }),
-			"it wants other credentials (HTTP status 401)" + notSent, 0},
+			"it rejected our credentials, or requires some (HTTP status 401)" + notSent, 0},
 		{"75 wants more of them", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(403, "", "") }),
-			"our credentials do not suffice (HTTP status 403)" + notSent, 0},
+			"our credentials are not sufficient (HTTP status 403)" + notSent, 0},
 		{"busy", onHTTP("tools/call", func(x *faultyserver.Exchange) { x.Status(429, "", "") }),
 			"it answered with HTTP status 429" + notSent, time.Second},
 		{"no common revision", onHTTP("server/discover", func(x *faultyserver.Exchange) { x.Result(`{"supportedVersions":["2099-01-01"],"capabilities":{}}`) }),
@@ -229,7 +229,7 @@ func TestFaultsInStatus(t *testing.T) {
 		{"52", onLegacyHTTP(map[string]func(*faultyserver.Exchange){"initialize": func(x *faultyserver.Exchange) { x.Status(502, "text/html", "<html>") }}), "initialize failed: it answered with HTTP status 502"},
 		{"55", &faulty{via: failing{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}}, "connection refused"},
 		{"61", onHTTP("tools/list", func(x *faultyserver.Exchange) { x.Result(`{"tools":7}`) }), "tools/list: tools"},
-		{"75", onHTTP("server/discover", func(x *faultyserver.Exchange) { x.Status(401, "", "") }), "it wants other credentials (HTTP status 401)"},
+		{"75", onHTTP("server/discover", func(x *faultyserver.Exchange) { x.Status(401, "", "") }), "it rejected our credentials, or requires some (HTTP status 401)"},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
