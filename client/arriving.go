@@ -95,7 +95,7 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	if !f.forwardable || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
 		return false
 	}
-	c.due.received() // and may take its time from here on
+	c.due.received() // the rest may take its time
 	res := mcp.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := mcp.Receive(ctx, f.caller, res)

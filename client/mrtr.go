@@ -217,10 +217,10 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 	if err := json.Unmarshal(raw, &questions); err != nil {
 		return nil, p.malformed(err)
 	}
-	// Each is a goroutine and a transcript with a person: the bound is that of a legacy
-	// session's asks, so that an era gives no server more of either.
+	// Each takes a goroutine and a prompt to a user. The limit is that of a legacy
+	// session's requests.
 	if len(questions) > maxServerRequests {
-		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it asked %d questions at once", len(questions))
+		return nil, p.fault(mcp.CodeLimit, mcp.Unknown, nil, "it sent %d input requests at once", len(questions))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
