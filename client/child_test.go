@@ -236,7 +236,7 @@ func TestM159ChildDies(t *testing.T) {
 // A call right after the last words of a child, which are half a line or have no line
 // break, goes to a new child, or is known not to have left. One that has closed its
 // output and is still there takes no call, either (I19).
-func TestCallAfterTheLastWordsOfAChild(t *testing.T) {
+func TestCallAfterTheLastOutputOfAChild(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
 		for _, how := range []string{"half a line and close", "half a line and exit", "no line break and close", "no line break and exit"} {
@@ -261,7 +261,7 @@ func TestCallAfterTheLastWordsOfAChild(t *testing.T) {
 
 // A call that comes between the last words of a child and its end changes nothing for
 // those that wait: they learn how the process ended.
-func TestCallsThatWaitLearnHowTheirChildEnded(t *testing.T) {
+func TestPendingCallsReportHowTheirChildEnded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
 		c := startChild(t, kind, client.Config{})
@@ -307,7 +307,7 @@ func (e *endTime) ago(t *testing.T) time.Duration {
 // A child that ends and leaves a process behind which holds its streams fails its
 // call as soon as one that leaves nothing, and is heard to its last word. What it has
 // left in its group ends with it; a daemon, which has a session of its own, does not.
-func TestChildThatLeavesAnotherBehind(t *testing.T) {
+func TestChildThatLeavesAProcessBehind(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]bool{"leave": false, "leave a daemon": true} {
 		var end endTime
@@ -341,7 +341,7 @@ func TestChildThatLeavesAnotherBehind(t *testing.T) {
 // What a child that several clients use wrote before its end may be about any of
 // them, and is for the log alone; so is what another client is told of it later. A
 // child of one client says its last words to that one.
-func TestLastWordsAreOfOneClient(t *testing.T) {
+func TestStderrLinesGoToASingleClient(t *testing.T) {
 	t.Parallel()
 	const words, log = "its last lines on stderr: about to ", "exit status 7; see the log for its last lines on stderr"
 	tests := []struct {
@@ -383,7 +383,7 @@ func TestLastWordsAreOfOneClient(t *testing.T) {
 }
 
 // The error of the time in which a child is not started is for everybody.
-func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
+func TestStderrLinesAreNotRepeatedToOtherClients(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy", client.Config{})
 	for range 20 {
@@ -403,7 +403,7 @@ func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
 
 // The answer that a child gave before its end is heard, although another process
 // openTaskResults its output.
-func TestLastAnswerOfAChildThatLeavesAnotherBehind(t *testing.T) {
+func TestLastResponseOfAChildThatLeavesAProcessBehind(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy", client.Config{})
 	res, err := within(t, c, tool(t, "answer and leave"), &recorder{})
@@ -477,7 +477,7 @@ func TestProgramThatCannotBeStarted(t *testing.T) {
 }
 
 // The reason why a program cannot be started is told while it is not tried, too.
-func TestProgramThatCannotBeStartedIsNamedByTheCircuit(t *testing.T) {
+func TestProgramThatCannotBeStartedIsNamedByTheBackoff(t *testing.T) {
 	t.Parallel()
 	c := client.NewCommand(client.Command{Path: "no-such-program-here"}, client.Config{Name: "b"})
 	t.Cleanup(func() {

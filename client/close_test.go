@@ -21,7 +21,7 @@ import (
 
 // What is opened for a client that closes meanwhile is closed with it, although
 // nothing of it was there when Close looked for what there is to be closed.
-func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
+func TestCloseEndsWhatIsOpenedConcurrently(t *testing.T) {
 	for name, version := range map[string]mcp.Version{"modern": mcp.LatestModern, "probed": ""} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 // S7- 2025-11-25 basic/transports: "The server **MAY** respond to this request with
 // HTTP 405 Method Not Allowed, indicating that the server does not allow clients to
 // terminate sessions."
-func TestM163GoodbyesAreBounded(t *testing.T) {
+func TestM163SessionEndsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["DELETE"] = func(x *faultyserver.Exchange) {

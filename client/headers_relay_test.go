@@ -40,7 +40,7 @@ func withParamHeaders(req *mcp.Request, h map[string][]string) *mcp.Request {
 //
 // H9- 2026-07-28 basic/transports/streamable-http: "Intermediate servers that do not
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"
-func TestUnknownParamHeadersGoOn(t *testing.T) {
+func TestUnknownParamHeadersAreForwarded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){
 			"tools/list": func(x *faultyserver.Exchange) {

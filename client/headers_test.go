@@ -116,7 +116,7 @@ func TestHostileSchema(t *testing.T) {
 
 // Requests that differ in nothing of it have the same headers, made once; what a request
 // adds of its own is in no other's.
-func TestHeadersAreMadeOnce(t *testing.T) {
+func TestHeadersAreCached(t *testing.T) {
 	w := &modernHTTP{endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://backend.test/mcp")}
 	res, err := mcp.ParseObject([]byte(`{"tools":[{"name":"wants","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`))
 	if err != nil {
@@ -160,7 +160,7 @@ func TestHeadersAreMadeOnce(t *testing.T) {
 }
 
 // What is kept is bounded, whatever is asked for.
-func TestHeadersKeptAreFew(t *testing.T) {
+func TestCachedHeadersAreBounded(t *testing.T) {
 	var k headerCache
 	posts := http.Header{"Accept": {"a"}}
 	for i := range 3 * maxCachedHeaders {

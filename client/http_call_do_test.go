@@ -37,13 +37,13 @@ func served(t *testing.T, c *client.Client, caller mcp.Caller) (*mcp.Result, err
 func isServed() bool { return strings.Contains(string(debug.Stack()), "client_test.served(") }
 
 // noting is a caller that looks at the stack on which it is told.
-type noting struct {
+type stackRecorder struct {
 	recorder
 	elsewhere int
 }
 
 // Notify notes where it is called.
-func (n *noting) Notify(ctx context.Context, note *mcp.Notification) error {
+func (n *stackRecorder) Notify(ctx context.Context, note *mcp.Notification) error {
 	if !isServed() {
 		n.elsewhere++
 	}
@@ -52,7 +52,7 @@ func (n *noting) Notify(ctx context.Context, note *mcp.Notification) error {
 
 // A call is sent, its answer is read, and what that brings is handed on, by the
 // goroutine that waits for it: nothing is handed over, and none is started.
-func TestCallIsCarriedByWhoWaits(t *testing.T) {
+func TestCallRunsOnTheCallersGoroutine(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, answer := range map[string]func(x *faultyserver.Exchange){
 			"document": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
@@ -74,7 +74,7 @@ func TestCallIsCarriedByWhoWaits(t *testing.T) {
 							return rt.RoundTrip(r)
 						})
 					})
-					caller := &noting{}
+					caller := &stackRecorder{}
 					for range 3 {
 						calls++
 						res, err := served(t, c, caller)
@@ -94,7 +94,7 @@ func TestCallIsCarriedByWhoWaits(t *testing.T) {
 
 // However the terminal of a call comes while its own stream is silent, before its
 // headers or behind them, it ends the call at once, and breaks that stream off.
-func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
+func TestTerminalOnAnotherStreamEndsTheCall(t *testing.T) {
 	for name, end := range map[string]struct {
 		by   func(s *station, c *client.Client, scope *mcp.Scope, run *running, id mcp.ID)
 		want string // "" for a result
@@ -148,7 +148,7 @@ func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
 }
 
 // The answer to a call on the stream of another ends it at once, too.
-func TestTerminalOnTheStreamOfAnother(t *testing.T) {
+func TestTerminalOnTheStreamOfAnotherCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		ids, gate := make(chan mcp.ID, 2), make(chan struct{})
@@ -182,7 +182,7 @@ func TestTerminalOnTheStreamOfAnother(t *testing.T) {
 // What comes for a call on the listening stream while its own is silent is handed on at
 // once, in order, and by one goroutine at a time; and all of it before the terminal,
 // though the caller takes his time.
-func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
+func TestMessagesOnAnotherStreamWhileTheCallsIsSilent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		gate := make(chan struct{})
@@ -227,28 +227,28 @@ func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
 }
 
 // closer is a caller that closes the client when it is told something.
-type closer struct {
+type closingCaller struct {
 	recorder
 	c    *client.Client
 	once sync.Once
 }
 
 // Notify closes the client.
-func (c *closer) Notify(ctx context.Context, n *mcp.Notification) error {
+func (c *closingCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	c.once.Do(func() { _ = c.c.Close() }) // closed again by the test, which says what is wrong
 	return c.recorder.Notify(ctx, n)
 }
 
 // Who is told something by his call's own stream may close the client meanwhile, and
 // who closes it does not wait for a caller that takes its time.
-func TestCloseWhileACallerIsTold(t *testing.T) {
+func TestCloseInsideNotify(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 				x.Hold()
 			}}}
-			caller := &closer{}
+			caller := &closingCaller{}
 			caller.c = dialHTTP(t, s, client.Config{})
 			req := echo(t)
 			req.LogLevel = mcp.LogUnset
@@ -260,7 +260,7 @@ func TestCloseWhileACallerIsTold(t *testing.T) {
 
 // A stream that goes on behind the response keeps nobody waiting. It is read on for a
 // moment, so that a server that ends it soon is called over the same connection again.
-func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
+func TestStreamThatContinuesAfterTheResponse(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			gate := make(chan struct{})

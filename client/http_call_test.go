@@ -125,7 +125,7 @@ func TestM002ResponseBeforeTheHeaders(t *testing.T) {
 }
 
 // Two streams bring the same response at the same moment.
-func TestM003TwoCarriersAtOnce(t *testing.T) {
+func TestM003TwoStreamsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		got, gate := make(chan mcp.ID, 1), make(chan struct{})
@@ -438,7 +438,7 @@ func TestM032NotificationsThenResponse(t *testing.T) {
 
 // A JSON body that is only written after an ask on the listening stream was
 // answered does not stop anything.
-func TestM150AnswerDependsOnAnAsk(t *testing.T) {
+func TestM150ResponseDependsOnAServerRequest(t *testing.T) {
 	// Without a scope the session is lent to this one call: the ask is its. With a
 	// scope it goes to the scope's own address.
 	for _, scoped := range []bool{false, true} {

@@ -82,7 +82,7 @@ func TestHungServerThatPrintsText(t *testing.T) {
 
 // The time that the probe took is the first handshake's alone: a server that has
 // spoken once has all of it for the next session.
-func TestPatienceOfLaterHandshakes(t *testing.T) {
+func TestTimeOfLaterHandshakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := 0 * time.Second
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){

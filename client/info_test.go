@@ -66,7 +66,7 @@ func TestInfoThatIsNoObject(t *testing.T) {
 
 // An Info is the name of whoever asks without a client, and where there is none we have
 // one.
-func TestInfoIsSaidForWhoHasNone(t *testing.T) {
+func TestInfoForClientsWithoutOne(t *testing.T) {
 	const ours = `{"name":"signalbox","version":"dev"}`
 	for info, want := range map[string]string{
 		``:                                   ours,

@@ -111,7 +111,7 @@ func TestLegacySessionsOverLines(t *testing.T) {
 // Cancelling one of two calls on a pipe sends the notice and leaves the other
 // (M129, requirement C2).
 //
-// C2+ 2026-07-28 basic/transports/stdio: "To cancel an in-outboundCall request, the client
+// C2+ 2026-07-28 basic/transports/stdio: "To cancel an in-flight request, the client
 // MUST send a `notifications/cancelled` notification referencing the request's ID."
 //
 // C6+ 2026-07-28 basic/patterns/cancellation: "The client SHOULD ignore any response

@@ -19,7 +19,7 @@ import (
 // A session's stream comes and goes. What changed while nobody listened for it is
 // told when it listens again: it cannot know, and its client trusts a stream that
 // was resumed.
-func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
+func TestScopeThatListensAgainMayHaveMissedChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
 		s.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
@@ -54,7 +54,7 @@ func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
 // than the one before it. Who listens was promised more, and does not see that: it
 // is asked again until it agrees, ever less often, and what it does tell of is told
 // meanwhile.
-func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
+func TestListenReopensANarrowerStream(t *testing.T) {
 	tests := map[string]struct {
 		later string // what the next streams agree to
 		many  int    // of them in the first minute
@@ -113,7 +113,7 @@ func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
 }
 
 // What is gone for good costs a look every now and then, and no more.
-func TestListenMendsEverLessOften(t *testing.T) {
+func TestReopeningBacksOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var opens atomic.Int32
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"subscriptions/listen": func(x *faultyserver.Exchange) {

@@ -367,7 +367,7 @@ func TestModernListenIsReopened(t *testing.T) {
 
 // A server that stays away is not listened for in silence: the listen ends, and
 // says why.
-func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
+func TestListenEndsIfTheServerStaysUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		drop := make(chan struct{})
 		var away atomic.Bool
@@ -449,7 +449,7 @@ func TestU8ModernListensOverLines(t *testing.T) {
 
 // Where a session has no listening stream, whatever its server has declared, a
 // listen is promised nothing; where the stream goes away for good, it ends.
-func TestNoStreamToTellOfChangesOn(t *testing.T) {
+func TestNoStreamOfChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces

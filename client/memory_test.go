@@ -62,7 +62,7 @@ func idLast(conn io.ReadWriteCloser) {
 
 // An answer for which there is no room ends its call, with the outcome that it has, and
 // costs the connection and other calls nothing.
-func TestAnswerWithoutRoom(t *testing.T) {
+func TestResponseWithoutMemory(t *testing.T) {
 	call := func(t *testing.T, c *client.Client, tool string, m mcp.Memory) error {
 		t.Helper()
 		req := in(mcp.NewScope("s", nil), request(t, "tools/call", `{"name":"`+tool+`"}`))

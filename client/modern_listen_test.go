@@ -31,11 +31,11 @@ type broadcaster struct {
 }
 
 type broadcast struct {
-	x    *faultyserver.Exchange
-	uris []string
-	news chan string // updates
-	end  chan struct{}
-	over bool // the client has gone
+	x      *faultyserver.Exchange
+	uris   []string
+	news   chan string // updates
+	end    chan struct{}
+	closed bool // the client has gone
 }
 
 func newBroadcaster() *broadcaster {
@@ -63,11 +63,11 @@ func (b *broadcaster) listen(x *faultyserver.Exchange) {
 	}
 	b.add(st)
 	x.Begin()
-	st.say("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
+	st.send("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
 	for {
 		select {
 		case uri := <-st.news:
-			st.say("resources/updated", `"uri":"`+uri+`",`)
+			st.send("resources/updated", `"uri":"`+uri+`",`)
 		case <-x.R.Context().Done():
 			b.finish(st)
 			return
@@ -80,7 +80,7 @@ func (b *broadcaster) listen(x *faultyserver.Exchange) {
 func (b *broadcaster) finish(st *broadcast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st.over = true
+	st.closed = true
 }
 
 func (b *broadcaster) add(st *broadcast) {
@@ -89,7 +89,7 @@ func (b *broadcaster) add(st *broadcast) {
 	b.open = append(b.open, st)
 }
 
-func (st *broadcast) say(method, params string) {
+func (st *broadcast) send(method, params string) {
 	st.x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, params, st.x.Msg.ID))
 }
 
@@ -104,7 +104,7 @@ func (b *broadcaster) listens() []string {
 	var all []string
 	for _, st := range b.open {
 		text := strings.Join(st.uris, " ")
-		if st.over {
+		if st.closed {
 			text = "-" + text
 		}
 		all = append(all, text)
@@ -119,7 +119,7 @@ func (b *broadcaster) at(i int) *broadcast {
 }
 
 // heardOf is what a listen was told, without the metadata.
-func heardOf(r *recorder) []string {
+func received(r *recorder) []string {
 	var all []string
 	for _, text := range r.notifications() {
 		all = append(all, strings.NewReplacer(`,"_meta":{}`, "", `"_meta":{},`, "").Replace(text))
@@ -154,11 +154,11 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 		b.at(2).update("x:2")
 		b.at(2).update("x:1/part")
 		synctest.Wait()
-		wantStrings(t, "x:1", heardOf(ears["x:1"]), []string{agreedTo("x:1"), told("x:1/part")})
-		wantStrings(t, "x:2", heardOf(ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:2 again", heardOf(again), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:3", heardOf(ears["x:3"]), []string{agreedTo("x:3")})
-		wantStrings(t, "own", heardOf(own), []string{agreedTo("x:2")})
+		wantStrings(t, "x:1", received(ears["x:1"]), []string{agreedTo("x:1"), told("x:1/part")})
+		wantStrings(t, "x:2", received(ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:2 again", received(again), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:3", received(ears["x:3"]), []string{agreedTo("x:3")})
+		wantStrings(t, "own", received(own), []string{agreedTo("x:2")})
 
 		// What nobody wants is given up, and the stream with the last. What others still
 		// want goes on.
@@ -205,21 +205,21 @@ func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 		synctest.Wait()
 		b.at(0).update("x:1")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "two", heardOf(two), nil)
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "two", received(two), nil)
 		close(hold)
 		wantStrings(t, "streams", b.listens(), []string{"x:1", "x:1 x:2"})
 		b.at(1).update("x:1")
 		b.at(1).update("x:2")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
-		wantStrings(t, "two", heardOf(two), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+		wantStrings(t, "two", received(two), []string{agreedTo("x:2"), told("x:2")})
 	})
 }
 
 // A server that refuses the wider stream has refused the newcomer: what was there
 // goes on.
-func TestRefusedNewcomerDisturbsNobody(t *testing.T) {
+func TestRefusedListenDoesNotAffectOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
 		b.refuse = func(uris []string) bool { return slices.Contains(uris, "x:bad") }
@@ -234,13 +234,13 @@ func TestRefusedNewcomerDisturbsNobody(t *testing.T) {
 		wantError(t, err, mcp.CodeInvalidParams)
 		launch(t, c, in(scope, watching(t, "x:no")), no)
 		time.Sleep(time.Minute)
-		wantStrings(t, "no", heardOf(no), []string{`subscriptions/acknowledged {"notifications":{}}`})
+		wantStrings(t, "no", received(no), []string{`subscriptions/acknowledged {"notifications":{}}`})
 		wantStrings(t, "streams", b.listens(), []string{"-x:1", "x:1 x:no"})
 		b.at(1).update("x:1")
 		b.at(1).update("x:no")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "no", heardOf(no)[1:], nil)
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "no", received(no)[1:], nil)
 	})
 }
 
@@ -263,9 +263,9 @@ func TestSharedStreamIsReopened(t *testing.T) {
 		close(b.at(2).end)
 		time.Sleep(time.Minute)
 		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:no", "x:1 x:2 x:no"})
-		wantStrings(t, "x:1", heardOf(ears[0]), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "x:2", heardOf(ears[1]), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:no", heardOf(ears[2])[1:], nil)
+		wantStrings(t, "x:1", received(ears[0]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:2", received(ears[1]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:no", received(ears[2])[1:], nil)
 
 		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) { x.Status(http.StatusBadGateway, "text/html", "<html>") }
 		close(b.at(3).end)

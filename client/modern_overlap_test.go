@@ -16,19 +16,19 @@ import (
 )
 
 // shared is a modern server with the listens of one scope, for one resource each.
-type shared struct {
+type sharedListens struct {
 	*broadcaster
 	ears map[string]*recorder
 	runs map[string]*running
 	join func(uri string)
 }
 
-func newShared(t *testing.T, b *broadcaster, uris ...string) *shared {
+func newSharedListens(t *testing.T, b *broadcaster, uris ...string) *sharedListens {
 	t.Helper()
 	c := dialHTTP(t, b, client.Config{})
 	scope := mcp.NewScope("s", nil)
 	t.Cleanup(scope.End)
-	s := &shared{broadcaster: b, ears: map[string]*recorder{}, runs: map[string]*running{}}
+	s := &sharedListens{broadcaster: b, ears: map[string]*recorder{}, runs: map[string]*running{}}
 	s.join = func(uri string) {
 		s.ears[uri] = &recorder{}
 		s.runs[uri] = launch(t, c, in(scope, watching(t, uri)), s.ears[uri])
@@ -40,7 +40,7 @@ func newShared(t *testing.T, b *broadcaster, uris ...string) *shared {
 	return s
 }
 
-func (s *shared) leave(uri string) {
+func (s *sharedListens) leave(uri string) {
 	s.runs[uri].cancel()
 	<-s.runs[uri].done
 	synctest.Wait()
@@ -48,10 +48,10 @@ func (s *shared) leave(uri string) {
 
 // What was on its way on a stream when another one was acknowledged arrives after
 // that, because the two are connections of their own. It is told, and told once.
-func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
+func TestLateNotificationOfAReplacedStream(t *testing.T) {
 	for _, widened := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
-			s := newShared(t, newBroadcaster(), "x:1", "x:2")
+			s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 			time.Sleep(time.Second)
 			if widened {
 				s.join("x:3")
@@ -60,7 +60,7 @@ func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
 			}
 			s.at(1).update("x:1")
 			time.Sleep(time.Second)
-			wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+			wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 			if got := s.listens()[1]; got != "-x:1 x:2" {
 				t.Errorf("widened %v: the stream that was replaced is %q, want it closed", widened, got)
 			}
@@ -69,38 +69,38 @@ func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
 }
 
 // A change that both streams tell of is told once, in whichever order they come.
-func TestWhatTwoStreamsTellIsToldOnce(t *testing.T) {
+func TestNotificationOfTwoStreamsIsSentOnce(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}, {1, 0, 0}, {0, 0, 1}} {
 		inBubble(t, func(t *testing.T) {
-			s := newShared(t, newBroadcaster(), "x:1", "x:2")
+			s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 			for _, i := range order {
 				s.at(i).update("x:1")
 				synctest.Wait()
 			}
 			time.Sleep(time.Second)
-			wantStrings(t, fmt.Sprintf("order %v", order), heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+			wantStrings(t, fmt.Sprintf("order %v", order), received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		})
 	}
 }
 
 // What the stream of now tells says nothing of a later change that the next one
 // replaces it before.
-func TestEachReplacementStartsAnew(t *testing.T) {
+func TestEachReplacementStartsEmpty(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newShared(t, newBroadcaster(), "x:1", "x:2")
+		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 		s.at(1).update("x:1")
 		synctest.Wait()
 		s.join("x:3")
 		s.at(1).update("x:1") // again, before the third knew of it
 		time.Sleep(time.Second)
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
 	})
 }
 
 // Streams that were replaced are few, however fast that goes.
 func TestReplacedStreamsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newShared(t, newBroadcaster(), "x:1", "x:2", "x:3", "x:4", "x:5", "x:6")
+		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2", "x:3", "x:4", "x:5", "x:6")
 		open := 0
 		for _, st := range s.listens() {
 			if st[0] != '-' {
@@ -113,7 +113,7 @@ func TestReplacedStreamsAreBounded(t *testing.T) {
 		s.at(2).update("x:1")
 		synctest.Wait()
 		s.join("x:7") // closes it, and what it told is told
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		time.Sleep(time.Second)
 		wantStrings(t, "last", s.listens()[6:], []string{"x:1 x:2 x:3 x:4 x:5 x:6 x:7"})
 	})
@@ -124,7 +124,7 @@ func TestReplacedStreamsAreBounded(t *testing.T) {
 func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
-		s := newShared(t, b, "x:1", "x:2")
+		s := newSharedListens(t, b, "x:1", "x:2")
 		time.Sleep(time.Second)
 		plain, hold := b.On["subscriptions/listen"], make(chan struct{})
 		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
@@ -133,7 +133,7 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 		}
 		s.leave("x:2")
 		s.join("x:2") // which the open stream tells of
-		wantStrings(t, "x:2", heardOf(s.ears["x:2"]), []string{agreedTo("x:2")})
+		wantStrings(t, "x:2", received(s.ears["x:2"]), []string{agreedTo("x:2")})
 		close(hold)
 		time.Sleep(time.Second)
 		last := ""
@@ -147,7 +147,7 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 		if last != "x:1 x:2" {
 			t.Errorf("streams are %q, want one open that has both", s.listens())
 		}
-		wantStrings(t, "x:2", heardOf(s.ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:2", received(s.ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
 	})
 }
 
@@ -168,10 +168,10 @@ func TestServerWithFewListens(t *testing.T) {
 			}
 			plain(x)
 		}
-		s := newShared(t, b, "x:1", "x:2", "x:3")
+		s := newSharedListens(t, b, "x:1", "x:2", "x:3")
 		time.Sleep(time.Second)
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
-			wantStrings(t, uri, heardOf(s.ears[uri]), []string{agreedTo(uri)})
+			wantStrings(t, uri, received(s.ears[uri]), []string{agreedTo(uri)})
 		}
 		most.Store(1)
 		refused.Store(0)
@@ -187,6 +187,6 @@ func TestServerWithFewListens(t *testing.T) {
 		}
 		s.at(len(s.listens()) - 1).update("x:1")
 		synctest.Wait()
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 	})
 }

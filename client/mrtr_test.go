@@ -116,7 +116,7 @@ func TestLaterRoundWithoutAConnection(t *testing.T) {
 // A server that is a gateway itself may say of a later round that it was not sent
 // on. The request was, in its first round, and its client must not be told that it
 // can be sent again.
-func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
+func TestLaterRoundNotForwardedByAGateway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		data   string
@@ -149,7 +149,7 @@ func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST include at least one of
 // `inputRequests` or `requestState` in every `InputRequiredResult` response."
-func TestInputRequiredThatIsNone(t *testing.T) {
+func TestInvalidInputRequired(t *testing.T) {
 	many := `{"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(strings.Repeat(`"%":{"method":"roots/list"},`, 17), ",") + `}}`
 	for i := range 17 {
 		many = strings.Replace(many, "%", string(rune('a'+i)), 1)
@@ -219,7 +219,7 @@ func (s *starter) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Res
 
 // Questions of one result are put in the order in which they stand, before any of
 // them is answered; and none is put behind one that cannot be.
-func TestQuestionsAreInOrder(t *testing.T) {
+func TestInputRequestsAreInOrder(t *testing.T) {
 	const questions = `{"resultType":"input_required","inputRequests":{` +
 		`"z":{"method":"elicitation/create","params":{"message":"1"}},"b":{"method":"elicitation/create","params":{"message":"2"}},` +
 		`"a":{"method":"elicitation/create","params":{"message":"3"}},"y":{"method":"elicitation/create","params":{"message":"4"}},` +

@@ -19,7 +19,7 @@ import (
 )
 
 // switched is a way to a server that may be off.
-type switched struct {
+type switchedTransport struct {
 	http.RoundTripper
 
 	off  atomic.Bool
@@ -28,7 +28,7 @@ type switched struct {
 	refusal error // if it is off and not busy; nil is one without a reason
 }
 
-func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *switchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.off.Load() && s.busy {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	}
@@ -91,7 +91,7 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var way *switched
+				var way *switchedTransport
 				cut := make(chan struct{})
 				s := newStation()
 				s.Capabilities = announces
@@ -109,7 +109,7 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 					}
 				}
 				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					way = &switched{RoundTripper: rt, busy: tt.busy}
+					way = &switchedTransport{RoundTripper: rt, busy: tt.busy}
 					return way
 				})
 				scope := mcp.NewScope("s", nil)
@@ -205,7 +205,7 @@ func TestResumptionOfAServerThatHasGone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var way *switched
+				var way *switchedTransport
 				s := newStation()
 				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Event("1", theLog)
@@ -213,7 +213,7 @@ func TestResumptionOfAServerThatHasGone(t *testing.T) {
 					x.Abort()
 				}
 				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					way = &switched{RoundTripper: rt, refusal: tt.refusal}
+					way = &switchedTransport{RoundTripper: rt, refusal: tt.refusal}
 					return way
 				})
 				began := time.Now()

@@ -22,24 +22,24 @@ import (
 type peer struct {
 	cancelled chan struct{}
 
-	mu   sync.Mutex
-	ears []chan struct{} // one for each listen
+	mu          sync.Mutex
+	subscribers []chan struct{} // one for each listen
 }
 
 // change tells every listen that the tools have changed.
 func (p *peer) change() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, ear := range p.ears {
+	for _, ear := range p.subscribers {
 		ear <- struct{}{}
 	}
 }
 
-func (p *peer) ear() chan struct{} {
+func (p *peer) subscribe() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ear := make(chan struct{}, 1)
-	p.ears = append(p.ears, ear)
+	p.subscribers = append(p.subscribers, ear)
 	return ear
 }
 
@@ -95,7 +95,7 @@ func (p *peer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, erro
 	if err := notify(ctx, caller, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`); err != nil {
 		return nil, err
 	}
-	ear := p.ear()
+	ear := p.subscribe()
 	for {
 		select {
 		case <-ctx.Done():

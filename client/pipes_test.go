@@ -111,7 +111,7 @@ func TestRootsOutsideOfRequests(t *testing.T) {
 
 // A server and we may both write at the same time over pipes without any room,
 // while callers are slow: nobody waits in a circle (M149, M150, I30).
-func TestM149NoRoomInThePipes(t *testing.T) {
+func TestM149FullPipes(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.Lines{Modern: modern}
@@ -151,7 +151,7 @@ func TestM149NoRoomInThePipes(t *testing.T) {
 
 // What a modern server has no method for is not sent to it: the log level goes
 // with each request, and roots are not announced (M128).
-func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
+func TestM128MethodsThatTheRevisionLacks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{Modern: true}
 		c, _ := dialLines(t, s, client.Config{})

@@ -90,8 +90,8 @@ func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 // back at once: what it brings is nothing, and could be asked for ever. It keeps when
 // it was asked.
 type quickRetries struct {
-	gets  []time.Time
-	words map[int]string // what it says the n-th time
+	gets    []time.Time
+	replies map[int]string // what it says the n-th time
 }
 
 func (h *quickRetries) serve(x *faultyserver.Exchange) {
@@ -99,11 +99,11 @@ func (h *quickRetries) serve(x *faultyserver.Exchange) {
 	n := strconv.Itoa(len(h.gets))
 	x.Begin()
 	x.Raw("retry: 0\n\n")
-	x.Event(n, h.words[len(h.gets)])
+	x.Event(n, h.replies[len(h.gets)])
 }
 
 // wantCalm reports attempts that come faster than those after a failure.
-func (h *quickRetries) wantCalm(t *testing.T, from, to int) {
+func (h *quickRetries) wantBackoff(t *testing.T, from, to int) {
 	t.Helper()
 	if len(h.gets) < to {
 		t.Fatalf("%d attempts, want at least %d", len(h.gets), to)
@@ -129,10 +129,10 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 	t.Run("of a call", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			h := &quickRetries{words: map[int]string{word: logged}}
+			h := &quickRetries{replies: map[int]string{word: logged}}
 			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Event("0", "")
-				h.words[2*word] = response(x.Msg.ID, `{"content":[]}`)
+				h.replies[2*word] = response(x.Msg.ID, `{"content":[]}`)
 			}
 			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if x.R.Header.Get("Last-Event-Id") == "" {
@@ -143,8 +143,8 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 			}
 			res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 			wantResult(t, res, err, `{"content":[]}`)
-			h.wantCalm(t, 0, word)
-			h.wantCalm(t, word-1, 2*word)
+			h.wantBackoff(t, 0, word)
+			h.wantBackoff(t, word-1, 2*word)
 			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
 				t.Errorf("asked again %v after a message, want at once", d)
 			}
@@ -154,7 +154,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			s.Capabilities = announces
-			h := &quickRetries{words: map[int]string{word: listChanged, 2 * word: listChanged}}
+			h := &quickRetries{replies: map[int]string{word: listChanged, 2 * word: listChanged}}
 			s.On["GET"] = h.serve
 			ear := &recorder{}
 			scope := mcp.NewScope("s", nil)
@@ -164,8 +164,8 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 			l.cancel()
 			<-l.done
 			synctest.Wait()
-			h.wantCalm(t, 0, word)
-			h.wantCalm(t, word-1, 2*word)
+			h.wantBackoff(t, 0, word)
+			h.wantBackoff(t, word-1, 2*word)
 			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
 				t.Errorf("asked again %v after a message, want at once", d)
 			}
@@ -178,7 +178,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 
 // A server that is away is asked less and less often too, whatever it said before
 // (I33).
-func TestServerThatIsAwayIsNotHurried(t *testing.T) {
+func TestUnavailableServerIsTriedLessOften(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		n := 0

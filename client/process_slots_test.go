@@ -51,7 +51,7 @@ func wantEmpty(t *testing.T, r *processSlots) {
 
 // What nobody has asked for finds a place however many clients there are, and
 // takes none of theirs as long as it is one.
-func TestPlacesKeepOneForOurselves(t *testing.T) {
+func TestSlotReservedForInternalUse(t *testing.T) {
 	r := &processSlots{max: 2}
 	one, two := mustTake(t, r, false), mustTake(t, r, false)
 	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
@@ -74,7 +74,7 @@ func TestPlacesKeepOneForOurselves(t *testing.T) {
 
 // As many wait as places are on their way to be free, in order, and not before
 // the far end is gone.
-func TestPlacesThatAreLeaving(t *testing.T) {
+func TestClosingSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 2}
 		one, two := mustTake(t, r, false), mustTake(t, r, false)
@@ -100,7 +100,7 @@ func TestPlacesThatAreLeaving(t *testing.T) {
 
 // Ours wait for our own place, where it is about to be free, rather than have a
 // client's session end; but clients cannot wait for that one.
-func TestKeptPlaceThatIsLeaving(t *testing.T) {
+func TestReservedSlotThatIsClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 1}
 		client, own := mustTake(t, r, false), mustTake(t, r, true)
@@ -120,7 +120,7 @@ func TestKeptPlaceThatIsLeaving(t *testing.T) {
 
 // Room is made once for each who needs it, and who gives up waiting leaves the
 // processSlot to the next.
-func TestRoomIsMade(t *testing.T) {
+func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 3}
 		var held []*processSlot
@@ -162,7 +162,7 @@ func TestRoomIsMade(t *testing.T) {
 
 // A place that was opened for nobody becomes a client's, and ours is free again;
 // one that was given back meanwhile is not counted twice.
-func TestPlacesSwap(t *testing.T) {
+func TestSlotsSwap(t *testing.T) {
 	r := &processSlots{max: 1}
 	spare := mustTake(t, r, true)
 	client := mustTake(t, r, false)
@@ -186,7 +186,7 @@ func TestPlacesSwap(t *testing.T) {
 
 // However they come and go, the bound holds, everybody who was promised a place
 // gets one, and nothing is left behind.
-func TestPlacesUnderLoad(t *testing.T) {
+func TestSlotsUnderLoad(t *testing.T) {
 	const limit, clients = 3, 12
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: limit}

@@ -12,7 +12,7 @@ import (
 
 // How a child ended is told although it is learned late, and what it said although it
 // is read later still; who keeps running is not waited for without a bound (M159).
-func TestFateIsWaitedFor(t *testing.T) {
+func TestExitReasonWaits(t *testing.T) {
 	const (
 		ended  = "its process ended: exit status 7"
 		silent = -1 // it never happens

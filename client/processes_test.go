@@ -92,7 +92,7 @@ func TestProcessesAreBounded(t *testing.T) {
 }
 
 // A session that is lent to no request makes room before any client's does.
-func TestIdlePooledProcessMakesRoomFirst(t *testing.T) {
+func TestIdlePooledProcessIsEvictedFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, _ := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: 2})
 		old := newTenant("old")
@@ -183,7 +183,7 @@ func (s slowClose) Close() error {
 
 // Nothing is opened while what has to make room for it has not gone, and who does not
 // want to wait for that can go.
-func TestWaitForRoomIsGivenUp(t *testing.T) {
+func TestWaitForASlotIsCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var opened atomic.Int32

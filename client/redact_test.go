@@ -17,7 +17,7 @@ import (
 )
 
 // keyed is a client that has credentials for its server.
-func keyed(log *slog.Logger) client.Config {
+func withCredentials(log *slog.Logger) client.Config {
 	return client.Config{Header: http.Header{"Authorization": {"Bearer swordfish-1"}, "X-Pin": {"31415926"}}, Logger: log}
 }
 
@@ -58,7 +58,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 			caller := &recorder{}
 			req := echo(t)
 			req.LogLevel = mcp.LogDebug
-			if _, err := within(t, dialHTTP(t, s, keyed(nil)), req, caller); err != nil {
+			if _, err := within(t, dialHTTP(t, s, withCredentials(nil)), req, caller); err != nil {
 				t.Fatal(err)
 			}
 			wantStrings(t, "with a call", caller.notifications(), want)
@@ -73,7 +73,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 		}
 		ear := &recorder{}
 		scope := mcp.NewScope("s", ear)
-		c := dialHTTP(t, s, keyed(nil))
+		c := dialHTTP(t, s, withCredentials(nil))
 		launch(t, c, in(scope, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), &recorder{})
 		synctest.Wait()
 		wantStrings(t, "with no call", ear.notifications(), want)
@@ -97,7 +97,7 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 			var log strings.Builder
 			s := newStation()
 			s.On["tools/call"] = answer
-			c := dialHTTP(t, s, keyed(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			c := dialHTTP(t, s, withCredentials(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if _, err := within(t, c, echo(t), &recorder{}); err == nil {
 				t.Error("the call works")
 			}
@@ -109,7 +109,7 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 }
 
 // Neither have the members that stand beside the parameters of a log message.
-func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
+func TestMembersBesideLogMessagesHaveNoCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
@@ -118,10 +118,10 @@ func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
 			}
 			x.Event("", response(x.Msg.ID, `{"content":[]}`))
 		}
-		caller := &enveloped{}
+		caller := &besideRecorder{}
 		req := echo(t)
 		req.LogLevel = mcp.LogDebug
-		if _, err := within(t, dialHTTP(t, s, keyed(nil)), req, caller); err != nil {
+		if _, err := within(t, dialHTTP(t, s, withCredentials(nil)), req, caller); err != nil {
 			t.Fatal(err)
 		}
 		wantStrings(t, "beside the parameters", caller.beside, []string{`"a":"fine"`, "", ""})
@@ -129,12 +129,12 @@ func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
 }
 
 // enveloped notes what stands beside the parameters of notifications.
-type enveloped struct {
+type besideRecorder struct {
 	recorder
 	beside []string
 }
 
-func (e *enveloped) Notify(_ context.Context, n *mcp.Notification) error {
+func (e *besideRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	e.beside = append(e.beside, string(n.Params.Beside()))
 	return nil
 }

@@ -37,7 +37,7 @@ func opened(t *testing.T, calls *session.Calls) *session.Call {
 
 // A requestBody has left as soon as somebody reads of it, and not when it is put into
 // a request, whose length is known all the same.
-func TestParcelLeavesWhenRead(t *testing.T) {
+func TestRequestBodyIsSentWhenRead(t *testing.T) {
 	var calls session.Calls
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
 		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
@@ -57,7 +57,7 @@ func TestParcelLeavesWhenRead(t *testing.T) {
 
 // Whatever reads a requestBody, however it copies, gets nothing of one whose call was
 // taken back.
-func TestParcelOfACallTakenBack(t *testing.T) {
+func TestRequestBodyOfAWithdrawnCall(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
@@ -78,7 +78,7 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 
 // A body that was begun is read to its end, whatever becomes of the call: half of
 // it would cost others their connection. Another copy of it is not begun.
-func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
+func TestRequestBodyOfACallThatEndsMeanwhile(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
@@ -101,7 +101,7 @@ func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 }
 
 // net/http may send a body again that a server refused to look at.
-func TestParcelTwice(t *testing.T) {
+func TestRequestBodyTwice(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)

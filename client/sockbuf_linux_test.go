@@ -11,7 +11,7 @@ import (
 
 // A connection to a backend has room for a large answer from its beginning, and wakes
 // us for a single byte all the same.
-func TestRoomOfConnections(t *testing.T) {
+func TestReceiveBufferOfConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

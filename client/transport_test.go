@@ -26,18 +26,18 @@ import (
 
 // lines are the connections of an endpoint's own transport, of which the test has the
 // other ends.
-type lines struct {
+type pipeDialer struct {
 	*endpoint
 	room    int   // of a direction of the next connections
 	cut     bool  // they cannot be written to
 	refused error // there are none
 	ends    chan *memnet.Conn
-	nears   []*near // in the order in which they were made
+	clients []*clientEnd // in the order in which they were made
 }
 
-func newLines(t *testing.T) *lines {
+func newPipeDialer(t *testing.T) *pipeDialer {
 	t.Helper()
-	l := &lines{
+	l := &pipeDialer{
 		endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://b.test/mcp"),
 		room:     memnet.DefaultBuffer, ends: make(chan *memnet.Conn, 10),
 	}
@@ -50,33 +50,33 @@ func newLines(t *testing.T) *lines {
 	return l
 }
 
-func (l *lines) dial(context.Context, string, string) (net.Conn, error) {
+func (l *pipeDialer) dial(context.Context, string, string) (net.Conn, error) {
 	if l.refused != nil {
 		return nil, l.refused
 	}
 	ours, theirs := memnet.Pipe(l.room)
-	c := &near{Conn: ours}
+	c := &clientEnd{Conn: ours}
 	c.cut.Store(l.cut)
-	l.nears = append(l.nears, c)
+	l.clients = append(l.clients, c)
 	l.ends <- theirs
 	return c, nil
 }
 
 // near is the client's end of a connection. It can be cut for writing alone, as it is for
 // a moment when its peer has just gone.
-type near struct {
+type clientEnd struct {
 	*memnet.Conn
 	writes atomic.Int32
 	cut    atomic.Bool
 }
 
 // TryWrite writes what there is room for.
-func (n *near) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
+func (n *clientEnd) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
 
 // Write writes p.
-func (n *near) Write(p []byte) (int, error) { return n.send(p, n.Conn.Write) }
+func (n *clientEnd) Write(p []byte) (int, error) { return n.send(p, n.Conn.Write) }
 
-func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
+func (n *clientEnd) send(p []byte, write func([]byte) (int, error)) (int, error) {
 	n.writes.Add(1)
 	if n.cut.Load() {
 		return 0, io.ErrClosedPipe
@@ -85,7 +85,7 @@ func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
 }
 
 // posting posts a requestBody; what becomes of it is sent.
-func (l *lines) posting(ctx context.Context, p *requestBody) <-chan error {
+func (l *pipeDialer) posting(ctx context.Context, p *requestBody) <-chan error {
 	got := make(chan error, 1)
 	go func() { // ends with its answer, or with the context
 		resp, err := l.post(ctx, l.posts, p)
@@ -99,7 +99,7 @@ func (l *lines) posting(ctx context.Context, p *requestBody) <-chan error {
 }
 
 // once reads what there is, or comes first.
-func once(t *testing.T, end *memnet.Conn) string {
+func readSome(t *testing.T, end *memnet.Conn) string {
 	t.Helper()
 	b := make([]byte, 1<<20)
 	n, err := end.Read(b)
@@ -118,11 +118,11 @@ func respond(t *testing.T, end *memnet.Conn) {
 
 // warm has a request answered on a new connection, so that this is kept, and returns its
 // other end.
-func (l *lines) warm(t *testing.T) *memnet.Conn {
+func (l *pipeDialer) warm(t *testing.T) *memnet.Conn {
 	t.Helper()
 	got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}})
 	end := <-l.ends
-	once(t, end)
+	readSome(t, end)
 	respond(t, end)
 	if err := <-got; err != nil {
 		t.Fatal(err)
@@ -133,12 +133,12 @@ func (l *lines) warm(t *testing.T) *memnet.Conn {
 // A small request leaves in one write, each time.
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		end := l.warm(t)
 		defer end.Close()
 		for i := range int32(3) {
 			got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
-			sent := once(t, end)
+			sent := readSome(t, end)
 			if !strings.HasPrefix(sent, "POST /mcp HTTP/1.1\r\n") || !strings.HasSuffix(sent, "\r\n\r\n"+`{"jsonrpc":"2.0"}`) {
 				t.Errorf("%q arrived, want head and body", sent)
 			}
@@ -146,7 +146,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 			if err := <-got; err != nil {
 				t.Fatal(err)
 			}
-			if n := l.nears[0].writes.Load(); n != i+2 {
+			if n := l.clients[0].writes.Load(); n != i+2 {
 				t.Errorf("%d writes for %d requests", n, i+2)
 			}
 		}
@@ -157,7 +157,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 func TestRequestsOfAnyLength(t *testing.T) {
 	for _, room := range []int{1 << 10, memnet.DefaultBuffer} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = room
 			end := l.warm(t)
 			defer end.Close()
@@ -177,8 +177,8 @@ func TestRequestsOfAnyLength(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if len(l.nears) != 1 {
-				t.Errorf("%d connections, want one", len(l.nears))
+			if len(l.clients) != 1 {
+				t.Errorf("%d connections, want one", len(l.clients))
 			}
 		})
 	}
@@ -186,15 +186,15 @@ func TestRequestsOfAnyLength(t *testing.T) {
 
 // Of a call that was taken back before its body was begun, the server sees nothing,
 // however long it is.
-func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
+func TestWithdrawnCallSendsNothing(t *testing.T) {
 	for _, size := range []int{7, 100 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			var calls session.Calls
 			p := &requestBody{msg: mcp.Pieces{make([]byte, size)}, call: opened(t, &calls)}
 			p.call.Withdraw(session.Terminal{Err: io.EOF})
 			got := l.posting(t.Context(), p)
-			if sent := once(t, <-l.ends); sent != "" {
+			if sent := readSome(t, <-l.ends); sent != "" {
 				t.Errorf("the server saw %q, want nothing", sent)
 			}
 			if err := <-got; !errors.Is(err, errWithdrawn) || p.sent.Load() {
@@ -208,7 +208,7 @@ func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
 func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 	for _, size := range []int{100, 100 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = 100
 			start := time.Now()
 			err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{make([]byte, size)}})
@@ -226,13 +226,13 @@ func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 // another one, once, and also if there are several such connections.
 func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		var ends []*memnet.Conn
 		var answers []<-chan error
 		for range 2 { // at a time, so that there are two connections
 			answers = append(answers, l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}}))
 			ends = append(ends, <-l.ends)
-			once(t, ends[len(ends)-1])
+			readSome(t, ends[len(ends)-1])
 		}
 		for i, end := range ends {
 			defer end.Close()
@@ -240,19 +240,19 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 			if err := <-answers[i]; err != nil {
 				t.Fatal(err)
 			}
-			l.nears[i].cut.Store(true)
+			l.clients[i].cut.Store(true)
 		}
 		got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		fresh := <-l.ends
 		defer fresh.Close()
-		if sent := once(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
+		if sent := readSome(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
 			t.Errorf("the third connection has %q, want the request", sent)
 		}
 		respond(t, fresh)
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
-		for i, n := range l.nears {
+		for i, n := range l.clients {
 			if w, want := n.writes.Load(), []int32{2, 2, 1}[i]; w != want {
 				t.Errorf("connection %d was written to %d times, want %d", i, w, want)
 			}
@@ -264,10 +264,10 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 // another connection.
 func TestConnectionThatTheServerHasClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		l.warm(t).Close()
 		l.warm(t).Close()
-		for i, n := range l.nears {
+		for i, n := range l.clients {
 			if w := n.writes.Load(); w != 1 {
 				t.Errorf("connection %d was written to %d times, want once", i, w)
 			}
@@ -279,9 +279,9 @@ func TestConnectionThatTheServerHasClosed(t *testing.T) {
 // the server.
 func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		defer l.warm(t).Close()
-		l.nears[0].cut.Store(true)
+		l.clients[0].cut.Store(true)
 		l.refused = errors.New("refused")
 		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
@@ -293,11 +293,11 @@ func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 // Where a connection is new, that nothing could be sent is an error.
 func TestUnsentRequestOfANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		l.cut = true
 		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("message")}})
-		if !errors.Is(err, io.ErrClosedPipe) || len(l.nears) != 1 {
-			t.Errorf("got %v over %d connections, want %v over one", err, len(l.nears), io.ErrClosedPipe)
+		if !errors.Is(err, io.ErrClosedPipe) || len(l.clients) != 1 {
+			t.Errorf("got %v over %d connections, want %v over one", err, len(l.clients), io.ErrClosedPipe)
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestUnsentRequestOfANewConnection(t *testing.T) {
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	for _, size := range []int{20 << 10, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = 16 << 10
 			answer := strings.Repeat("x", 10<<10)
 			go func() { // ends when that is written
@@ -331,7 +331,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 // Connections that are forgotten are closed.
 func TestForgetConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		end := l.warm(t)
 		l.forgetConnections()
 		if n, err := end.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -348,7 +348,7 @@ var (
 
 // A plain request to a server goes its own way; what needs TLS or a proxy, or says how it
 // is to be sent, goes that of net/http.
-func TestWaysOfRequests(t *testing.T) {
+func TestTransportOfRequests(t *testing.T) {
 	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.test"})
 	wrong := func(*http.Request) (*url.URL, error) { return nil, errProxy }
 	for _, tt := range []struct {

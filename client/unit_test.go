@@ -29,7 +29,7 @@ import (
 //
 // D5- 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
 // the client SHOULD restart it."
-func TestCircuit(t *testing.T) {
+func TestCrashBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
 	var waits []time.Duration
@@ -57,7 +57,7 @@ func TestCircuit(t *testing.T) {
 }
 
 // A start that fails is counted like a death, and is not called one.
-func TestCircuitOfFailedStarts(t *testing.T) {
+func TestCrashBackoffOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
 	for range maxCrashes {
@@ -87,7 +87,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestQuota(t *testing.T) {
+func TestLineQuota(t *testing.T) {
 	var q lineQuota
 	now := time.Unix(1000, 0)
 	passed := 0
@@ -130,9 +130,9 @@ func (s severities) WithAttrs([]slog.Attr) slog.Handler { return s }
 func (s severities) WithGroup(string) slog.Handler      { return s }
 
 // chatter is a standard error that never ends.
-type chatter struct{}
+type endlessReader struct{}
 
-func (chatter) Read(p []byte) (int, error) {
+func (endlessReader) Read(p []byte) (int, error) {
 	const line = "ERROR: something that a program says of itself, at some length, and again\n"
 	n := 0
 	for n+len(line) <= len(p) {
@@ -152,7 +152,7 @@ func (chatter) Read(p []byte) (int, error) {
 // conditions."
 func TestStderrIsReadWhateverItSays(t *testing.T) {
 	endless := strings.NewReader(strings.Repeat("x", 64<<10) + "\n") // beyond what is logged of a line
-	flood := &io.LimitedReader{R: io.MultiReader(endless, chatter{}), N: 4 << 20}
+	flood := &io.LimitedReader{R: io.MultiReader(endless, endlessReader{}), N: 4 << 20}
 	if os.Getenv("TRANSCRIPTS") == "all" {
 		flood.N = 8 << 20
 	}
@@ -189,7 +189,7 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 
 // What a terminal or a reader could be deceived by is redactPrefix by its number; quotes and
 // backslashes are for the log's own format to escape, once.
-func TestVisible(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`a {"jsonrpc":"2.0"} C:\dir 'x'`, `a {"jsonrpc":"2.0"} C:\dir 'x'`},
 		{"tab\tand \u20ac \U0001f468\u200d\U0001f469", "tab\tand \u20ac \U0001f468\u200d\U0001f469"},
@@ -248,7 +248,7 @@ func TestTailHidesASecretAtItsEnd(t *testing.T) {
 }
 
 // A line that is not logged costs what is kept of it, and no text is made of it.
-func TestLinesThatNobodySeesCostLittle(t *testing.T) {
+func TestUnloggedLinesCostLittle(t *testing.T) {
 	secrets := redact.New(nil, []string{"KEY=open sesame"})
 	lines := strings.Repeat(strings.Repeat("é", 500)+"\n", 1000)
 	got := testing.AllocsPerRun(1, func() {
@@ -294,7 +294,7 @@ func TestDialReasonTLS(t *testing.T) {
 }
 
 // What caused a failure of ours is not what the server has said to the probe.
-func TestConcludeLooksForTheFaultFirst(t *testing.T) {
+func TestDecideLooksForTheFaultFirst(t *testing.T) {
 	s := newSetup(Config{Name: "b"})
 	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
 		fault := s.unavailable(cause, "it could not be reached")
@@ -311,7 +311,7 @@ func TestConcludeLooksForTheFaultFirst(t *testing.T) {
 
 // A stream that somebody else holds is read to the end of what was written before
 // it was cut, however much that is, and no longer.
-func TestOutputIsHeardToItsLastWord(t *testing.T) {
+func TestOutputIsReadToItsEnd(t *testing.T) {
 	for name, waits := range map[string]bool{"before": false, "while it is read": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
@@ -343,7 +343,7 @@ func TestOutputIsHeardToItsLastWord(t *testing.T) {
 	}
 }
 
-func TestPositionWait(t *testing.T) {
+func TestCursorWait(t *testing.T) {
 	tests := []struct {
 		retry  time.Duration
 		misses int
@@ -375,7 +375,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestTasksEndWithTheirOwner(t *testing.T) {
+func TestGoroutinesEndWithTheirOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var owner goroutines
 		var ended atomic.Int32
@@ -399,7 +399,7 @@ func TestTasksEndWithTheirOwner(t *testing.T) {
 	})
 }
 
-func TestOutboxKeepsOrderAndBound(t *testing.T) {
+func TestNotificationQueueKeepsOrderAndBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var owner goroutines
 		var box notificationQueue
@@ -437,7 +437,7 @@ func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func TestAsksAreBounded(t *testing.T) {
+func TestServerRequestsAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0
 	for i := range maxAsks {

@@ -31,14 +31,14 @@ func resultOf(t *testing.T, text string) *mcp.Result {
 }
 
 // toldOf is a Caller that keeps what it is told.
-type toldOf struct{ params []string }
+type notificationRecorder struct{ params []string }
 
-func (c *toldOf) Notify(_ context.Context, n *mcp.Notification) error {
+func (c *notificationRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	c.params = append(c.params, n.Method+" "+string(n.Params.Bytes()))
 	return nil
 }
 
-func (c *toldOf) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (c *notificationRecorder) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is asked")
 }
 
@@ -53,7 +53,7 @@ func idOf(req *mcp.Request) string {
 
 // A question with a URL has an id, and its client is told when the server goes on;
 // other questions stay as they are.
-func TestVisitsAreNamedAndTold(t *testing.T) {
+func TestURLElicitationsGetIDsAndCompletion(t *testing.T) {
 	const url = `{"mode":"url","message":"m","url":"https://x/1"}`
 	tests := []struct {
 		name, method, params, answer, next string
@@ -81,7 +81,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 				t.Errorf("asked %s", req.Params.Bytes())
 			}
 			answered(resultOf(t, tt.answer))
-			caller := new(toldOf)
+			caller := new(notificationRecorder)
 			open.notifyComplete(t.Context(), resultOf(t, tt.next), caller)
 			var want []string
 			if tt.told {
@@ -99,14 +99,14 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 }
 
 // An id that is there is its server's, which tells of it.
-func TestVisitKeepsItsID(t *testing.T) {
+func TestURLElicitationKeepsItsID(t *testing.T) {
 	var open urlElicitations
 	req, answered, err := open.withID(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
 	if err != nil || idOf(req) != `"own"` {
 		t.Fatalf("asked %s, %v", req.Params.Bytes(), err)
 	}
 	answered(resultOf(t, `{"action":"accept"}`))
-	caller := new(toldOf)
+	caller := new(notificationRecorder)
 	if open.notifyComplete(t.Context(), resultOf(t, `{}`), caller); len(caller.params) > 0 {
 		t.Errorf("told %q", caller.params)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Lines of all lengths leave a backlog in the order in which they came, and what was
 // written before is not in it any more, although its room is used again.
-func TestBacklogKeepsTheOrder(t *testing.T) {
+func TestWriteQueueKeepsTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var now, written writeQueue
 	for range 500 {
@@ -50,7 +50,7 @@ func split(r *rand.Rand, msg string) mcp.Pieces {
 
 // What waits behind much is copied: it may be held for long, and with it all that a client
 // has sent.
-func TestBacklogHoldsLittleOfOthers(t *testing.T) {
+func TestWriteQueueHoldsLittleOfOthers(t *testing.T) {
 	var b writeQueue
 	theirs := 0
 	for range 1000 {
@@ -69,7 +69,7 @@ func TestBacklogHoldsLittleOfOthers(t *testing.T) {
 
 // What is a message of somebody else's stays as it is, also where it has line breaks, and
 // is not copied where it has none.
-func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
+func TestWriteQueueLeavesTheSecondPieceAlone(t *testing.T) {
 	for _, size := range []int{1, shortLine, shortLine + 1, 100 << 10} {
 		for _, text := range []string{"points ", "points\r\n"} {
 			middle := bytes.Repeat([]byte(text), size/len(text)+1)
@@ -97,7 +97,7 @@ func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
 
 // A short line takes no new memory, and a long one is not copied; and what a backlog
 // keeps for later is little.
-func TestBacklogTakesLittleMemory(t *testing.T) {
+func TestWriteQueueTakesLittleMemory(t *testing.T) {
 	short, long := []byte(`{"short":true}`), make([]byte, 1<<20, 1<<20+1)
 	var b writeQueue
 	b.add(mcp.Pieces{short})

@@ -82,7 +82,7 @@ func TestClientNotifications(t *testing.T) {
 
 // A server that is slow to take what clients say of themselves is told the last of
 // it, and costs nothing for the rest (I21).
-func TestFloodOfWhatClientsSay(t *testing.T) {
+func TestFloodOfClientNotifications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var open, most atomic.Int32
@@ -120,7 +120,7 @@ func TestFloodOfWhatClientsSay(t *testing.T) {
 
 // What a client says before anything was asked of a server reaches nobody, and
 // waits for nobody.
-func TestEarlyWords(t *testing.T) {
+func TestEarlyNotifications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) { x.Hold() }}}
 		c := dialHTTP(t, s, client.Config{})
