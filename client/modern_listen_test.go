@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// broadcaster is a modern server whose listens the test holds in its hands, in the
-// order in which they came.
+// broadcaster is a modern server with listens that the test controls, in the order in
+// which they were opened.
 type broadcaster struct {
 	*faultyserver.HTTP
 
@@ -35,7 +35,7 @@ type broadcast struct {
 	uris   []string
 	news   chan string // updates
 	end    chan struct{}
-	closed bool // the client has gone
+	closed bool // the client has closed it
 }
 
 func newBroadcaster() *broadcaster {
@@ -95,8 +95,8 @@ func (st *broadcast) send(method, params string) {
 
 func (st *broadcast) update(uri string) { st.news <- uri }
 
-// listens returns what was asked for so far; those that the client has closed have
-// a minus sign.
+// listens returns the listens so far. Those that the client has closed have a minus
+// sign.
 func (b *broadcaster) listens() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -118,7 +118,7 @@ func (b *broadcaster) at(i int) *broadcast {
 	return b.open[i]
 }
 
-// heardOf is what a listen was told, without the metadata.
+// received returns what a listen was notified of, without the metadata.
 func received(r *recorder) []string {
 	var all []string
 	for _, text := range r.notifications() {
@@ -127,9 +127,9 @@ func received(r *recorder) []string {
 	return all
 }
 
-// The listens of one scope share one stream, which is opened wider before the
-// narrower one ends; each is told of its own resources. Without a scope each has its
-// own.
+// The listens of one scope share one stream. A wider stream is opened before the
+// narrower one ends, and each listen receives its own resources. Listens without a
+// scope have streams of their own.
 func TestListensOfAScopeShareAStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -160,8 +160,8 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 		wantStrings(t, "x:3", received(ears["x:3"]), []string{agreedTo("x:3")})
 		wantStrings(t, "own", received(own), []string{agreedTo("x:2")})
 
-		// What nobody wants is given up, and the stream with the last. What others still
-		// want goes on.
+		// A subscription that no listen wants is ended, and the stream with the last
+		// one. The others continue.
 		l.cancel()
 		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2"})
 		runs["x:1"].cancel()
@@ -184,8 +184,7 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 	})
 }
 
-// What is told while the wider stream is being opened is not lost, whichever of the
-// two it comes on.
+// Notifications during the opening of a wider stream are not lost, on either stream.
 func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -217,8 +216,7 @@ func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 	})
 }
 
-// A server that refuses the wider stream has refused the newcomer: what was there
-// goes on.
+// If a server refuses the wider stream, only the new listen ends.
 func TestRefusedListenDoesNotAffectOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -244,8 +242,8 @@ func TestRefusedListenDoesNotAffectOthers(t *testing.T) {
 	})
 }
 
-// After a break the stream is opened again for all at once, and what each was
-// promised counts as updated. A server that stays away ends all.
+// After a break the stream is reopened for all listens at once, and what each was
+// promised is reported as updated. A server that stays unavailable ends all.
 func TestSharedStreamIsReopened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -276,7 +274,7 @@ func TestSharedStreamIsReopened(t *testing.T) {
 	})
 }
 
-// The end of the client ends the stream and all listens, also while it is opened.
+// Closing the client ends the stream and all listens, even while the stream is opening.
 func TestSharedStreamEndsWithTheClient(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
