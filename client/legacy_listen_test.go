@@ -28,7 +28,7 @@ func (w *stillWire) serves(*mcp.Request)                {}
 func (w *stillWire) post(context.Context, []byte) error { return nil }
 func (w *stillWire) ready(mcp.Version)                  {}
 func (w *stillWire) opened(context.Context)             {}
-func (w *stillWire) noListenStream() <-chan struct{}          { return w.deaf }
+func (w *stillWire) noListenStream() <-chan struct{}    { return w.deaf }
 func (w *stillWire) leave()                             {}
 func (w *stillWire) close(context.Context)              {}
 

@@ -15,7 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// shared is a modern server with the listens of one scope, for one resource each.
+// sharedListens is a modern server with the listens of one scope, for one resource
+// each.
 type sharedListens struct {
 	*broadcaster
 	ears map[string]*recorder
@@ -46,8 +47,8 @@ func (s *sharedListens) leave(uri string) {
 	synctest.Wait()
 }
 
-// What was on its way on a stream when another one was acknowledged arrives after
-// that, because the two are connections of their own. It is told, and told once.
+// A notification in transit on a stream when the next one is acknowledged arrives after
+// that, because the two are separate connections. It is forwarded once.
 func TestLateNotificationOfAReplacedStream(t *testing.T) {
 	for _, widened := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestLateNotificationOfAReplacedStream(t *testing.T) {
 	}
 }
 
-// A change that both streams tell of is told once, in whichever order they come.
+// A change that both streams notify about is forwarded once, in either order.
 func TestNotificationOfTwoStreamsIsSentOnce(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}, {1, 0, 0}, {0, 0, 1}} {
 		inBubble(t, func(t *testing.T) {
@@ -83,21 +84,21 @@ func TestNotificationOfTwoStreamsIsSentOnce(t *testing.T) {
 	}
 }
 
-// What the stream of now tells says nothing of a later change that the next one
-// replaces it before.
+// What the current stream has brought does not count as seen after the next one
+// replaces it.
 func TestEachReplacementStartsEmpty(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 		s.at(1).update("x:1")
 		synctest.Wait()
 		s.join("x:3")
-		s.at(1).update("x:1") // again, before the third knew of it
+		s.at(1).update("x:1") // again, before the third stream covered it
 		time.Sleep(time.Second)
 		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
 	})
 }
 
-// Streams that were replaced are few, however fast that goes.
+// Few replaced streams are kept, however often streams are replaced.
 func TestReplacedStreamsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2", "x:3", "x:4", "x:5", "x:6")
@@ -112,15 +113,15 @@ func TestReplacedStreamsAreBounded(t *testing.T) {
 		}
 		s.at(2).update("x:1")
 		synctest.Wait()
-		s.join("x:7") // closes it, and what it told is told
+		s.join("x:7") // closes it and publishes what was held back
 		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		time.Sleep(time.Second)
 		wantStrings(t, "last", s.listens()[6:], []string{"x:1 x:2 x:3 x:4 x:5 x:6 x:7"})
 	})
 }
 
-// Whoever subscribes again to what the stream that is being opened leaves out is
-// heard: that stream does not take the place of the one that has it.
+// A listen may want again what the stream that is being opened leaves out. That stream
+// then does not replace the one that has it.
 func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -132,7 +133,7 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 			plain(x)
 		}
 		s.leave("x:2")
-		s.join("x:2") // which the open stream tells of
+		s.join("x:2") // the open stream covers it
 		wantStrings(t, "x:2", received(s.ears["x:2"]), []string{agreedTo("x:2")})
 		close(hold)
 		time.Sleep(time.Second)
@@ -151,8 +152,8 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 	})
 }
 
-// A server that serves two listens at a time serves a scope: what was replaced makes
-// room. One that serves one alone is left with it, and is not asked again and again.
+// A server that serves two listens at a time serves a scope, once the replaced stream
+// is closed. A server that serves only one is not asked again and again.
 func TestServerWithFewListens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()

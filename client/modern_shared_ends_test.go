@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server that follows the specification does not answer a listen that was given up.
-// Nobody waits for an answer then.
+// A server that follows the specification does not respond to a cancelled listen. The
+// loop does not wait for a response then.
 func TestNoResponseToACancelledListen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -38,8 +38,8 @@ func TestNoResponseToACancelledListen(t *testing.T) {
 	})
 }
 
-// One that answers has ended the listen by then. The next one is asked for after that;
-// one that was asked for before it was known is asked for again.
+// A server that responds has ended the listen by then, and the next one is opened after
+// that. A listen opened before this was known is opened again.
 func TestServerThatEndsAListenLate(t *testing.T) {
 	for _, linger := range []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second} {
 		t.Run(linger.String(), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestServerThatEndsAListenLate(t *testing.T) {
 				time.Sleep(10*time.Minute + 30*time.Second)
 				for uri, m := range members {
 					m.wantUpToDate(t, uri)
-					if linger <= time.Second { // who is slower than the wait is asked again and again
+					if linger <= time.Second { // a server slower than the wait is asked again and again
 						s.change(uri)
 						m.wantUpToDate(t, uri)
 					}
@@ -66,8 +66,8 @@ func TestServerThatEndsAListenLate(t *testing.T) {
 	}
 }
 
-// Who asks for what the server refuses is refused, whoever else comes at the same
-// time, and whoever was there goes on.
+// A listen that the server refuses ends with its error, whatever other listens join at
+// the same time. Established listens continue.
 func TestRefusedOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -103,7 +103,7 @@ func TestRefusedOnAPipe(t *testing.T) {
 	})
 }
 
-// Two who ask for the same at the same time are both refused, each once.
+// Two equal listens that join at the same time are both refused, each once.
 func TestRefusedTogetherOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -119,8 +119,7 @@ func TestRefusedTogetherOnAPipe(t *testing.T) {
 	})
 }
 
-// What the server took yesterday it may refuse today. Who asks for that is told, and
-// nobody who asks for something else.
+// A server may refuse what it accepted before. Only the listen that asks for it ends.
 func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -152,7 +151,7 @@ func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that knows no subscriptions at all is asked once, for all.
+// A server without subscriptions is asked once for all listens.
 func TestNoSubscriptionsOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -186,8 +185,8 @@ func TestNoSubscriptionsOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that does not acknowledge what one client asks for does not silence the
-// others. Who is alone waits for as long as it likes.
+// A server that does not acknowledge one client's listen does not affect the others. A
+// single listen waits for as long as it likes.
 func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -204,7 +203,7 @@ func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 		one.wantReceived(t, "one")
 		for range 2 {
 			hangs = s.join(t, c, nil, "x:hangs")
-			time.Sleep(13 * time.Second) // ten, and two for an answer that does not come
+			time.Sleep(13 * time.Second) // ten, and two for a response that does not arrive
 			s.change("x:1")
 			one.wantUpToDate(t, "one")
 		}
@@ -218,8 +217,8 @@ func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that ends the listen by itself, and one that is started anew, are asked
-// again for all at once, and everything counts as changed.
+// A server that ends the listen, or was started again, is asked again for all at once,
+// and everything is reported as changed.
 func TestSharedListenIsReopened(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -248,8 +247,8 @@ func TestSharedListenIsReopened(t *testing.T) {
 	}
 }
 
-// What nobody wants any more is not worth a gap for the others at once, and is not
-// kept for ever.
+// An unwanted subscription does not cause a gap for the others at once, and is not kept
+// for ever.
 func TestSharedListenNarrows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -278,8 +277,9 @@ func TestSharedListenNarrows(t *testing.T) {
 	})
 }
 
-// Those who join while the next listen is asked for share the one after it; those who
-// join and leave all the time do not have all others look at everything all the time.
+// Listens that join while the next stream is being opened share the one after it.
+// Listens that keep joining and leaving do not make all others fetch everything all the
+// time.
 func TestJoiningIsCoalescedAndPaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -308,16 +308,15 @@ func TestJoiningIsCoalescedAndPaced(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			m.leave()
 		}
-		// A listen that is given up and one that is asked for, four times a second, and
-		// eight at once.
+		// A cancelled and an opened listen, four times a second, and eight at once.
 		if n := len(s.asked()) - before; n > 2*(10*4+8+1) {
 			t.Errorf("the server was told %d times in ten seconds", n)
 		}
 	})
 }
 
-// Some servers end a listen at once of which they can tell nothing. That is no reason
-// to ask again, until somebody wants something else.
+// Some servers end a listen at once if they can notify about nothing in it. It is not
+// opened again until a listen wants something else.
 func TestServerWithNothingToNotifyAbout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -350,7 +349,7 @@ func TestServerWithNothingToNotifyAbout(t *testing.T) {
 	})
 }
 
-// Each hears of its own tasks; after a gap each task is looked at.
+// Each listen receives its own tasks. After a gap each task is fetched.
 func TestTasksOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()
@@ -370,7 +369,7 @@ func TestTasksOnAPipe(t *testing.T) {
 		two.wantReceived(t, "two", "task:2")
 		one.wantUpToDate(t, "one")
 		two.wantUpToDate(t, "two")
-		// A client that does not take tasks is not told of any.
+		// A client without task support is not notified of any.
 		req := request(t, "subscriptions/listen", listenParamsOf([]string{"task:1"}))
 		ear := &recorder{}
 		launch(t, c, req, ear)
@@ -379,9 +378,9 @@ func TestTasksOnAPipe(t *testing.T) {
 	})
 }
 
-// Whatever the order in which clients come and go, and however long the server takes
-// over each step: nobody misses a change, nobody is told of what is another's, there is
-// one listen at a time, and in the end nothing is left.
+// In whatever order listens join and leave, and however long the server takes for each
+// step: no listen misses a change or receives another's, there is one stream at a time,
+// and in the end nothing is left.
 func TestSharedListenInAnyOrder(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {
@@ -400,7 +399,7 @@ func TestSharedListenInAnyOrder(t *testing.T) {
 	}
 }
 
-// potRun is one random order.
+// randomRun is one random order.
 type randomRun struct {
 	*sharedSetServer
 	t      *testing.T
@@ -419,7 +418,7 @@ func newRandomRun(t *testing.T, seed uint64) *randomRun {
 	upTo := func(most time.Duration) func() time.Duration {
 		return func() time.Duration { return time.Duration(own.Int64N(int64(most))) * time.Duration(own.IntN(2)) }
 	}
-	// A server that does not answer has ended a listen before it reads on.
+	// A server that does not respond has ended a listen before it reads on.
 	if r.silent = r.rng.IntN(3) == 0; !r.silent {
 		r.linger = upTo(1500 * time.Millisecond)
 	}
@@ -493,8 +492,8 @@ func (r *randomRun) step() {
 	}
 }
 
-// addListen has somebody listen. Who asks for what the server refuses has gone when it
-// knows.
+// addListen adds a listen. A listen that the server refuses has ended when that is
+// known.
 func (r *randomRun) addListen() {
 	var items []string
 	for _, item := range runItems {

@@ -21,24 +21,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// pot is a modern server on a pipe that has one set of subscriptions for all its
-// listens, as some have: the end of any listen empties it, and answers the listen.
+// sharedSetServer is a modern server on a pipe with one set of subscriptions for all
+// its listens, as some have: the end of any listen empties the set, and the server
+// responds to the listen.
 type sharedSetServer struct {
 	*faultyserver.Lines
 
 	// Set before the first message.
-	silent  bool                                            // it does not answer a listen that was given up
+	silent  bool                                            // it does not respond to a cancelled listen
 	linger  func() time.Duration                            // from the cancellation to the end of a listen
 	think   func() time.Duration                            // from the request to the acknowledgement
-	refuse  func(items []string) error                      // before the acknowledgement; nil agrees
+	refuse  func(items []string) error                      // called before the acknowledgement; nil accepts all
 	agree   func(item string) bool                          // nil agrees to all
-	mangled func(x *faultyserver.Line, items []string) bool // answers in the place of all this
+	mangled func(x *faultyserver.Line, items []string) bool // replaces all of this
 
 	mu      sync.Mutex
 	open    map[string]*serverListen // by the id of the listen
-	told    map[string]string        // by item, the listen that is told of it
+	told    map[string]string        // by item, the listen that is notified about it
 	version map[string]int           // by item
-	history []string                 // what was asked for, with a minus sign where it was given up
+	history []string                 // the listens so far, with a minus sign if cancelled
 }
 
 type serverListen struct {
@@ -55,8 +56,8 @@ func newSharedSetServer() *sharedSetServer {
 	return s
 }
 
-// potFilter is what a listen asks for. Its items are the lists, resources and tasks by
-// the names tools, prompts, resources, their URIs, and task: and their ids.
+// listenFilter is what a listen asks for. Its items are the lists, by the names tools,
+// prompts and resources, the URIs of resources, and "task:" with the ids of tasks.
 type listenFilter struct {
 	Tools     bool     `json:"toolsListChanged,omitzero"`
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
@@ -141,7 +142,7 @@ func (s *sharedSetServer) note(what string) {
 	s.history = append(s.history, what)
 }
 
-// add begins a listen, which is acknowledged when the server has thought about it.
+// add begins a listen. The acknowledgement follows after think.
 func (s *sharedSetServer) add(x *faultyserver.Line, items []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *sharedSetServer) cancelled(x *faultyserver.Line) {
 	})
 }
 
-// endLocked is the end of a listen, which empties the pot.
+// endLocked ends a listen, which empties the set.
 func (s *sharedSetServer) endLocked(id string) {
 	l, ok := s.open[id]
 	if !ok {
@@ -217,7 +218,7 @@ func (s *sharedSetServer) endLocked(id string) {
 	}
 }
 
-// tearDown ends all listens on the server's side.
+// tearDown ends all listens from the server's side.
 func (s *sharedSetServer) tearDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +229,7 @@ func (s *sharedSetServer) tearDown() {
 	clear(s.told)
 }
 
-// change has an item be another one, and tells who has subscribed.
+// change changes an item and notifies its listen.
 func (s *sharedSetServer) change(item string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +254,7 @@ func (s *sharedSetServer) now(item string) int {
 	return s.version[item]
 }
 
-// asked returns what was asked for so far, and what was given up.
+// asked returns the listens so far, and the cancelled ones.
 func (s *sharedSetServer) asked() []string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -261,7 +262,7 @@ func (s *sharedSetServer) asked() []string {
 	return slices.Clone(s.history)
 }
 
-// subscribed returns the items of the one listen that is open.
+// subscribed returns the items of the one open listen.
 func (s *sharedSetServer) subscribed(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
@@ -273,7 +274,8 @@ func (s *sharedSetServer) subscribed(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(s.told))
 }
 
-// member is one listen at a pot: it looks at what it is told of, as a client does.
+// listenMember is one listen at a sharedSetServer. Like a client, it reads an item when
+// it is notified of it.
 type listenMember struct {
 	*running
 	pot   *sharedSetServer
@@ -282,12 +284,12 @@ type listenMember struct {
 	mu       sync.Mutex
 	agreed   []string
 	acks     int
-	seen     map[string]int // by item, the newest version that it knows
+	seen     map[string]int // by item, the newest version read
 	received []string       // since the acknowledgement
 	wrong    []string
 }
 
-// joins has a client listen for the items.
+// join makes a client listen for the items.
 func (s *sharedSetServer) join(t *testing.T, c *client.Client, scope *mcp.Scope, items ...string) *listenMember {
 	t.Helper()
 	m := &listenMember{pot: s, wants: items, seen: map[string]int{}}
@@ -322,7 +324,7 @@ func (m *listenMember) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// lookLocked looks at an item that the member was told of.
+// lookLocked reads an item that the member was notified of.
 func (m *listenMember) lookLocked(item string) {
 	if !slices.Contains(m.wants, item) {
 		m.wrong = append(m.wrong, "told of "+item)
@@ -333,7 +335,7 @@ func (m *listenMember) lookLocked(item string) {
 	m.seen[item] = m.pot.now(item)
 }
 
-// itemOf names what a notice is about.
+// itemOf names the item of a notification.
 func itemOf(n *mcp.Notification) string {
 	if uri, ok := n.Params.Text(mcp.FieldURI); ok {
 		return uri
@@ -344,7 +346,7 @@ func itemOf(n *mcp.Notification) string {
 	return strings.TrimSuffix(strings.TrimPrefix(n.Method, "notifications/"), "/list_changed")
 }
 
-// wantHeard checks what was told since the last time. What is told twice counts once.
+// wantReceived checks what was received since the last call. Duplicates count once.
 func (m *listenMember) wantReceived(t *testing.T, who string, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -355,8 +357,7 @@ func (m *listenMember) wantReceived(t *testing.T, who string, want ...string) {
 	m.received = nil
 }
 
-// wantUpToDate checks that the member missed nothing, and heard of nothing that is not
-// its own.
+// wantUpToDate checks that the member missed nothing and received only its own items.
 func (m *listenMember) wantUpToDate(t *testing.T, who string) {
 	t.Helper()
 	synctest.Wait()
@@ -372,8 +373,8 @@ func (m *listenMember) wantUpToDate(t *testing.T, who string) {
 	}
 }
 
-// Clients that share a pipe share one listen. One that leaves silences nobody, and one
-// that joins has the others told that anything may have happened.
+// Clients that share a pipe share one listen. A listen that leaves does not silence
+// others. If one joins, everything is reported as changed to the others.
 func TestOneListenOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSharedSetServer()

@@ -18,14 +18,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// switched is a way to a server that may be off.
+// switchedTransport is a transport to a server that may be off.
 type switchedTransport struct {
 	http.RoundTripper
 
 	off  atomic.Bool
-	busy bool // somebody says so in its place
+	busy bool // a proxy responds in its place
 
-	refusal error // if it is off and not busy; nil is one without a reason
+	refusal error // the error if it is off and not busy; nil is one without a cause
 }
 
 func (s *switchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,8 +41,8 @@ func (s *switchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// A listen does not wait for a stream that takes long to come about. What has changed
-// until it has, nobody has told: who listens hears that it may have (I33).
+// A listen does not wait for a stream that takes long to open. Changes until then were
+// not notified about, so everything is reported as changed (I33).
 func TestListenBeforeItsStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -73,9 +73,9 @@ func TestListenBeforeItsStream(t *testing.T) {
 	})
 }
 
-// A server that is away for long has not said that it has no listening stream: who
-// listens hears of it again when it is back, whether it still knows the session or
-// not (I3, I33).
+// A server that is unavailable for long has not indicated that it has no listening
+// stream. Listens resume when it is available again, whether it still knows the session
+// or not (I3, I33).
 func TestListenOutlastsALongOutage(t *testing.T) {
 	tests := map[string]struct {
 		busy     bool
@@ -144,9 +144,9 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 	}
 }
 
-// A server that is started again right after the handshake refuses the first stream of
-// the session as one does that has no streams. It is asked which of the two it is:
-// nobody would be told of anything in a session that nobody knows (I33).
+// A server that restarts right after the handshake refuses the session's first stream
+// in the same way as a server without streams. It is asked which of the two applies: a
+// forgotten session would never receive a notification (I33).
 func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
 	tests := map[string]struct {
 		status   int
@@ -191,9 +191,8 @@ func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// A server that refuses the connection by which a stream was to go on has gone, and
-// whoever calls learns it at once; one that cannot be reached is tried once more
-// (DELIVERY 5.2).
+// If the server refuses the connection to resume a stream it has gone, and the call
+// fails at once. If it cannot be reached, one more attempt is made (DELIVERY 5.2).
 func TestResumptionOfAServerThatHasGone(t *testing.T) {
 	tests := map[string]struct {
 		refusal error

@@ -24,15 +24,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// lines are the connections of an endpoint's own transport, of which the test has the
+// pipeDialer makes the connections of an endpoint's own transport. The test has their
 // other ends.
 type pipeDialer struct {
 	*endpoint
-	room    int   // of a direction of the next connections
+	room    int   // buffer of a direction of the next connections
 	cut     bool  // they cannot be written to
-	refused error // there are none
+	refused error // the error of dialing
 	ends    chan *memnet.Conn
-	clients []*clientEnd // in the order in which they were made
+	clients []*clientEnd // in the order of dialing
 }
 
 func newPipeDialer(t *testing.T) *pipeDialer {
@@ -62,15 +62,15 @@ func (l *pipeDialer) dial(context.Context, string, string) (net.Conn, error) {
 	return c, nil
 }
 
-// near is the client's end of a connection. It can be cut for writing alone, as it is for
-// a moment when its peer has just gone.
+// clientEnd is the client's end of a connection. It can fail for writes only, as
+// happens briefly after its peer has gone.
 type clientEnd struct {
 	*memnet.Conn
 	writes atomic.Int32
 	cut    atomic.Bool
 }
 
-// TryWrite writes what there is room for.
+// TryWrite writes as much as the buffer takes.
 func (n *clientEnd) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
 
 // Write writes p.
@@ -84,10 +84,10 @@ func (n *clientEnd) send(p []byte, write func([]byte) (int, error)) (int, error)
 	return write(p)
 }
 
-// posting posts a requestBody; what becomes of it is sent.
+// posting posts a requestBody and sends the result.
 func (l *pipeDialer) posting(ctx context.Context, p *requestBody) <-chan error {
 	got := make(chan error, 1)
-	go func() { // ends with its answer, or with the context
+	go func() { // ends with its response, or with the context
 		resp, err := l.post(ctx, l.posts, p)
 		if err == nil {
 			_, err = io.Copy(io.Discard, resp.Body)
@@ -98,7 +98,7 @@ func (l *pipeDialer) posting(ctx context.Context, p *requestBody) <-chan error {
 	return got
 }
 
-// once reads what there is, or comes first.
+// readSome reads what is available, and waits for the first byte.
 func readSome(t *testing.T, end *memnet.Conn) string {
 	t.Helper()
 	b := make([]byte, 1<<20)
@@ -116,7 +116,7 @@ func respond(t *testing.T, end *memnet.Conn) {
 	}
 }
 
-// warm has a request answered on a new connection, so that this is kept, and returns its
+// warm has a request answered on a new connection, so that it is kept, and returns its
 // other end.
 func (l *pipeDialer) warm(t *testing.T) *memnet.Conn {
 	t.Helper()
@@ -130,7 +130,7 @@ func (l *pipeDialer) warm(t *testing.T) *memnet.Conn {
 	return end
 }
 
-// A small request leaves in one write, each time.
+// A small request is one write, each time.
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
@@ -153,7 +153,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	})
 }
 
-// A request of any length arrives as it is, however much of it is taken at a time.
+// A request of any length arrives intact, however much of it is read at a time.
 func TestRequestsOfAnyLength(t *testing.T) {
 	for _, room := range []int{1 << 10, memnet.DefaultBuffer} {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRequestsOfAnyLength(t *testing.T) {
 	}
 }
 
-// Of a call that was taken back before its body was begun, the server sees nothing,
+// If a call is withdrawn before its body is begun, the server receives nothing of it,
 // however long it is.
 func TestWithdrawnCallSendsNothing(t *testing.T) {
 	for _, size := range []int{7, 100 << 10} {
@@ -204,7 +204,7 @@ func TestWithdrawnCallSendsNothing(t *testing.T) {
 	}
 }
 
-// A peer that does not read is not waited for longer than a write may take.
+// A peer that does not read blocks a write only up to its deadline.
 func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 	for _, size := range []int{100, 100 << 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,14 +222,14 @@ func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A request of which nothing could be sent over a connection that was kept is sent over
-// another one, once, and also if there are several such connections.
+// A request that could not be written to a kept connection at all is sent over another
+// one, once, even if there are several such connections.
 func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
 		var ends []*memnet.Conn
 		var answers []<-chan error
-		for range 2 { // at a time, so that there are two connections
+		for range 2 { // concurrently, so that there are two connections
 			answers = append(answers, l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}}))
 			ends = append(ends, <-l.ends)
 			readSome(t, ends[len(ends)-1])
@@ -260,8 +260,8 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 	})
 }
 
-// A connection that the server has closed is not written to: a request costs nothing but
-// another connection.
+// A connection that the server has closed is not written to: the request uses another
+// one.
 func TestConnectionThatTheServerHasClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
@@ -275,8 +275,8 @@ func TestConnectionThatTheServerHasClosed(t *testing.T) {
 	})
 }
 
-// Where there is no other connection, a request of which nothing was sent has not reached
-// the server.
+// If there is no other connection, a request that was not written has not reached the
+// server.
 func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
@@ -290,7 +290,7 @@ func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 	})
 }
 
-// Where a connection is new, that nothing could be sent is an error.
+// On a new connection, a request that cannot be written is an error.
 func TestUnsentRequestOfANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
@@ -302,15 +302,15 @@ func TestUnsentRequestOfANewConnection(t *testing.T) {
 	})
 }
 
-// A server that answers before it has read a request, and closes, is heard: also if who
-// reads the answer is late for it.
+// If a server responds before it has read a request, and closes, the response is
+// received, even if it is read late.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	for _, size := range []int{20 << 10, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newPipeDialer(t)
 			l.room = 16 << 10
 			answer := strings.Repeat("x", 10<<10)
-			go func() { // ends when that is written
+			go func() { // ends when it is written
 				end := <-l.ends
 				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 				end.Close()
@@ -320,7 +320,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			synctest.Wait() // who writes the request knows it now
+			synctest.Wait() // the writer has noticed it now
 			if body, err := io.ReadAll(resp.Body); string(body) != answer || err != nil {
 				t.Errorf("read %d bytes, %v; want the answer", len(body), err)
 			}
@@ -328,7 +328,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-// Connections that are forgotten are closed.
+// forgetConnections closes idle connections.
 func TestForgetConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
@@ -346,8 +346,8 @@ var (
 	errProxy = errors.New("no proxy can be had")
 )
 
-// A plain request to a server goes its own way; what needs TLS or a proxy, or says how it
-// is to be sent, goes that of net/http.
+// A plain request uses the plain transport. One that needs TLS or a proxy, or that sets
+// how it is to be sent, uses that of net/http.
 func TestTransportOfRequests(t *testing.T) {
 	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.test"})
 	wrong := func(*http.Request) (*url.URL, error) { return nil, errProxy }
@@ -366,7 +366,7 @@ func TestTransportOfRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEndpoint(newSetup(Config{Name: "b", Header: tt.header}), tt.url)
-			tr := e.transport.(*transport) //nolint:forcetypeassert // its own
+			tr := e.transport.(*transport) //nolint:forcetypeassert // newEndpoint made it
 			tr.other.Proxy = tt.proxy
 			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
 			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
@@ -380,7 +380,7 @@ func TestTransportOfRequests(t *testing.T) {
 	}
 }
 
-// A proxy that does not read is not waited for longer than a write may take, either.
+// A proxy that does not read blocks a write only up to its deadline, too.
 func TestProxyThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -389,7 +389,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	}
 	defer ln.Close()
 	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
-	tr := e.transport.(*transport) //nolint:forcetypeassert // its own
+	tr := e.transport.(*transport) //nolint:forcetypeassert // newEndpoint made it
 	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
 	_, err = e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
