@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A batch of a server is taken apart wherever messages come: each counts for itself, and
-// one that is no message, or a batch in a batch, spoils nothing of the others.
+// A batch from a server is split wherever messages may arrive. Each element counts on
+// its own, and an invalid element or a nested batch does not affect the others.
 //
 // "MCP implementations MAY support sending JSON-RPC batches, but MUST support receiving
 // JSON-RPC batches." (2025-03-26, basic, "Batching")
@@ -66,7 +66,7 @@ func TestBatchOfAServer(t *testing.T) {
 	}
 }
 
-// What is an array and no batch is no message, and ends nothing.
+// An array that is not a valid batch is an invalid message and ends nothing.
 func TestBrokenBatchOfAServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {

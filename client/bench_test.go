@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// canned is a transport that has an answer to everything and makes little of it: what
-// is counted with it is the client's own. It serves one request at a time.
+// canned is a transport with a fixed response and few allocations, so that the client's
+// own are counted. It serves one request at a time.
 type canned struct {
 	modern, stream bool
 	body           [64 << 10]byte
@@ -24,7 +24,7 @@ type canned struct {
 	header         http.Header
 }
 
-// RoundTrip answers.
+// RoundTrip returns the response.
 func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost {
 		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Body: http.NoBody}, nil
@@ -60,15 +60,15 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.answer = append(c.answer, "\n\n"...)
 	}
 	c.rest.Reset(c.answer)
-	return &http.Response{StatusCode: http.StatusOK, Header: c.header, ContentLength: int64(len(c.answer)), Body: eager{&c.rest}}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: c.header, ContentLength: int64(len(c.answer)), Body: eagerBody{&c.rest}}, nil
 }
 
-// eager is the body of an answer, whose end comes with its last bytes as that of
-// net/http does.
-type eager struct{ rest *bytes.Reader }
+// eagerBody is a response body that returns io.EOF together with its last bytes, as
+// that of net/http does.
+type eagerBody struct{ rest *bytes.Reader }
 
-// Read reads on.
-func (e eager) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (e eagerBody) Read(p []byte) (int, error) {
 	n, err := e.rest.Read(p)
 	if err == nil && e.rest.Len() == 0 {
 		err = io.EOF
@@ -77,14 +77,15 @@ func (e eager) Read(p []byte) (int, error) {
 }
 
 // Close does nothing.
-func (e eager) Close() error { return nil }
+func (e eagerBody) Close() error { return nil }
 
-// cannedOwn is what canned itself allocates: the answer, and the interface of its body.
-const cannedOwn = 1
+// cannedAllocs is what canned itself allocates: the response, and the interface of its
+// body.
+const cannedAllocs = 1
 
-// aCall returns a client of a canned server, and a call that a client of the era
-// makes of it.
-func aCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mcp.Request) {
+// newCall returns a client of a canned server, and a call as a client of the era makes
+// it.
+func newCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mcp.Request) {
 	tb.Helper()
 	t := &canned{modern: modern, stream: stream, header: http.Header{"Content-Type": {"application/json"}}}
 	if stream {
@@ -122,10 +123,10 @@ func aCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mcp.
 	return c, req
 }
 
-// cells are the pairs of eras, with the number of allocations that a call in each may
-// have beyond its transport's: the request, the message, the call and
-// who carries it, and what it is answered with.
-func cells() []struct {
+// eraPairs are the pairs of eras, each with the allocations that a call may have in
+// addition to its transport's: the request, the message, the call, its httpCall and the
+// response.
+func eraPairs() []struct {
 	from   mcp.Version
 	modern bool
 	allocs float64
@@ -143,11 +144,11 @@ func cells() []struct {
 }
 
 func BenchmarkCall(b *testing.B) {
-	for _, cell := range cells() {
+	for _, cell := range eraPairs() {
 		for _, stream := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s-modern-%v-stream-%v", cell.from, cell.modern, stream), func(b *testing.B) {
-				c, req := aCall(b, cell.from, cell.modern, stream)
-				var ctx life.Context // as a request's is
+				c, req := newCall(b, cell.from, cell.modern, stream)
+				var ctx life.Context // like a request's
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
@@ -160,10 +161,10 @@ func BenchmarkCall(b *testing.B) {
 }
 
 func TestCallAllocatesLittle(t *testing.T) {
-	for _, cell := range cells() {
+	for _, cell := range eraPairs() {
 		for _, stream := range []bool{false, true} {
-			c, req := aCall(t, cell.from, cell.modern, stream)
-			var ctx life.Context // as a request's is
+			c, req := newCall(t, cell.from, cell.modern, stream)
+			var ctx life.Context // like a request's
 			call := func() {
 				if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
 					t.Fatal(err)
@@ -174,7 +175,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 			if stream {
 				want++ // for the buffer
 			}
-			if got := testing.AllocsPerRun(100, call) - cannedOwn; got > want {
+			if got := testing.AllocsPerRun(100, call) - cannedAllocs; got > want {
 				t.Errorf("from %s, modern %v, stream %v: %v allocations, want at most %v", cell.from, cell.modern, stream, got, want)
 			}
 		}

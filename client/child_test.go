@@ -25,17 +25,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// childEnv has the test binary be a server, which its value names.
+// childEnv makes the test binary a server, of the kind that its value names.
 const childEnv = "SIGNALBOX_TEST_CHILD"
 
-// stdio is this process's own standard streams.
+// stdio is the standard input and output of this process.
 type stdio struct{}
 
 func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdio) Close() error                { return nil }
 
-// childMain is the server that the test binary turns into.
+// childMain is the server that the test binary becomes.
 func childMain(kind string) int {
 	s := &faultyserver.Lines{Modern: strings.HasPrefix(kind, "modern"), On: map[string]func(*faultyserver.Line){}}
 	s.On["tools/call"] = func(x *faultyserver.Line) {
@@ -50,15 +50,15 @@ func childMain(kind string) int {
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		s.Serve(stdio{})
-		// Neither the end of input nor TERM ends it. Where nothing could ever wake it,
-		// the runtime would: without cgo it ends a process that can only sleep.
+		// Neither the end of input nor TERM ends it. If nothing could wake it, the
+		// runtime would end it: without cgo it ends a process that can only sleep.
 		for range asked {
 		}
 	case strings.Contains(kind, "willing"):
 		asked := make(chan os.Signal, 1)
 		signal.Notify(asked, syscall.SIGTERM)
 		s.Serve(stdio{})
-		<-asked // the end of its input does not end it, and TERM does
+		<-asked // neither the end of its input nor TERM ends it
 		return 5
 	case strings.Contains(kind, "gateway"):
 		return childGateway(strings.TrimPrefix(kind, "gateway-"))
@@ -117,8 +117,8 @@ func childTool(x *faultyserver.Line, name string) {
 	}
 }
 
-// leave ends the process and leaves another one behind that holds its streams, and
-// that would hold them until it is killed.
+// leave ends the process and leaves another one behind, which holds its streams until
+// it is killed.
 func leave(daemon bool, say func(pid int)) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"=stubborn")
@@ -133,8 +133,8 @@ func leave(daemon bool, say func(pid int)) {
 	os.Exit(7)
 }
 
-// childGateway has a child of its own, calls a tool of it that names a process,
-// and waits to be killed.
+// childGateway has a child of its own, calls a tool of it that names a process, and
+// waits to be killed.
 func childGateway(tool string) int {
 	c := client.NewCommand(client.Command{Path: os.Args[0], Env: []string{childEnv + "=modern-stubborn"}}, client.Config{Name: "b"})
 	res, err := c.Serve(context.Background(), &mcp.Request{Method: "tools/call", Params: mustObject(`{"name":"` + tool + `"}`), Client: &mcp.Peer{}}, &recorder{})
@@ -153,8 +153,7 @@ func mustObject(raw string) mcp.Object {
 	return o
 }
 
-// quickExit keeps the race detector from waiting a second at the end of each
-// process for reports of others of its threads.
+// quickExit keeps the race detector from waiting a second at the end of each process.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
 // startChild returns a client of the test binary as a server.
@@ -174,7 +173,7 @@ func tool(t *testing.T, name string) *mcp.Request {
 	return request(t, "tools/call", `{"name":"`+name+`"}`)
 }
 
-// isRunning reports whether a process exists and is no zombie.
+// isRunning reports whether a process exists and is not a zombie.
 func isRunning(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -184,7 +183,7 @@ func isRunning(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// awaitGone waits until a process is gone.
+// awaitGone waits until a process has ended.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -211,9 +210,9 @@ func pidIn(t *testing.T, res *mcp.Result, err error) int {
 	return pid
 }
 
-// A child that is killed in the middle of a call fails it at once, with how it
-// ended and what it said, and the next call has a new one (faults 48 and 58,
-// M159; D5).
+// A child that is killed during a call fails the call at once, with its exit status and
+// its last lines on stderr. The next call starts a new child (faults 48 and 58, M159;
+// D5).
 //
 // D5+ 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
 // the client SHOULD restart it."
@@ -233,10 +232,10 @@ func TestM159ChildDies(t *testing.T) {
 	}
 }
 
-// A call right after the last words of a child, which are half a line or have no line
-// break, goes to a new child, or is known not to have left. One that has closed its
-// output and is still there takes no call, either (I19).
-func TestCallAfterTheLastWordsOfAChild(t *testing.T) {
+// A call right after the last output of a child, which is half a line or lacks a line
+// break, goes to a new child, or is known not to have been sent. A child that has
+// closed its output and still runs receives no call either (I19).
+func TestCallAfterTheLastOutputOfAChild(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
 		for _, how := range []string{"half a line and close", "half a line and exit", "no line break and close", "no line break and exit"} {
@@ -259,9 +258,9 @@ func TestCallAfterTheLastWordsOfAChild(t *testing.T) {
 	}
 }
 
-// A call that comes between the last words of a child and its end changes nothing for
-// those that wait: they learn how the process ended.
-func TestCallsThatWaitLearnHowTheirChildEnded(t *testing.T) {
+// A call made between the last output of a child and its exit does not affect the
+// pending calls: they report how the process ended.
+func TestPendingCallsReportHowTheirChildEnded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"modern", "legacy"} {
 		c := startChild(t, kind, client.Config{})
@@ -284,8 +283,8 @@ func TestCallsThatWaitLearnHowTheirChildEnded(t *testing.T) {
 	}
 }
 
-// endTime is a log that remembers when a child has ended. What came before that, the
-// start of another process for one, takes as long as the machine is busy.
+// endTime is a log handler that records when a child ended. What happens before that,
+// such as the start of another process, takes longer on a busy machine.
 type endTime struct{ at atomic.Pointer[time.Time] }
 
 func (e *endTime) Write(p []byte) (int, error) {
@@ -304,10 +303,10 @@ func (e *endTime) ago(t *testing.T) time.Duration {
 	return time.Since(*at)
 }
 
-// A child that ends and leaves a process behind which holds its streams fails its
-// call as soon as one that leaves nothing, and is heard to its last word. What it has
-// left in its group ends with it; a daemon, which has a session of its own, does not.
-func TestChildThatLeavesAnotherBehind(t *testing.T) {
+// A child that ends and leaves a process behind that holds its streams fails its call
+// as soon as a child that leaves none, and its output is read to the end. Processes
+// that it leaves in its group are killed. A daemon, with a session of its own, is not.
+func TestChildThatLeavesAProcessBehind(t *testing.T) {
 	t.Parallel()
 	for name, stays := range map[string]bool{"leave": false, "leave a daemon": true} {
 		var end endTime
@@ -338,10 +337,10 @@ func TestChildThatLeavesAnotherBehind(t *testing.T) {
 	}
 }
 
-// What a child that several clients use wrote before its end may be about any of
-// them, and is for the log alone; so is what another client is told of it later. A
-// child of one client says its last words to that one.
-func TestLastWordsAreOfOneClient(t *testing.T) {
+// The last lines on stderr of a child that several clients use may be about any of
+// them. They are only logged, and not repeated to another client later. With a single
+// client, the error contains them.
+func TestStderrLinesGoToASingleClient(t *testing.T) {
 	t.Parallel()
 	const words, log = "its last lines on stderr: about to ", "exit status 7; see the log for its last lines on stderr"
 	tests := []struct {
@@ -358,7 +357,7 @@ func TestLastWordsAreOfOneClient(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := startChild(t, tt.kind, client.Config{Share: tt.share})
-		ours := mcp.NewScope("lists", nil) // what the gateway asks by itself is about nobody
+		ours := mcp.NewScope("lists", nil) // requests of the gateway itself do not count as a client
 		_, err := within(t, c, in(ours, request(t, "tools/list", "{}")), &recorder{})
 		wantError(t, err, mcp.CodeMethodNotFound)
 		one, other := mcp.NewScope("one", &recorder{}), mcp.NewScope("other", &recorder{})
@@ -382,8 +381,8 @@ func TestLastWordsAreOfOneClient(t *testing.T) {
 	}
 }
 
-// The error of the time in which a child is not started is for everybody.
-func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
+// The error while a child is not started goes to all clients.
+func TestStderrLinesAreNotRepeatedToOtherClients(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy", client.Config{})
 	for range 20 {
@@ -401,16 +400,16 @@ func TestLastWordsOfAnotherClientAreNotRepeated(t *testing.T) {
 	t.Error("it was started again and again")
 }
 
-// The answer that a child gave before its end is heard, although another process
-// openTaskResults its output.
-func TestLastAnswerOfAChildThatLeavesAnotherBehind(t *testing.T) {
+// The response that a child sent before its exit is delivered, although another process
+// still holds its output.
+func TestLastResponseOfAChildThatLeavesAProcessBehind(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy", client.Config{})
 	res, err := within(t, c, tool(t, "answer and leave"), &recorder{})
 	awaitGone(t, pidIn(t, res, err))
 }
 
-// A child that closes its output and keeps running is put away (M201).
+// A child that closes its output and keeps running is ended (M201).
 func TestM201ChildClosesItsOutput(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "modern", client.Config{})
@@ -421,7 +420,8 @@ func TestM201ChildClosesItsOutput(t *testing.T) {
 	awaitGone(t, pid)
 }
 
-// A child that cannot start says why, and is not started for ever (faults 48, 49).
+// A child that cannot start reports why, and is not restarted without end (faults 48,
+// 49).
 //
 // D5- 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
 // the client SHOULD restart it."
@@ -442,7 +442,7 @@ func TestCrashLoop(t *testing.T) {
 	t.Errorf("started again and again; the last error is %v", err)
 }
 
-// Fault 47: the error names what is missing and what the system said of it.
+// Fault 47: the error names what is missing, and the system's error.
 func TestProgramThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -476,8 +476,9 @@ func TestProgramThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// The reason why a program cannot be started is told while it is not tried, too.
-func TestProgramThatCannotBeStartedIsNamedByTheCircuit(t *testing.T) {
+// While no start is attempted, the error also gives the reason why the program cannot
+// start.
+func TestProgramThatCannotBeStartedIsNamedByTheBackoff(t *testing.T) {
 	t.Parallel()
 	c := client.NewCommand(client.Command{Path: "no-such-program-here"}, client.Config{Name: "b"})
 	t.Cleanup(func() {
@@ -498,8 +499,7 @@ func TestProgramThatCannotBeStartedIsNamedByTheCircuit(t *testing.T) {
 	t.Error("it is tried again and again")
 }
 
-// The child gets a few variables of ours and the configured ones (requirement
-// D8).
+// The child gets the configured variables, and a few of this process (requirement D8).
 //
 // D8+ 2026-07-28 basic/authorization/index: "instead retrieve credentials from the
 // environment."
@@ -517,8 +517,8 @@ func TestD8ChildEnvironment(t *testing.T) {
 	}
 }
 
-// A flood on standard error does not hold up the answer, is logged within bounds,
-// and its end is kept (M157, fault 78).
+// A flood on standard error does not delay the response. It is logged within limits,
+// and its last lines are kept (M157, fault 78).
 //
 // D2- 2026-07-28 basic/transports/stdio: "SHOULD NOT assume `stderr` output indicates
 // error conditions."
@@ -539,8 +539,8 @@ func TestM157StderrFlood(t *testing.T) {
 	}
 }
 
-// A child that ignores the end of its input and TERM is killed; its own children
-// go with it (M138, M139, fault 79).
+// A child that ignores the end of its input and TERM is killed, together with its own
+// children (M138, M139, fault 79).
 //
 // D3- 2026-07-28 basic/transports/stdio: "If the server does not exit within a
 // reasonable time, forcibly terminating the process using the mechanism appropriate
@@ -567,7 +567,7 @@ func TestM138StubbornChild(t *testing.T) {
 	awaitGone(t, grandchild)
 }
 
-// What ends with its input is not asked to, and what ends when it is asked to is not
+// A child that ends with its input is not sent TERM, and one that ends on TERM is not
 // killed.
 //
 // D3+ 2026-07-28 basic/transports/stdio: "Closing the input stream to the child
@@ -597,8 +597,8 @@ func TestHowAChildEnds(t *testing.T) {
 	}
 }
 
-// The log says of a child that is ended for what it does why that is, and of one that is
-// not needed any more nothing.
+// The log gives the reason why a child is ended, unless the child is just no longer
+// needed.
 func TestWhyAChildIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, reason := range map[string]string{

@@ -322,7 +322,7 @@ func (c *Client) Close() error {
 
 // endAll closes all known protocols, including wrong ones that still serve requests.
 //
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is no more context to do it in
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left during the close
 func (c *Client) endAll() {
 	var all sync.WaitGroup
 	for _, sp := range c.takeAll() {

@@ -9,7 +9,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func TestAudience(t *testing.T) {
+func TestClientsServed(t *testing.T) {
 	ours, a, b := mcp.NewScope("lists", nil), mcp.NewScope("a", noCaller{}), mcp.NewScope("a", noCaller{})
 	app := &mcp.Peer{Info: []byte(`{"name":"app"}`)}
 	anna, anna2, ben := &mcp.Request{Principal: "anna", Client: app}, &mcp.Request{Principal: "anna", Client: app}, &mcp.Request{Principal: "ben", Client: app}

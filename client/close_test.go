@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// What is opened for a client that closes meanwhile is closed with it, although
-// nothing of it was there when Close looked for what there is to be closed.
-func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
+// What is opened for a client while it closes is closed too, although Close did not see
+// it when it listed what to close.
+func TestCloseEndsWhatIsOpenedConcurrently(t *testing.T) {
 	for name, version := range map[string]mcp.Version{"modern": mcp.LatestModern, "probed": ""} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 				var closed atomic.Int32
 				s := &faultyserver.Lines{Modern: true}
 				c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
-					<-gate // whatever its context says
+					<-gate // regardless of its context
 					a, b := memnet.Pipe(1 << 20)
 					go s.Serve(b) // ends when the client closes its end
 					return countedClose{a, &closed}, nil
@@ -37,7 +37,7 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 				call := launch(t, c, echo(t), &recorder{})
 				synctest.Wait()
 				ended := make(chan error, 1)
-				go func() { ended <- c.Close() }() // ends when the stream was opened and closed
+				go func() { ended <- c.Close() }() // ends after the stream was opened and closed
 				synctest.Wait()
 				close(gate)
 				if err := <-ended; err != nil {
@@ -46,19 +46,19 @@ func TestCloseEndsWhatIsOpenedMeanwhile(t *testing.T) {
 				if n := closed.Load(); n != 1 {
 					t.Errorf("the stream was closed %d times, want once", n)
 				}
-				<-call.done // which was there before, and may have come in time or not
+				<-call.done // it began before Close, and may have arrived in time or not
 			})
 		})
 	}
 }
 
-// The goodbyes of many sessions are said side by side, and a server that does not
-// answer one does not hold up the rest (M163, M164, requirement S7).
+// The sessions of a closing client are ended concurrently. A server that does not
+// answer one DELETE does not delay the others (M163, M164, requirement S7).
 //
 // S7- 2025-11-25 basic/transports: "The server **MAY** respond to this request with
 // HTTP 405 Method Not Allowed, indicating that the server does not allow clients to
 // terminate sessions."
-func TestM163GoodbyesAreBounded(t *testing.T) {
+func TestM163SessionEndsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["DELETE"] = func(x *faultyserver.Exchange) {

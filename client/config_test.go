@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A limit of zero is the default, a negative one is none, and any other is what
-// it says; the same for all.
+// A limit of zero means the default, a negative one none, and any other its value.
 func TestLimitsOfConfig(t *testing.T) {
 	all := func(n int, d time.Duration) Config {
 		return Config{

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// own returns a client with a transport of its own, which ends with the test.
+// own returns a client that makes its own transport. It ends with the test.
 func own(t *testing.T, url string, cfg client.Config) *client.Client {
 	t.Helper()
 	cfg.Name = "b"
@@ -40,9 +40,8 @@ func listenTCP(t *testing.T) net.Listener {
 	return ln
 }
 
-// Over real connections, with the transport that a client makes for itself: a
-// server that is there answers, and each way of not being there has its own words
-// (faults 54 and 55).
+// Over real connections, with the client's own transport: a server that is available
+// answers, and each kind of unavailability has its own error text (faults 54 and 55).
 func TestOwnTransport(t *testing.T) {
 	t.Parallel()
 	plain := httptest.NewServer(&faultyserver.HTTP{Modern: true})
@@ -82,22 +81,22 @@ func TestOwnTransport(t *testing.T) {
 	}
 }
 
-// A certificate for another host is named with the host that it is not for.
+// The error for a certificate of another host names the requested host.
 func TestCertificateOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(&faultyserver.HTTP{Modern: true})
 	srv.Config.ErrorLog = discardLog()
 	srv.StartTLS()
 	defer srv.Close()
-	tr := srv.Client().Transport.(*http.Transport).Clone() //nolint:forcetypeassert // httptest's own
+	tr := srv.Client().Transport.(*http.Transport).Clone() //nolint:forcetypeassert // httptest's type
 	tr.TLSClientConfig = &tls.Config{RootCAs: tr.TLSClientConfig.RootCAs, ServerName: "elsewhere.test"}
 	_, err := within(t, own(t, srv.URL, client.Config{Transport: tr}), echo(t), &recorder{})
 	wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, `is for another host than "elsewhere.test"`)
 }
 
-// A server that takes a connection and reads nothing of a large message is given
-// up after the write deadline. It may have had a part of it; where already the
-// headers were too much for it, it has not had the first byte.
+// A server that accepts a connection and reads nothing of a large message fails the
+// request after the write deadline. It may have received a part of it, unless already
+// the headers did not fit.
 func TestServerThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 8<<20)

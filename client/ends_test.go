@@ -14,48 +14,48 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// goodbye is how long the stations of these tests take to end a session.
-const goodbye = 3 * time.Second
+// sessionEndDelay is how long the servers of these tests take to end a session.
+const sessionEndDelay = 3 * time.Second
 
-func newSlowToEnd() *station {
+func newSlowToEndSession() *station {
 	s := newStation()
 	s.On["DELETE"] = func(x *faultyserver.Exchange) {
-		time.Sleep(goodbye)
+		time.Sleep(sessionEndDelay)
 		x.Polite()
 	}
 	return s
 }
 
-// timed calls f in a goroutine of its own, and sends how long that took.
+// timed calls f in a goroutine and sends how long that took.
 func timed(f func()) <-chan time.Duration {
 	took := make(chan time.Duration, 1)
 	began := time.Now()
-	go func() { // ends with f; waited for by whoever reads the channel
+	go func() { // ends with f; the reader of the channel waits for it
 		f()
 		took <- time.Since(began)
 	}()
 	return took
 }
 
-// Two may end a session at once, in any order. The end of a client returns when nothing
-// of the session is left; that of a scope runs on a goroutine which has other things to
-// do, and never waits (mcp.Scope.OnEnd). Neither holds a lock while the server is told:
-// in a bubble no time goes by for whoever waits for one, and this would not end
-// (I26, I29).
-func TestSessionThatIsEndedByTwo(t *testing.T) {
+// A session may be ended by its scope and by its client at once, in any order. Close
+// returns when nothing of the session is left. The end of a scope runs on a foreign
+// goroutine and never waits (mcp.Scope.OnEnd). Neither holds a lock during the request
+// to the server: in a bubble no time passes while a goroutine waits for a lock, and
+// this test would not end (I26, I29).
+func TestSessionIsEndedConcurrently(t *testing.T) {
 	const between = time.Second
 	tests := map[string]struct {
 		scope, client time.Duration // when it is ended
-		left          time.Duration // of the goodbye, when the client is
+		left          time.Duration // of the delay, when the client is
 	}{
-		"scope first":  {0, between, goodbye - between},
-		"client first": {between, 0, goodbye},
-		"at once":      {0, 0, goodbye},
+		"scope first":  {0, between, sessionEndDelay - between},
+		"client first": {between, 0, sessionEndDelay},
+		"at once":      {0, 0, sessionEndDelay},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := newSlowToEnd()
+				s := newSlowToEndSession()
 				c := dialHTTP(t, s, client.Config{})
 				scope := mcp.NewScope("s", nil)
 				if _, err := within(t, c, in(scope, echo(t)), &recorder{}); err != nil {
@@ -77,12 +77,12 @@ func TestSessionThatIsEndedByTwo(t *testing.T) {
 	}
 }
 
-// Whoever closes a client waits until nothing of it is left, also where another one
-// has begun to close it (I26).
-func TestCloseByTwo(t *testing.T) {
+// Each Close waits until nothing of the client is left, even if another Close has begun
+// (I26).
+func TestConcurrentClose(t *testing.T) {
 	for _, between := range []time.Duration{0, time.Second} {
 		inBubble(t, func(t *testing.T) {
-			s := newSlowToEnd()
+			s := newSlowToEndSession()
 			c := dialHTTP(t, s, client.Config{})
 			scope := mcp.NewScope("s", nil)
 			defer scope.End()
@@ -91,18 +91,18 @@ func TestCloseByTwo(t *testing.T) {
 			}
 			first := timed(func() { c.Close() })
 			second := timed(func() { time.Sleep(between); c.Close() })
-			if a, b := <-first, <-second; a != goodbye || b != goodbye {
-				t.Errorf("%v between: closed after %v and %v, want both after %v", between, a, b, goodbye)
+			if a, b := <-first, <-second; a != sessionEndDelay || b != sessionEndDelay {
+				t.Errorf("%v between: closed after %v and %v, want both after %v", between, a, b, sessionEndDelay)
 			}
 		})
 	}
 }
 
-// A protocol that was found wrong is kept for the requests that it still serves, and
-// its sessions with it. They end with the client (I26).
-func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
+// A protocol found to be the wrong one is kept for the requests that it still serves,
+// together with its sessions. They end with the client (I26).
+func TestCloseAfterTheServerChangedItsEra(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newSlowToEnd()
+		s := newSlowToEndSession()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
 		s.On["prompts/list"] = func(x *faultyserver.Exchange) {
 			x.Status(http.StatusBadRequest, "application/json", `{"jsonrpc":"2.0","id":`+x.Msg.ID.String()+`,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`)
@@ -120,8 +120,8 @@ func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
 			t.Fatalf("the other request has ended: %v", held.err)
 		default:
 		}
-		if d := <-timed(func() { c.Close() }); d != goodbye {
-			t.Errorf("closed after %v, want %v", d, goodbye)
+		if d := <-timed(func() { c.Close() }); d != sessionEndDelay {
+			t.Errorf("closed after %v, want %v", d, sessionEndDelay)
 		}
 		select {
 		case <-held.done:
@@ -134,11 +134,11 @@ func TestCloseOfAClientWhoseServerHasChanged(t *testing.T) {
 	})
 }
 
-// A session that the server has forgotten ends after what it says to the other calls.
-// A client that is closed meanwhile waits for that end, and not for them (I26).
-func TestCloseOfAClientWhoseSessionIsForgotten(t *testing.T) {
+// A session that the server has forgotten ends after its other calls have failed. Close
+// waits for that end, and not for the calls (I26).
+func TestCloseWithAForgottenSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newSlowToEnd()
+		s := newSlowToEndSession()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Hold() }
 		s.On["prompts/list"] = func(x *faultyserver.Exchange) { x.Status(http.StatusNotFound, "", "") }
 		c := dialHTTP(t, s, client.Config{})
@@ -150,9 +150,9 @@ func TestCloseOfAClientWhoseSessionIsForgotten(t *testing.T) {
 		if isDone(held) {
 			t.Fatalf("the other call has ended: %v", held.err)
 		}
-		scope.End() // puts the forgotten session away, once its calls are answered
-		if d := <-timed(func() { c.Close() }); d != goodbye {
-			t.Errorf("closed after %v, want %v", d, goodbye)
+		scope.End() // discards the forgotten session, once its calls have failed
+		if d := <-timed(func() { c.Close() }); d != sessionEndDelay {
+			t.Errorf("closed after %v, want %v", d, sessionEndDelay)
 		}
 		<-held.done
 	})

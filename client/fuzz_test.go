@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// FuzzServerLines has a server answer with arbitrary bytes: a call ends with a
-// result or an error, and nothing is left.
+// FuzzServerLines makes a server send arbitrary bytes: a call ends with a result or an
+// error, and nothing is left.
 func FuzzServerLines(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n\n", "banner\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`,
@@ -55,7 +55,7 @@ func FuzzServerLines(f *testing.F) {
 	})
 }
 
-// FuzzServerBody has a server answer a POST with an arbitrary body.
+// FuzzServerBody makes a server answer a POST with an arbitrary body.
 func FuzzServerBody(f *testing.F) {
 	for _, body := range []string{
 		"", "{}", "[]", `{"jsonrpc":"2.0","id":1,"result":{}}`, "data: {}\n\n", "data: " + `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n\n",
@@ -98,8 +98,8 @@ func FuzzServerBody(f *testing.F) {
 	})
 }
 
-// FuzzParamHeaders has a list of tools and a call be arbitrary: what goes into a
-// header is fit for one.
+// FuzzParamHeaders uses arbitrary tool lists and calls: only valid header values are
+// sent.
 func FuzzParamHeaders(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}`), []byte(`{"a":"x\ny"}`))
 	f.Add([]byte(`{"properties":{"a":{"type":"integer","x-mcp-header":"A b"}}}`), []byte(`{"a":1e400}`))
@@ -109,7 +109,7 @@ func FuzzParamHeaders(f *testing.F) {
 			params := append(append([]byte(`{"name":"q","arguments":`), arguments...), '}')
 			call, err := mcp.NewRequest("tools/call", params)
 			if err != nil {
-				return // no request can hold these arguments
+				return // no request can have these arguments
 			}
 			var got http.Header
 			c := client.NewHTTP("http://b.test/", client.Config{Name: "b", Version: mcp.V20260728, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {

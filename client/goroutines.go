@@ -24,7 +24,7 @@ type goroutines struct {
 // which f must do when its context ends. cancel ends that context. start reports false,
 // and does not run f, if the owner is closing.
 //
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the owner's life bounds f, and not that of a request which happens to start it
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: f ends with the owner, not with the request that starts it
 func (t *goroutines) start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
 	return t.run(f, true)
 }

@@ -25,22 +25,21 @@ func paramHeadersOf(s *faultyserver.HTTP, method string) string {
 	return fmt.Sprint(found)
 }
 
-// withParamHeaders puts headers into a request as an inbound edge does.
+// withParamHeaders adds headers to a request, as the server side of the gateway does.
 func withParamHeaders(req *mcp.Request, h map[string][]string) *mcp.Request {
 	req.ParamHeaders = h
 	return req
 }
 
-// A header that nobody here knows goes on as it came, with each request that is
-// passed on: encoded, empty and repeated ones too. What we know is made anew, and
-// what the operator has set stays.
+// An unknown header is forwarded unmodified with each request, including encoded, empty
+// and repeated ones. Known headers are made anew, and those set by the operator stay.
 //
 // H9+ 2026-07-28 basic/transports/streamable-http: "Intermediate servers that do not
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"
 //
 // H9- 2026-07-28 basic/transports/streamable-http: "Intermediate servers that do not
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"
-func TestUnknownParamHeadersGoOn(t *testing.T) {
+func TestUnknownParamHeadersAreForwarded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){
 			"tools/list": func(x *faultyserver.Exchange) {
@@ -80,9 +79,8 @@ func TestUnknownParamHeadersGoOn(t *testing.T) {
 	})
 }
 
-// The list that is read because a call was refused is our own request: nothing of
-// the call's headers belongs to it. And where there is no modern HTTP ahead there
-// is nothing to put a header into.
+// The list that is read because a call was refused is the gateway's own request,
+// without the call's headers. Servers of other transports and eras get no headers.
 //
 // H9- 2026-07-28 basic/transports/streamable-http: "Intermediate servers that do not
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"

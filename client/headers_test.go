@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// listed returns a table that has seen a list with one tool.
+// listed returns a table that has learned a list with one tool.
 func listed(t *testing.T, name, schema string) *paramTable {
 	t.Helper()
 	res, err := mcp.ParseObject([]byte(`{"tools":[{"name":"` + name + `","inputSchema":` + schema + `}]}`))
@@ -39,8 +39,8 @@ func mirrored(t *testing.T, table *paramTable, name, arguments string) http.Head
 	return h
 }
 
-// Each argument goes under its own header, in the way that the specification
-// writes values there; what no header can say is left to the server to miss.
+// Each argument is sent in its own header, encoded as specified. A value that no header
+// can carry is left out, and the server reports that it is missing.
 func TestMirroredArguments(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},
@@ -71,8 +71,8 @@ func TestMirroredArguments(t *testing.T) {
 	}
 }
 
-// fastest returns the shortest of a few runs, which is what the others would have
-// taken on a machine that does nothing else.
+// fastest returns the shortest of a few runs, which is the least affected by other
+// load.
 func fastest(f func()) time.Duration {
 	best := time.Hour
 	for range 5 {
@@ -83,9 +83,8 @@ func fastest(f func()) time.Duration {
 	return best
 }
 
-// A server that annotates a hundred arguments at the bottom of a deep object does
-// not make a large call cost a hundred times what one of them costs: a call's
-// arguments are read once.
+// A server that declares a hundred headers for arguments deep in a large object does
+// not make a call cost a hundred times as much: the arguments are read once.
 func TestHostileSchema(t *testing.T) {
 	const deep, most = 50, 100
 	schema := func(n int) string {
@@ -114,9 +113,9 @@ func TestHostileSchema(t *testing.T) {
 	}
 }
 
-// Requests that differ in nothing of it have the same headers, made once; what a request
-// adds of its own is in no other's.
-func TestHeadersAreMadeOnce(t *testing.T) {
+// Requests with the same key share headers, made once. Headers that a request adds
+// appear in no other request.
+func TestHeadersAreCached(t *testing.T) {
 	w := &modernHTTP{endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://backend.test/mcp")}
 	res, err := mcp.ParseObject([]byte(`{"tools":[{"name":"wants","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`))
 	if err != nil {
@@ -159,8 +158,8 @@ func TestHeadersAreMadeOnce(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, whatever is asked for.
-func TestHeadersKeptAreFew(t *testing.T) {
+// The number of cached headers is limited, whatever is requested.
+func TestCachedHeadersAreBounded(t *testing.T) {
 	var k headerCache
 	posts := http.Header{"Accept": {"a"}}
 	for i := range 3 * maxCachedHeaders {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(childMain(os.Getenv(childEnv)))
 	}
-	// Tests that are parallel wait for real time, and not for a processor.
+	// Parallel tests wait for real time rather than for a processor.
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func dialHTTP(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
 	return dialHTTPThrough(t, h, cfg, func(rt http.RoundTripper) http.RoundTripper { return rt })
 }
 
-// dialHTTPThrough is dialHTTP with something around its transport.
+// dialHTTPThrough is dialHTTP with a wrapper around its transport.
 func dialHTTPThrough(t *testing.T, h http.Handler, cfg client.Config, around func(http.RoundTripper) http.RoundTripper) *client.Client {
 	t.Helper()
 	return dialThrough(t, h, cfg, around, client.NewHTTP)
@@ -84,7 +84,7 @@ func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(ht
 	return c
 }
 
-// serve has the handler served until the test ends, and whatever was begun after it.
+// serve serves the handler until the test ends, and with it what was started later.
 func serve(t *testing.T, h http.Handler) *memnet.Listener {
 	t.Helper()
 	ln := memnet.Listen()
@@ -98,8 +98,7 @@ func serve(t *testing.T, h http.Handler) *memnet.Listener {
 	return ln
 }
 
-// dialLines returns a client of the server of lines, and how often it has been
-// connected to.
+// dialLines returns a client of the server, and a function that counts its connections.
 func dialLines(t *testing.T, s *faultyserver.Lines, cfg client.Config) (c *client.Client, opened func() int) {
 	t.Helper()
 	var (
@@ -132,7 +131,7 @@ func dialLines(t *testing.T, s *faultyserver.Lines, cfg client.Config) (c *clien
 	}
 }
 
-// recorder is a caller that remembers.
+// recorder is a caller that records what it receives.
 type recorder struct {
 	answer func(ctx context.Context, req *mcp.Request) (*mcp.Result, error)
 	block  chan struct{} // if set, Notify waits for it
@@ -182,7 +181,7 @@ func (r *recorder) asked() []string {
 	return slices.Clone(r.asks)
 }
 
-// says returns an answer to every ask.
+// says returns a response to every request of the server.
 func says(result string) func(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return func(context.Context, *mcp.Request) (*mcp.Result, error) { return mcp.NewResult([]byte(result)) }
 }
@@ -208,7 +207,7 @@ func echo(t testing.TB) *mcp.Request {
 	return request(t, "tools/call", `{"name":"echo","arguments":{}}`)
 }
 
-// running is a request under way.
+// running is a request in progress.
 type running struct {
 	done   chan struct{}
 	cancel context.CancelFunc
@@ -216,12 +215,12 @@ type running struct {
 	err    error
 }
 
-// launch serves a request in a goroutine of its own. The test waits for it.
+// launch serves a request in a goroutine, which the test waits for.
 func launch(t *testing.T, h mcp.Handler, req *mcp.Request, caller mcp.Caller) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{done: make(chan struct{}), cancel: cancel}
-	go func() { // ends with the request; waited for by the cleanup
+	go func() { // ends with the request; the cleanup waits for it
 		defer close(r.done)
 		r.res, r.err = h.Serve(ctx, req, caller)
 	}()
@@ -249,7 +248,7 @@ func wantResult(t *testing.T, res *mcp.Result, err error, want string) {
 	}
 }
 
-// wantFault checks an error of ours.
+// wantFault checks a fault of the gateway.
 func wantFault(t *testing.T, err error, code int64, outcome mcp.Outcome, text string) {
 	t.Helper()
 	f, ok := errors.AsType[*mcp.Fault](err)
@@ -261,7 +260,7 @@ func wantFault(t *testing.T, err error, code int64, outcome mcp.Outcome, text st
 	}
 }
 
-// wantError checks an error of the backend's.
+// wantError checks an error of the backend.
 func wantError(t *testing.T, err error, code int64) {
 	t.Helper()
 	if !errors.Is(err, &mcp.Error{Code: code}) {

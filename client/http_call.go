@@ -63,7 +63,7 @@ func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 
 // run runs carry. If ctx has ended it does nothing: outbound.run then ends the call.
 //
-//nolint:contextcheck,nolintlint // the rest of a stream is read when ctx has ended, so that the connection can be used again
+//nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
 func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
 		return // life would learn it only on another goroutine, after carry had begun

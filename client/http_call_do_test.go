@@ -27,7 +27,7 @@ type tripper func(*http.Request) (*http.Response, error)
 // RoundTrip calls f.
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// served serves a request under a name that is found in the stack of who does.
+// served serves a request under a name that isServed finds in the stack.
 //
 //go:noinline
 func served(t *testing.T, c *client.Client, caller mcp.Caller) (*mcp.Result, error) {
@@ -36,23 +36,23 @@ func served(t *testing.T, c *client.Client, caller mcp.Caller) (*mcp.Result, err
 
 func isServed() bool { return strings.Contains(string(debug.Stack()), "client_test.served(") }
 
-// noting is a caller that looks at the stack on which it is told.
-type noting struct {
+// stackRecorder is a caller that checks on which stack Notify is called.
+type stackRecorder struct {
 	recorder
 	elsewhere int
 }
 
-// Notify notes where it is called.
-func (n *noting) Notify(ctx context.Context, note *mcp.Notification) error {
+// Notify records whether it runs on the stack of served.
+func (n *stackRecorder) Notify(ctx context.Context, note *mcp.Notification) error {
 	if !isServed() {
 		n.elsewhere++
 	}
 	return n.recorder.Notify(ctx, note)
 }
 
-// A call is sent, its answer is read, and what that brings is handed on, by the
-// goroutine that waits for it: nothing is handed over, and none is started.
-func TestCallIsCarriedByWhoWaits(t *testing.T) {
+// The caller's goroutine sends a call, reads the response and delivers its messages. No
+// other goroutine is started.
+func TestCallRunsOnTheCallersGoroutine(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		for name, answer := range map[string]func(x *faultyserver.Exchange){
 			"document": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
@@ -74,7 +74,7 @@ func TestCallIsCarriedByWhoWaits(t *testing.T) {
 							return rt.RoundTrip(r)
 						})
 					})
-					caller := &noting{}
+					caller := &stackRecorder{}
 					for range 3 {
 						calls++
 						res, err := served(t, c, caller)
@@ -92,9 +92,9 @@ func TestCallIsCarriedByWhoWaits(t *testing.T) {
 	}
 }
 
-// However the terminal of a call comes while its own stream is silent, before its
-// headers or behind them, it ends the call at once, and breaks that stream off.
-func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
+// A terminal that arrives another way while the call's own stream is silent, before its
+// headers or after them, ends the call at once and cancels that stream.
+func TestTerminalOnAnotherStreamEndsTheCall(t *testing.T) {
 	for name, end := range map[string]struct {
 		by   func(s *station, c *client.Client, scope *mcp.Scope, run *running, id mcp.ID)
 		want string // "" for a result
@@ -104,7 +104,7 @@ func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
 		}, ""},
 		"the end of the session": {func(_ *station, _ *client.Client, scope *mcp.Scope, _ *running, _ mcp.ID) { scope.End() }, "shutting down"},
 		"the end of the client": {func(_ *station, c *client.Client, _ *mcp.Scope, _ *running, _ mcp.ID) {
-			_ = c.Close() // closed again by the test, which says what is wrong
+			_ = c.Close() // closed again by the test, which reports errors
 		}, "shutting down"},
 		"the caller": {func(_ *station, _ *client.Client, _ *mcp.Scope, run *running, _ mcp.ID) { run.cancel() }, "the request was cancelled"},
 	} {
@@ -147,8 +147,8 @@ func TestTerminalFromElsewhereEndsTheStream(t *testing.T) {
 	}
 }
 
-// The answer to a call on the stream of another ends it at once, too.
-func TestTerminalOnTheStreamOfAnother(t *testing.T) {
+// A response on the stream of another call ends the call at once, too.
+func TestTerminalOnTheStreamOfAnotherCall(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		ids, gate := make(chan mcp.ID, 2), make(chan struct{})
@@ -179,10 +179,10 @@ func TestTerminalOnTheStreamOfAnother(t *testing.T) {
 	})
 }
 
-// What comes for a call on the listening stream while its own is silent is handed on at
-// once, in order, and by one goroutine at a time; and all of it before the terminal,
-// though the caller takes his time.
-func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
+// Messages that arrive for a call on the listening stream while its own stream is
+// silent are delivered at once, in order, and by one goroutine at a time. All are
+// delivered before the terminal, even if the caller is slow.
+func TestMessagesOnAnotherStreamWhileTheCallsIsSilent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		gate := make(chan struct{})
@@ -226,29 +226,28 @@ func TestMessagesFromElsewhereWhileTheStreamIsSilent(t *testing.T) {
 	})
 }
 
-// closer is a caller that closes the client when it is told something.
-type closer struct {
+// closingCaller is a caller that closes the client when it is notified.
+type closingCaller struct {
 	recorder
 	c    *client.Client
 	once sync.Once
 }
 
 // Notify closes the client.
-func (c *closer) Notify(ctx context.Context, n *mcp.Notification) error {
-	c.once.Do(func() { _ = c.c.Close() }) // closed again by the test, which says what is wrong
+func (c *closingCaller) Notify(ctx context.Context, n *mcp.Notification) error {
+	c.once.Do(func() { _ = c.c.Close() }) // closed again by the test, which reports errors
 	return c.recorder.Notify(ctx, n)
 }
 
-// Who is told something by his call's own stream may close the client meanwhile, and
-// who closes it does not wait for a caller that takes its time.
-func TestCloseWhileACallerIsTold(t *testing.T) {
+// A caller may close the client in Notify, and Close does not wait for a slow caller.
+func TestCloseInsideNotify(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.HTTP{Modern: modern, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 				x.Hold()
 			}}}
-			caller := &closer{}
+			caller := &closingCaller{}
 			caller.c = dialHTTP(t, s, client.Config{})
 			req := echo(t)
 			req.LogLevel = mcp.LogUnset
@@ -258,9 +257,9 @@ func TestCloseWhileACallerIsTold(t *testing.T) {
 	}
 }
 
-// A stream that goes on behind the response keeps nobody waiting. It is read on for a
-// moment, so that a server that ends it soon is called over the same connection again.
-func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
+// A stream that continues after the response delays no caller. It is read briefly, so
+// that if the server ends it soon, the next call uses the same connection.
+func TestStreamThatContinuesAfterTheResponse(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			gate := make(chan struct{})
@@ -286,7 +285,7 @@ func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			res, err := c.Serve(ctx, echo(t), &recorder{})
 			wantResult(t, res, err, `{"content":[]}`)
-			cancel() // which is what becomes of a context when its request is answered
+			cancel() // as a context ends when its request is answered
 			synctest.Wait()
 			close(gate)
 			synctest.Wait()
@@ -299,7 +298,7 @@ func TestStreamThatGoesOnBehindTheResponse(t *testing.T) {
 	}
 }
 
-// Many calls leave no goroutine behind, whatever becomes of their streams.
+// Many calls leave no goroutine behind, however their streams end.
 func TestCallsLeaveNoGoroutine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// station is a legacy server with a listening stream in the test's hands.
+// station is a legacy server with a listening stream that the test controls.
 type station struct {
 	*faultyserver.HTTP
 	listen chan string // data of events for the listening stream
@@ -55,8 +55,8 @@ func response(id mcp.ID, result string) string {
 	return string(mcp.AppendResult(nil, id, []byte(result)))
 }
 
-// The response to a call comes on the listening stream, while the call's own
-// stream is being resumed.
+// The response to a call arrives on the listening stream, while the call's own stream
+// is being resumed.
 func TestM001ResponseOnAnotherStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -91,7 +91,7 @@ func TestM001ResponseOnAnotherStream(t *testing.T) {
 	})
 }
 
-// The response overtakes the headers of the POST; what the POST brings later is
+// The response arrives before the headers of the POST. What the POST brings later is
 // dropped.
 func TestM002ResponseBeforeTheHeaders(t *testing.T) {
 	for counted, late := range []func(*faultyserver.Exchange){
@@ -125,7 +125,7 @@ func TestM002ResponseBeforeTheHeaders(t *testing.T) {
 }
 
 // Two streams bring the same response at the same moment.
-func TestM003TwoCarriersAtOnce(t *testing.T) {
+func TestM003TwoStreamsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		got, gate := make(chan mcp.ID, 1), make(chan struct{})
@@ -187,8 +187,8 @@ func TestM006BodiesEndWithTheirCalls(t *testing.T) {
 	})
 }
 
-// A stream that broke after its call was answered elsewhere is not resumed, and
-// no failure is invented for it.
+// A stream that breaks after its call has its response from elsewhere is not resumed,
+// and causes no error.
 func TestM007NoResumptionAfterTheAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -211,8 +211,8 @@ func TestM007NoResumptionAfterTheAnswer(t *testing.T) {
 	})
 }
 
-// A response on the listening stream counts although the POST's stream is open,
-// and although the POST said 202 (M008).
+// A response on the listening stream counts although the POST's stream is open, and
+// although the POST was answered with 202 (M008).
 func TestM008ResponseOnTheListeningStream(t *testing.T) {
 	for name, post := range map[string]func(x *faultyserver.Exchange){
 		"open stream": func(x *faultyserver.Exchange) { x.Begin() },
@@ -241,8 +241,8 @@ func TestM008ResponseOnTheListeningStream(t *testing.T) {
 	}
 }
 
-// A request that was taken with 202 by a server without a listening stream
-// cannot be answered, and ends.
+// A request that a server without a listening stream answers with 202 cannot get a
+// response, and ends.
 func TestI3AcceptedAndNoStreamToAnswerOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){
@@ -253,7 +253,7 @@ func TestI3AcceptedAndNoStreamToAnswerOn(t *testing.T) {
 	})
 }
 
-// The server's request has the id of our call; each is answered as itself.
+// The server's request has the id of the client's call; each gets its own response.
 func TestM009IdsOfTheTwoDirections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		answered := make(chan string, 1)
@@ -274,8 +274,7 @@ func TestM009IdsOfTheTwoDirections(t *testing.T) {
 	})
 }
 
-// A stream that ends without a response, and without a way to go on, ends the
-// call at once.
+// A stream that ends without a response and cannot be resumed ends the call at once.
 func TestM019StreamEndsWithoutResponse(t *testing.T) {
 	tests := []struct {
 		name string
@@ -332,8 +331,7 @@ func TestM020ErrorIsFinal(t *testing.T) {
 	})
 }
 
-// A connection that is reset ends the call, or has it resumed where an event id
-// was seen.
+// A reset connection ends the call, or resumes it if an event id was received.
 func TestM021ConnectionReset(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -368,7 +366,7 @@ func TestM021ConnectionReset(t *testing.T) {
 	})
 }
 
-// A silent stream is bounded by the call's own deadline.
+// A silent stream is limited by the call's own deadline.
 func TestM023SilentStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -387,7 +385,7 @@ func TestM023SilentStream(t *testing.T) {
 	})
 }
 
-// A context that has ended before the call wins over any answer.
+// A context that has ended before the call takes precedence over any response.
 func TestM027AlreadyCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true}
@@ -405,7 +403,7 @@ func TestM027AlreadyCancelled(t *testing.T) {
 	})
 }
 
-// Notifications come before the response, in order, and the first event is not
+// Notifications are delivered before the response, in order. The first event is not
 // taken for the response.
 func TestM032NotificationsThenResponse(t *testing.T) {
 	for _, modern := range []bool{false, true} {
@@ -436,11 +434,11 @@ func TestM032NotificationsThenResponse(t *testing.T) {
 	}
 }
 
-// A JSON body that is only written after an ask on the listening stream was
-// answered does not stop anything.
-func TestM150AnswerDependsOnAnAsk(t *testing.T) {
-	// Without a scope the session is lent to this one call: the ask is its. With a
-	// scope it goes to the scope's own address.
+// A JSON body that is written only after a request on the listening stream was answered
+// blocks nothing.
+func TestM150ResponseDependsOnAServerRequest(t *testing.T) {
+	// Without a scope the session is lent to this one call, and the server's request
+	// belongs to it. With a scope the request goes to the scope's own address.
 	for _, scoped := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server that answers nothing costs a call the time of one handshake, and not
-// that of the probe besides; and all who call meanwhile wait together (fault 51).
+// A server that answers nothing costs a call the time of one handshake, with the probe
+// included. Concurrent calls wait for the same handshake (fault 51).
 func TestSilentServerCostsOneHandshake(t *testing.T) {
 	silentHTTP := func(t *testing.T, cfg client.Config) *client.Client {
 		hold := func(x *faultyserver.Exchange) { x.Hold() }
@@ -56,8 +56,8 @@ func TestSilentServerCostsOneHandshake(t *testing.T) {
 	}
 }
 
-// A program that is no server prints text and waits. What it printed is the reason that
-// people look for, and the error has it (fault 51).
+// A program that is not a server prints text and waits. The error contains that text,
+// which explains it (fault 51).
 func TestHungServerThatPrintsText(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mute := func(*faultyserver.Line) {}
@@ -80,9 +80,9 @@ func TestHungServerThatPrintsText(t *testing.T) {
 	})
 }
 
-// The time that the probe took is the first handshake's alone: a server that has
-// spoken once has all of it for the next session.
-func TestPatienceOfLaterHandshakes(t *testing.T) {
+// The probe's time is taken from the first handshake only. Once the server has
+// answered, later sessions have the full time.
+func TestTimeOfLaterHandshakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := 0 * time.Second
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
@@ -103,8 +103,7 @@ func TestPatienceOfLaterHandshakes(t *testing.T) {
 	})
 }
 
-// Headers without end are named as what they are, in either version of HTTP and without
-// TLS.
+// The error for endless headers names them, in either version of HTTP and without TLS.
 func TestHeadersTooLong(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 100 {
@@ -117,7 +116,7 @@ func TestHeadersTooLong(t *testing.T) {
 		srv.EnableHTTP2 = http2
 		srv.StartTLS()
 		t.Cleanup(srv.Close)
-		pool := srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // httptest's own
+		pool := srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // httptest's type
 		tr := &http.Transport{ForceAttemptHTTP2: http2, MaxResponseHeaderBytes: 4 << 10, TLSClientConfig: &tls.Config{RootCAs: pool}}
 		t.Cleanup(tr.CloseIdleConnections)
 		wantHeadersTooLong(t, srv.URL, tr)

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// An Info that is no JSON object would make of each message another, or none. Nothing
-// is said with it, whatever the transport: not even what is answered without asking.
+// An Info that is not a JSON object would corrupt each message. With one, every request
+// fails, whatever the transport, even those that need no server.
 func TestInfoThatIsNoObject(t *testing.T) {
 	connected := errors.New("the server was asked")
 	dials := map[string]func(t *testing.T, cfg client.Config) *client.Client{
@@ -64,9 +64,8 @@ func TestInfoThatIsNoObject(t *testing.T) {
 	}
 }
 
-// An Info is the name of whoever asks without a client, and where there is none we have
-// one.
-func TestInfoIsSaidForWhoHasNone(t *testing.T) {
+// Info identifies requests without a client. The default is used if it is empty.
+func TestInfoForClientsWithoutOne(t *testing.T) {
 	const ours = `{"name":"signalbox","version":"dev"}`
 	for info, want := range map[string]string{
 		``:                                   ours,

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// An answer that comes before the request's write has returned is delivered
-// (M026), in both eras, with unknown members and number texts as they came.
+// A response that arrives before the write of its request has returned is delivered
+// (M026), in both eras, with unknown members and number texts unmodified.
 func TestM026ImmediateAnswer(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestM026ImmediateAnswer(t *testing.T) {
 	}
 }
 
-// Two clients with the same ids and progress tokens share a modern process; each
-// gets its own (M014, M186).
+// Two clients with the same ids and progress tokens share a modern process. Each
+// receives its own messages (M014, M186).
 //
 // U2- 2026-07-28 basic/transports/streamable-http: "These notifications MUST relate to
 // the originating client request."
@@ -70,7 +70,7 @@ func TestM186SharedModernPipe(t *testing.T) {
 			calls[i].wantResult(t, fmt.Sprintf(`{"content":[%d]}`, i))
 		}
 		wantStrings(t, "the second one's", callers[1].notifications(), []string{`progress {"progressToken":1,"progress":1}`})
-		// The first one was alone when the second message came.
+		// The first call was the only one when the second message arrived.
 		wantStrings(t, "the first one's", callers[0].notifications(), []string{
 			`progress {"progressToken":1,"progress":0}`, `message {"level":"info","data":"whose?"}`,
 		})
@@ -108,10 +108,10 @@ func TestLegacySessionsOverLines(t *testing.T) {
 	})
 }
 
-// Cancelling one of two calls on a pipe sends the notice and leaves the other
-// (M129, requirement C2).
+// Cancelling one of two calls on a pipe sends the notification and does not affect the
+// other (M129, requirement C2).
 //
-// C2+ 2026-07-28 basic/transports/stdio: "To cancel an in-outboundCall request, the client
+// C2+ 2026-07-28 basic/transports/stdio: "To cancel an in-flight request, the client
 // MUST send a `notifications/cancelled` notification referencing the request's ID."
 //
 // C6+ 2026-07-28 basic/patterns/cancellation: "The client SHOULD ignore any response
@@ -147,8 +147,8 @@ func TestM129CancelOnAPipe(t *testing.T) {
 	}
 }
 
-// The server ends while requests are under way: each fails at once, and the next
-// request starts it again (M159, M201).
+// The server exits with requests in progress: each fails at once, and the next request
+// starts it again (M159, M201).
 func TestM201ReaderEnds(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestM201ReaderEnds(t *testing.T) {
 	}
 }
 
-// Lines that are no messages are skipped, long ones end the pipe with the reason,
-// CRLF and a last line without a newline are read (M200, faults 50 and 62).
+// Invalid lines are skipped, lines that are too long end the pipe with the reason, and
+// CRLF and a last line without a newline are accepted (M200, faults 50 and 62).
 //
 // D1- 2026-07-28 basic/transports/stdio: "The server MUST NOT write anything to its
 // `stdout` that is not a valid MCP message."
@@ -244,8 +244,8 @@ func TestM200Lines(t *testing.T) {
 	}
 }
 
-// A server that does not read its input is given up after the write deadline,
-// and does not keep a caller that has gone on (M115).
+// A server that does not read its input is ended after the write deadline, and does not
+// block a caller that has cancelled (M115).
 //
 // D7- own: "Each message to a process is written whole before the next one begins."
 func TestServerThatDoesNotRead(t *testing.T) {
@@ -272,7 +272,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A server that cannot be reached costs its own requests.
+// A server that cannot be reached only fails its own requests.
 func TestUnreachablePipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) { return nil, io.ErrUnexpectedEOF }, client.Config{Name: "b"})
@@ -284,8 +284,8 @@ func TestUnreachablePipe(t *testing.T) {
 	})
 }
 
-// A flood of messages for a slow caller on a shared pipe is bounded, keeps the
-// latest progress and never the reader (I30, DELIVERY 5.2).
+// A flood of messages for a slow caller on a shared pipe is limited. It keeps the
+// latest progress and never blocks the reader (I30, DELIVERY 5.2).
 //
 // C9- 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
@@ -317,8 +317,8 @@ func TestI30FloodOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that asks although its revision has no requests of servers is refused
-// at once, and its call goes on (fault 70, I37, U1).
+// A server that sends requests although its revision has none is refused at once, and
+// its call continues (fault 70, I37, U1).
 //
 // U1- 2026-07-28 basic/patterns/mrtr: "The previous pattern of server-initiated
 // requests is no longer supported."

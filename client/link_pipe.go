@@ -297,7 +297,7 @@ func (l *pipeLink) stop() {
 
 // closeBackground closes the protocol if there is no context left.
 //
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: there is none
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
 func (p *modern) closeBackground() { p.close(context.Background()) }
 
 // NewPipe returns a client of a server on a stream of lines, such as a socket or a

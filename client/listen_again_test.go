@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A session's stream comes and goes. What changed while nobody listened for it is
-// told when it listens again: it cannot know, and its client trusts a stream that
-// was resumed.
-func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
+// A session's stream ends and is opened again. Changes in between are presumed when it
+// listens again: the gateway cannot know them, and a client trusts a stream that was
+// resumed.
+func TestScopeThatListensAgainMayHaveMissedChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
 		s.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
@@ -50,11 +50,11 @@ func TestScopeThatListensAgainHasMissedSomething(t *testing.T) {
 	})
 }
 
-// A server that has just started may not know yet what it has, and agree to less
-// than the one before it. Who listens was promised more, and does not see that: it
-// is asked again until it agrees, ever less often, and what it does tell of is told
-// meanwhile.
-func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
+// A server that has just started may not know its resources yet, and agree to less than
+// the one before it. The listens were promised more and do not notice. So the server is
+// asked again until it agrees, with increasing waits. Meanwhile its notifications are
+// forwarded.
+func TestListenReopensANarrowerStream(t *testing.T) {
 	tests := map[string]struct {
 		later string // what the next streams agree to
 		many  int    // of them in the first minute
@@ -112,8 +112,8 @@ func TestListenMendsWhatIsAgreedToNoMore(t *testing.T) {
 	}
 }
 
-// What is gone for good costs a look every now and then, and no more.
-func TestListenMendsEverLessOften(t *testing.T) {
+// A resource that is gone permanently causes only occasional attempts.
+func TestReopeningBacksOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var opens atomic.Int32
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"subscriptions/listen": func(x *faultyserver.Exchange) {

@@ -25,8 +25,8 @@ func listen(t *testing.T) *mcp.Request {
 
 const listChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 
-// A legacy server's list_changed on its listening stream reaches the listens of
-// the scope, which were told what the server promises.
+// A legacy server's list_changed on its listening stream reaches the listens of the
+// scope, which were acknowledged for the lists that the server declares.
 func TestLegacyListenOverHTTP(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -51,7 +51,7 @@ func TestLegacyListenOverHTTP(t *testing.T) {
 	})
 }
 
-// Many changes that nobody has looked at yet are one, and one follows the last.
+// Many changes that were not read yet are one, and one follows the last.
 func TestI33ChangesAreALevel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -74,8 +74,8 @@ func TestI33ChangesAreALevel(t *testing.T) {
 	})
 }
 
-// A listening stream that ends at once, again and again, is given up; one that the
-// server asks to open again, or refuses for now, is tried twice a minute.
+// A listening stream that ends at once, again and again, is given up. If the server
+// asks to open it again, or refuses it temporarily, it is tried twice a minute.
 func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
 	const few, slow = 8, 24*60*2 + 10
 	tests := map[string]struct {
@@ -109,7 +109,7 @@ func TestM060ReconnectsAreBoundedByLackOfProgress(t *testing.T) {
 	}
 }
 
-// Whatever a GET is answered with, the session works (M061, M077, M083).
+// The session works, whatever a GET is answered with (M061, M077, M083).
 func TestM061M077ListeningStreamIsOptional(t *testing.T) {
 	html := func(x *faultyserver.Exchange) { x.Status(200, "text/html", "<html>") }
 	tests := []struct {
@@ -150,12 +150,12 @@ func TestM061M077ListeningStreamIsOptional(t *testing.T) {
 	}
 }
 
-// The listening stream is opened after the handshake, with the session's id, and
-// nobody waits for it (M078, M084).
+// The listening stream is opened after the handshake, with the session's id, and no
+// request waits for it (M078, M084).
 func TestM084ListeningStreamComesAfterTheHandshake(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
-		s.On["GET"] = func(x *faultyserver.Exchange) { x.Hold() } // holds its headers back
+		s.On["GET"] = func(x *faultyserver.Exchange) { x.Hold() } // sends no headers
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
@@ -181,8 +181,8 @@ func TestM084ListeningStreamComesAfterTheHandshake(t *testing.T) {
 	})
 }
 
-// The server's reconnection time is kept, a stream's position is its own, and a
-// stream without ids is opened afresh (M069, M073, requirement R7).
+// The server's reconnection time is kept, each stream has its own position, and a
+// stream without ids is opened from the start (M069, M073, requirement R7).
 func TestM069PositionsBelongToTheirStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -216,15 +216,15 @@ func TestM069PositionsBelongToTheirStream(t *testing.T) {
 		if d := gets[1].Sub(gets[0]); d < time.Minute {
 			t.Errorf("reconnected after %v, the server said 60s", d)
 		}
-		// The gap may have hidden a change.
+		// A change may have been missed in the gap.
 		if got := ear.notifications(); !slices.Contains(got, "tools/list_changed") {
 			t.Errorf("no invalidation after the gap: %q", got)
 		}
 	})
 }
 
-// A call's stream whose resumption is refused for good ends the call; one that
-// yields nothing is given up (M063, M071, M083).
+// If the resumption of a call's stream is refused permanently, the call ends. A stream
+// that brings nothing is given up (M063, M071, M083).
 func TestM063ResumptionIsBounded(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -265,8 +265,8 @@ func TestM063ResumptionIsBounded(t *testing.T) {
 	}
 }
 
-// An event id that no header can carry is none: the stream cannot be resumed, from an
-// sseFallback id neither, and its server is not said to be out of reach.
+// An event id that no header can carry does not count. The stream cannot be resumed,
+// nor from an older id, and the server is not reported as unreachable.
 func TestEventIDThatCannotBeSent(t *testing.T) {
 	for _, id := range []string{"\x01", "e\x7f", "a\x1b[31m"} {
 		inBubble(t, func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestEventIDThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// A server that closes its stream early and has the client poll is followed as
-// long as it says something new, with its own reconnection time.
+// A server that closes its stream early and makes the client poll is polled for as long
+// as it brings something new, at its own reconnection time.
 //
 // R7+ 2025-11-25 basic/transports: "The client MUST respect the retry field, waiting
 // the given number of milliseconds before attempting to reconnect."
@@ -324,8 +324,8 @@ func TestR7PollingServer(t *testing.T) {
 	})
 }
 
-// A modern listen is opened again when it breaks, and everything listened for
-// counts as changed then; it ends with its context.
+// A modern listen is reopened when it breaks, and everything listened for is then
+// reported as changed. It ends with its context.
 func TestModernListenIsReopened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){}}
@@ -340,7 +340,7 @@ func TestModernListenIsReopened(t *testing.T) {
 			case 1:
 				x.Event("", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+meta+`}}`)
 			case 2:
-				x.Response(`{"resultType":"complete",` + meta + `}`) // a graceful end
+				x.Response(`{"resultType":"complete",` + meta + `}`) // an orderly end
 			default:
 				x.Hold()
 				close(ended)
@@ -365,9 +365,8 @@ func TestModernListenIsReopened(t *testing.T) {
 	})
 }
 
-// A server that stays away is not listened for in silence: the listen ends, and
-// says why.
-func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
+// If a server stays unavailable the listen ends, with an error that gives the reason.
+func TestListenEndsIfTheServerStaysUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		drop := make(chan struct{})
 		var away atomic.Bool
@@ -396,7 +395,7 @@ func TestListenEndsWhenTheServerStaysAway(t *testing.T) {
 	})
 }
 
-// A listen that the server refuses is refused.
+// A listen that the server refuses ends with its error.
 func TestListenThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{Modern: true}
@@ -405,8 +404,8 @@ func TestListenThatIsRefused(t *testing.T) {
 	})
 }
 
-// On a shared pipe the listens share one, each is told of what it asked for, and all
-// are asked for again of a server that was started anew (requirement U8).
+// Listens on a shared pipe share one stream, and each receives only what it asked for.
+// A server that was started again is asked for all of them again (requirement U8).
 //
 // U8+ 2026-07-28 basic/patterns/subscriptions: "if the connection is terminated and
 // then re-established, the client MUST re-send `subscriptions/listen` to re-establish
@@ -447,9 +446,9 @@ func TestU8ModernListensOverLines(t *testing.T) {
 	})
 }
 
-// Where a session has no listening stream, whatever its server has declared, a
-// listen is promised nothing; where the stream goes away for good, it ends.
-func TestNoStreamToTellOfChangesOn(t *testing.T) {
+// A session without a listening stream acknowledges nothing to a listen, whatever the
+// server has declared. If the stream is no longer available the listen ends.
+func TestNoStreamOfChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.Capabilities = announces

@@ -11,9 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// A log message on a pipe that clients share is given to the call that it must
-// be about, or to nobody.
-func TestWhoHearsALogMessage(t *testing.T) {
+// A log message on a shared pipe goes to the call that it must concern, or to none.
+func TestLogRouting(t *testing.T) {
 	ann, bob := mcp.NewScope("ann", nil), mcp.NewScope("bob", nil)
 	one, two, three := mcp.NumberID(1), mcp.NumberID(2), mcp.NumberID(3)
 	for _, tt := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// noMemory is a Memory without room, which counts how often it was asked.
+// noMemory is a Memory without room. It counts the requests for it.
 type noMemory struct{ asked atomic.Int64 }
 
 func (m *noMemory) Reserve(context.Context, int) error {
@@ -28,10 +28,10 @@ func (m *noMemory) Reserve(context.Context, int) error {
 	return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Completed, Message: "no room for the answer"}
 }
 
-// largeText is more than is held without a reservation.
+// largeText is longer than what is held without a reservation.
 var largeText = strings.Repeat("x", 256<<10)
 
-// idLast answers requests on a connection of lines, as servers do that name the id last.
+// idLast answers requests over lines, as servers do that send the id last.
 func idLast(conn io.ReadWriteCloser) {
 	defer conn.Close()
 	in := bufio.NewScanner(conn)
@@ -60,9 +60,9 @@ func idLast(conn io.ReadWriteCloser) {
 	}
 }
 
-// An answer for which there is no room ends its call, with the outcome that it has, and
-// costs the connection and other calls nothing.
-func TestAnswerWithoutRoom(t *testing.T) {
+// A response for which there is no memory ends its call, with the outcome it has, and
+// does not affect the connection and other calls.
+func TestResponseWithoutMemory(t *testing.T) {
 	call := func(t *testing.T, c *client.Client, tool string, m mcp.Memory) error {
 		t.Helper()
 		req := in(mcp.NewScope("s", nil), request(t, "tools/call", `{"name":"`+tool+`"}`))

@@ -63,7 +63,7 @@ func (w *modernHTTP) follow(ctx context.Context, c *httpCall, header http.Header
 
 // carryPost sends the POST and reads its response.
 //
-//nolint:contextcheck,nolintlint // the httpCall's life is no other context than ctx, but for how it ends
+//nolint:contextcheck,nolintlint // the httpCall's life follows ctx
 func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Header) error {
 	resp, err := w.post(&c.life, header, &c.out)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// broadcaster is a modern server whose listens the test holds in its hands, in the
-// order in which they came.
+// broadcaster is a modern server with listens that the test controls, in the order in
+// which they were opened.
 type broadcaster struct {
 	*faultyserver.HTTP
 
@@ -31,11 +31,11 @@ type broadcaster struct {
 }
 
 type broadcast struct {
-	x    *faultyserver.Exchange
-	uris []string
-	news chan string // updates
-	end  chan struct{}
-	over bool // the client has gone
+	x      *faultyserver.Exchange
+	uris   []string
+	news   chan string // updates
+	end    chan struct{}
+	closed bool // the client has closed it
 }
 
 func newBroadcaster() *broadcaster {
@@ -63,11 +63,11 @@ func (b *broadcaster) listen(x *faultyserver.Exchange) {
 	}
 	b.add(st)
 	x.Begin()
-	st.say("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
+	st.send("subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":[`+strings.Join(agreed, ",")+`]},`)
 	for {
 		select {
 		case uri := <-st.news:
-			st.say("resources/updated", `"uri":"`+uri+`",`)
+			st.send("resources/updated", `"uri":"`+uri+`",`)
 		case <-x.R.Context().Done():
 			b.finish(st)
 			return
@@ -80,7 +80,7 @@ func (b *broadcaster) listen(x *faultyserver.Exchange) {
 func (b *broadcaster) finish(st *broadcast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st.over = true
+	st.closed = true
 }
 
 func (b *broadcaster) add(st *broadcast) {
@@ -89,14 +89,14 @@ func (b *broadcaster) add(st *broadcast) {
 	b.open = append(b.open, st)
 }
 
-func (st *broadcast) say(method, params string) {
+func (st *broadcast) send(method, params string) {
 	st.x.Event("", fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/%s","params":{%s"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`, method, params, st.x.Msg.ID))
 }
 
 func (st *broadcast) update(uri string) { st.news <- uri }
 
-// listens returns what was asked for so far; those that the client has closed have
-// a minus sign.
+// listens returns the listens so far. Those that the client has closed have a minus
+// sign.
 func (b *broadcaster) listens() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -104,7 +104,7 @@ func (b *broadcaster) listens() []string {
 	var all []string
 	for _, st := range b.open {
 		text := strings.Join(st.uris, " ")
-		if st.over {
+		if st.closed {
 			text = "-" + text
 		}
 		all = append(all, text)
@@ -118,8 +118,8 @@ func (b *broadcaster) at(i int) *broadcast {
 	return b.open[i]
 }
 
-// heardOf is what a listen was told, without the metadata.
-func heardOf(r *recorder) []string {
+// received returns what a listen was notified of, without the metadata.
+func received(r *recorder) []string {
 	var all []string
 	for _, text := range r.notifications() {
 		all = append(all, strings.NewReplacer(`,"_meta":{}`, "", `"_meta":{},`, "").Replace(text))
@@ -127,9 +127,9 @@ func heardOf(r *recorder) []string {
 	return all
 }
 
-// The listens of one scope share one stream, which is opened wider before the
-// narrower one ends; each is told of its own resources. Without a scope each has its
-// own.
+// The listens of one scope share one stream. A wider stream is opened before the
+// narrower one ends, and each listen receives its own resources. Listens without a
+// scope have streams of their own.
 func TestListensOfAScopeShareAStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -154,14 +154,14 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 		b.at(2).update("x:2")
 		b.at(2).update("x:1/part")
 		synctest.Wait()
-		wantStrings(t, "x:1", heardOf(ears["x:1"]), []string{agreedTo("x:1"), told("x:1/part")})
-		wantStrings(t, "x:2", heardOf(ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:2 again", heardOf(again), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:3", heardOf(ears["x:3"]), []string{agreedTo("x:3")})
-		wantStrings(t, "own", heardOf(own), []string{agreedTo("x:2")})
+		wantStrings(t, "x:1", received(ears["x:1"]), []string{agreedTo("x:1"), told("x:1/part")})
+		wantStrings(t, "x:2", received(ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:2 again", received(again), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:3", received(ears["x:3"]), []string{agreedTo("x:3")})
+		wantStrings(t, "own", received(own), []string{agreedTo("x:2")})
 
-		// What nobody wants is given up, and the stream with the last. What others still
-		// want goes on.
+		// A subscription that no listen wants is ended, and the stream with the last
+		// one. The others continue.
 		l.cancel()
 		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:3", "x:2"})
 		runs["x:1"].cancel()
@@ -184,8 +184,7 @@ func TestListensOfAScopeShareAStream(t *testing.T) {
 	})
 }
 
-// What is told while the wider stream is being opened is not lost, whichever of the
-// two it comes on.
+// Notifications during the opening of a wider stream are not lost, on either stream.
 func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -205,21 +204,20 @@ func TestNothingIsLostWhileAStreamIsWidened(t *testing.T) {
 		synctest.Wait()
 		b.at(0).update("x:1")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "two", heardOf(two), nil)
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "two", received(two), nil)
 		close(hold)
 		wantStrings(t, "streams", b.listens(), []string{"x:1", "x:1 x:2"})
 		b.at(1).update("x:1")
 		b.at(1).update("x:2")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
-		wantStrings(t, "two", heardOf(two), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+		wantStrings(t, "two", received(two), []string{agreedTo("x:2"), told("x:2")})
 	})
 }
 
-// A server that refuses the wider stream has refused the newcomer: what was there
-// goes on.
-func TestRefusedNewcomerDisturbsNobody(t *testing.T) {
+// If a server refuses the wider stream, only the new listen ends.
+func TestRefusedListenDoesNotAffectOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
 		b.refuse = func(uris []string) bool { return slices.Contains(uris, "x:bad") }
@@ -234,18 +232,18 @@ func TestRefusedNewcomerDisturbsNobody(t *testing.T) {
 		wantError(t, err, mcp.CodeInvalidParams)
 		launch(t, c, in(scope, watching(t, "x:no")), no)
 		time.Sleep(time.Minute)
-		wantStrings(t, "no", heardOf(no), []string{`subscriptions/acknowledged {"notifications":{}}`})
+		wantStrings(t, "no", received(no), []string{`subscriptions/acknowledged {"notifications":{}}`})
 		wantStrings(t, "streams", b.listens(), []string{"-x:1", "x:1 x:no"})
 		b.at(1).update("x:1")
 		b.at(1).update("x:no")
 		synctest.Wait()
-		wantStrings(t, "one", heardOf(one), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "no", heardOf(no)[1:], nil)
+		wantStrings(t, "one", received(one), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "no", received(no)[1:], nil)
 	})
 }
 
-// After a break the stream is opened again for all at once, and what each was
-// promised counts as updated. A server that stays away ends all.
+// After a break the stream is reopened for all listens at once, and what each was
+// promised is reported as updated. A server that stays unavailable ends all.
 func TestSharedStreamIsReopened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -263,9 +261,9 @@ func TestSharedStreamIsReopened(t *testing.T) {
 		close(b.at(2).end)
 		time.Sleep(time.Minute)
 		wantStrings(t, "streams", b.listens()[2:], []string{"x:1 x:2 x:no", "x:1 x:2 x:no"})
-		wantStrings(t, "x:1", heardOf(ears[0]), []string{agreedTo("x:1"), told("x:1")})
-		wantStrings(t, "x:2", heardOf(ears[1]), []string{agreedTo("x:2"), told("x:2")})
-		wantStrings(t, "x:no", heardOf(ears[2])[1:], nil)
+		wantStrings(t, "x:1", received(ears[0]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:2", received(ears[1]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:no", received(ears[2])[1:], nil)
 
 		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) { x.Status(http.StatusBadGateway, "text/html", "<html>") }
 		close(b.at(3).end)
@@ -276,7 +274,7 @@ func TestSharedStreamIsReopened(t *testing.T) {
 	})
 }
 
-// The end of the client ends the stream and all listens, also while it is opened.
+// Closing the client ends the stream and all listens, even while the stream is opening.
 func TestSharedStreamEndsWithTheClient(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {

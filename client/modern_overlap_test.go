@@ -15,20 +15,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// shared is a modern server with the listens of one scope, for one resource each.
-type shared struct {
+// sharedListens is a modern server with the listens of one scope, for one resource
+// each.
+type sharedListens struct {
 	*broadcaster
 	ears map[string]*recorder
 	runs map[string]*running
 	join func(uri string)
 }
 
-func newShared(t *testing.T, b *broadcaster, uris ...string) *shared {
+func newSharedListens(t *testing.T, b *broadcaster, uris ...string) *sharedListens {
 	t.Helper()
 	c := dialHTTP(t, b, client.Config{})
 	scope := mcp.NewScope("s", nil)
 	t.Cleanup(scope.End)
-	s := &shared{broadcaster: b, ears: map[string]*recorder{}, runs: map[string]*running{}}
+	s := &sharedListens{broadcaster: b, ears: map[string]*recorder{}, runs: map[string]*running{}}
 	s.join = func(uri string) {
 		s.ears[uri] = &recorder{}
 		s.runs[uri] = launch(t, c, in(scope, watching(t, uri)), s.ears[uri])
@@ -40,18 +41,18 @@ func newShared(t *testing.T, b *broadcaster, uris ...string) *shared {
 	return s
 }
 
-func (s *shared) leave(uri string) {
+func (s *sharedListens) leave(uri string) {
 	s.runs[uri].cancel()
 	<-s.runs[uri].done
 	synctest.Wait()
 }
 
-// What was on its way on a stream when another one was acknowledged arrives after
-// that, because the two are connections of their own. It is told, and told once.
-func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
+// A notification in transit on a stream when the next one is acknowledged arrives after
+// that, because the two are separate connections. It is forwarded once.
+func TestLateNotificationOfAReplacedStream(t *testing.T) {
 	for _, widened := range []bool{true, false} {
 		inBubble(t, func(t *testing.T) {
-			s := newShared(t, newBroadcaster(), "x:1", "x:2")
+			s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 			time.Sleep(time.Second)
 			if widened {
 				s.join("x:3")
@@ -60,7 +61,7 @@ func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
 			}
 			s.at(1).update("x:1")
 			time.Sleep(time.Second)
-			wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+			wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 			if got := s.listens()[1]; got != "-x:1 x:2" {
 				t.Errorf("widened %v: the stream that was replaced is %q, want it closed", widened, got)
 			}
@@ -68,39 +69,39 @@ func TestWhatComesLateOnAStreamIsTold(t *testing.T) {
 	}
 }
 
-// A change that both streams tell of is told once, in whichever order they come.
-func TestWhatTwoStreamsTellIsToldOnce(t *testing.T) {
+// A change that both streams notify about is forwarded once, in either order.
+func TestNotificationOfTwoStreamsIsSentOnce(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}, {1, 0, 0}, {0, 0, 1}} {
 		inBubble(t, func(t *testing.T) {
-			s := newShared(t, newBroadcaster(), "x:1", "x:2")
+			s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 			for _, i := range order {
 				s.at(i).update("x:1")
 				synctest.Wait()
 			}
 			time.Sleep(time.Second)
-			wantStrings(t, fmt.Sprintf("order %v", order), heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+			wantStrings(t, fmt.Sprintf("order %v", order), received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		})
 	}
 }
 
-// What the stream of now tells says nothing of a later change that the next one
-// replaces it before.
-func TestEachReplacementStartsAnew(t *testing.T) {
+// What the current stream has brought does not count as seen after the next one
+// replaces it.
+func TestEachReplacementStartsEmpty(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newShared(t, newBroadcaster(), "x:1", "x:2")
+		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2")
 		s.at(1).update("x:1")
 		synctest.Wait()
 		s.join("x:3")
-		s.at(1).update("x:1") // again, before the third knew of it
+		s.at(1).update("x:1") // again, before the third stream covered it
 		time.Sleep(time.Second)
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1"), told("x:1")})
 	})
 }
 
-// Streams that were replaced are few, however fast that goes.
+// Few replaced streams are kept, however often streams are replaced.
 func TestReplacedStreamsAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newShared(t, newBroadcaster(), "x:1", "x:2", "x:3", "x:4", "x:5", "x:6")
+		s := newSharedListens(t, newBroadcaster(), "x:1", "x:2", "x:3", "x:4", "x:5", "x:6")
 		open := 0
 		for _, st := range s.listens() {
 			if st[0] != '-' {
@@ -112,19 +113,19 @@ func TestReplacedStreamsAreBounded(t *testing.T) {
 		}
 		s.at(2).update("x:1")
 		synctest.Wait()
-		s.join("x:7") // closes it, and what it told is told
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+		s.join("x:7") // closes it and publishes what was held back
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 		time.Sleep(time.Second)
 		wantStrings(t, "last", s.listens()[6:], []string{"x:1 x:2 x:3 x:4 x:5 x:6 x:7"})
 	})
 }
 
-// Whoever subscribes again to what the stream that is being opened leaves out is
-// heard: that stream does not take the place of the one that has it.
+// A listen may want again what the stream that is being opened leaves out. That stream
+// then does not replace the one that has it.
 func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
-		s := newShared(t, b, "x:1", "x:2")
+		s := newSharedListens(t, b, "x:1", "x:2")
 		time.Sleep(time.Second)
 		plain, hold := b.On["subscriptions/listen"], make(chan struct{})
 		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
@@ -132,8 +133,8 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 			plain(x)
 		}
 		s.leave("x:2")
-		s.join("x:2") // which the open stream tells of
-		wantStrings(t, "x:2", heardOf(s.ears["x:2"]), []string{agreedTo("x:2")})
+		s.join("x:2") // the open stream covers it
+		wantStrings(t, "x:2", received(s.ears["x:2"]), []string{agreedTo("x:2")})
 		close(hold)
 		time.Sleep(time.Second)
 		last := ""
@@ -147,12 +148,12 @@ func TestSubscribingAgainWhileAStreamIsNarrowed(t *testing.T) {
 		if last != "x:1 x:2" {
 			t.Errorf("streams are %q, want one open that has both", s.listens())
 		}
-		wantStrings(t, "x:2", heardOf(s.ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
+		wantStrings(t, "x:2", received(s.ears["x:2"]), []string{agreedTo("x:2"), told("x:2")})
 	})
 }
 
-// A server that serves two listens at a time serves a scope: what was replaced makes
-// room. One that serves one alone is left with it, and is not asked again and again.
+// A server that serves two listens at a time serves a scope, once the replaced stream
+// is closed. A server that serves only one is not asked again and again.
 func TestServerWithFewListens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBroadcaster()
@@ -168,10 +169,10 @@ func TestServerWithFewListens(t *testing.T) {
 			}
 			plain(x)
 		}
-		s := newShared(t, b, "x:1", "x:2", "x:3")
+		s := newSharedListens(t, b, "x:1", "x:2", "x:3")
 		time.Sleep(time.Second)
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
-			wantStrings(t, uri, heardOf(s.ears[uri]), []string{agreedTo(uri)})
+			wantStrings(t, uri, received(s.ears[uri]), []string{agreedTo(uri)})
 		}
 		most.Store(1)
 		refused.Store(0)
@@ -187,6 +188,6 @@ func TestServerWithFewListens(t *testing.T) {
 		}
 		s.at(len(s.listens()) - 1).update("x:1")
 		synctest.Wait()
-		wantStrings(t, "x:1", heardOf(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
+		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 	})
 }

@@ -18,45 +18,45 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server that follows the specification does not answer a listen that was given up.
-// Nobody waits for an answer then.
-func TestServerThatDoesNotAnswerWhatWasGivenUp(t *testing.T) {
+// A server that follows the specification does not respond to a cancelled listen. The
+// loop does not wait for a response then.
+func TestNoResponseToACancelledListen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.silent = true
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		one := s.joins(t, c, nil, "x:1")
+		one := s.join(t, c, nil, "x:1")
 		synctest.Wait()
 		began := time.Now()
-		two := s.joins(t, c, nil, "x:2")
+		two := s.join(t, c, nil, "x:2")
 		wantStrings(t, "the server was asked", s.asked(), []string{"x:1", "-x:1", "x:1 x:2"})
-		one.wantHeard(t, "one", "x:1")
-		two.wantHeard(t, "two")
+		one.wantReceived(t, "one", "x:1")
+		two.wantReceived(t, "two")
 		if took := time.Since(began); took != 0 {
 			t.Errorf("another listen was asked for after %v, want at once", took)
 		}
 	})
 }
 
-// One that answers has ended the listen by then. The next one is asked for after that;
-// one that was asked for before it was known is asked for again.
+// A server that responds has ended the listen by then, and the next one is opened after
+// that. A listen opened before this was known is opened again.
 func TestServerThatEndsAListenLate(t *testing.T) {
 	for _, linger := range []time.Duration{0, time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second} {
 		t.Run(linger.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				s := newPot()
+				s := newSharedSetServer()
 				s.linger = func() time.Duration { return linger }
 				c, _ := dialLines(t, s.Lines, client.Config{})
-				members := map[string]*member{}
+				members := map[string]*listenMember{}
 				for _, uri := range []string{"x:1", "x:2", "x:3"} {
-					members[uri] = s.joins(t, c, nil, uri)
+					members[uri] = s.join(t, c, nil, uri)
 					time.Sleep(time.Second)
 					s.change("x:1")
 				}
 				time.Sleep(10*time.Minute + 30*time.Second)
 				for uri, m := range members {
 					m.wantUpToDate(t, uri)
-					if linger <= time.Second { // who is slower than the wait is asked again and again
+					if linger <= time.Second { // a server slower than the wait is asked again and again
 						s.change(uri)
 						m.wantUpToDate(t, uri)
 					}
@@ -66,11 +66,11 @@ func TestServerThatEndsAListenLate(t *testing.T) {
 	}
 }
 
-// Who asks for what the server refuses is refused, whoever else comes at the same
-// time, and whoever was there goes on.
+// A listen that the server refuses ends with its error, whatever other listens join at
+// the same time. Established listens continue.
 func TestRefusedOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.refuse = func(items []string) error {
 			if bad := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "x:bad") }); bad >= 0 {
 				return errors.New("no " + items[bad])
@@ -78,11 +78,11 @@ func TestRefusedOnAPipe(t *testing.T) {
 			return nil
 		}
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		old := s.joins(t, c, nil, "x:1")
+		old := s.join(t, c, nil, "x:1")
 		synctest.Wait()
-		members := map[string]*member{"x:1": old}
+		members := map[string]*listenMember{"x:1": old}
 		for _, uri := range []string{"x:2", "x:bad1", "x:3", "x:4", "x:bad2", "x:5", "x:6"} {
-			members[uri] = s.joins(t, c, nil, uri)
+			members[uri] = s.join(t, c, nil, uri)
 		}
 		time.Sleep(10 * time.Second)
 		for uri, m := range members {
@@ -103,13 +103,13 @@ func TestRefusedOnAPipe(t *testing.T) {
 	})
 }
 
-// Two who ask for the same at the same time are both refused, each once.
+// Two equal listens that join at the same time are both refused, each once.
 func TestRefusedTogetherOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.refuse = func([]string) error { return errors.New("no") }
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		for _, m := range []*member{s.joins(t, c, nil, "x:bad"), s.joins(t, c, nil, "x:bad"), s.joins(t, c, nil, "x:bad", "x:1")} {
+		for _, m := range []*listenMember{s.join(t, c, nil, "x:bad"), s.join(t, c, nil, "x:bad"), s.join(t, c, nil, "x:bad", "x:1")} {
 			<-m.done
 			wantError(t, m.err, mcp.CodeInvalidParams)
 		}
@@ -119,11 +119,10 @@ func TestRefusedTogetherOnAPipe(t *testing.T) {
 	})
 }
 
-// What the server took yesterday it may refuse today. Who asks for that is told, and
-// nobody who asks for something else.
+// A server may refuse what it accepted before. Only the listen that asks for it ends.
 func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		gone := false
 		s.refuse = func(items []string) error {
 			if gone && slices.Contains(items, "x:2") {
@@ -132,13 +131,13 @@ func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 			return nil
 		}
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		members := map[string]*member{}
+		members := map[string]*listenMember{}
 		for _, uri := range []string{"x:1", "x:2", "x:3"} {
-			members[uri] = s.joins(t, c, nil, uri)
+			members[uri] = s.join(t, c, nil, uri)
 		}
 		synctest.Wait()
 		gone = true
-		members["x:4"] = s.joins(t, c, nil, "x:4")
+		members["x:4"] = s.join(t, c, nil, "x:4")
 		<-members["x:2"].done
 		wantError(t, members["x:2"].err, mcp.CodeInvalidParams)
 		time.Sleep(time.Minute)
@@ -152,10 +151,10 @@ func TestRefusedAfterABreakOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that knows no subscriptions at all is asked once, for all.
+// A server without subscriptions is asked once for all listens.
 func TestNoSubscriptionsOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.mangled = func(x *faultyserver.Line, _ []string) bool {
 			x.Error(mcp.CodeMethodNotFound, "no such method")
 			return true
@@ -170,9 +169,9 @@ func TestNoSubscriptionsOnAPipe(t *testing.T) {
 			<-hold
 			return plain(x, items)
 		}
-		var all []*member
+		var all []*listenMember
 		for i := range 10 {
-			all = append(all, s.joins(t, c, nil, fmt.Sprintf("x:%d", i)))
+			all = append(all, s.join(t, c, nil, fmt.Sprintf("x:%d", i)))
 		}
 		synctest.Wait()
 		close(hold)
@@ -186,25 +185,25 @@ func TestNoSubscriptionsOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that does not acknowledge what one client asks for does not silence the
-// others. Who is alone waits for as long as it likes.
+// A server that does not acknowledge one client's listen does not affect the others. A
+// single listen waits for as long as it likes.
 func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.mangled = func(_ *faultyserver.Line, items []string) bool { return slices.Contains(items, "x:hangs") }
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		hangs := s.joins(t, c, nil, "x:hangs")
+		hangs := s.join(t, c, nil, "x:hangs")
 		time.Sleep(time.Hour)
 		if isDone(hangs.running) {
 			t.Fatalf("it was alone, and has ended: %v", hangs.err)
 		}
-		one := s.joins(t, c, nil, "x:1")
+		one := s.join(t, c, nil, "x:1")
 		<-hangs.done
 		wantFault(t, hangs.err, mcp.CodeBackendFailed, mcp.Unknown, "has not acknowledged")
-		one.wantHeard(t, "one")
+		one.wantReceived(t, "one")
 		for range 2 {
-			hangs = s.joins(t, c, nil, "x:hangs")
-			time.Sleep(13 * time.Second) // ten, and two for an answer that does not come
+			hangs = s.join(t, c, nil, "x:hangs")
+			time.Sleep(13 * time.Second) // ten, and two for a response that does not arrive
 			s.change("x:1")
 			one.wantUpToDate(t, "one")
 		}
@@ -218,14 +217,14 @@ func TestNeverAcknowledgedOnAPipe(t *testing.T) {
 	})
 }
 
-// A server that ends the listen by itself, and one that is started anew, are asked
-// again for all at once, and everything counts as changed.
-func TestSharedListenIsAskedForAgain(t *testing.T) {
+// A server that ends the listen, or was started again, is asked again for all at once,
+// and everything is reported as changed.
+func TestSharedListenIsReopened(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			s := newPot()
+			s := newSharedSetServer()
 			c, opened := dialLines(t, s.Lines, client.Config{})
-			one, two := s.joins(t, c, nil, "x:1", "tools"), s.joins(t, c, nil, "x:2")
+			one, two := s.join(t, c, nil, "x:1", "tools"), s.join(t, c, nil, "x:2")
 			synctest.Wait()
 			if dies {
 				for _, l := range s.open {
@@ -236,8 +235,8 @@ func TestSharedListenIsAskedForAgain(t *testing.T) {
 			}
 			s.change("x:1")
 			time.Sleep(10 * time.Second)
-			one.wantHeard(t, "one", "tools", "x:1")
-			two.wantHeard(t, "two", "x:2")
+			one.wantReceived(t, "one", "tools", "x:1")
+			two.wantReceived(t, "two", "x:2")
 			one.wantUpToDate(t, "one")
 			s.change("x:2")
 			two.wantUpToDate(t, "two")
@@ -248,28 +247,28 @@ func TestSharedListenIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What nobody wants any more is not worth a gap for the others at once, and is not
-// kept for ever.
+// An unwanted subscription does not cause a gap for the others at once, and is not kept
+// for ever.
 func TestSharedListenNarrows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		one := s.joins(t, c, nil, "x:1")
+		one := s.join(t, c, nil, "x:1")
 		synctest.Wait()
-		two := s.joins(t, c, nil, "x:2")
-		one.wantHeard(t, "one", "x:1")
+		two := s.join(t, c, nil, "x:2")
+		one.wantReceived(t, "one", "x:1")
 		two.leave()
 		time.Sleep(time.Minute)
 		s.change("x:2")
 		if got := s.subscribed(t); !slices.Equal(got, []string{"x:1", "x:2"}) {
 			t.Errorf("after a minute the server tells of %q", got)
 		}
-		one.wantHeard(t, "one")
+		one.wantReceived(t, "one")
 		time.Sleep(5 * time.Minute)
 		if got := s.subscribed(t); !slices.Equal(got, []string{"x:1"}) {
 			t.Errorf("after six minutes the server tells of %q", got)
 		}
-		one.wantHeard(t, "one", "x:1")
+		one.wantReceived(t, "one", "x:1")
 		n := len(s.asked())
 		time.Sleep(time.Hour)
 		if more := len(s.asked()) - n; more != 0 {
@@ -278,18 +277,19 @@ func TestSharedListenNarrows(t *testing.T) {
 	})
 }
 
-// Those who join while the next listen is asked for share the one after it; those who
-// join and leave all the time do not have all others look at everything all the time.
+// Listens that join while the next stream is being opened share the one after it.
+// Listens that keep joining and leaving do not make all others fetch everything all the
+// time.
 func TestJoiningIsCoalescedAndPaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.silent = true
 		s.think = func() time.Duration { return time.Second }
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		members := []*member{s.joins(t, c, nil, "x:first")}
+		members := []*listenMember{s.join(t, c, nil, "x:first")}
 		synctest.Wait()
 		for i := range 100 {
-			members = append(members, s.joins(t, c, nil, fmt.Sprintf("x:%d", i)))
+			members = append(members, s.join(t, c, nil, fmt.Sprintf("x:%d", i)))
 		}
 		time.Sleep(10 * time.Second)
 		for i, m := range members {
@@ -304,23 +304,22 @@ func TestJoiningIsCoalescedAndPaced(t *testing.T) {
 		s.think = nil
 		before := len(s.asked())
 		for i := range 1000 {
-			m := s.joins(t, c, nil, fmt.Sprintf("y:%d", i))
+			m := s.join(t, c, nil, fmt.Sprintf("y:%d", i))
 			time.Sleep(10 * time.Millisecond)
 			m.leave()
 		}
-		// A listen that is given up and one that is asked for, four times a second, and
-		// eight at once.
+		// A cancelled and an opened listen, four times a second, and eight at once.
 		if n := len(s.asked()) - before; n > 2*(10*4+8+1) {
 			t.Errorf("the server was told %d times in ten seconds", n)
 		}
 	})
 }
 
-// Some servers end a listen at once of which they can tell nothing. That is no reason
-// to ask again, until somebody wants something else.
-func TestServerWithNothingToTell(t *testing.T) {
+// Some servers end a listen at once if they can notify about nothing in it. It is not
+// opened again until a listen wants something else.
+func TestServerWithNothingToNotifyAbout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.agree = func(item string) bool { return item == "x:1" }
 		s.mangled = func(x *faultyserver.Line, items []string) bool {
 			if slices.Contains(items, "x:1") {
@@ -332,46 +331,46 @@ func TestServerWithNothingToTell(t *testing.T) {
 			return true
 		}
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		lists := s.joins(t, c, nil, "tools")
-		nothing := s.joins(t, c, nil)
+		lists := s.join(t, c, nil, "tools")
+		nothing := s.join(t, c, nil)
 		time.Sleep(time.Hour)
 		wantStrings(t, "the server was asked", s.asked(), []string{"tools"})
 		if lists.acks != 1 || len(lists.agreed) > 0 || nothing.acks != 1 {
 			t.Errorf("%d and %d acknowledgements, and %q agreed", lists.acks, nothing.acks, lists.agreed)
 		}
-		lists.wantHeard(t, "who listens for lists")
-		one := s.joins(t, c, nil, "x:1")
+		lists.wantReceived(t, "who listens for lists")
+		one := s.join(t, c, nil, "x:1")
 		synctest.Wait()
 		s.change("x:1")
-		one.wantHeard(t, "one", "x:1")
+		one.wantReceived(t, "one", "x:1")
 		one.leave()
 		lists.leave()
 		wantStrings(t, "the server was asked", s.asked(), []string{"tools", "tools x:1", "-x:1"})
 	})
 }
 
-// Each hears of its own tasks; after a gap each task is looked at.
+// Each listen receives its own tasks. After a gap each task is fetched.
 func TestTasksOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		s.On["tasks/get"] = func(x *faultyserver.Line) {
 			id, _ := x.Msg.Params.Text(mcp.FieldTaskID)
 			x.Result(fmt.Sprintf(`{"resultType":"complete","taskId":%q,"status":"working",%s}`, id, modernTimes))
 		}
 		c, _ := dialLines(t, s.Lines, client.Config{})
-		one := s.joins(t, c, nil, "task:1")
+		one := s.join(t, c, nil, "task:1")
 		synctest.Wait()
-		two := s.joins(t, c, nil, "task:2", "x:2")
-		one.wantHeard(t, "one", "task:1")
+		two := s.join(t, c, nil, "task:2", "x:2")
+		one.wantReceived(t, "one", "task:1")
 		for _, item := range []string{"task:1", "task:2", "task:3"} {
 			s.change(item)
 		}
-		one.wantHeard(t, "one", "task:1")
-		two.wantHeard(t, "two", "task:2")
+		one.wantReceived(t, "one", "task:1")
+		two.wantReceived(t, "two", "task:2")
 		one.wantUpToDate(t, "one")
 		two.wantUpToDate(t, "two")
-		// A client that does not take tasks is not told of any.
-		req := request(t, "subscriptions/listen", potParams([]string{"task:1"}))
+		// A client without task support is not notified of any.
+		req := request(t, "subscriptions/listen", listenParamsOf([]string{"task:1"}))
 		ear := &recorder{}
 		launch(t, c, req, ear)
 		synctest.Wait()
@@ -379,9 +378,9 @@ func TestTasksOnAPipe(t *testing.T) {
 	})
 }
 
-// Whatever the order in which clients come and go, and however long the server takes
-// over each step: nobody misses a change, nobody is told of what is another's, there is
-// one listen at a time, and in the end nothing is left.
+// In whatever order listens join and leave, and however long the server takes for each
+// step: no listen misses a change or receives another's, there is one stream at a time,
+// and in the end nothing is left.
 func TestSharedListenInAnyOrder(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {
@@ -389,7 +388,7 @@ func TestSharedListenInAnyOrder(t *testing.T) {
 	}
 	for seed := range seeds {
 		inBubble(t, func(t *testing.T) {
-			newPotRun(t, seed).run()
+			newRandomRun(t, seed).run()
 			if t.Failed() {
 				t.Logf("seed %d", seed)
 			}
@@ -400,26 +399,26 @@ func TestSharedListenInAnyOrder(t *testing.T) {
 	}
 }
 
-// potRun is one random order.
-type potRun struct {
-	*pot
+// randomRun is one random order.
+type randomRun struct {
+	*sharedSetServer
 	t      *testing.T
 	rng    *rand.Rand
 	c      *client.Client
 	scopes []*mcp.Scope
-	here   []*member
+	here   []*listenMember
 }
 
-var potRunItems = []string{"tools", "resources", "x:1", "x:2", "x:3", "task:1", "x:bad"}
+var runItems = []string{"tools", "resources", "x:1", "x:2", "x:3", "task:1", "x:bad"}
 
-func newPotRun(t *testing.T, seed uint64) *potRun {
+func newRandomRun(t *testing.T, seed uint64) *randomRun {
 	t.Helper()
-	r := &potRun{pot: newPot(), t: t, rng: rand.New(rand.NewPCG(seed, 1))}
+	r := &randomRun{sharedSetServer: newSharedSetServer(), t: t, rng: rand.New(rand.NewPCG(seed, 1))}
 	own := rand.New(rand.NewPCG(seed, 2)) // the server's, guarded by its lock
 	upTo := func(most time.Duration) func() time.Duration {
 		return func() time.Duration { return time.Duration(own.Int64N(int64(most))) * time.Duration(own.IntN(2)) }
 	}
-	// A server that does not answer has ended a listen before it reads on.
+	// A server that does not respond has ended a listen before it reads on.
 	if r.silent = r.rng.IntN(3) == 0; !r.silent {
 		r.linger = upTo(1500 * time.Millisecond)
 	}
@@ -441,7 +440,7 @@ func newPotRun(t *testing.T, seed uint64) *potRun {
 	return r
 }
 
-func (r *potRun) run() {
+func (r *randomRun) run() {
 	for range 40 {
 		r.step()
 	}
@@ -474,16 +473,16 @@ func (r *potRun) run() {
 	}
 }
 
-func (r *potRun) step() {
+func (r *randomRun) step() {
 	switch k := r.rng.IntN(12); {
 	case k < 4:
-		r.join()
+		r.addListen()
 	case k < 6 && len(r.here) > 0:
 		r.leave(r.rng.IntN(len(r.here)))
 	case k == 6:
 		r.tearDown()
 	default:
-		r.change(potRunItems[r.rng.IntN(len(potRunItems))])
+		r.change(runItems[r.rng.IntN(len(runItems))])
 	}
 	switch r.rng.IntN(3) {
 	case 0:
@@ -493,24 +492,24 @@ func (r *potRun) step() {
 	}
 }
 
-// join has somebody listen. Who asks for what the server refuses has gone when it
-// knows.
-func (r *potRun) join() {
+// addListen adds a listen. A listen that the server refuses has ended when that is
+// known.
+func (r *randomRun) addListen() {
 	var items []string
-	for _, item := range potRunItems {
+	for _, item := range runItems {
 		if r.rng.IntN(3) == 0 && item != "x:bad" {
 			items = append(items, item)
 		}
 	}
 	scope := r.scopes[r.rng.IntN(len(r.scopes))]
 	if r.rng.IntN(6) == 0 {
-		r.joins(r.t, r.c, scope, append(items, "x:bad")...)
+		r.join(r.t, r.c, scope, append(items, "x:bad")...)
 		return
 	}
-	r.here = append(r.here, r.joins(r.t, r.c, scope, items...))
+	r.here = append(r.here, r.join(r.t, r.c, scope, items...))
 }
 
-func (r *potRun) leave(i int) {
+func (r *randomRun) leave(i int) {
 	r.here[i].leave()
 	r.here = slices.Delete(r.here, i, i+1)
 }

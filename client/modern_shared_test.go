@@ -21,43 +21,44 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// pot is a modern server on a pipe that has one set of subscriptions for all its
-// listens, as some have: the end of any listen empties it, and answers the listen.
-type pot struct {
+// sharedSetServer is a modern server on a pipe with one set of subscriptions for all
+// its listens, as some have: the end of any listen empties the set, and the server
+// responds to the listen.
+type sharedSetServer struct {
 	*faultyserver.Lines
 
 	// Set before the first message.
-	silent  bool                                            // it does not answer a listen that was given up
+	silent  bool                                            // it does not respond to a cancelled listen
 	linger  func() time.Duration                            // from the cancellation to the end of a listen
 	think   func() time.Duration                            // from the request to the acknowledgement
-	refuse  func(items []string) error                      // before the acknowledgement; nil agrees
+	refuse  func(items []string) error                      // called before the acknowledgement; nil accepts all
 	agree   func(item string) bool                          // nil agrees to all
-	mangled func(x *faultyserver.Line, items []string) bool // answers in the place of all this
+	mangled func(x *faultyserver.Line, items []string) bool // replaces all of this
 
 	mu      sync.Mutex
-	open    map[string]*potListen // by the id of the listen
-	told    map[string]string     // by item, the listen that is told of it
-	version map[string]int        // by item
-	history []string              // what was asked for, with a minus sign where it was given up
+	open    map[string]*serverListen // by the id of the listen
+	told    map[string]string        // by item, the listen that is notified about it
+	version map[string]int           // by item
+	history []string                 // the listens so far, with a minus sign if cancelled
 }
 
-type potListen struct {
+type serverListen struct {
 	x     *faultyserver.Line
 	items []string
 	timer *time.Timer
 }
 
-func newPot() *pot {
-	s := &pot{Lines: &faultyserver.Lines{Modern: true, Capabilities: subscribable, On: map[string]func(*faultyserver.Line){}}}
-	s.open, s.told, s.version = map[string]*potListen{}, map[string]string{}, map[string]int{}
+func newSharedSetServer() *sharedSetServer {
+	s := &sharedSetServer{Lines: &faultyserver.Lines{Modern: true, Capabilities: subscribable, On: map[string]func(*faultyserver.Line){}}}
+	s.open, s.told, s.version = map[string]*serverListen{}, map[string]string{}, map[string]int{}
 	s.On["subscriptions/listen"] = s.listen
 	s.On["notifications/cancelled"] = s.cancelled
 	return s
 }
 
-// potFilter is what a listen asks for. Its items are the lists, resources and tasks by
-// the names tools, prompts, resources, their URIs, and task: and their ids.
-type potFilter struct {
+// listenFilter is what a listen asks for. Its items are the lists, by the names tools,
+// prompts and resources, the URIs of resources, and "task:" with the ids of tasks.
+type listenFilter struct {
 	Tools     bool     `json:"toolsListChanged,omitzero"`
 	Prompts   bool     `json:"promptsListChanged,omitzero"`
 	Resources bool     `json:"resourcesListChanged,omitzero"`
@@ -65,8 +66,8 @@ type potFilter struct {
 	TaskIDs   []string `json:"taskIds,omitempty"`
 }
 
-func filterOf(items []string) potFilter {
-	var f potFilter
+func filterOf(items []string) listenFilter {
+	var f listenFilter
 	for _, item := range items {
 		switch id, isTask := strings.CutPrefix(item, "task:"); {
 		case item == "tools":
@@ -84,7 +85,7 @@ func filterOf(items []string) potFilter {
 	return f
 }
 
-func (f potFilter) items() []string {
+func (f listenFilter) items() []string {
 	var items []string
 	for name, wanted := range map[string]bool{"tools": f.Tools, "prompts": f.Prompts, "resources": f.Resources} {
 		if wanted {
@@ -99,9 +100,9 @@ func (f potFilter) items() []string {
 	return items
 }
 
-func potItems(params *mcp.Object) []string {
+func itemsIn(params *mcp.Object) []string {
 	var p struct {
-		F potFilter `json:"notifications"`
+		F listenFilter `json:"notifications"`
 	}
 	if err := jsonv2.Unmarshal(params.Bytes(), &p); err != nil {
 		return []string{err.Error()}
@@ -109,16 +110,16 @@ func potItems(params *mcp.Object) []string {
 	return p.F.items()
 }
 
-func potParams(items []string) string {
-	raw, err := jsonv2.Marshal(map[string]potFilter{"notifications": filterOf(items)})
+func listenParamsOf(items []string) string {
+	raw, err := jsonv2.Marshal(map[string]listenFilter{"notifications": filterOf(items)})
 	if err != nil {
 		return err.Error()
 	}
 	return string(raw)
 }
 
-func (s *pot) listen(x *faultyserver.Line) {
-	items := potItems(&x.Msg.Params)
+func (s *sharedSetServer) listen(x *faultyserver.Line) {
+	items := itemsIn(&x.Msg.Params)
 	s.note(strings.Join(items, " "))
 	if s.mangled != nil && s.mangled(x, items) {
 		return
@@ -135,17 +136,17 @@ func (s *pot) listen(x *faultyserver.Line) {
 	s.add(x, items)
 }
 
-func (s *pot) note(what string) {
+func (s *sharedSetServer) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.history = append(s.history, what)
 }
 
-// add begins a listen, which is acknowledged when the server has thought about it.
-func (s *pot) add(x *faultyserver.Line, items []string) {
+// add begins a listen. The acknowledgement follows after think.
+func (s *sharedSetServer) add(x *faultyserver.Line, items []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &potListen{x: x, items: items}
+	l := &serverListen{x: x, items: items}
 	s.open[x.Msg.ID.String()] = l
 	var wait time.Duration
 	if s.think != nil {
@@ -162,7 +163,7 @@ func (s *pot) add(x *faultyserver.Line, items []string) {
 	})
 }
 
-func (s *pot) beginLocked(l *potListen) {
+func (s *sharedSetServer) beginLocked(l *serverListen) {
 	id := l.x.Msg.ID.String()
 	if s.open[id] != l {
 		return
@@ -170,14 +171,14 @@ func (s *pot) beginLocked(l *potListen) {
 	for _, item := range l.items {
 		s.told[item] = id
 	}
-	l.x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + strings.TrimPrefix(potParams(l.items), "{")[:len(potParams(l.items))-2] + "," + subscription(id) + `}}`)
+	l.x.Send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + strings.TrimPrefix(listenParamsOf(l.items), "{")[:len(listenParamsOf(l.items))-2] + "," + subscription(id) + `}}`)
 }
 
 func subscription(id string) string {
 	return `"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}`
 }
 
-func (s *pot) cancelled(x *faultyserver.Line) {
+func (s *sharedSetServer) cancelled(x *faultyserver.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := string(x.Msg.Params.Raw(mcp.FieldRequestID))
@@ -201,8 +202,8 @@ func (s *pot) cancelled(x *faultyserver.Line) {
 	})
 }
 
-// endLocked is the end of a listen, which empties the pot.
-func (s *pot) endLocked(id string) {
+// endLocked ends a listen, which empties the set.
+func (s *sharedSetServer) endLocked(id string) {
 	l, ok := s.open[id]
 	if !ok {
 		return
@@ -217,8 +218,8 @@ func (s *pot) endLocked(id string) {
 	}
 }
 
-// tearDown ends all listens on the server's side.
-func (s *pot) tearDown() {
+// tearDown ends all listens from the server's side.
+func (s *sharedSetServer) tearDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(s.open)) {
@@ -228,8 +229,8 @@ func (s *pot) tearDown() {
 	clear(s.told)
 }
 
-// change has an item be another one, and tells who has subscribed.
-func (s *pot) change(item string) {
+// change changes an item and notifies its listen.
+func (s *sharedSetServer) change(item string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version[item]++
@@ -247,22 +248,22 @@ func (s *pot) change(item string) {
 	s.open[id].x.Send(`{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + params + subscription(id) + `}}`)
 }
 
-func (s *pot) now(item string) int {
+func (s *sharedSetServer) now(item string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version[item]
 }
 
-// asked returns what was asked for so far, and what was given up.
-func (s *pot) asked() []string {
+// asked returns the listens so far, and the cancelled ones.
+func (s *sharedSetServer) asked() []string {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.history)
 }
 
-// subscribed returns the items of the one listen that is open.
-func (s *pot) subscribed(t *testing.T) []string {
+// subscribed returns the items of the one open listen.
+func (s *sharedSetServer) subscribed(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
@@ -273,57 +274,58 @@ func (s *pot) subscribed(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(s.told))
 }
 
-// member is one listen at a pot: it looks at what it is told of, as a client does.
-type member struct {
+// listenMember is one listen at a sharedSetServer. Like a client, it reads an item when
+// it is notified of it.
+type listenMember struct {
 	*running
-	pot   *pot
+	pot   *sharedSetServer
 	wants []string
 
-	mu     sync.Mutex
-	agreed []string
-	acks   int
-	seen   map[string]int // by item, the newest version that it knows
-	heard  []string       // since the acknowledgement
-	wrong  []string
+	mu       sync.Mutex
+	agreed   []string
+	acks     int
+	seen     map[string]int // by item, the newest version read
+	received []string       // since the acknowledgement
+	wrong    []string
 }
 
-// joins has a client listen for the items.
-func (s *pot) joins(t *testing.T, c *client.Client, scope *mcp.Scope, items ...string) *member {
+// join makes a client listen for the items.
+func (s *sharedSetServer) join(t *testing.T, c *client.Client, scope *mcp.Scope, items ...string) *listenMember {
 	t.Helper()
-	m := &member{pot: s, wants: items, seen: map[string]int{}}
-	req := in(scope, modernTask(t, "subscriptions/listen", potParams(items)))
+	m := &listenMember{pot: s, wants: items, seen: map[string]int{}}
+	req := in(scope, modernTask(t, "subscriptions/listen", listenParamsOf(items)))
 	m.running = launch(t, c, req, m)
 	return m
 }
 
-func (m *member) leave() {
+func (m *listenMember) leave() {
 	m.cancel()
 	<-m.done
 }
 
-func (m *member) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (m *listenMember) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "not here")
 }
 
-func (m *member) Notify(_ context.Context, n *mcp.Notification) error {
+func (m *listenMember) Notify(_ context.Context, n *mcp.Notification) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n.Method == "notifications/subscriptions/acknowledged" {
 		m.acks++
-		m.agreed = potItems(&n.Params)
+		m.agreed = itemsIn(&n.Params)
 		for _, item := range m.agreed {
 			m.lookLocked(item)
 		}
 		return nil
 	}
 	item := itemOf(n)
-	m.heard = append(m.heard, item)
+	m.received = append(m.received, item)
 	m.lookLocked(item)
 	return nil
 }
 
-// lookLocked looks at an item that the member was told of.
-func (m *member) lookLocked(item string) {
+// lookLocked reads an item that the member was notified of.
+func (m *listenMember) lookLocked(item string) {
 	if !slices.Contains(m.wants, item) {
 		m.wrong = append(m.wrong, "told of "+item)
 	}
@@ -333,7 +335,7 @@ func (m *member) lookLocked(item string) {
 	m.seen[item] = m.pot.now(item)
 }
 
-// itemOf names what a notice is about.
+// itemOf names the item of a notification.
 func itemOf(n *mcp.Notification) string {
 	if uri, ok := n.Params.Text(mcp.FieldURI); ok {
 		return uri
@@ -344,20 +346,19 @@ func itemOf(n *mcp.Notification) string {
 	return strings.TrimSuffix(strings.TrimPrefix(n.Method, "notifications/"), "/list_changed")
 }
 
-// wantHeard checks what was told since the last time. What is told twice counts once.
-func (m *member) wantHeard(t *testing.T, who string, want ...string) {
+// wantReceived checks what was received since the last call. Duplicates count once.
+func (m *listenMember) wantReceived(t *testing.T, who string, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	slices.Sort(m.heard)
-	wantStrings(t, who+" was told", slices.Compact(m.heard), want)
-	m.heard = nil
+	slices.Sort(m.received)
+	wantStrings(t, who+" was told", slices.Compact(m.received), want)
+	m.received = nil
 }
 
-// wantUpToDate checks that the member missed nothing, and heard of nothing that is not
-// its own.
-func (m *member) wantUpToDate(t *testing.T, who string) {
+// wantUpToDate checks that the member missed nothing and received only its own items.
+func (m *listenMember) wantUpToDate(t *testing.T, who string) {
 	t.Helper()
 	synctest.Wait()
 	m.mu.Lock()
@@ -372,36 +373,36 @@ func (m *member) wantUpToDate(t *testing.T, who string) {
 	}
 }
 
-// Clients that share a pipe share one listen. One that leaves silences nobody, and one
-// that joins has the others told that anything may have happened.
+// Clients that share a pipe share one listen. A listen that leaves does not silence
+// others. If one joins, everything is reported as changed to the others.
 func TestOneListenOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := newPot()
+		s := newSharedSetServer()
 		c, _ := dialLines(t, s.Lines, client.Config{})
 		a, b := mcp.NewScope("a", nil), mcp.NewScope("b", nil)
 		defer a.End()
 		defer b.End()
-		lists := s.joins(t, c, nil, "tools", "resources")
+		lists := s.join(t, c, nil, "tools", "resources")
 		wantStrings(t, "listens", s.asked(), []string{"resources tools"})
-		one := s.joins(t, c, a, "x:1")
+		one := s.join(t, c, a, "x:1")
 		synctest.Wait()
-		two := s.joins(t, c, b, "x:1", "x:2")
+		two := s.join(t, c, b, "x:1", "x:2")
 		synctest.Wait()
-		lists.wantHeard(t, "who listens for lists", "resources", "tools")
-		one.wantHeard(t, "one", "x:1")
-		two.wantHeard(t, "two")
+		lists.wantReceived(t, "who listens for lists", "resources", "tools")
+		one.wantReceived(t, "one", "x:1")
+		two.wantReceived(t, "two")
 
 		two.leave()
 		for _, item := range []string{"x:1", "x:2", "tools"} {
 			s.change(item)
 		}
-		one.wantHeard(t, "one", "x:1")
-		lists.wantHeard(t, "who listens for lists", "tools")
-		again := s.joins(t, c, b, "x:2")
-		again.wantHeard(t, "two")
+		one.wantReceived(t, "one", "x:1")
+		lists.wantReceived(t, "who listens for lists", "tools")
+		again := s.join(t, c, b, "x:2")
+		again.wantReceived(t, "two")
 		s.change("x:2")
-		again.wantHeard(t, "two", "x:2")
-		one.wantHeard(t, "one")
+		again.wantReceived(t, "two", "x:2")
+		one.wantReceived(t, "one")
 		if got := s.subscribed(t); !slices.Equal(got, []string{"resources", "tools", "x:1", "x:2"}) {
 			t.Errorf("the server tells of %q", got)
 		}

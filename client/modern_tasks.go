@@ -27,7 +27,7 @@ func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Call
 		return nil, err
 	}
 	res, err := p.attempt(ctx, own, caller)
-	if e, ok := err.(*mcp.Error); ok && taskform.IsMissing(e) { //nolint:errorlint // the server's own word only
+	if e, ok := err.(*mcp.Error); ok && taskform.IsMissing(e) { //nolint:errorlint // only the server's own error
 		own = declaringTasks(own)
 		res, err = p.attempt(ctx, own, caller)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// The request metadata of the modern era, in headers and in _meta
-// (2026-07-28, basic/transports/streamable-http, "Request Metadata").
+// The request metadata of the modern era, in headers and in _meta (2026-07-28,
+// basic/transports/streamable-http, "Request Metadata").
 //
 // H2+ 2026-07-28 basic/transports/streamable-http: "Every POST request to the MCP
 // endpoint MUST include an MCP-Protocol-Version header."
@@ -109,8 +109,8 @@ func TestH2H3ModernMetadata(t *testing.T) {
 	}
 }
 
-// Arguments that a tool wants to see in headers go there, and a list that is out
-// of date is read again when the server says so (requirement H10).
+// Arguments that a tool declares as headers are sent there. An outdated list is read
+// again when the server asks for that (requirement H10).
 //
 // H10+ 2026-07-28 basic/transports/streamable-http: "the client SHOULD call tools/list
 // to check for changes to the tool's inputSchema, then retry the original request with
@@ -150,8 +150,8 @@ func TestH10ParamHeaders(t *testing.T) {
 	})
 }
 
-// input_required: the questions are put to the caller, the answers and the state
-// go back with the original parameters (2026-07-28, basic/patterns/mrtr).
+// input_required: the caller receives the requests, and its responses and the state are
+// sent with the original parameters (2026-07-28, basic/patterns/mrtr).
 //
 // Q4+ 2026-07-28 basic/patterns/mrtr: "the client MUST echo back the exact value of
 // that field when retrying the original request."
@@ -194,8 +194,8 @@ func TestMRTR(t *testing.T) {
 	})
 }
 
-// What cannot be answered ends the request with the reason; a server that asks
-// without end is stopped.
+// Input requests that fail end the request with the reason. A server that asks without
+// end is stopped.
 //
 // Q9- own: "How often one request may ask for more has a bound."
 func TestMRTREnds(t *testing.T) {
@@ -222,7 +222,7 @@ func TestMRTREnds(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				n := 0
 				s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
-					if n++; n > 100 { // where nothing else ends it
+					if n++; n > 100 { // if nothing else ends it
 						x.Polite()
 						return
 					}
@@ -262,8 +262,8 @@ func TestModernCancelClosesTheStream(t *testing.T) {
 	})
 }
 
-// A slow caller holds back its own stream and nothing else; nothing of it is
-// lost, and the response still comes last.
+// A slow caller slows down only its own stream. Nothing of it is lost, and the response
+// is still last.
 func TestSlowCallerOverHTTP(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 2000
@@ -288,7 +288,7 @@ func TestSlowCallerOverHTTP(t *testing.T) {
 	})
 }
 
-// What is no answer is reported as what it is (faults 52, 61, 62, 63; J6).
+// An invalid response is reported as what it is (faults 52, 61, 62, 63; J6).
 //
 // J6- 2026-07-28 basic/index: "Result responses **MUST** include a `result` field."
 func TestHostileAnswers(t *testing.T) {
@@ -413,8 +413,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A request that the server has begun to work on is not begun again, whatever
-// becomes of its second round.
+// A request that the server has begun is not started over, whatever happens to its
+// second round.
 func TestSecondRoundFails(t *testing.T) {
 	tests := map[string]func(x *faultyserver.Exchange){
 		"busy": func(x *faultyserver.Exchange) { x.Status(429, "", "") },
@@ -448,7 +448,7 @@ func TestSecondRoundFails(t *testing.T) {
 					}
 					want := [2]int{1, 1}
 					if name == "busy" {
-						want[1] = 3 // it was not looked at
+						want[1] = 3 // it was not processed
 					}
 					if rounds != want {
 						t.Errorf("the rounds were sent %v times, want %v", rounds, want)
@@ -459,15 +459,15 @@ func TestSecondRoundFails(t *testing.T) {
 	}
 }
 
-// Headers by which net/http takes a request for one that may be repeated are sent
-// as configured, and nothing is repeated for them (DELIVERY 5.4).
+// Headers that make net/http treat a request as repeatable are sent as configured, and
+// do not cause a repetition (DELIVERY 5.4).
 func TestConfiguredIdempotencyKey(t *testing.T) {
 	for _, key := range []string{"idempotency-key", "X-Idempotency-Key"} {
 		inBubble(t, func(t *testing.T) {
 			n := 0
 			s := &faultyserver.HTTP{Modern: true, On: map[string]func(x *faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
 				if n++; n > 1 {
-					x.Abort() // on a connection that has been used before
+					x.Abort() // on a connection that was used before
 				}
 				if x.R.Header.Get(key) != "k" {
 					t.Error("the configured header is missing")
@@ -487,7 +487,8 @@ func TestConfiguredIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Failures to connect are told apart, and say that nothing was sent (fault 55).
+// Failures to connect have distinct errors, which report that nothing was sent (fault
+// 55).
 func TestConnectFailures(t *testing.T) {
 	tests := []struct {
 		err  error

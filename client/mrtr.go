@@ -157,7 +157,7 @@ func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object
 // request, so it must not be started over, whatever happened to the last round.
 func (p *modern) afterFirstRound(err error) error {
 	err = unwrap(err)
-	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own word
+	if e, ok := err.(*mcp.Error); ok && isNotDispatched(e) { //nolint:errorlint // only the server's own error
 		return p.lost(errors.Join(errNoRetry, e), "it rejected the input that it had asked for")
 	}
 	f, ok := err.(*mcp.Fault) //nolint:errorlint // only what is a Fault itself

@@ -20,7 +20,7 @@ import (
 
 const inputWanted = `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":"s"}`
 
-// secondRounds asks for input in its first round and leaves the others to f.
+// secondRounds requests input in its first round and leaves the others to f.
 func secondRounds(f func(n int, x *faultyserver.Exchange)) *faultyserver.HTTP {
 	n := 0
 	return &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) {
@@ -33,8 +33,8 @@ func secondRounds(f func(n int, x *faultyserver.Exchange)) *faultyserver.HTTP {
 	}}}
 }
 
-// A later round that the server refused to look at is sent again as it was: the
-// client is not asked a second time, and nothing is begun anew (DELIVERY 5.4).
+// A later round that the server refused unprocessed is resent unmodified: the client is
+// not asked again, and the request is not started over (DELIVERY 5.4).
 func TestLaterRoundIsSentAgain(t *testing.T) {
 	busy := func(x *faultyserver.Exchange) { x.Status(429, "", "") }
 	for _, failures := range []int{1, 2, 3} {
@@ -64,7 +64,7 @@ func TestLaterRoundIsSentAgain(t *testing.T) {
 	}
 }
 
-// refusing refuses connections for as long as it is told to.
+// refusing refuses connections while left is positive.
 type refusing struct {
 	http.RoundTripper
 
@@ -79,8 +79,8 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// A round that found no connection never left, and comes again; but nobody comes
-// again once the request is given up.
+// A round without a connection was not sent and is resent, unless the request is
+// cancelled.
 func TestLaterRoundWithoutAConnection(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestLaterRoundWithoutAConnection(t *testing.T) {
 			caller := &recorder{answer: func(context.Context, *mcp.Request) (*mcp.Result, error) {
 				left = 1 // from now on, once
 				if giveUp {
-					time.AfterFunc(time.Millisecond, cancel) // while it waits for its next attempt
+					time.AfterFunc(time.Millisecond, cancel) // during the wait for the next attempt
 				}
 				return mcp.NewResult([]byte(`{"roots":[]}`))
 			}}
@@ -113,10 +113,10 @@ func TestLaterRoundWithoutAConnection(t *testing.T) {
 	}
 }
 
-// A server that is a gateway itself may say of a later round that it was not sent
-// on. The request was, in its first round, and its client must not be told that it
-// can be sent again.
-func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
+// A server that is itself a gateway may report that it did not forward a later round.
+// The first round of the request was forwarded, so the client must not learn that it
+// can be resent.
+func TestLaterRoundNotForwardedByAGateway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		data   string
@@ -143,13 +143,12 @@ func TestLaterRoundThatAGatewayDidNotSendOn(t *testing.T) {
 	}
 }
 
-// A server that answers with input_required and names no input has broken the
-// rules, and one whose questions are no questions too: the request ends, and the
-// client is not asked nonsense.
+// A server that answers with input_required without any input, or with invalid input
+// requests, breaks the protocol: the request ends, and the client is not asked.
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST include at least one of
 // `inputRequests` or `requestState` in every `InputRequiredResult` response."
-func TestInputRequiredThatIsNone(t *testing.T) {
+func TestInvalidInputRequired(t *testing.T) {
 	many := `{"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(strings.Repeat(`"%":{"method":"roots/list"},`, 17), ",") + `}}`
 	for i := range 17 {
 		many = strings.Replace(many, "%", string(rune('a'+i)), 1)
@@ -175,7 +174,7 @@ func TestInputRequiredThatIsNone(t *testing.T) {
 	}
 }
 
-// A client that goes away while it is asked ends its request at once.
+// If the client cancels while it is asked, its request ends at once.
 func TestCancelledWhileAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := secondRounds(func(_ int, x *faultyserver.Exchange) { x.Polite() })
@@ -193,13 +192,13 @@ func TestCancelledWhileAsked(t *testing.T) {
 	})
 }
 
-// starter is a caller that is asked one thing after another, and waited for apart.
+// starter is a caller that accepts input requests in order and responds later.
 type starter struct {
 	*recorder
 
-	refuse int // of the questions, which cannot be put, from 1
+	refuse int // which request fails to start, from 1
 	panics int
-	all    chan struct{} // closed when the fifth has been put
+	all    chan struct{} // closed when the fifth was started
 }
 
 func (s *starter) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
@@ -217,9 +216,9 @@ func (s *starter) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Res
 	}
 }
 
-// Questions of one result are put in the order in which they stand, before any of
-// them is answered; and none is put behind one that cannot be.
-func TestQuestionsAreInOrder(t *testing.T) {
+// The input requests of one result are started in order, before any is answered. None
+// is started after one that fails.
+func TestInputRequestsAreInOrder(t *testing.T) {
 	const questions = `{"resultType":"input_required","inputRequests":{` +
 		`"z":{"method":"elicitation/create","params":{"message":"1"}},"b":{"method":"elicitation/create","params":{"message":"2"}},` +
 		`"a":{"method":"elicitation/create","params":{"message":"3"}},"y":{"method":"elicitation/create","params":{"message":"4"}},` +

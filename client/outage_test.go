@@ -18,17 +18,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// switched is a way to a server that may be off.
-type switched struct {
+// switchedTransport is a transport to a server that may be off.
+type switchedTransport struct {
 	http.RoundTripper
 
 	off  atomic.Bool
-	busy bool // somebody says so in its place
+	busy bool // a proxy responds in its place
 
-	refusal error // if it is off and not busy; nil is one without a reason
+	refusal error // the error if it is off and not busy; nil is one without a cause
 }
 
-func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *switchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.off.Load() && s.busy {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	}
@@ -41,8 +41,8 @@ func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// A listen does not wait for a stream that takes long to come about. What has changed
-// until it has, nobody has told: who listens hears that it may have (I33).
+// A listen does not wait for a stream that takes long to open. Changes until then were
+// not notified about, so everything is reported as changed (I33).
 func TestListenBeforeItsStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -73,9 +73,9 @@ func TestListenBeforeItsStream(t *testing.T) {
 	})
 }
 
-// A server that is away for long has not said that it has no listening stream: who
-// listens hears of it again when it is back, whether it still knows the session or
-// not (I3, I33).
+// A server that is unavailable for long has not indicated that it has no listening
+// stream. Listens resume when it is available again, whether it still knows the session
+// or not (I3, I33).
 func TestListenOutlastsALongOutage(t *testing.T) {
 	tests := map[string]struct {
 		busy     bool
@@ -91,7 +91,7 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var way *switched
+				var way *switchedTransport
 				cut := make(chan struct{})
 				s := newStation()
 				s.Capabilities = announces
@@ -109,7 +109,7 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 					}
 				}
 				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					way = &switched{RoundTripper: rt, busy: tt.busy}
+					way = &switchedTransport{RoundTripper: rt, busy: tt.busy}
 					return way
 				})
 				scope := mcp.NewScope("s", nil)
@@ -144,9 +144,9 @@ func TestListenOutlastsALongOutage(t *testing.T) {
 	}
 }
 
-// A server that is started again right after the handshake refuses the first stream of
-// the session as one does that has no streams. It is asked which of the two it is:
-// nobody would be told of anything in a session that nobody knows (I33).
+// A server that restarts right after the handshake refuses the session's first stream
+// in the same way as a server without streams. It is asked which of the two applies: a
+// forgotten session would never receive a notification (I33).
 func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
 	tests := map[string]struct {
 		status   int
@@ -191,9 +191,8 @@ func TestListenInASessionThatIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// A server that refuses the connection by which a stream was to go on has gone, and
-// whoever calls learns it at once; one that cannot be reached is tried once more
-// (DELIVERY 5.2).
+// If the server refuses the connection to resume a stream it has gone, and the call
+// fails at once. If it cannot be reached, one more attempt is made (DELIVERY 5.2).
 func TestResumptionOfAServerThatHasGone(t *testing.T) {
 	tests := map[string]struct {
 		refusal error
@@ -205,7 +204,7 @@ func TestResumptionOfAServerThatHasGone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var way *switched
+				var way *switchedTransport
 				s := newStation()
 				s.On["tools/call"] = func(x *faultyserver.Exchange) {
 					x.Event("1", theLog)
@@ -213,7 +212,7 @@ func TestResumptionOfAServerThatHasGone(t *testing.T) {
 					x.Abort()
 				}
 				c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
-					way = &switched{RoundTripper: rt, refusal: tt.refusal}
+					way = &switchedTransport{RoundTripper: rt, refusal: tt.refusal}
 					return way
 				})
 				began := time.Now()

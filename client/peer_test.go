@@ -18,28 +18,28 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// peer is the Handler at the far end, which our own server shows.
+// peer is the Handler behind the server at the remote end.
 type peer struct {
 	cancelled chan struct{}
 
-	mu   sync.Mutex
-	ears []chan struct{} // one for each listen
+	mu          sync.Mutex
+	subscribers []chan struct{} // one per listen
 }
 
-// change tells every listen that the tools have changed.
+// change notifies every listen that the tools have changed.
 func (p *peer) change() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, ear := range p.ears {
+	for _, ear := range p.subscribers {
 		ear <- struct{}{}
 	}
 }
 
-func (p *peer) ear() chan struct{} {
+func (p *peer) subscribe() chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ear := make(chan struct{}, 1)
-	p.ears = append(p.ears, ear)
+	p.subscribers = append(p.subscribers, ear)
 	return ear
 }
 
@@ -72,7 +72,7 @@ func (p *peer) tool(ctx context.Context, name string, req *mcp.Request, caller m
 			return nil, err
 		}
 	case "ask":
-		q, err := mcp.NewRequest("sampling/createMessage", []byte(`{"messages":[],"maxTokens":1}`)) // which all revisions have
+		q, err := mcp.NewRequest("sampling/createMessage", []byte(`{"messages":[],"maxTokens":1}`)) // a method of all revisions
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (p *peer) listen(ctx context.Context, caller mcp.Caller) (*mcp.Result, erro
 	if err := notify(ctx, caller, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`); err != nil {
 		return nil, err
 	}
-	ear := p.ear()
+	ear := p.subscribe()
 	for {
 		select {
 		case <-ctx.Done():
@@ -116,7 +116,7 @@ func notify(ctx context.Context, caller mcp.Caller, method, params string) error
 	return caller.Notify(ctx, n)
 }
 
-// modes are the ways from our client to our server.
+// modes are the ways from this client to this server.
 func modes() map[string]func(t *testing.T, p *peer) *client.Client {
 	all := map[string]func(t *testing.T, p *peer) *client.Client{}
 	for _, v := range []mcp.Version{"", mcp.V20260728, mcp.V20251125, mcp.V20250618, mcp.V20250326, mcp.V20241105} {
@@ -173,9 +173,9 @@ func modes() map[string]func(t *testing.T, p *peer) *client.Client {
 	return all
 }
 
-// Our client and our server understand each other over every transport and
-// revision: results byte for byte, errors, progress under the caller's own token,
-// log messages, asks, cancellation, changes.
+// This client and this server work together over every transport and revision: results
+// byte for byte, errors, progress with the caller's own token, log messages, requests
+// of the server, cancellation, changes.
 func TestPeer(t *testing.T) {
 	for name, dial := range modes() {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func osPipes(tb testing.TB) (ours, theirs ends) {
 	return ends{r1, w2, w2}, ends{r2, w1, w1}
 }
 
-// answerAll is a server of both eras that has one answer for everything.
+// answerAll is a server of both eras with one response for everything.
 func answerAll(conn ends) {
 	defer conn.Close()
 	lines, out := frame.NewLineReader(conn, 1<<20), []byte(nil)
@@ -68,7 +68,7 @@ func BenchmarkPipe(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		ours, theirs := osPipes(b)
 		done := make(chan struct{})
-		go func() { defer close(done); answerAll(theirs) }() // ends with our end; waited for below
+		go func() { defer close(done); answerAll(theirs) }() // ends with the client's end; waited for below
 		in := bufio.NewReader(ours)
 		b.ReportAllocs()
 		for b.Loop() {
@@ -101,7 +101,7 @@ func benchmarkPipe(b *testing.B, version mcp.Version, many bool) {
 			b.Error(err)
 		}
 	}
-	call() // and everything that comes before it
+	call() // includes the handshake
 	b.ReportAllocs()
 	b.ResetTimer()
 	if many {

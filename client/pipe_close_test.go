@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// A request that belongs to no session borrows a process, which is ended when
-// the request is given up. The server hears of that before its pipe closes.
+// A request without a session borrows a process, which is ended when the request is
+// cancelled. The server receives the cancellation before its pipe closes.
 func TestCancelledBeforeThePipeCloses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(*faultyserver.Line) {}}}
@@ -42,8 +42,8 @@ func (c countedClose) Close() error {
 	return c.ReadWriteCloser.Close()
 }
 
-// What a caller has opened is closed once, whichever side ends first: what a second
-// close does is nobody's promise (io.Closer).
+// A stream that a caller has opened is closed once, whichever side ends first:
+// io.Closer does not define a second Close.
 func TestStreamIsClosedOnce(t *testing.T) {
 	for name, theyEnd := range map[string]bool{"by us": false, "by the server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestStreamIsClosedOnce(t *testing.T) {
 					opened.Add(1)
 					a, b := memnet.Pipe(1 << 20)
 					far = b
-					go s.Serve(b) // ends when either end is closed, which Close below sees to
+					go s.Serve(b) // ends when either end is closed, at the latest by Close below
 					return countedClose{a, &closed}, nil
 				}, client.Config{Name: "b"})
 				if _, err := within(t, c, echo(t), &recorder{}); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// The answer to a request of our own is its error, for whoever waits behind it: a
-// handshake that a server on a pipe refuses ends the call (M029).
+// An error response to the gateway's own request fails what waits for it: if a server
+// on a pipe refuses the handshake, the call ends (M029).
 func TestM029RefusedHandshakeOnAPipe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){
@@ -40,8 +40,8 @@ func TestM029RefusedHandshakeOnAPipe(t *testing.T) {
 	})
 }
 
-// Ids are tokens: the answer to a server's question bears the bytes that the
-// question had, whatever kind of id they are (M017, I4).
+// Ids are opaque tokens: the response to a server's request has the id unmodified,
+// whatever its type (M017, I4).
 func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ids := []string{`9007199254740993`, `"1"`, `1`, `-0`, `"a\u0062"`, `""`}
@@ -70,14 +70,15 @@ func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
 		for _, id := range ids {
 			want = append(want, `{"jsonrpc":"2.0","id":`+id+`,"result":{"roots":[]}}`)
 		}
-		slices.Sort(answers) // each question is a goroutine's
+		slices.Sort(answers) // each request has its own goroutine
 		slices.Sort(want)
 		wantStrings(t, "answers", answers, want)
 	})
 }
 
-// A server that asks for roots right after its handshake gets an empty list in a session of
-// our own, and an error in one of a client that cannot be asked then.
+// A server that requests roots right after its handshake gets an empty list in a
+// session of the gateway itself, and an error in one of a client that cannot be asked
+// at that time.
 func TestRootsOutsideOfRequests(t *testing.T) {
 	for name, tt := range map[string]struct {
 		scope *mcp.Scope
@@ -109,9 +110,9 @@ func TestRootsOutsideOfRequests(t *testing.T) {
 	}
 }
 
-// A server and we may both write at the same time over pipes without any room,
-// while callers are slow: nobody waits in a circle (M149, M150, I30).
-func TestM149NoRoomInThePipes(t *testing.T) {
+// Server and gateway may both write at the same time over pipes without buffers, with
+// slow callers, and do not deadlock (M149, M150, I30).
+func TestM149FullPipes(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.Lines{Modern: modern}
@@ -149,9 +150,9 @@ func TestM149NoRoomInThePipes(t *testing.T) {
 	}
 }
 
-// What a modern server has no method for is not sent to it: the log level goes
-// with each request, and roots are not announced (M128).
-func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
+// A message for which a modern server has no method is not sent: the log level is part
+// of each request, and roots are not announced (M128).
+func TestM128MethodsThatTheRevisionLacks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{Modern: true}
 		c, _ := dialLines(t, s, client.Config{})
@@ -174,8 +175,8 @@ func TestM128NothingThatTheRevisionHasNot(t *testing.T) {
 	})
 }
 
-// The end of a client does not wait for a listen that nobody ends (M123), nor for
-// a reader of a pipe on which nothing comes (M135).
+// Close does not wait for a listen that never ends (M123), nor for the reader of a
+// silent pipe (M135).
 func TestM123CloseEndsListens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, modern := range []bool{false, true} {
@@ -196,15 +197,14 @@ func TestM123CloseEndsListens(t *testing.T) {
 				t.Errorf("modern %v: Close: %v after %v", modern, err, time.Since(began))
 			}
 			<-parked.done
-			if f, ok := parked.err.(*mcp.Fault); !ok || f.Code != mcp.CodeShuttingDown { //nolint:errorlint // the fault itself
+			if f, ok := parked.err.(*mcp.Fault); !ok || f.Code != mcp.CodeShuttingDown { //nolint:errorlint // only what is a Fault itself
 				t.Errorf("modern %v: the listen ended with %v", modern, parked.err)
 			}
 		}
 	})
 }
 
-// A child that says nothing and reads nothing does not keep the end of its client
-// waiting (M135, M137).
+// A child that neither writes nor reads does not block Close (M135, M137).
 //
 // D3+ 2026-07-28 basic/transports/stdio: "Closing the input stream to the child
 // process (the server)."
@@ -222,8 +222,8 @@ func TestM135CloseWithAnIdleChild(t *testing.T) {
 	}
 }
 
-// Over and over: clients that come, call and go leave no session behind, whether
-// they say goodbye or a server dies under them (M095).
+// Clients that come, call and leave again and again leave no session behind, whether
+// they end the session or the server dies (M095).
 func TestM095SessionsThatComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.Lines{On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {

@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A server may have its client poll for as long as a call takes: each attempt that
-// it has asked for and that brought nothing is no failure (2025-11-25,
-// basic/transports, "Sending Messages to the Server").
+// A server may make its client poll for as long as a call takes: an attempt that it has
+// asked for and that brought nothing is no failure (2025-11-25, basic/transports,
+// "Sending Messages to the Server").
 func TestServerThatHasItsClientPoll(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -53,8 +53,8 @@ func TestServerThatHasItsClientPoll(t *testing.T) {
 	})
 }
 
-// A server may have its client poll for as long as a session takes as well: whoever
-// listens hears of what changes after an hour of that (I33).
+// A server may also make its client poll for as long as a session takes: listens still
+// receive changes after an hour of that (I33).
 func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const quiet = 3000
@@ -86,12 +86,11 @@ func TestListeningStreamThatIsPolledForLong(t *testing.T) {
 	})
 }
 
-// quickRetries is a stream that ends at once each time, with a new id and the word to come
-// back at once: what it brings is nothing, and could be asked for ever. It keeps when
-// it was asked.
+// quickRetries is a stream that ends at once each time, with a new id and a request to
+// reconnect at once, though it brings nothing. It records when it was requested.
 type quickRetries struct {
-	gets  []time.Time
-	words map[int]string // what it says the n-th time
+	gets    []time.Time
+	replies map[int]string // what it sends the n-th time
 }
 
 func (h *quickRetries) serve(x *faultyserver.Exchange) {
@@ -99,11 +98,11 @@ func (h *quickRetries) serve(x *faultyserver.Exchange) {
 	n := strconv.Itoa(len(h.gets))
 	x.Begin()
 	x.Raw("retry: 0\n\n")
-	x.Event(n, h.words[len(h.gets)])
+	x.Event(n, h.replies[len(h.gets)])
 }
 
-// wantCalm reports attempts that come faster than those after a failure.
-func (h *quickRetries) wantCalm(t *testing.T, from, to int) {
+// wantBackoff reports attempts that are more frequent than those after a failure.
+func (h *quickRetries) wantBackoff(t *testing.T, from, to int) {
 	t.Helper()
 	if len(h.gets) < to {
 		t.Fatalf("%d attempts, want at least %d", len(h.gets), to)
@@ -117,8 +116,8 @@ func (h *quickRetries) wantCalm(t *testing.T, from, to int) {
 	}
 }
 
-// A server that says something new and brings nothing is asked less and less often,
-// until it brings something; and it is not given up, because it may mean it (2025-11-25,
+// A server that sends a new id but no message is polled less and less often, until it
+// sends one. It is not given up, because that may be intended (2025-11-25,
 // basic/transports, "Sending Messages to the Server").
 //
 // R7- 2025-11-25 basic/transports: "The client MUST respect the retry field, waiting
@@ -129,10 +128,10 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 	t.Run("of a call", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
-			h := &quickRetries{words: map[int]string{word: logged}}
+			h := &quickRetries{replies: map[int]string{word: logged}}
 			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				x.Event("0", "")
-				h.words[2*word] = response(x.Msg.ID, `{"content":[]}`)
+				h.replies[2*word] = response(x.Msg.ID, `{"content":[]}`)
 			}
 			s.On["GET"] = func(x *faultyserver.Exchange) {
 				if x.R.Header.Get("Last-Event-Id") == "" {
@@ -143,8 +142,8 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 			}
 			res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{})
 			wantResult(t, res, err, `{"content":[]}`)
-			h.wantCalm(t, 0, word)
-			h.wantCalm(t, word-1, 2*word)
+			h.wantBackoff(t, 0, word)
+			h.wantBackoff(t, word-1, 2*word)
 			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
 				t.Errorf("asked again %v after a message, want at once", d)
 			}
@@ -154,7 +153,7 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newStation()
 			s.Capabilities = announces
-			h := &quickRetries{words: map[int]string{word: listChanged, 2 * word: listChanged}}
+			h := &quickRetries{replies: map[int]string{word: listChanged, 2 * word: listChanged}}
 			s.On["GET"] = h.serve
 			ear := &recorder{}
 			scope := mcp.NewScope("s", nil)
@@ -164,8 +163,8 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 			l.cancel()
 			<-l.done
 			synctest.Wait()
-			h.wantCalm(t, 0, word)
-			h.wantCalm(t, word-1, 2*word)
+			h.wantBackoff(t, 0, word)
+			h.wantBackoff(t, word-1, 2*word)
 			if d := h.gets[word].Sub(h.gets[word-1]); d > time.Second {
 				t.Errorf("asked again %v after a message, want at once", d)
 			}
@@ -176,9 +175,9 @@ func TestPollsThatBringNothingSlowDown(t *testing.T) {
 	})
 }
 
-// A server that is away is asked less and less often too, whatever it said before
-// (I33).
-func TestServerThatIsAwayIsNotHurried(t *testing.T) {
+// An unavailable server is also tried less and less often, whatever retry time it sent
+// before (I33).
+func TestUnavailableServerIsTriedLessOften(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		n := 0
@@ -203,7 +202,7 @@ func TestServerThatIsAwayIsNotHurried(t *testing.T) {
 	})
 }
 
-// A server that holds each poll for a while decides itself how often it is asked.
+// A server that holds each poll for a while decides itself how often it is polled.
 func TestHeldPollsAreNotSlowedDown(t *testing.T) {
 	tests := map[string]struct {
 		held          time.Duration
@@ -254,7 +253,7 @@ func TestHeldPollsAreNotSlowedDown(t *testing.T) {
 	}
 }
 
-// What fails in between is counted anew after each id: the stream goes on.
+// Failures in between are counted from zero after each id: the stream continues.
 func TestFailuresBetweenPollsAreNotAddedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -283,8 +282,8 @@ func TestFailuresBetweenPollsAreNotAddedUp(t *testing.T) {
 	})
 }
 
-// A server that knows the last event of a listening stream no more may well have
-// the stream: it is opened anew, and what was missed counts as changed.
+// A server that no longer knows the last event of a listening stream may still have the
+// stream: it is opened from the start, and everything is reported as changed.
 func TestListeningStreamOfAnUnknownEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()

@@ -79,7 +79,7 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 // spawn starts the process with pipes of its own. The pipes of os/exec would be closed
 // by Wait, before all output is read.
 //
-//nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: the process outlives the request that needed it
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: the process outlives the request that starts it
 func (l *launcher) spawn() (*child, error) {
 	var p pipes
 	if err := p.open(); err != nil {

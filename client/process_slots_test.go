@@ -22,8 +22,8 @@ func mustTake(t *testing.T, r *processSlots, ours bool) *processSlot {
 	return pl
 }
 
-// taking waits for a place in a goroutine of its own, which the channel's one
-// value ends.
+// taking waits for a slot in a goroutine, which ends when it sends the one value of the
+// channel.
 func taking(ctx context.Context, r *processSlots, n slotPurpose) <-chan *processSlot {
 	got := make(chan *processSlot, 1)
 	go func() { got <- r.take(ctx, n) }()
@@ -49,9 +49,9 @@ func wantEmpty(t *testing.T, r *processSlots) {
 	}
 }
 
-// What nobody has asked for finds a place however many clients there are, and
-// takes none of theirs as long as it is one.
-func TestPlacesKeepOneForOurselves(t *testing.T) {
+// An internal request finds a slot however many clients there are, and takes none of
+// theirs while the reserved one is free.
+func TestSlotReservedForInternalUse(t *testing.T) {
 	r := &processSlots{max: 2}
 	one, two := mustTake(t, r, false), mustTake(t, r, false)
 	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
@@ -66,20 +66,19 @@ func TestPlacesKeepOneForOurselves(t *testing.T) {
 	if pl := r.take(t.Context(), slotPurpose{}); pl != nil {
 		t.Error("a client got the place that ours has taken")
 	}
-	for _, pl := range []*processSlot{one, two, own, more, more} { // again does nothing
+	for _, pl := range []*processSlot{one, two, own, more, more} { // the second release does nothing
 		pl.release()
 	}
 	wantEmpty(t, r)
 }
 
-// As many wait as places are on their way to be free, in order, and not before
-// the far end is gone.
-func TestPlacesThatAreLeaving(t *testing.T) {
+// As many requests wait as slots are closing, in order, until the remote end has ended.
+func TestClosingSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 2}
 		one, two := mustTake(t, r, false), mustTake(t, r, false)
 		one.markClosing()
-		one.markClosing() // which says nothing new
+		one.markClosing() // no effect
 		first := taking(t.Context(), r, slotPurpose{})
 		wantNone(t, "while the far end is there", first)
 		if pl := <-taking(t.Context(), r, slotPurpose{}); pl != nil {
@@ -98,9 +97,9 @@ func TestPlacesThatAreLeaving(t *testing.T) {
 	})
 }
 
-// Ours wait for our own place, where it is about to be free, rather than have a
-// client's session end; but clients cannot wait for that one.
-func TestKeptPlaceThatIsLeaving(t *testing.T) {
+// Internal requests wait for the reserved slot if it is closing, rather than evict a
+// client. Clients cannot wait for that one.
+func TestReservedSlotThatIsClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 1}
 		client, own := mustTake(t, r, false), mustTake(t, r, true)
@@ -118,9 +117,9 @@ func TestKeptPlaceThatIsLeaving(t *testing.T) {
 	})
 }
 
-// Room is made once for each who needs it, and who gives up waiting leaves the
-// processSlot to the next.
-func TestRoomIsMade(t *testing.T) {
+// One pipe is evicted for each request that needs a slot. A request that stops waiting
+// leaves the slot to the next.
+func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: 3}
 		var held []*processSlot
@@ -148,7 +147,7 @@ func TestRoomIsMade(t *testing.T) {
 		}
 		held[0].release()
 		(<-second).release()
-		// The second one's place is free at once, for whoever waits.
+		// The second slot is free at once, for a waiting request.
 		(<-third).release()
 		for _, pl := range held {
 			pl.release()
@@ -160,9 +159,9 @@ func TestRoomIsMade(t *testing.T) {
 	})
 }
 
-// A place that was opened for nobody becomes a client's, and ours is free again;
-// one that was given back meanwhile is not counted twice.
-func TestPlacesSwap(t *testing.T) {
+// A slot of an internal pipe becomes a client's, and the reserved one is free again. A
+// slot that was released meanwhile is not counted twice.
+func TestSlotsSwap(t *testing.T) {
 	r := &processSlots{max: 1}
 	spare := mustTake(t, r, true)
 	client := mustTake(t, r, false)
@@ -178,20 +177,20 @@ func TestPlacesSwap(t *testing.T) {
 	}
 	spare.release()
 	next := mustTake(t, r, false)
-	r.swap(spare, next) // whose pipe has ended
+	r.swap(spare, next) // the pipe of next has ended
 	next.release()
 	own.release()
 	wantEmpty(t, r)
 }
 
-// However they come and go, the bound holds, everybody who was promised a place
-// gets one, and nothing is left behind.
-func TestPlacesUnderLoad(t *testing.T) {
+// In any order, the limit holds, every promised slot is granted, and nothing is left
+// behind.
+func TestSlotsUnderLoad(t *testing.T) {
 	const limit, clients = 3, 12
 	synctest.Test(t, func(t *testing.T) {
 		r := &processSlots{max: limit}
 		var mu sync.Mutex
-		var idle []*processSlot // that may be asked to leave
+		var idle []*processSlot // may be evicted
 		open, most := 0, 0
 		count := func(by int) {
 			mu.Lock()
@@ -199,7 +198,7 @@ func TestPlacesUnderLoad(t *testing.T) {
 			open += by
 			most = max(most, open)
 		}
-		end := func(pl *processSlot) { // a far end that takes its time
+		end := func(pl *processSlot) { // a remote end that takes time
 			pl.markClosing()
 			time.Sleep(time.Millisecond)
 			count(-1)

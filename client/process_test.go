@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// How a child ended is told although it is learned late, and what it said although it
-// is read later still; who keeps running is not waited for without a bound (M159).
-func TestFateIsWaitedFor(t *testing.T) {
+// The error reports how a child ended even if its exit is noticed late, and its last
+// lines on stderr even if they are read later still. The wait for a child that keeps
+// running is limited (M159).
+func TestExitReasonWaits(t *testing.T) {
 	const (
 		ended  = "its process ended: exit status 7"
 		silent = -1 // it never happens
@@ -20,7 +21,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 	)
 	tests := []struct {
 		name        string
-		exit, words time.Duration // after what was before it
+		exit, words time.Duration // after the previous event
 		want        string
 		took        time.Duration
 	}{
@@ -37,7 +38,7 @@ func TestFateIsWaitedFor(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &child{launcher: &launcher{backoff: newCrashBackoff()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
-				go func() { // ends with what it has to tell; the bubble waits for it
+				go func() { // ends after the last event; the bubble waits for it
 					if tt.exit == silent {
 						return
 					}

@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// tenant is a client session: a scope whose owner gives it up when asked, unless
-// it is busy.
+// tenant is a client session: a scope with an owner that yields when asked, unless it
+// is busy.
 type tenant struct {
 	*mcp.Scope
 
@@ -54,8 +54,8 @@ func gated(gate <-chan struct{}) map[string]func(*faultyserver.Line) {
 	}}
 }
 
-// At the bound the session that was unused for longest makes room, if its owner
-// lets it; who has a call under way is not even asked.
+// At the limit the least recently used session is evicted, if its owner agrees. A
+// session with a call in progress is not asked.
 func TestProcessesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -91,8 +91,8 @@ func TestProcessesAreBounded(t *testing.T) {
 	})
 }
 
-// A session that is lent to no request makes room before any client's does.
-func TestIdlePooledProcessMakesRoomFirst(t *testing.T) {
+// A session without a scope is evicted before any client's.
+func TestIdlePooledProcessIsEvictedFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, _ := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: 2})
 		old := newTenant("old")
@@ -109,15 +109,15 @@ func TestIdlePooledProcessMakesRoomFirst(t *testing.T) {
 		if old.asked.Load() != 0 {
 			t.Error("a client's session was asked to make room although an idle one was there")
 		}
-		// A request without a session finds room in the same way.
+		// A request without a session gets a slot in the same way.
 		if _, err := within(t, c, echo(t), &recorder{}); err != nil || !old.hasEnded() {
 			t.Errorf("error %v; the longest unused session has ended: %v", err, old.hasEnded())
 		}
 	})
 }
 
-// What no client has asked for has a process of its own, whatever the clients
-// have: lists can be learned at the bound, and no session ends for that.
+// Internal requests have a process of their own, whatever the clients have: lists can
+// be fetched at the limit, and no session ends for that.
 func TestListsAreNotStarved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -131,7 +131,7 @@ func TestListsAreNotStarved(t *testing.T) {
 				t.Fatalf("the lists cannot be learned: %v", err)
 			}
 			lists.End()
-			// Its process may still be ending when the next one is wanted.
+			// Its process may still be ending when the next one is opened.
 		}
 		_, err := within(t, c, in(newTenant("other").Scope, echo(t)), &recorder{})
 		wantFault(t, err, mcp.CodeLimit, mcp.NotDispatched, "1 processes are in use")
@@ -139,7 +139,7 @@ func TestListsAreNotStarved(t *testing.T) {
 	})
 }
 
-// The probed pipe is one of those that count, whoever gets it.
+// The probed pipe counts too, whichever request uses it.
 func TestProbedProcessCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -157,7 +157,7 @@ func TestProbedProcessCounts(t *testing.T) {
 	})
 }
 
-// Where a process takes its time to end the next one does not start beside it.
+// While a process takes time to end, the next one does not start.
 func TestNewProcessWaitsForTheOldOne(t *testing.T) {
 	t.Parallel()
 	c := startChild(t, "legacy-stubborn", client.Config{MaxProcesses: 1, Stop: 200 * time.Millisecond})
@@ -170,7 +170,7 @@ func TestNewProcessWaitsForTheOldOne(t *testing.T) {
 	}
 }
 
-// slowClose is a stream that takes its time to be closed.
+// slowClose is a stream that takes time to close.
 type slowClose struct {
 	io.ReadWriteCloser
 	gate <-chan struct{}
@@ -181,9 +181,9 @@ func (s slowClose) Close() error {
 	return s.ReadWriteCloser.Close()
 }
 
-// Nothing is opened while what has to make room for it has not gone, and who does not
-// want to wait for that can go.
-func TestWaitForRoomIsGivenUp(t *testing.T) {
+// Nothing is opened until the evicted process has ended, and a waiting request can be
+// cancelled.
+func TestWaitForASlotIsCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var opened atomic.Int32
@@ -191,7 +191,7 @@ func TestWaitForRoomIsGivenUp(t *testing.T) {
 		c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
 			opened.Add(1)
 			a, b := memnet.Pipe(1 << 20)
-			go s.Serve(b) // ends when the client closes its end, which Close below sees to
+			go s.Serve(b) // ends when the client closes its end, at the latest by Close below
 			return slowClose{a, gate}, nil
 		}, client.Config{Name: "b", MaxProcesses: 1})
 		first, second := newTenant("first"), newTenant("second")
@@ -221,7 +221,7 @@ func TestWaitForRoomIsGivenUp(t *testing.T) {
 	})
 }
 
-// Many sessions that come and go over real processes keep the bound all the time.
+// Many sessions that come and go with real processes keep the limit all the time.
 func TestProcessesOfManySessions(t *testing.T) {
 	const limit, sessions = 2, 6
 	c := startChild(t, "legacy", client.Config{MaxProcesses: limit})
@@ -244,7 +244,7 @@ func TestProcessesOfManySessions(t *testing.T) {
 	}
 }
 
-// Without a bound nobody is asked to leave.
+// Without a limit no session is evicted.
 func TestUnboundedProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c, opened := dialLines(t, new(faultyserver.Lines), client.Config{MaxProcesses: -1})

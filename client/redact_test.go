@@ -16,22 +16,22 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// keyed is a client that has credentials for its server.
-func keyed(log *slog.Logger) client.Config {
+// withCredentials returns a Config with credentials for the server.
+func withCredentials(log *slog.Logger) client.Config {
 	return client.Config{Header: http.Header{"Authorization": {"Bearer swordfish-1"}, "X-Pin": {"31415926"}}, Logger: log}
 }
 
-// spelled are log messages of a server that has got credentials, and what of them is
-// passed on.
+// spelled are log messages of a server that has received credentials, and what is
+// forwarded of them.
 var spelled = []struct{ said, passed string }{
 	{`{"level":"info","logger":"auth","data":"bad token swordfish-1"}`, `{"level":"info","logger":"auth","data":"bad token [redacted]"}`},
 	{`{"level":"info","data":{"h":["Bearer \u0073wordfish-1",{"swordfish-1":1.0}],"n":31415926}}`, `{"level":"info","data":{"h":["[redacted]",{"[redacted]":1.0}],"n":"[redacted]"}}`},
 	{`{ "level":"info", "data" : {"n":1.50,"x":"\u00e9"}, "more":[] }`, `{ "level":"info", "data" : {"n":1.50,"x":"\u00e9"}, "more":[] }`},
 }
 
-// Log messages of a server have nothing in them of what the client sends it to show
-// who it is, however it is spelled; and what has nothing of it arrives as it was sent.
-// They come with a call, and, of a legacy server, with none.
+// Log messages of a server are forwarded without the client's credentials, in any
+// spelling. Messages without credentials are forwarded unmodified. They arrive with a
+// call or, from a legacy server, without one.
 //
 // X9+ 2026-07-28 server/utilities/logging: "Remove sensitive information"
 //
@@ -58,7 +58,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 			caller := &recorder{}
 			req := echo(t)
 			req.LogLevel = mcp.LogDebug
-			if _, err := within(t, dialHTTP(t, s, keyed(nil)), req, caller); err != nil {
+			if _, err := within(t, dialHTTP(t, s, withCredentials(nil)), req, caller); err != nil {
 				t.Fatal(err)
 			}
 			wantStrings(t, "with a call", caller.notifications(), want)
@@ -73,7 +73,7 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 		}
 		ear := &recorder{}
 		scope := mcp.NewScope("s", ear)
-		c := dialHTTP(t, s, keyed(nil))
+		c := dialHTTP(t, s, withCredentials(nil))
 		launch(t, c, in(scope, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), &recorder{})
 		synctest.Wait()
 		wantStrings(t, "with no call", ear.notifications(), want)
@@ -81,8 +81,8 @@ func TestLogMessagesHaveNoCredentials(t *testing.T) {
 	})
 }
 
-// The client's own log has none of it either: not of an error, nor of an answer that
-// is none, nor where that is cut off.
+// The gateway's own log does not contain them either: not in an error, nor in an
+// invalid response, nor where that is cut off.
 //
 // X9- 2026-07-28 server/utilities/logging: "Credentials or secrets"
 func TestOurLogHasNoCredentials(t *testing.T) {
@@ -97,7 +97,7 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 			var log strings.Builder
 			s := newStation()
 			s.On["tools/call"] = answer
-			c := dialHTTP(t, s, keyed(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			c := dialHTTP(t, s, withCredentials(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if _, err := within(t, c, echo(t), &recorder{}); err == nil {
 				t.Error("the call works")
 			}
@@ -108,8 +108,8 @@ func TestOurLogHasNoCredentials(t *testing.T) {
 	}
 }
 
-// Neither have the members that stand beside the parameters of a log message.
-func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
+// Nor do the members beside the parameters of a log message.
+func TestMembersBesideLogMessagesHaveNoCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
@@ -118,23 +118,23 @@ func TestEnvelopesOfLogMessagesHaveNoCredentials(t *testing.T) {
 			}
 			x.Event("", response(x.Msg.ID, `{"content":[]}`))
 		}
-		caller := &enveloped{}
+		caller := &besideRecorder{}
 		req := echo(t)
 		req.LogLevel = mcp.LogDebug
-		if _, err := within(t, dialHTTP(t, s, keyed(nil)), req, caller); err != nil {
+		if _, err := within(t, dialHTTP(t, s, withCredentials(nil)), req, caller); err != nil {
 			t.Fatal(err)
 		}
 		wantStrings(t, "beside the parameters", caller.beside, []string{`"a":"fine"`, "", ""})
 	})
 }
 
-// enveloped notes what stands beside the parameters of notifications.
-type enveloped struct {
+// besideRecorder records the members beside the parameters of notifications.
+type besideRecorder struct {
 	recorder
 	beside []string
 }
 
-func (e *enveloped) Notify(_ context.Context, n *mcp.Notification) error {
+func (e *besideRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	e.beside = append(e.beside, string(n.Params.Beside()))
 	return nil
 }

@@ -35,9 +35,9 @@ func opened(t *testing.T, calls *session.Calls) *session.Call {
 	return call
 }
 
-// A requestBody has left as soon as somebody reads of it, and not when it is put into
-// a request, whose length is known all the same.
-func TestParcelLeavesWhenRead(t *testing.T) {
+// A requestBody is sent as soon as it is read, and not when it is set on a request. Its
+// length is known before.
+func TestRequestBodyIsSentWhenRead(t *testing.T) {
 	var calls session.Calls
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
 		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
@@ -55,9 +55,9 @@ func TestParcelLeavesWhenRead(t *testing.T) {
 	}
 }
 
-// Whatever reads a requestBody, however it copies, gets nothing of one whose call was
-// taken back.
-func TestParcelOfACallTakenBack(t *testing.T) {
+// Reading a requestBody returns nothing if its call was withdrawn, however it is
+// copied.
+func TestRequestBodyOfAWithdrawnCall(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
@@ -76,9 +76,9 @@ func TestParcelOfACallTakenBack(t *testing.T) {
 	}
 }
 
-// A body that was begun is read to its end, whatever becomes of the call: half of
-// it would cost others their connection. Another copy of it is not begun.
-func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
+// A body that has begun is read to its end, whatever happens to the call: half a body
+// would cost other calls their connection. Another copy of it is not begun.
+func TestRequestBodyOfACallThatEndsMeanwhile(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
@@ -100,8 +100,8 @@ func TestParcelOfACallThatEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// net/http may send a body again that a server refused to look at.
-func TestParcelTwice(t *testing.T) {
+// net/http may resend a body that a server refused to process.
+func TestRequestBodyTwice(t *testing.T) {
 	var calls session.Calls
 	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A connection to a backend has room for a large answer from its beginning, and wakes
-// us for a single byte all the same.
-func TestRoomOfConnections(t *testing.T) {
+// A connection to a backend has a large receive buffer from the start, and still wakes
+// the reader for a single byte.
+func TestReceiveBufferOfConnections(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

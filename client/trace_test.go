@@ -13,8 +13,8 @@ import (
 
 const goodParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// What follows the formats goes on as it came, to the byte; what does not is left out
-// alone, whatever stands beside it.
+// Valid traces are forwarded unmodified, to the byte. Only invalid ones are omitted,
+// whatever is beside them.
 //
 // H18+ 2026-07-28 basic/index: "When present, their values MUST follow W3C Trace
 // Context and W3C Baggage formats respectively."
@@ -87,7 +87,7 @@ func TestTraceFormats(t *testing.T) {
 
 func quotedJSON(s string) string { return string(mcp.AppendString(nil, s)) }
 
-// Members that stand in a certain way to each other, and names in another spelling.
+// Members that depend on each other, and names in another spelling.
 func TestTracesOfOneRequest(t *testing.T) {
 	const parent, state = `"traceparent":"` + goodParent + `"`, `"tracestate":"a=1"`
 	for _, tt := range []struct{ name, meta, want string }{

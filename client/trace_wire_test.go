@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// A trace goes with its request to a server of either era, over HTTP and over lines;
-// what is none does not, and the rest of _meta is not touched by that.
+// A trace is forwarded with its request to a server of either era, over HTTP and over
+// lines. An invalid trace is omitted, and the rest of _meta is unmodified.
 //
 // H18+ 2026-07-28 basic/index: "When present, their values MUST follow W3C Trace
 // Context and W3C Baggage formats respectively."

@@ -24,20 +24,20 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// lines are the connections of an endpoint's own transport, of which the test has the
+// pipeDialer makes the connections of an endpoint's own transport. The test has their
 // other ends.
-type lines struct {
+type pipeDialer struct {
 	*endpoint
-	room    int   // of a direction of the next connections
+	room    int   // buffer of a direction of the next connections
 	cut     bool  // they cannot be written to
-	refused error // there are none
+	refused error // the error of dialing
 	ends    chan *memnet.Conn
-	nears   []*near // in the order in which they were made
+	clients []*clientEnd // in the order of dialing
 }
 
-func newLines(t *testing.T) *lines {
+func newPipeDialer(t *testing.T) *pipeDialer {
 	t.Helper()
-	l := &lines{
+	l := &pipeDialer{
 		endpoint: newEndpoint(newSetup(Config{Name: "b"}), "http://b.test/mcp"),
 		room:     memnet.DefaultBuffer, ends: make(chan *memnet.Conn, 10),
 	}
@@ -50,33 +50,33 @@ func newLines(t *testing.T) *lines {
 	return l
 }
 
-func (l *lines) dial(context.Context, string, string) (net.Conn, error) {
+func (l *pipeDialer) dial(context.Context, string, string) (net.Conn, error) {
 	if l.refused != nil {
 		return nil, l.refused
 	}
 	ours, theirs := memnet.Pipe(l.room)
-	c := &near{Conn: ours}
+	c := &clientEnd{Conn: ours}
 	c.cut.Store(l.cut)
-	l.nears = append(l.nears, c)
+	l.clients = append(l.clients, c)
 	l.ends <- theirs
 	return c, nil
 }
 
-// near is the client's end of a connection. It can be cut for writing alone, as it is for
-// a moment when its peer has just gone.
-type near struct {
+// clientEnd is the client's end of a connection. It can fail for writes only, as
+// happens briefly after its peer has gone.
+type clientEnd struct {
 	*memnet.Conn
 	writes atomic.Int32
 	cut    atomic.Bool
 }
 
-// TryWrite writes what there is room for.
-func (n *near) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
+// TryWrite writes as much as the buffer takes.
+func (n *clientEnd) TryWrite(p []byte) (int, error) { return n.send(p, n.Conn.TryWrite) }
 
 // Write writes p.
-func (n *near) Write(p []byte) (int, error) { return n.send(p, n.Conn.Write) }
+func (n *clientEnd) Write(p []byte) (int, error) { return n.send(p, n.Conn.Write) }
 
-func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
+func (n *clientEnd) send(p []byte, write func([]byte) (int, error)) (int, error) {
 	n.writes.Add(1)
 	if n.cut.Load() {
 		return 0, io.ErrClosedPipe
@@ -84,10 +84,10 @@ func (n *near) send(p []byte, write func([]byte) (int, error)) (int, error) {
 	return write(p)
 }
 
-// posting posts a requestBody; what becomes of it is sent.
-func (l *lines) posting(ctx context.Context, p *requestBody) <-chan error {
+// posting posts a requestBody and sends the result.
+func (l *pipeDialer) posting(ctx context.Context, p *requestBody) <-chan error {
 	got := make(chan error, 1)
-	go func() { // ends with its answer, or with the context
+	go func() { // ends with its response, or with the context
 		resp, err := l.post(ctx, l.posts, p)
 		if err == nil {
 			_, err = io.Copy(io.Discard, resp.Body)
@@ -98,8 +98,8 @@ func (l *lines) posting(ctx context.Context, p *requestBody) <-chan error {
 	return got
 }
 
-// once reads what there is, or comes first.
-func once(t *testing.T, end *memnet.Conn) string {
+// readSome reads what is available, and waits for the first byte.
+func readSome(t *testing.T, end *memnet.Conn) string {
 	t.Helper()
 	b := make([]byte, 1<<20)
 	n, err := end.Read(b)
@@ -116,13 +116,13 @@ func respond(t *testing.T, end *memnet.Conn) {
 	}
 }
 
-// warm has a request answered on a new connection, so that this is kept, and returns its
+// warm has a request answered on a new connection, so that it is kept, and returns its
 // other end.
-func (l *lines) warm(t *testing.T) *memnet.Conn {
+func (l *pipeDialer) warm(t *testing.T) *memnet.Conn {
 	t.Helper()
 	got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}})
 	end := <-l.ends
-	once(t, end)
+	readSome(t, end)
 	respond(t, end)
 	if err := <-got; err != nil {
 		t.Fatal(err)
@@ -130,15 +130,15 @@ func (l *lines) warm(t *testing.T) *memnet.Conn {
 	return end
 }
 
-// A small request leaves in one write, each time.
+// A small request is one write, each time.
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		end := l.warm(t)
 		defer end.Close()
 		for i := range int32(3) {
 			got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
-			sent := once(t, end)
+			sent := readSome(t, end)
 			if !strings.HasPrefix(sent, "POST /mcp HTTP/1.1\r\n") || !strings.HasSuffix(sent, "\r\n\r\n"+`{"jsonrpc":"2.0"}`) {
 				t.Errorf("%q arrived, want head and body", sent)
 			}
@@ -146,18 +146,18 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 			if err := <-got; err != nil {
 				t.Fatal(err)
 			}
-			if n := l.nears[0].writes.Load(); n != i+2 {
+			if n := l.clients[0].writes.Load(); n != i+2 {
 				t.Errorf("%d writes for %d requests", n, i+2)
 			}
 		}
 	})
 }
 
-// A request of any length arrives as it is, however much of it is taken at a time.
+// A request of any length arrives intact, however much of it is read at a time.
 func TestRequestsOfAnyLength(t *testing.T) {
 	for _, room := range []int{1 << 10, memnet.DefaultBuffer} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = room
 			end := l.warm(t)
 			defer end.Close()
@@ -177,24 +177,24 @@ func TestRequestsOfAnyLength(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if len(l.nears) != 1 {
-				t.Errorf("%d connections, want one", len(l.nears))
+			if len(l.clients) != 1 {
+				t.Errorf("%d connections, want one", len(l.clients))
 			}
 		})
 	}
 }
 
-// Of a call that was taken back before its body was begun, the server sees nothing,
+// If a call is withdrawn before its body is begun, the server receives nothing of it,
 // however long it is.
-func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
+func TestWithdrawnCallSendsNothing(t *testing.T) {
 	for _, size := range []int{7, 100 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			var calls session.Calls
 			p := &requestBody{msg: mcp.Pieces{make([]byte, size)}, call: opened(t, &calls)}
 			p.call.Withdraw(session.Terminal{Err: io.EOF})
 			got := l.posting(t.Context(), p)
-			if sent := once(t, <-l.ends); sent != "" {
+			if sent := readSome(t, <-l.ends); sent != "" {
 				t.Errorf("the server saw %q, want nothing", sent)
 			}
 			if err := <-got; !errors.Is(err, errWithdrawn) || p.sent.Load() {
@@ -204,11 +204,11 @@ func TestNothingGoesOutOfACallTakenBack(t *testing.T) {
 	}
 }
 
-// A peer that does not read is not waited for longer than a write may take.
+// A peer that does not read blocks a write only up to its deadline.
 func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 	for _, size := range []int{100, 100 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = 100
 			start := time.Now()
 			err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{make([]byte, size)}})
@@ -222,17 +222,17 @@ func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A request of which nothing could be sent over a connection that was kept is sent over
-// another one, once, and also if there are several such connections.
+// A request that could not be written to a kept connection at all is sent over another
+// one, once, even if there are several such connections.
 func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		var ends []*memnet.Conn
 		var answers []<-chan error
-		for range 2 { // at a time, so that there are two connections
+		for range 2 { // concurrently, so that there are two connections
 			answers = append(answers, l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}}))
 			ends = append(ends, <-l.ends)
-			once(t, ends[len(ends)-1])
+			readSome(t, ends[len(ends)-1])
 		}
 		for i, end := range ends {
 			defer end.Close()
@@ -240,19 +240,19 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 			if err := <-answers[i]; err != nil {
 				t.Fatal(err)
 			}
-			l.nears[i].cut.Store(true)
+			l.clients[i].cut.Store(true)
 		}
 		got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		fresh := <-l.ends
 		defer fresh.Close()
-		if sent := once(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
+		if sent := readSome(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
 			t.Errorf("the third connection has %q, want the request", sent)
 		}
 		respond(t, fresh)
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
-		for i, n := range l.nears {
+		for i, n := range l.clients {
 			if w, want := n.writes.Load(), []int32{2, 2, 1}[i]; w != want {
 				t.Errorf("connection %d was written to %d times, want %d", i, w, want)
 			}
@@ -260,14 +260,14 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 	})
 }
 
-// A connection that the server has closed is not written to: a request costs nothing but
-// another connection.
+// A connection that the server has closed is not written to: the request uses another
+// one.
 func TestConnectionThatTheServerHasClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		l.warm(t).Close()
 		l.warm(t).Close()
-		for i, n := range l.nears {
+		for i, n := range l.clients {
 			if w := n.writes.Load(); w != 1 {
 				t.Errorf("connection %d was written to %d times, want once", i, w)
 			}
@@ -275,13 +275,13 @@ func TestConnectionThatTheServerHasClosed(t *testing.T) {
 	})
 }
 
-// Where there is no other connection, a request of which nothing was sent has not reached
-// the server.
+// If there is no other connection, a request that was not written has not reached the
+// server.
 func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		defer l.warm(t).Close()
-		l.nears[0].cut.Store(true)
+		l.clients[0].cut.Store(true)
 		l.refused = errors.New("refused")
 		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
 		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
@@ -290,27 +290,27 @@ func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 	})
 }
 
-// Where a connection is new, that nothing could be sent is an error.
+// On a new connection, a request that cannot be written is an error.
 func TestUnsentRequestOfANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		l.cut = true
 		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("message")}})
-		if !errors.Is(err, io.ErrClosedPipe) || len(l.nears) != 1 {
-			t.Errorf("got %v over %d connections, want %v over one", err, len(l.nears), io.ErrClosedPipe)
+		if !errors.Is(err, io.ErrClosedPipe) || len(l.clients) != 1 {
+			t.Errorf("got %v over %d connections, want %v over one", err, len(l.clients), io.ErrClosedPipe)
 		}
 	})
 }
 
-// A server that answers before it has read a request, and closes, is heard: also if who
-// reads the answer is late for it.
+// If a server responds before it has read a request, and closes, the response is
+// received, even if it is read late.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	for _, size := range []int{20 << 10, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
-			l := newLines(t)
+			l := newPipeDialer(t)
 			l.room = 16 << 10
 			answer := strings.Repeat("x", 10<<10)
-			go func() { // ends when that is written
+			go func() { // ends when it is written
 				end := <-l.ends
 				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 				end.Close()
@@ -320,7 +320,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			synctest.Wait() // who writes the request knows it now
+			synctest.Wait() // the writer has noticed it now
 			if body, err := io.ReadAll(resp.Body); string(body) != answer || err != nil {
 				t.Errorf("read %d bytes, %v; want the answer", len(body), err)
 			}
@@ -328,10 +328,10 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-// Connections that are forgotten are closed.
+// forgetConnections closes idle connections.
 func TestForgetConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLines(t)
+		l := newPipeDialer(t)
 		end := l.warm(t)
 		l.forgetConnections()
 		if n, err := end.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -346,9 +346,9 @@ var (
 	errProxy = errors.New("no proxy can be had")
 )
 
-// A plain request to a server goes its own way; what needs TLS or a proxy, or says how it
-// is to be sent, goes that of net/http.
-func TestWaysOfRequests(t *testing.T) {
+// A plain request uses the plain transport. One that needs TLS or a proxy, or that sets
+// how it is to be sent, uses that of net/http.
+func TestTransportOfRequests(t *testing.T) {
 	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.test"})
 	wrong := func(*http.Request) (*url.URL, error) { return nil, errProxy }
 	for _, tt := range []struct {
@@ -366,7 +366,7 @@ func TestWaysOfRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEndpoint(newSetup(Config{Name: "b", Header: tt.header}), tt.url)
-			tr := e.transport.(*transport) //nolint:forcetypeassert // its own
+			tr := e.transport.(*transport) //nolint:forcetypeassert // newEndpoint made it
 			tr.other.Proxy = tt.proxy
 			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
 			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
@@ -380,7 +380,7 @@ func TestWaysOfRequests(t *testing.T) {
 	}
 }
 
-// A proxy that does not read is not waited for longer than a write may take, either.
+// A proxy that does not read blocks a write only up to its deadline, too.
 func TestProxyThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -389,7 +389,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	}
 	defer ln.Close()
 	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
-	tr := e.transport.(*transport) //nolint:forcetypeassert // its own
+	tr := e.transport.(*transport) //nolint:forcetypeassert // newEndpoint made it
 	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
 	_, err = e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -25,11 +25,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// What dies again and again is started ever more slowly, and then not for a while.
+// A child that keeps exiting is restarted ever more slowly, and then not for a while.
 //
 // D5- 2026-07-28 basic/transports/stdio: "If the server process exits unexpectedly,
 // the client SHOULD restart it."
-func TestCircuit(t *testing.T) {
+func TestCrashBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
 	var waits []time.Duration
@@ -56,8 +56,8 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
-// A start that fails is counted like a death, and is not called one.
-func TestCircuitOfFailedStarts(t *testing.T) {
+// A failed start counts like an exit, and is reported as what it is.
+func TestCrashBackoffOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := newCrashBackoff()
 	for range maxCrashes {
@@ -87,7 +87,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestQuota(t *testing.T) {
+func TestLineQuota(t *testing.T) {
 	var q lineQuota
 	now := time.Unix(1000, 0)
 	passed := 0
@@ -129,10 +129,10 @@ func (s severities) Handle(_ context.Context, r slog.Record) error {
 func (s severities) WithAttrs([]slog.Attr) slog.Handler { return s }
 func (s severities) WithGroup(string) slog.Handler      { return s }
 
-// chatter is a standard error that never ends.
-type chatter struct{}
+// endlessReader is a standard error that never ends.
+type endlessReader struct{}
 
-func (chatter) Read(p []byte) (int, error) {
+func (endlessReader) Read(p []byte) (int, error) {
 	const line = "ERROR: something that a program says of itself, at some length, and again\n"
 	n := 0
 	for n+len(line) <= len(p) {
@@ -144,19 +144,19 @@ func (chatter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// All of it is read, a hundred pipes full, whatever it says: it is logged at its pace,
-// and not as an error.
+// All of it is read, a hundred pipes full, whatever it contains. It is logged at a
+// limited rate, and not as an error.
 //
 // D2+ 2026-07-28 basic/transports/stdio: "The client MAY capture, forward, or ignore the
 // server's `stderr` output and SHOULD NOT assume `stderr` output indicates error
 // conditions."
 func TestStderrIsReadWhateverItSays(t *testing.T) {
-	endless := strings.NewReader(strings.Repeat("x", 64<<10) + "\n") // beyond what is logged of a line
-	flood := &io.LimitedReader{R: io.MultiReader(endless, chatter{}), N: 4 << 20}
+	endless := strings.NewReader(strings.Repeat("x", 64<<10) + "\n") // longer than what is logged of a line
+	flood := &io.LimitedReader{R: io.MultiReader(endless, endlessReader{}), N: 4 << 20}
 	if os.Getenv("TRANSCRIPTS") == "all" {
 		flood.N = 8 << 20
 	}
-	synctest.Test(t, func(t *testing.T) { // in no time
+	synctest.Test(t, func(t *testing.T) { // takes no real time
 		var tl stderrTail
 		logged := severities{}
 		tl.drain(flood, 8<<10, nil, slog.New(logged), slog.LevelInfo)
@@ -172,7 +172,7 @@ func TestStderrIsReadWhateverItSays(t *testing.T) {
 	})
 }
 
-// A line is logged up to the limit, and what is missing of it is counted.
+// A line is logged up to the limit, and what is missing is counted.
 func TestTailLogsUpToTheLimit(t *testing.T) {
 	const limit = 8 << 10
 	for n, want := range map[int]string{1: "", limit: "", limit + 1: "cut=1", 5 * limit: "cut=32768"} {
@@ -187,9 +187,9 @@ func TestTailLogsUpToTheLimit(t *testing.T) {
 	}
 }
 
-// What a terminal or a reader could be deceived by is redactPrefix by its number; quotes and
-// backslashes are for the log's own format to escape, once.
-func TestVisible(t *testing.T) {
+// Characters that could deceive a terminal or a reader are escaped by their number.
+// Quotes and backslashes are left to the log's own format.
+func TestSanitize(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`a {"jsonrpc":"2.0"} C:\dir 'x'`, `a {"jsonrpc":"2.0"} C:\dir 'x'`},
 		{"tab\tand \u20ac \U0001f468\u200d\U0001f469", "tab\tand \u20ac \U0001f468\u200d\U0001f469"},
@@ -215,8 +215,8 @@ func TestStderrIsEscapedOnce(t *testing.T) {
 	}
 }
 
-// What is cut off is cut between characters, and what the configuration gave to
-// the server is not redactPrefix (fault 48).
+// Lines are cut between characters, and the configured secrets are not shown (fault
+// 48).
 func TestTailIsTextWithoutSecrets(t *testing.T) {
 	var (
 		tl  stderrTail
@@ -234,8 +234,8 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 	}
 }
 
-// A secret that begins before the end of what is kept of a line, and ends behind it, is
-// not redactPrefix; one that is hidden makes room for what stands behind it.
+// A secret that begins before the end of what is kept of a line, and ends after it, is
+// not shown. A redacted secret leaves room for the text after it.
 func TestTailHidesASecretAtItsEnd(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 200)[:stderrRaw-100]
 	secrets := redact.New(nil, []string{"KEY=" + secret})
@@ -247,8 +247,8 @@ func TestTailHidesASecretAtItsEnd(t *testing.T) {
 	}
 }
 
-// A line that is not logged costs what is kept of it, and no text is made of it.
-func TestLinesThatNobodySeesCostLittle(t *testing.T) {
+// A line that is not logged costs only what is kept of it. It is not converted.
+func TestUnloggedLinesCostLittle(t *testing.T) {
 	secrets := redact.New(nil, []string{"KEY=open sesame"})
 	lines := strings.Repeat(strings.Repeat("é", 500)+"\n", 1000)
 	got := testing.AllocsPerRun(1, func() {
@@ -293,8 +293,8 @@ func TestDialReasonTLS(t *testing.T) {
 	}
 }
 
-// What caused a failure of ours is not what the server has said to the probe.
-func TestConcludeLooksForTheFaultFirst(t *testing.T) {
+// The cause of the gateway's own failure is not the server's response to the probe.
+func TestDecideLooksForTheFaultFirst(t *testing.T) {
 	s := newSetup(Config{Name: "b"})
 	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
 		fault := s.unavailable(cause, "it could not be reached")
@@ -309,16 +309,16 @@ func TestConcludeLooksForTheFaultFirst(t *testing.T) {
 	}
 }
 
-// A stream that somebody else holds is read to the end of what was written before
-// it was cut, however much that is, and no longer.
-func TestOutputIsHeardToItsLastWord(t *testing.T) {
+// A stream that another process holds is read up to what was written before stopAtEnd,
+// however much that is, and no further.
+func TestOutputIsReadToItsEnd(t *testing.T) {
 	for name, waits := range map[string]bool{"before": false, "while it is read": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closeFiles(r, w) // after the reading: w is the one who still holds it
+			defer closeFiles(r, w) // after the reading: w represents the process that holds it
 			o := &output{file: r}
 			want := strings.Repeat("x", 40<<10)
 			if waits {
@@ -343,7 +343,7 @@ func TestOutputIsHeardToItsLastWord(t *testing.T) {
 	}
 }
 
-func TestPositionWait(t *testing.T) {
+func TestCursorWait(t *testing.T) {
 	tests := []struct {
 		retry  time.Duration
 		misses int
@@ -375,7 +375,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-func TestTasksEndWithTheirOwner(t *testing.T) {
+func TestGoroutinesEndWithTheirOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var owner goroutines
 		var ended atomic.Int32
@@ -399,7 +399,7 @@ func TestTasksEndWithTheirOwner(t *testing.T) {
 	})
 }
 
-func TestOutboxKeepsOrderAndBound(t *testing.T) {
+func TestNotificationQueueKeepsOrderAndBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var owner goroutines
 		var box notificationQueue
@@ -437,7 +437,7 @@ func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func TestAsksAreBounded(t *testing.T) {
+func TestServerRequestsAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0
 	for i := range maxServerRequests {
@@ -469,7 +469,7 @@ func TestAsksAreBounded(t *testing.T) {
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}
-	a.cancel(mcp.NumberID(5)) // before it was put
+	a.cancel(mcp.NumberID(5)) // before it was added
 	a.bind(a.open[mcp.NumberID(5)], func() { cancelled++ })
 	if cancelled != 2 {
 		t.Errorf("%d cancelled", cancelled)

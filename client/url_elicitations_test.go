@@ -30,15 +30,15 @@ func resultOf(t *testing.T, text string) *mcp.Result {
 	return res
 }
 
-// toldOf is a Caller that keeps what it is told.
-type toldOf struct{ params []string }
+// notificationRecorder is a Caller that records its notifications.
+type notificationRecorder struct{ params []string }
 
-func (c *toldOf) Notify(_ context.Context, n *mcp.Notification) error {
+func (c *notificationRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	c.params = append(c.params, n.Method+" "+string(n.Params.Bytes()))
 	return nil
 }
 
-func (c *toldOf) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (c *notificationRecorder) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is asked")
 }
 
@@ -51,9 +51,9 @@ func idOf(req *mcp.Request) string {
 	return ""
 }
 
-// A question with a URL has an id, and its client is told when the server goes on;
-// other questions stay as they are.
-func TestVisitsAreNamedAndTold(t *testing.T) {
+// A URL elicitation gets an id, and its client is notified when the server continues.
+// Other requests stay unmodified.
+func TestURLElicitationsGetIDsAndCompletion(t *testing.T) {
 	const url = `{"mode":"url","message":"m","url":"https://x/1"}`
 	tests := []struct {
 		name, method, params, answer, next string
@@ -81,7 +81,7 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 				t.Errorf("asked %s", req.Params.Bytes())
 			}
 			answered(resultOf(t, tt.answer))
-			caller := new(toldOf)
+			caller := new(notificationRecorder)
 			open.notifyComplete(t.Context(), resultOf(t, tt.next), caller)
 			var want []string
 			if tt.told {
@@ -98,23 +98,23 @@ func TestVisitsAreNamedAndTold(t *testing.T) {
 	}
 }
 
-// An id that is there is its server's, which tells of it.
-func TestVisitKeepsItsID(t *testing.T) {
+// An existing id is the server's, which reports the completion itself.
+func TestURLElicitationKeepsItsID(t *testing.T) {
 	var open urlElicitations
 	req, answered, err := open.withID(requestOf(t, methodElicit, `{"mode":"url","url":"https://x","elicitationId":"own"}`))
 	if err != nil || idOf(req) != `"own"` {
 		t.Fatalf("asked %s, %v", req.Params.Bytes(), err)
 	}
 	answered(resultOf(t, `{"action":"accept"}`))
-	caller := new(toldOf)
+	caller := new(notificationRecorder)
 	if open.notifyComplete(t.Context(), resultOf(t, `{}`), caller); len(caller.params) > 0 {
 		t.Errorf("told %q", caller.params)
 	}
 }
 
-// A legacy server has given no state: what brings one is not for it, and must not
-// have it do again what it has done. Input that comes without was asked for by
-// somebody else, if at all: the server is called as if there were none, and asks.
+// A legacy server has no request states. A request with one is for another server, and
+// must not make this one repeat its work. Input without a state was not requested here:
+// it is removed, and the server asks for what it needs.
 func TestLegacyServerTakesNoInput(t *testing.T) {
 	const refused = ""
 	tests := []struct {
@@ -150,8 +150,7 @@ func TestLegacyServerTakesNoInput(t *testing.T) {
 	}
 }
 
-// What a legacy client puts there means nothing to it, and would mean something to
-// a modern server.
+// The input of a legacy client is removed: it would have a meaning for a modern server.
 func TestLegacyClientBringsNoState(t *testing.T) {
 	const given = `{"name":"x","requestState":"s","inputResponses":{"a":1},"arguments":{"requestState":"s"}}`
 	req := requestOf(t, "tools/call", given)

@@ -12,9 +12,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Lines of all lengths leave a backlog in the order in which they came, and what was
-// written before is not in it any more, although its room is used again.
-func TestBacklogKeepsTheOrder(t *testing.T) {
+// Lines of all lengths leave the queue in order. Lines that were written are not in it
+// any more, although their memory is reused.
+func TestWriteQueueKeepsTheOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var now, written writeQueue
 	for range 500 {
@@ -36,8 +36,8 @@ func TestBacklogKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// split returns a message in pieces as those of a request are: the second is somebody
-// else's, and the two around it share their memory.
+// split returns a message in pieces like those of a request: the second is foreign, and
+// the two around it share their memory.
 func split(r *rand.Rand, msg string) mcp.Pieces {
 	from := r.IntN(len(msg) + 1)
 	to := from + r.IntN(len(msg)-from+1)
@@ -48,9 +48,9 @@ func split(r *rand.Rand, msg string) mcp.Pieces {
 	return mcp.Pieces{around[:from:from], []byte(msg[from:to]), around[from:]}
 }
 
-// What waits behind much is copied: it may be held for long, and with it all that a client
-// has sent.
-func TestBacklogHoldsLittleOfOthers(t *testing.T) {
+// Pieces behind a long queue are copied: they may be held for long, and with them the
+// whole message of the client.
+func TestWriteQueueHoldsLittleOfOthers(t *testing.T) {
 	var b writeQueue
 	theirs := 0
 	for range 1000 {
@@ -67,9 +67,9 @@ func TestBacklogHoldsLittleOfOthers(t *testing.T) {
 	}
 }
 
-// What is a message of somebody else's stays as it is, also where it has line breaks, and
-// is not copied where it has none.
-func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
+// A foreign message is never modified, even if it has line breaks, and not copied if it
+// has none.
+func TestWriteQueueLeavesTheSecondPieceAlone(t *testing.T) {
 	for _, size := range []int{1, shortLine, shortLine + 1, 100 << 10} {
 		for _, text := range []string{"points ", "points\r\n"} {
 			middle := bytes.Repeat([]byte(text), size/len(text)+1)
@@ -95,9 +95,9 @@ func TestBacklogLeavesTheSecondPieceAlone(t *testing.T) {
 	}
 }
 
-// A short line takes no new memory, and a long one is not copied; and what a backlog
-// keeps for later is little.
-func TestBacklogTakesLittleMemory(t *testing.T) {
+// A short line allocates no memory, a long one is not copied, and the queue keeps
+// little memory.
+func TestWriteQueueTakesLittleMemory(t *testing.T) {
 	short, long := []byte(`{"short":true}`), make([]byte, 1<<20, 1<<20+1)
 	var b writeQueue
 	b.add(mcp.Pieces{short})

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
-// The log level of a request is set in the session before its call, once.
+// The log level of a request is set in the session once, before its call.
 func TestLogLevelFollowsTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -52,8 +52,7 @@ func TestLogLevelFollowsTheRequest(t *testing.T) {
 	})
 }
 
-// Notifications of a client go to the session that its scope has open, and
-// nowhere else.
+// Notifications of a client go to the open session of its scope only.
 func TestClientNotifications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newStation()
@@ -80,9 +79,9 @@ func TestClientNotifications(t *testing.T) {
 	})
 }
 
-// A server that is slow to take what clients say of themselves is told the last of
-// it, and costs nothing for the rest (I21).
-func TestFloodOfWhatClientsSay(t *testing.T) {
+// A server that is slow to read the notifications of clients receives the last of them.
+// The others cost nothing (I21).
+func TestFloodOfClientNotifications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		var open, most atomic.Int32
@@ -118,9 +117,9 @@ func TestFloodOfWhatClientsSay(t *testing.T) {
 	})
 }
 
-// What a client says before anything was asked of a server reaches nobody, and
-// waits for nobody.
-func TestEarlyWords(t *testing.T) {
+// A client's notification before the first request is sent nowhere and waits for
+// nothing.
+func TestEarlyNotifications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := &faultyserver.HTTP{On: map[string]func(*faultyserver.Exchange){"server/discover": func(x *faultyserver.Exchange) { x.Hold() }}}
 		c := dialHTTP(t, s, client.Config{})
@@ -140,8 +139,8 @@ func TestEarlyWords(t *testing.T) {
 	})
 }
 
-// A log message on a pipe that clients share goes to the client that alone can
-// have asked for it: by its level, or because all calls under way are its own.
+// A log message on a shared pipe goes to the only client that can have requested it: by
+// its level, or because all open calls are its own.
 func TestLogMessagesOnASharedPipe(t *testing.T) {
 	type asking struct {
 		scope *mcp.Scope
