@@ -20,16 +20,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// backend is a server whose answer the test writes as it likes, and the Handler in
-// front of it, which offers it to its caller. It belongs to a bubble.
+// backend is a scripted server, together with the Handler in front of it, which passes its
+// answer to the caller. It belongs to a bubble.
 type backend struct {
 	from   mcp.Version
-	length int64                                                 // that it announces; 0 for none
-	before func(ctx context.Context, c mcp.Caller) error         // what the Handler does first
-	after  func(res *mcp.Result, err error) (*mcp.Result, error) // and what it makes of the outcome
-	say    func(body *io.PipeWriter)                             // the answer
-	read   atomic.Int64                                          // bytes of it
-	stops  atomic.Int32                                          // how often the reading was ended
+	length int64                                                 // as the backend announces it; 0 for none
+	before func(ctx context.Context, c mcp.Caller) error         // runs in the Handler before the answer
+	after  func(res *mcp.Result, err error) (*mcp.Result, error) // changes the outcome of the Handler
+	say    func(body *io.PipeWriter)                             // writes the answer
+	read   atomic.Int64                                          // bytes read of the answer
+	stops  atomic.Int32                                          // how often reading was stopped
 	taken  chan bool
 	result chan error // what Receive returned
 }
@@ -69,7 +69,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 	return &m.Result, err
 }
 
-// counted counts what is read.
+// counted counts the bytes read.
 type counted struct {
 	r io.Reader
 	n *atomic.Int64
@@ -81,7 +81,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arrive runs f in a bubble with a site before a backend.
+// arrive runs f in a bubble with a site in front of a backend.
 func arrive(t *testing.T, from mcp.Version, f func(*site, *backend), change ...func(*server.Config)) {
 	t.Helper()
 	b := &backend{from: from}
@@ -96,7 +96,7 @@ func arrive(t *testing.T, from mcp.Version, f func(*site, *backend), change ...f
 	})
 }
 
-// The parts of an answer: what begins it, more than a window of it, and its end.
+// The parts of an answer: the head, a text longer than a window, and the end.
 const (
 	answerHead = `{"jsonrpc":"2.0","id":31,"result":{`
 	typed      = `"resultType":"complete",`
@@ -106,7 +106,7 @@ const (
 
 func filler(n int) string { return strings.Repeat("abcdefgh", n/8) }
 
-// inParts answers with the parts, each when next has received.
+// inParts answers with the parts, waiting for next between them.
 func inParts(next <-chan struct{}, parts ...string) func(*io.PipeWriter) {
 	return func(w *io.PipeWriter) {
 		for i, part := range parts {
@@ -121,7 +121,7 @@ func inParts(next <-chan struct{}, parts ...string) func(*io.PipeWriter) {
 	}
 }
 
-// largeCall is a request for the tool, of a client of either era.
+// largeCall is a request for the tool by a client of either era.
 func (s *site) largeCall(era mcp.Era) *http.Request {
 	s.t.Helper()
 	if era == mcp.EraModern {
@@ -130,7 +130,7 @@ func (s *site) largeCall(era mcp.Era) *http.Request {
 	return s.request(s.ctx(), http.MethodPost, raw("5", "tools/call", `{"name":"large"}`), s.session())
 }
 
-// begin sends the request and returns the answer when its header is there.
+// begin sends the request and returns the response as soon as its header has arrived.
 func (s *site) begin(r *http.Request) *http.Response {
 	s.t.Helper()
 	res, err := s.client.Do(r)
@@ -149,13 +149,13 @@ func readExactly(t *testing.T, r io.Reader, n int) string {
 	return string(buf)
 }
 
-// arrivingCells are the four: who asks, and who answers with what.
+// arrivingCells are the four combinations of the client's era and the backend's revision.
 var arrivingCells = []struct {
 	name   string
 	client mcp.Era
 	from   mcp.Version
-	sent   string // the front of the result, as the backend sends it
-	front  string // as the client gets it
+	sent   string // the start of the result, as the backend sends it
+	front  string // as the client receives it
 }{
 	{"legacy, legacy", mcp.EraLegacy, mcp.V20251125, ``, ``},
 	{"legacy, modern", mcp.EraLegacy, mcp.V20260728, typed, ``},
@@ -163,8 +163,8 @@ var arrivingCells = []struct {
 	{"modern, modern", mcp.EraModern, mcp.V20260728, typed, typed},
 }
 
-// A client has what has arrived of a result before the rest is there, in each cell, and
-// in the end the same bytes as of one that is there whole.
+// In each cell a client receives what has arrived of a result before the rest has, and in
+// the end the same bytes as of a result that is sent at once.
 func TestResultFlowsWhileItArrives(t *testing.T) {
 	for _, tt := range arrivingCells {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,8 +194,8 @@ func TestResultFlowsWhileItArrives(t *testing.T) {
 	}
 }
 
-// A result of an answer whose length was announced has one, too, and is filled up to it
-// with white space: what follows the result, and what is left out, is not known before.
+// A result whose answer had a Content-Length has one too, and is padded with white space to
+// that length: what follows the result and what is left out is not known in advance.
 func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	filler := filler(96 << 10)
 	tails := map[string]string{
@@ -228,7 +228,7 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	}
 }
 
-// A backend that says less than it has announced has broken off.
+// A backend that sends less than it has announced has broken off.
 func TestResultIsShorterThanAnnounced(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		said := answerHead + contentTo + filler(96<<10)
@@ -245,7 +245,7 @@ func TestResultIsShorterThanAnnounced(t *testing.T) {
 	})
 }
 
-// What breaks off in the middle is never taken for a whole answer, whoever is to blame:
+// A result that breaks off is never taken for a whole answer, whichever side is the cause:
 // the connection breaks (I3), and nothing of the call is left.
 func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 	one := filler(96 << 10)
@@ -254,7 +254,7 @@ func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 		name  string
 		say   func(w *io.PipeWriter)
 		after func(*mcp.Result, error) (*mcp.Result, error)
-		want  error // that the Handler gets
+		want  error // the error that the Handler gets
 	}{
 		{"the backend dies", func(w *io.PipeWriter) {
 			_, _ = io.WriteString(w, answerHead+contentTo+one)
@@ -324,7 +324,7 @@ func sayWhole(text string) func(*io.PipeWriter) {
 	}
 }
 
-// sameKind reports whether an error is the one that is wanted, or of its type.
+// sameKind reports whether err is want, or of its type.
 func sameKind(err, want error) bool {
 	if _, ok := want.(*mcp.ParseError); ok { //nolint:errorlint // of the table
 		_, ok := errors.AsType[*mcp.ParseError](err)
@@ -333,8 +333,8 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// A client that goes, or takes its request back, ends the reading of what is for it,
-// also while nothing comes; so do the end of its session and that of the server.
+// A client that disconnects or cancels its request ends the reading of the answer, also
+// while nothing arrives; so do the end of its session and that of the server.
 func TestResultThatNobodyWants(t *testing.T) {
 	tests := []struct {
 		name string
@@ -371,7 +371,7 @@ func TestResultThatNobodyWants(t *testing.T) {
 				res := s.begin(r)
 				defer res.Body.Close()
 				readExactly(t, res.Body, len(one))
-				synctest.Wait() // until nothing comes any more
+				synctest.Wait() // until nothing more arrives
 				tt.end(s, hs, res)
 				if err := <-b.result; err == nil {
 					t.Error("Receive returned no error")
@@ -387,7 +387,7 @@ func TestResultThatNobodyWants(t *testing.T) {
 	}
 }
 
-// A shutdown waits for what still arrives, as for any request.
+// Shutdown waits for an answer that is still arriving, as for any request.
 func TestShutdownLetsAResultArrive(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		next := make(chan struct{})
@@ -406,8 +406,8 @@ func TestShutdownLetsAResultArrive(t *testing.T) {
 	})
 }
 
-// A client that does not read holds back the backend, of whose answer no more is read
-// than windows and buffers hold; and one that has stopped is given up.
+// A client that does not read slows the backend down: no more of the answer is read than
+// windows and buffers hold. A client that has stopped reading is given up.
 func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		const size = 32 << 20
@@ -431,7 +431,7 @@ func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 	})
 }
 
-// The place of a request is free before its client can know that it is over.
+// The place of a request is free before its client can know that the request is over.
 func TestPlaceIsFreeWhenTheResultHasFlowed(t *testing.T) {
 	limited := func(c *server.Config) { c.Limits.InFlightPerSession, c.Limits.InFlightPerPrincipal = 1, 1 }
 	for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
@@ -453,8 +453,8 @@ func TestPlaceIsFreeWhenTheResultHasFlowed(t *testing.T) {
 	}
 }
 
-// Where the answer cannot be one object any more, or has to be seen whole, nothing is
-// taken, and the client gets what it always got.
+// If the answer cannot be a single JSON object any more, or the result must be seen whole,
+// nothing is passed on early, and the client receives the usual answer.
 func TestResultIsGathered(t *testing.T) {
 	tell := func(ctx context.Context, c mcp.Caller) error {
 		n, err := mcp.NewNotification("notifications/progress", []byte(`{"progressToken":"p","progress":1}`))
@@ -505,7 +505,7 @@ func TestResultIsGathered(t *testing.T) {
 	}
 }
 
-// A Handler that does not say that it passes results on as they are gets them whole.
+// A Handler without PassArriving receives whole results.
 func TestResultIsGatheredByDefault(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		b.say = sayWhole(filler(96 << 10))
@@ -515,8 +515,8 @@ func TestResultIsGatheredByDefault(t *testing.T) {
 	}, func(c *server.Config) { c.PassArriving = false })
 }
 
-// A question that is open when the answer begins to arrive is over: it was asked for the
-// answer, and the client gets that and no question.
+// A question that is open when the answer begins to arrive is over: the client receives the
+// answer and no question.
 func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		asked := make(chan error, 1)

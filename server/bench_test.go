@@ -20,16 +20,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// wireLine is one connection to an http.Server on loopback, over which the same request
-// is made again and again, at no cost of its own: what is allocated while it runs is
-// allocated by the server.
+// wireLine is one connection to an http.Server on loopback. It repeats the same request
+// without allocating: what is allocated meanwhile is allocated by the server.
 type wireLine struct {
 	tb   testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// dialed serves h on loopback until the test has ended.
+// dialed serves h on loopback until the test ends.
 func dialed(tb testing.TB, h http.Handler) *wireLine {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +61,7 @@ func wireRequest(body string, hs headers) []byte {
 	return []byte(b.String())
 }
 
-// once makes the request and reads the answer, which must say how long it is.
+// once sends the request and reads the answer, which must have a Content-Length.
 func (l *wireLine) once(request []byte) {
 	if _, err := l.conn.Write(request); err != nil {
 		l.tb.Fatal(err)
@@ -89,7 +88,7 @@ func (l *wireLine) once(request []byte) {
 	}
 }
 
-// bare is what net/http does for an answer of fixed bytes.
+// bare is an http.Handler with a fixed answer, for comparison.
 func bare() http.Handler {
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +102,7 @@ func bare() http.Handler {
 	})
 }
 
-// edge is a Server that answers at once.
+// edge is a Server whose Handler answers at once.
 func edge(tb testing.TB) *server.Server {
 	tb.Helper()
 	res, err := result(`{"content":[]}`)
@@ -170,8 +169,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// What a request costs here is little more than what net/http makes of it: a task, its
-// exchange, a context that can end, and the answer.
+// A request allocates little more than net/http does: the request, its exchange, a context
+// with a cancel, and the answer.
 func TestRequestAllocatesLittle(t *testing.T) {
 	const most = 5
 	for _, tt := range edgeRequests {

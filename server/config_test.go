@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A negative limit is none, of whatever kind it is: nothing that is divided by
-// it, allocated for it or waited for takes it literally.
+// A negative limit means no limit, for every kind of limit: none is divided by, allocated
+// for or waited for literally.
 func TestNoLimits(t *testing.T) {
 	cfg := server.Config{
 		KeepAlive: -1, Grace: -1, WriteTimeout: -1, Spread: -1,

@@ -23,8 +23,8 @@ import (
 const refusedDraining = `"error":{"code":1004,"message":"the gateway is shutting down; the request was not sent",` +
 	`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
 
-// While load balancers learn that the server is about to end, new sessions are
-// refused so that a client may try elsewhere, and all else is served.
+// While load balancers learn that the server is about to end, new sessions are refused so
+// that a client can try elsewhere, and everything else is served.
 func TestQuiesce(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -46,7 +46,7 @@ func TestQuiesce(t *testing.T) {
 	})
 }
 
-// A pipe that is open may still be used, but for a new session.
+// An open pipe may still be used, but not for a new session.
 func TestQuiesceOnAPipe(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.server.Quiesce()
@@ -57,14 +57,14 @@ func TestQuiesceOnAPipe(t *testing.T) {
 	})
 }
 
-// ends is when streams have ended, counted from the beginning of a Shutdown.
+// ends records when and how streams end, measured from the beginning of a Shutdown.
 type ends struct {
 	began time.Time
 	after chan time.Duration
 	text  chan string
 }
 
-// watch notes when the response of a GET or a listen ends, and what was in it.
+// watch records when the response of a GET or a listen ends, and its text.
 func (e *ends) watch(s *site, r *http.Request) {
 	s.t.Helper()
 	res, err := s.client.Do(r)
@@ -79,8 +79,8 @@ func (e *ends) watch(s *site, r *http.Request) {
 	}()
 }
 
-// spread runs f with so many GETs and as many listens open on a server that
-// spreads their ends over a minute.
+// spread runs f with n GETs and n listens open on a server that spreads their ends over a
+// minute.
 func spread(t *testing.T, n int, f func(*site, *ends)) {
 	t.Helper()
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {
@@ -95,9 +95,9 @@ func spread(t *testing.T, n int, f func(*site, *ends)) {
 	})
 }
 
-// DELIVERY 5.5: streams end one after another, each somewhere in its own part of
-// the time, so that their clients do not come back at once; and each ends in
-// order, a listen with its result and a GET with the time to come back.
+// DELIVERY 5.5: streams end one after another, each at a random point of its own part of
+// the time, so that their clients do not reconnect at once. Each ends properly, a listen
+// with its result and a GET with a retry time.
 //
 // R8+ 2025-11-25 basic/transports: "it SHOULD send an SSE event with a standard retry
 // field before closing the connection."
@@ -139,7 +139,8 @@ func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 	})
 }
 
-// The time is not waited for when nobody is left, nor when patience is over.
+// Shutdown does not wait for the rest of the time if no stream is left or its context is
+// over.
 func TestSpreadEndsEarly(t *testing.T) {
 	spread(t, 2, func(s *site, e *ends) {
 		done := s.shutdown(5 * time.Second)
@@ -178,8 +179,8 @@ func TestSpreadEndsEarly(t *testing.T) {
 	})
 }
 
-// What a request in flight needs of its client still gets through: it could not
-// end otherwise.
+// What a request in flight needs of its client still gets through: it could not end
+// otherwise.
 func TestShutdownTakesAnswers(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -201,7 +202,7 @@ func TestShutdownTakesAnswers(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("Shutdown = %v", err)
 		}
-		// The sessions have ended with the server, which is no reason to open others.
+		// The sessions have ended with the server; that is no reason to open new ones.
 		s.refuses(refusalCase{name: "afterwards", body: raw("3", "tools/list", ""), header: sess, status: 503, want: `{"jsonrpc":"2.0","id":3,` + refusedDraining})
 	})
 }
@@ -225,7 +226,7 @@ func TestShutdownTakesCancels(t *testing.T) {
 	})
 }
 
-// Thousands of streams are told in turn without a look at all of them each time.
+// Thousands of streams end in turn, without a scan of all of them each time.
 func TestSpreadOfMany(t *testing.T) {
 	const n = 500
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {

@@ -16,9 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A client that comes back to its standalone stream trusts that it gets what it has
-// missed. Nobody has listened for it meanwhile, so that everything may have changed,
-// and it is told so; one that begins anew knows that it has missed something (I33).
+// A client that resumes its standalone stream trusts that it receives what it has missed.
+// As no Handler has listened meanwhile, anything may have changed, and the client is
+// notified of all changes. A client that opens a new stream knows that it has missed
+// something (I33).
 func TestChangesWhileAClientIsAway(t *testing.T) {
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "subscriptions/listen" {
@@ -34,7 +35,7 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, h, server.Config{StreamLife: time.Second}, func(s *site) {
 		sess := s.session()
-		began := s.do(s.request(s.ctx(), http.MethodGet, "", sess)) // ends with its life
+		began := s.do(s.request(s.ctx(), http.MethodGet, "", sess)) // ends with its lifetime
 		if got := began.events(t); len(got) != 0 {
 			t.Errorf("who begins was told %q, want nothing", got)
 		}
@@ -50,9 +51,9 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 	})
 }
 
-// What a client missed on its standalone stream may have been given up for want of
-// room. It is refused the rest then, and the stream that it begins instead tells it
-// that all may have changed, to what it is subscribed included; once (DELIVERY 5.2).
+// What a client missed on its standalone stream may have been dropped for lack of room.
+// Resuming is refused then, and the new stream notifies the client that everything may have
+// changed, including the resources that it is subscribed to, once (DELIVERY 5.2).
 func TestChangesThatWereGivenUp(t *testing.T) {
 	for _, remembers := range []bool{false, true} {
 		lib := newLibrary()
@@ -107,8 +108,8 @@ func TestChangesThatWereGivenUp(t *testing.T) {
 	}
 }
 
-// Who leaves before the Handler has agreed to tell of changes has been told of none:
-// what it had missed is told to the next, its lists and its resources.
+// A client that disconnects before the Handler has acknowledged the listen has received no
+// changes: the next stream sends what was missed, of lists and of resources.
 func TestGapIsOwedUntilItIsTold(t *testing.T) {
 	lib := newLibrary()
 	var agree chan struct{}

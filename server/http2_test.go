@@ -15,14 +15,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// The whole suite is played over HTTP/2 with -http2. What is here is what was found by
-// that, or is HTTP/2's alone.
+// The flag -http2 runs the whole suite over HTTP/2. The tests of this file cover what was
+// found by that, or applies to HTTP/2 only.
 
-// quietFor is much longer than a write may take, and than the time between two comments.
+// quietFor is much longer than the write timeout and the keep-alive interval.
 const quietFor = 10 * time.Minute
 
-// M054: on a stream of HTTP/2 a deadline is a timer which breaks the stream, not only a
-// write that is late. A stream on which nothing is to be written lives.
+// M054: on a stream of HTTP/2 a deadline is a timer that resets the stream, even if no
+// write is late. A stream without anything to write must stay open.
 func TestStreamOfHTTP2OutlivesItsWrites(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		s.speakHTTP2()
@@ -49,8 +49,8 @@ func TestStreamOfHTTP2OutlivesItsWrites(t *testing.T) {
 	})
 }
 
-// So it is with a result that arrives slowly, wherever it pauses: behind some pieces, or
-// behind the very first, which nothing else is written after.
+// The same holds for a result that arrives slowly, wherever it pauses: after some pieces,
+// or after the first one, which no other write follows.
 func TestResultArrivesSlowlyOverHTTP2(t *testing.T) {
 	const window = 63 << 10
 	firstParts := map[string]string{
@@ -86,7 +86,7 @@ type ended struct {
 	err  error
 }
 
-// later sends a request, and returns where the end of its answer will be.
+// later sends a request, and returns a channel with the end of its answer.
 func (s *site) later(r *http.Request) <-chan ended {
 	out := make(chan ended, 1)
 	go func() { // ends with the answer
@@ -102,8 +102,8 @@ func (s *site) later(r *http.Request) <-chan ended {
 	return out
 }
 
-// Of the streams of one connection each ends for itself: who resets one has cancelled
-// that, and nothing else (2026-07-28, basic/patterns/cancellation).
+// Each stream of a connection ends by itself: resetting one cancels its request and no
+// other (2026-07-28, basic/patterns/cancellation).
 func TestResetOfOneStreamOfHTTP2(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		s.speakHTTP2()
@@ -130,8 +130,8 @@ func TestResetOfOneStreamOfHTTP2(t *testing.T) {
 	})
 }
 
-// FAULTS 26: a client that does not read one of its streams is given up on that one, and
-// served on the others.
+// FAULTS 26: a client that does not read one of its streams loses that one, and is served
+// on the others.
 func TestOneStreamOfHTTP2IsNotRead(t *testing.T) {
 	arrive(t, mcp.V20251125, func(s *site, b *backend) {
 		s.speakHTTP2()

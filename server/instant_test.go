@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// counter is a Handler that has its lists at hand, where now says so, and is asked for
-// all else.
+// counter is a Handler with cached lists: now returns one, if there is one, and the Handler
+// serves everything else.
 type counter struct {
 	mcp.Handler
 	now func(*mcp.Request) (*mcp.Result, bool)
@@ -24,7 +24,7 @@ type counter struct {
 
 func (l counter) ServeNow(req *mcp.Request) (*mcp.Result, bool) { return l.now(req) }
 
-// shelf is a page of tools, and a legacy client's form of it.
+// shelf is a page of tools, and its form for a legacy client.
 const (
 	shelf       = `{"resultType":"complete","ttlMs":7,"cacheScope":"public","tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 	legacyShelf = `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
@@ -37,14 +37,14 @@ func listing(serve mcp.HandlerFunc) mcp.Handler {
 
 const legacyList = `{"jsonrpc":"2.0","id":"x","method":"tools/list"}`
 
-// bothEras asks for the tools as a legacy client and as a modern one.
+// bothEras lists the tools as a legacy client and as a modern one.
 func (s *site) bothEras(h headers) []reply {
 	s.t.Helper()
 	return []reply{s.post(legacyList, h), s.post(modern(`"x"`, "tools/list", ""), modernHeaders("tools/list", ""))}
 }
 
-// What is at hand and what is served say the same in the same form, and of what is at
-// hand nothing stays in flight.
+// A cached list and a served one give the same answer, and a cached list leaves nothing in
+// flight.
 func TestListsAtHand(t *testing.T) {
 	served := func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(shelf) }
 	unasked := func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -86,7 +86,7 @@ func TestListsAtHand(t *testing.T) {
 	}
 }
 
-// What is not at hand is served, and so is what a Handler has nothing to say to.
+// A list that is not cached is served, and so is one for which the Handler returns nothing.
 func TestListsNotAtHand(t *testing.T) {
 	for name, now := range map[string]func(*mcp.Request) (*mcp.Result, bool){
 		"not now": func(*mcp.Request) (*mcp.Result, bool) { return nil, false },
@@ -110,7 +110,7 @@ func TestListsNotAtHand(t *testing.T) {
 	}
 }
 
-// Only lists are asked for so: what else is at hand may be slow to be taken.
+// Only lists are looked up: other cached results may be slow to fetch.
 func TestOnlyListsAreAtHand(t *testing.T) {
 	h := counter{tools(map[string]mcp.HandlerFunc{
 		"x": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(`{"content":[]}`) },
@@ -154,7 +154,7 @@ func TestListAtHandOfAnIDInFlight(t *testing.T) {
 	})
 }
 
-// A Server that drains asks for nothing more, and refuses as it always does.
+// A Server that drains looks up no lists, and refuses as usual.
 func TestListsAtHandWhileDraining(t *testing.T) {
 	asked := 0
 	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
@@ -178,8 +178,7 @@ func TestListsAtHandWhileDraining(t *testing.T) {
 	}
 }
 
-// Shutdown returns after the last Handler has, also where that is asked for what it has
-// at hand.
+// Shutdown returns after the last Handler, also while a Handler looks up a cached list.
 func TestShutdownWaitsForWhatIsAtHand(t *testing.T) {
 	var began, end chan struct{} // of the bubble
 	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
@@ -210,7 +209,7 @@ func TestShutdownWaitsForWhatIsAtHand(t *testing.T) {
 	})
 }
 
-// A panic is an error of its request and of nothing else.
+// A panic fails only its own request.
 func TestPanicOfWhatIsAtHand(t *testing.T) {
 	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) { panic("secret") }}
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -238,7 +237,7 @@ func TestUndeliveredListAtHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res.Body.Close() // with most of it unread
+		res.Body.Close() // most of it is unread
 		synctest.Wait()
 		if st := s.server.Stats(); st.Undelivered != 1 {
 			t.Errorf("%d undelivered, want 1", st.Undelivered)

@@ -30,7 +30,7 @@ func (w *watcher) observe(_ context.Context, e server.Event) {
 	w.events = append(w.events, e)
 }
 
-// take returns what has happened since it was last asked.
+// take returns the events since the last call.
 func (w *watcher) take() []server.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,7 +38,7 @@ func (w *watcher) take() []server.Event {
 	return w.events
 }
 
-// only checks that exactly this one has happened.
+// only checks that exactly this event has happened.
 func (w *watcher) only(t *testing.T, what string, want server.Event) {
 	t.Helper()
 	if got := w.take(); !slices.Equal(got, []server.Event{want}) {
@@ -49,13 +49,13 @@ func (w *watcher) only(t *testing.T, what string, want server.Event) {
 // connection is the address of every client of a site.
 const connection = "127.0.0.1:80"
 
-// key is what the logs call a session.
+// key is the short form of a session id in logs and events.
 func key(h headers) string { return keyOf(h["Mcp-Session-Id"]) }
 
 func keyOf(id string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:8] }
 
-// FAULTS 16, 21, 22, 36, 37: what is refused because of who asked is an event,
-// which names neither a token nor a whole session id.
+// FAULTS 16, 21, 22, 36, 37: a refusal because of the caller's identity is an event that
+// contains neither a token nor a whole session id.
 func TestEventsOfRefusals(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
@@ -104,7 +104,7 @@ func TestEventsOfRefusals(t *testing.T) {
 	})
 }
 
-// eventCase is a request and what is told of it.
+// eventCase is a request and the events that it causes.
 type eventCase struct {
 	name   string
 	method string
@@ -113,8 +113,8 @@ type eventCase struct {
 	want   server.Event
 }
 
-// Every 429 is an event with the key of its limit, wherever the bound stands;
-// M102 of the batch: what is refused in one is told of as if it had come alone.
+// Every 429 is an event with the key of its limit, wherever the limit applies. M102 for
+// batches: a refusal within a batch is reported like that of a single request.
 func TestEventsOfLimits(t *testing.T) {
 	w := &watcher{}
 	limits := server.Limits{InFlightPerSession: 1, InFlightPerPrincipal: 1}
@@ -143,8 +143,8 @@ func TestEventsOfLimits(t *testing.T) {
 	})
 }
 
-// FAULTS 18, 28: an answer to nothing and a cancel of nothing are events and are
-// counted, in both eras; those that hit are not.
+// FAULTS 18, 28: an answer to no question and a cancel of no request are events and are
+// counted, in both eras; those that match are not.
 func TestEventsOfIdleMessages(t *testing.T) {
 	w := &watcher{}
 	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {
@@ -162,7 +162,7 @@ func TestEventsOfIdleMessages(t *testing.T) {
 			s.post(cancel(id), sess)
 			w.only(t, "cancel of "+id, idle(sess, printed(id)))
 		}
-		s.post(cancel("1"), other) // another session's
+		s.post(cancel("1"), other) // the id belongs to another session
 		w.only(t, "foreign", idle(other, "1"))
 		s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{` + meta + `}}}`)
 		w.only(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
@@ -182,7 +182,7 @@ func TestEventsOfIdleMessages(t *testing.T) {
 	})
 }
 
-// printed is a value without quotes of its own as it stands in an event.
+// printed is the value as it appears quoted in an event.
 func printed(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
 
 // On a pipe there is no address; before initialize there is no session.
@@ -220,8 +220,8 @@ func TestEventsOnAPipe(t *testing.T) {
 	})
 }
 
-// The checks of Guard are those of the endpoint, and so are the answers; only
-// the method is the next handler's own affair.
+// Guard makes the checks of the endpoint, with the same answers, except for the method,
+// which is left to the next handler.
 func TestGuard(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
@@ -280,7 +280,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// record has h serve a request without a connection.
+// record serves a request with h, without a connection.
 func record(h http.Handler, r *http.Request) reply {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)

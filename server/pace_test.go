@@ -19,8 +19,8 @@ func progressed(i int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d}}`, i)
 }
 
-// DELIVERY 5.7, I21: of a flood of progress the client gets a burst and the
-// latest, however fast it reads; the result does not wait.
+// DELIVERY 5.7, I21: of a flood of progress the client receives a burst and the latest,
+// however fast it reads; the result does not wait.
 //
 // C9- 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
@@ -45,8 +45,8 @@ func TestFloodOfProgress(t *testing.T) {
 	})
 }
 
-// A flood that goes on gets its ten in a second, and what was kept back when it
-// stops is delivered in its turn, not with the result an hour later.
+// A continuous flood is reduced to ten messages a second, and a message that was kept back
+// when the flood stops is delivered soon, not with the result an hour later.
 //
 // C9+ 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
@@ -61,7 +61,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		}
 		select {
 		case <-release:
-		case <-time.After(2 * time.Hour): // where the latest does not come
+		case <-time.After(2 * time.Hour): // if the latest is not delivered
 		}
 		return result(`{}`)
 	}})
@@ -89,7 +89,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 	})
 }
 
-// Log messages have a burst too; what is beyond is counted.
+// Log messages may also come in a burst; those beyond it are counted.
 func TestFloodOfLogs(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"flood": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for i := range 3000 {
@@ -97,7 +97,7 @@ func TestFloodOfLogs(t *testing.T) {
 				return nil, err
 			}
 			if i%100 == 99 {
-				sleep(time.Microsecond) // for the client to keep up: none is dropped because it is slow
+				sleep(time.Microsecond) // lets the client keep up: none is dropped because it is slow
 			}
 		}
 		return result(`{}`)
@@ -111,8 +111,8 @@ func TestFloodOfLogs(t *testing.T) {
 	})
 }
 
-// A client that does not read costs what fits into its stream, whatever the
-// flood is.
+// A client that does not read costs no more than its stream holds, whatever the size of the
+// flood.
 func TestFloodCostsBoundedMemory(t *testing.T) {
 	text := strings.Repeat("x", 1<<10)
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -141,7 +141,7 @@ func TestFloodCostsBoundedMemory(t *testing.T) {
 	})
 }
 
-// heap returns the bytes that are in use.
+// heap returns the bytes of the heap in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

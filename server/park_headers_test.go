@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// TestParkHeadersOfTheRetry: each request is held against its headers, the retry as
-// the first. One that differs costs nothing: the right one still goes on.
+// Each request is checked against its headers, the retry like the first. A retry with wrong
+// headers costs nothing: a correct one still resumes the call.
 func TestParkHeadersOfTheRetry(t *testing.T) {
 	first := headers{"Mcp-Param-Region": "eu"}
 	for _, tt := range []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A client that leaves while its question is being written has left the request.
+// A client that disconnects while its question is being written has cancelled the request.
 func TestQuestionThatNobodyTakes(t *testing.T) {
 	d := new(served)
 	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
@@ -33,7 +33,7 @@ func TestQuestionThatNobodyTakes(t *testing.T) {
 			}
 			failed <- err
 		}()
-		synctest.Wait() // asked, and not put: the window is open
+		synctest.Wait() // asked but not sent: the window for more questions is open
 		cancel()
 		if err := <-failed; !errors.Is(err, context.Canceled) {
 			t.Errorf("the client got %v", err)
@@ -44,8 +44,7 @@ func TestQuestionThatNobodyTakes(t *testing.T) {
 	})
 }
 
-// breaking is a response to a client whose connection breaks when that text is
-// written.
+// breaking is a ResponseWriter whose connection breaks when that text is written.
 type breaking struct {
 	header http.Header
 	text   string
@@ -64,12 +63,12 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A question whose response breaks while it is being written has been asked of
-// nobody: its request ends at once, and not when it would expire.
+// A question whose response breaks while it is written has reached no client: its request
+// ends at once, and not only when it would expire.
 func TestQuestionThatBreaksOnItsWay(t *testing.T) {
 	d := new(served)
 	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-		if d.runs.Load() > 1 { // the second is answered with a stream
+		if d.runs.Load() > 1 { // the second is answered on a stream
 			if err := c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"p","progress":1}`)); err != nil {
 				return "", err
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// everything is what a client declares that can be asked for anything.
+// everything declares all capabilities to be asked.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 
 // asking returns a tools/call of a client that can be asked.
@@ -31,7 +31,7 @@ func asking(id, params string) string {
 		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + everything + `}}}`
 }
 
-// round is what a client was answered.
+// round is the answer to one attempt of a client.
 type round struct {
 	Result struct {
 		ResultType    string
@@ -68,7 +68,7 @@ func (r *round) keys() string {
 	return strings.Join(all, " ")
 }
 
-// tool calls the tool "t", with what else its parameters have.
+// tool calls the tool "t" with additional parameters.
 func (s *site) tool(more string, hs ...headers) round {
 	s.t.Helper()
 	return readRound(s.t, s.do(s.toolRequest(s.ctx(), more, hs...)).body)
@@ -79,20 +79,20 @@ func (s *site) toolRequest(ctx context.Context, more string, hs ...headers) *htt
 	return s.request(ctx, http.MethodPost, asking("1", `"name":"t"`+more), append([]headers{modernHeaders("tools/call", "t")}, hs...)...)
 }
 
-// with is what a retry has besides what the request had.
+// with returns the parameters that a retry adds to the request.
 func with(r round, responses string) string {
 	return `,"requestState":"` + r.Result.RequestState + `","inputResponses":{` + responses + `}`
 }
 
 const roots = `{"roots":[]}`
 
-// question is a tool's way to ask for the roots.
+// question asks the client for its roots.
 func question(ctx context.Context, c mcp.Caller) error {
 	_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
 	return err
 }
 
-// served is a tool "t" that counts how often it runs, and notes how it ends.
+// served is a tool "t" that counts its runs, and records how each ends.
 type served struct {
 	runs atomic.Int32
 
@@ -118,7 +118,7 @@ func (d *served) note(err error) {
 	d.ended = append(d.ended, err)
 }
 
-// end returns how the runs have ended, in their order, when nothing moves any more.
+// end returns how the runs have ended, in order, once every goroutine is blocked.
 func (d *served) end() []error {
 	synctest.Wait()
 	d.mu.Lock()
@@ -126,7 +126,7 @@ func (d *served) end() []error {
 	return d.ended
 }
 
-// wantEnds checks what the errors say that the runs have ended with.
+// wantEnds checks the errors that the runs have ended with.
 func (d *served) wantEnds(t *testing.T, want ...string) {
 	t.Helper()
 	got := d.end()
@@ -177,10 +177,9 @@ func TestParkedCallGoesOn(t *testing.T) {
 	})
 }
 
-// "If ... requestState influences authorization, resource access, or business
-// logic, servers MUST protect its integrity ... and MUST reject state that fails
-// verification" (basic/patterns/mrtr). Every state that is not good has one answer,
-// and nothing runs for it.
+// "If ... requestState influences authorization, resource access, or business logic,
+// servers MUST protect its integrity ... and MUST reject state that fails verification"
+// (basic/patterns/mrtr). Every invalid state has the same answer, and runs nothing.
 //
 // Q1- 2026-07-28 basic/patterns/mrtr: "MUST reject state that fails verification."
 //
@@ -198,7 +197,7 @@ func TestStateIsRefused(t *testing.T) {
 	tests := []struct {
 		name  string
 		who   string
-		retry func(state string) string // what stands behind the name of the tool
+		retry func(state string) string // follows the name of the tool
 		wait  time.Duration
 		event server.EventKind
 	}{
@@ -248,7 +247,7 @@ func TestStateIsRefused(t *testing.T) {
 	}
 }
 
-// A retry may be written anew by its client, as long as it says the same.
+// The client may write its retry differently, if it means the same.
 //
 // Q2+ 2026-07-28 basic/patterns/mrtr: "an identifier for the originating request, e.g.
 // the method name and a digest of its salient parameters, rejecting state presented on
@@ -278,7 +277,7 @@ func TestRetryMayBeWrittenAnew(t *testing.T) {
 	}
 }
 
-// Who does not come back is told to nobody but to the Handler, whose context ends.
+// A client that does not return causes no message; only the Handler's context ends.
 //
 // Q6+ 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
 // fulfill the `inputRequests` or retry the original request."
@@ -297,7 +296,7 @@ func TestParkedCallExpires(t *testing.T) {
 	})
 }
 
-// Questions that come together are put together, and each gets its own answer.
+// Questions that are asked together are sent together, and each gets its own answer.
 //
 // Q5+ 2026-07-28 basic/patterns/mrtr: "`inputRequests` keys are server assigned
 // identifiers and MUST be unique within the scope of the request."
@@ -342,8 +341,8 @@ func elicit(message string) *mcp.Request {
 	return req
 }
 
-// "Protocol errors (malformed JSON, invalid schema ...) SHOULD return a JSON-RPC
-// error response": what is no answer is refused, and the state is still good.
+// "Protocol errors (malformed JSON, invalid schema ...) SHOULD return a JSON-RPC error
+// response": a malformed answer is refused, and the state stays valid.
 func TestAnswersAreChecked(t *testing.T) {
 	tests := []struct {
 		name, method, answer string
@@ -408,7 +407,7 @@ func TestInputResponsesAreAnObject(t *testing.T) {
 	})
 }
 
-// Two retries at once: one of them goes on with the call, and the call is one.
+// Of two retries at once, one resumes the call, and the call runs once.
 //
 // Q3+ 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must
 // be consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
@@ -435,7 +434,8 @@ func TestOneRetryWins(t *testing.T) {
 	})
 }
 
-// What ends while nobody is there waits for who comes back, under its new id.
+// A call that ends while its client is away keeps its result for the retry, under the
+// retry's id.
 func TestTerminalWaitsForTheRetry(t *testing.T) {
 	h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -453,7 +453,7 @@ func TestTerminalWaitsForTheRetry(t *testing.T) {
 		equal(t, "the retry", got.body, `{"jsonrpc":"2.0","id":"two","result":{"text":"without","resultType":"complete"}}`)
 		s.parked(0)
 	})
-	// And not for ever.
+	// But not for ever.
 	bubble(t, h, server.Config{}, func(s *site) {
 		s.tool("")
 		s.pass(10*time.Minute + time.Second)
@@ -461,8 +461,8 @@ func TestTerminalWaitsForTheRetry(t *testing.T) {
 	})
 }
 
-// The retry is the request now: who cancels it cancels the call, and who closed
-// the response with the question has cancelled nothing.
+// The retry is now the request: cancelling it cancels the call. Closing the response with
+// the question has cancelled nothing.
 func TestCancelOfTheRetry(t *testing.T) {
 	d := new(served)
 	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
@@ -494,7 +494,7 @@ func TestCancelOfTheRetry(t *testing.T) {
 	})
 }
 
-// Progress has the token of the request that is open, and goes nowhere while none is.
+// Progress has the token of the open request, and is dropped while none is open.
 func TestProgressFollowsTheRequest(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		say := func(n int) {
@@ -538,7 +538,8 @@ func TestProgressFollowsTheRequest(t *testing.T) {
 	})
 }
 
-// The bounds have errors that name them, for whoever asked; the request goes on.
+// The errors of exceeded bounds name the key, for the Handler that asked; the request
+// continues.
 //
 // Q6- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
 // fulfill the `inputRequests` or retry the original request."
@@ -574,7 +575,7 @@ func TestParkingBounds(t *testing.T) {
 	}
 }
 
-// A parked request takes no place of those in flight.
+// A parked request does not count as in flight.
 func TestParkedCallIsNotInFlight(t *testing.T) {
 	bubble(t, new(served).asksOnce(), server.Config{Limits: server.Limits{InFlightPerPrincipal: 1}}, func(s *site) {
 		first, second := s.tool(""), s.tool("")
@@ -592,7 +593,7 @@ func TestParkedCallIsNotInFlight(t *testing.T) {
 	})
 }
 
-// Shutdown does not wait for who cannot come back.
+// Shutdown does not wait for clients that cannot return.
 func TestShutdownEndsWhatIsParked(t *testing.T) {
 	d := new(served)
 	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
@@ -624,8 +625,8 @@ func (c *console) another() *console {
 	return o
 }
 
-// On a pipe as on HTTP; and a state is of the pipe that it came on, whose end is
-// the end of what is parked there.
+// Parking works on a pipe as over HTTP. A state belongs to its pipe, and the end of the
+// pipe ends what is parked on it.
 func TestParkingOnAPipe(t *testing.T) {
 	d := new(served)
 	pipes(t, d.asksOnce(), server.Config{}, func(c *console) {

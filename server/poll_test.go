@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// poller returns the caller of the call that runs, as one that can poll.
+// poller returns the caller of the running call as a Poller.
 func (k *talk) poller(t *testing.T) mcp.Poller {
 	t.Helper()
 	p, ok := (<-k.caller).(mcp.Poller)
@@ -62,9 +62,9 @@ func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 	})
 }
 
-// Who was told when to come back is not taken for one who never will: a question that
-// is put meanwhile waits for that time, and then as long as any other for a client
-// that has no stream open (I37).
+// A client that was given a retry time is expected to return: a question that is asked
+// meanwhile waits for that time, and then as long as any question for a client without an
+// open stream (I37).
 func TestPollThenAsk(t *testing.T) {
 	for _, tt := range []struct {
 		away time.Duration
@@ -79,7 +79,7 @@ func TestPollThenAsk(t *testing.T) {
 			}
 			st.end()
 			failed := make(chan error, 1)
-			go func() { // ends with the answer, or without one
+			go func() { // ends with an answer or an error
 				_, err := caller.Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
 				failed <- err
 			}()
@@ -99,8 +99,8 @@ func TestPollThenAsk(t *testing.T) {
 	}
 }
 
-// A Handler may poll before anything was said: then the client is primed, which is
-// what makes it come back.
+// A Handler may poll before it has sent anything: the client then receives the priming
+// event, without which it would not reconnect.
 func TestPollBeforeTheFirstMessage(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.session()
@@ -120,8 +120,8 @@ func TestPollBeforeTheFirstMessage(t *testing.T) {
 	})
 }
 
-// Where a client does not come back for what it was sent away from, it is not sent
-// away: revisions before 2025-11-25, the modern era, and pipes.
+// Poll is refused if the client would not reconnect: in revisions before 2025-11-25, in the
+// modern era, and on pipes.
 //
 // R8- 2025-11-25 basic/transports: "the server MAY close the connection (without
 // terminating the SSE stream) at any time in order to avoid holding a long-lived
@@ -150,8 +150,8 @@ func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
 	})
 }
 
-// A response lives as long as the configuration says, the stream as long as its
-// request, and a client that comes back when it is told to misses nothing.
+// A response lasts as long as StreamLife, the stream as long as its request, and a client
+// that reconnects in time misses nothing.
 //
 // R8+ 2025-11-25 basic/transports: "sending a retry field and allowing the client to
 // reconnect."

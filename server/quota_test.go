@@ -20,8 +20,8 @@ func overQuota(id, what string) string {
 		` (limits.inFlightPerPrincipal); the request was not sent","data":{"source":"gateway","outcome":"not_dispatched"}}}`
 }
 
-// I21: what has no session is bounded for each principal, and whoever is beyond
-// is told when to come back. Nobody else notices.
+// I21: requests without a session are bounded per principal. A client above the bound is
+// told when to retry, and other principals are not affected.
 //
 // X1+ 2026-07-28 server/tools: "Rate limit tool invocations"
 //
@@ -54,7 +54,7 @@ func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
 				t.Errorf("a request within the bound: %d %s", got.status, got.body)
 			}
 		}
-		// Each answer makes room before it is seen.
+		// Each request gives its place back before its answer is sent.
 		for range 20 {
 			if got := s.post(echo, h); got.status != 200 {
 				t.Fatalf("after the others have ended: %d %s", got.status, got.body)
@@ -74,7 +74,7 @@ func (s *site) sessionOf(principal headers) headers {
 	return headers{"Mcp-Session-Id": id}
 }
 
-// Listens are counted by themselves: they do not take the room of requests.
+// Listens are counted separately: they take no place of a request.
 func TestListensOfAPrincipalAreBounded(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{InFlightPerPrincipal: 2}}, func(s *site) {
@@ -99,8 +99,8 @@ func TestListensOfAPrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// A request whose client has gone counts until its Handler has returned: that is
-// what it costs. One that is refused because the server ends gives its place
+// A request whose client has disconnected counts until its Handler returns, because it uses
+// resources until then. One that is refused because the server shuts down gives its place
 // back.
 func TestQuotaCountsHandlers(t *testing.T) {
 	release := make(chan struct{})

@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// refusalCase is a request that goes no further than the edge.
+// refusalCase is a request that the server refuses itself.
 type refusalCase struct {
 	name   string
-	method string // POST where empty
+	method string // POST if empty
 	path   string
 	body   string
 	header headers
@@ -61,8 +61,8 @@ func never(t *testing.T) mcp.Handler {
 	}})
 }
 
-// Refusals of the HTTP request itself, in the order in which they are made.
-// FAULTS 1, 2, 14, 15, 16; T1, T2, T11, T12; A6.
+// Refusals of the HTTP request itself, in the order of the checks. FAULTS 1, 2, 14, 15, 16;
+// T1, T2, T11, T12; A6.
 //
 // T2- 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
 // and invalid, servers **MUST** respond with HTTP 403 Forbidden. The HTTP response
@@ -144,7 +144,7 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 }
 
-// Whatever else a message says to be is not read, near as it may come, in either era.
+// A body of any other content type, however similar, is not read, in either era.
 //
 // T12- own: "What says to be something else is never read, so that no rule about
 // messages can miss it."
@@ -188,8 +188,8 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 	})
 }
 
-// What passes the checks: spellings of loopback, configured hosts and origins,
-// one's own page, types with parameters.
+// What passes the checks: spellings of loopback, configured hosts and origins, a page of
+// the same origin, content types with parameters.
 //
 // T2+ 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
 // and invalid, servers **MUST** respond with HTTP 403 Forbidden."
@@ -224,7 +224,7 @@ func TestWhatIsAccepted(t *testing.T) {
 		{"Accept": "text/event-stream;q=0.5, application/json"},
 		{"Accept": "*/*"},
 		{"Accept": "Application/*, text/*"},
-		{"Last-Event-ID": "garbage", "Mcp-Session-Id": "garbage"}, // mean nothing to the modern era
+		{"Last-Event-ID": "garbage", "Mcp-Session-Id": "garbage"}, // without meaning in the modern era
 		{"mcp-method": "tools/call"},
 		{"Mcp-Name": "=?base64?ZWNobw==?="},
 		{"Mcp-Name": "  echo "},
@@ -242,8 +242,8 @@ func TestWhatIsAccepted(t *testing.T) {
 	})
 }
 
-// FAULTS 6, 7, 8, 9, 10, 12: what is no message. The text is the parser's; here
-// it matters that it gets out, with the id where that could be read.
+// FAULTS 6, 7, 8, 9, 10, 12: bodies that are no message. The text is the parser's; the test
+// checks that it is returned, with the id if that could be read.
 //
 // J12- 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
 // **MUST** be a single JSON-RPC _request_ or _notification_."
@@ -282,7 +282,8 @@ func TestMessageRefusals(t *testing.T) {
 	})
 }
 
-// A body without a length is cut where it exceeds the limit, without being kept.
+// A body without a Content-Length is rejected as soon as it exceeds the limit, and is not
+// kept.
 func TestLongBodyWithoutLength(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 10 << 10}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
@@ -305,8 +306,7 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A body on a slow line that keeps to the minimum is accepted, however long it
-// takes.
+// A slow body that keeps to the minimum rate is accepted, however long it takes.
 func TestSteadyBody(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
 	bubble(t, h, server.Config{}, func(s *site) {

@@ -19,9 +19,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What is written to a response, and in which form.
+// The content and the form of responses.
 
-// burst is a tool that sends so many progress notifications and then ends.
+// burst is a tool that sends n progress notifications and then returns.
 func burst(t *testing.T, n int) mcp.HandlerFunc {
 	return func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
@@ -38,8 +38,8 @@ func withToken(id, name, token string) string {
 	return raw(id, "tools/call", `{"name":"`+name+`","_meta":{"progressToken":`+token+`}}`)
 }
 
-// M039, M053: what was said before the result stands before it, and the
-// result stands before the end of the body.
+// M039, M053: the notifications before the result precede it in the response, and the
+// result precedes the end of the body.
 func TestM039NotificationsPrecedeTheResult(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 5)})
 	for range 50 {
@@ -55,7 +55,7 @@ func TestM039NotificationsPrecedeTheResult(t *testing.T) {
 	}
 }
 
-// M030: an error that comes after the stream has begun is an event of it.
+// M030: an error after the stream has begun is an event of the stream.
 func TestM030LateErrorIsAnEvent(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"late": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
@@ -73,9 +73,9 @@ func TestM030LateErrorIsAnEvent(t *testing.T) {
 	})
 }
 
-// M033, M034, M035: a change never rides on the answer of a request, and the
-// form of an answer does not depend on what went before. The first change comes
-// while the session is being opened, when there is no stream that it could be on.
+// M033, M034, M035: a change never becomes part of the answer to a request, and the form of
+// an answer does not depend on earlier ones. The first change happens while the session is
+// opened, when there is no stream for it.
 func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{
@@ -123,12 +123,12 @@ func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
-		st.end() // six changes were one
+		st.end() // six changes were merged
 	})
 }
 
-// M036: with the GET open and another request running, what belongs to a
-// request arrives on its stream, all of it and in order.
+// M036: with a GET open and another request running, the messages of a request arrive on
+// its own stream, all of them and in order.
 func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
 	g := make(chan *gate, 1)
 	m := map[string]mcp.HandlerFunc{
@@ -161,8 +161,8 @@ func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
 	})
 }
 
-// M038: what is said when the request is over is an error to
-// whoever says it, and goes nowhere.
+// M038: a notification after the end of its request is refused to the Handler with an
+// error, and sent nowhere.
 func TestM038LateNotification(t *testing.T) {
 	var late mcp.Caller
 	h := tools(map[string]mcp.HandlerFunc{"leak": func(_ ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -188,8 +188,7 @@ func TestM038LateNotification(t *testing.T) {
 	})
 }
 
-// M048: the header comes within the grace period, and a slow result after any
-// time.
+// M048: the header is sent within the grace period, and a slow result at any time later.
 func TestM048HeaderWithinGrace(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -205,7 +204,7 @@ func TestM048HeaderWithinGrace(t *testing.T) {
 	})
 }
 
-// M050: what is accepted and has no answer is 202 without a body.
+// M050: an accepted message without an answer gets 202 without a body.
 //
 // J13+ 2025-11-25 basic/transports: "If the server accepts the input, the server
 // **MUST** return HTTP status code 202 Accepted with no body."
@@ -223,14 +222,14 @@ func TestM050AcceptedHasNoBody(t *testing.T) {
 				t.Errorf("%s: %d %q %q; want 202 and nothing", body, got.status, got.body, got.header.Get("Content-Type"))
 			}
 		}
-		// What has an id and nothing else is no response (JSON-RPC 2.0, section 5).
+		// An object with only an id is no response (JSON-RPC 2.0, section 5).
 		if got := s.post(`{"jsonrpc":"2.0","id":1}`, sess); got.status != 400 || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("neither result nor error: %d %q; want 400 and an error", got.status, got.body)
 		}
 	})
 }
 
-// M165: a Handler that panics, or returns nothing, fails that request alone.
+// M165: a Handler that panics, or returns nothing, fails that request only.
 func TestM165BrokenHandler(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{
 		"panic": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { panic("secret") },
@@ -254,15 +253,15 @@ func TestM165BrokenHandler(t *testing.T) {
 	})
 }
 
-// M037: when a notification was accepted its response is over: what the session
-// has to say afterwards is not written to it.
+// M037: the response to an accepted notification is over: later messages of the session are
+// not written to it.
 func TestM037AcceptedIsOver(t *testing.T) {
 	var scope *mcp.Scope
 	heard := make(chan struct{}, 1)
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
 		heard <- struct{}{}
-		return nil, nil // as Handlers of notifications do
+		return nil, nil // as for every notification
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		heard = make(chan struct{}, 1)
@@ -280,8 +279,8 @@ func TestM037AcceptedIsOver(t *testing.T) {
 	})
 }
 
-// M045: the client goes away while the Handler has much to say and then a
-// result: it hears of an end, or nothing at all, and nothing breaks.
+// M045: the client disconnects while the Handler has many notifications and then a result
+// to send: the Handler gets the reason or no error, and nothing breaks.
 func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 	g := make(chan struct{})
 	said := make(chan error, 1)
@@ -333,8 +332,8 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 	}
 }
 
-// M051, I43: each event says that it is a message, in one line of data, ended by
-// line feeds, for readers that know no more of the grammar.
+// M051, I43: each event is named message and has one line of data, ended by line feeds, for
+// readers that implement no more of the grammar.
 func TestM051EventsAreConservative(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1)})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -347,8 +346,8 @@ func TestM051EventsAreConservative(t *testing.T) {
 	})
 }
 
-// M141: two goroutines of one Handler log at the same time. Each line arrives
-// whole, and in the order in which its writer wrote.
+// M141: two goroutines of one Handler log at the same time. Each line arrives whole, and in
+// the order of its writer.
 func TestM141TwoWriters(t *testing.T) {
 	const lines = 300
 	h := tools(map[string]mcp.HandlerFunc{"log": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -412,7 +411,7 @@ func TestM147HandlerCallsBack(t *testing.T) {
 	})
 }
 
-// M127, I24: what goes wrong with one request of a session touches no other.
+// M127, I24: the failure of one request of a session affects no other.
 func TestM127OneFailureIsOne(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{InFlightPerSession: 1}}, func(s *site, g *gate) {
 		sess := s.session()
@@ -441,8 +440,8 @@ func TestM127OneFailureIsOne(t *testing.T) {
 	})
 }
 
-// M165, I29: what a Handler has run at the end of a session may panic. That
-// session has ended all the same, what else was to run has, and the others go on.
+// M165, I29: a function of OnEnd may panic. Its session has ended all the same, the other
+// functions have run, and other sessions go on.
 func TestM165BrokenEndOfASession(t *testing.T) {
 	var ends []string
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

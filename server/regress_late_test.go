@@ -17,11 +17,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What comes late: an answer whose request is off the books, messages of a
-// request that is over, and clients that are gone.
+// Late messages: an answer after its request was unregistered, messages of a request that
+// is over, and clients that have gone.
 
-// gatedWriter is a response to a client whose connection takes nothing before it
-// is released.
+// gatedWriter is a ResponseWriter whose connection accepts nothing until it is released.
 type gatedWriter struct {
 	*httptest.ResponseRecorder
 
@@ -43,9 +42,9 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// M024, I1, I10: the Handler has ended, and its request is off the books so that
-// its id is free, before a byte of the answer has left. The body does not end
-// before all of it has.
+// M024, I1, I10: the Handler has ended, and its request is unregistered so that its id is
+// free, before the first byte of the answer is sent. The body does not end before the last
+// byte.
 func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 	const result = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	for said, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
@@ -87,8 +86,8 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 	}
 }
 
-// M043, I8, I9: what a Handler keeps of a request that is over speaks to nobody;
-// what it keeps of the session speaks on the session's own stream.
+// M043, I8, I9: the Caller of a request that is over reaches no client; the Unrelated
+// Caller of its scope uses the session's own stream.
 func TestM043WhatIsKeptOfARequest(t *testing.T) {
 	var kept mcp.Caller
 	var scope *mcp.Scope
@@ -116,9 +115,8 @@ func TestM043WhatIsKeptOfARequest(t *testing.T) {
 	})
 }
 
-// M044, I9: the policy for what a request has to say after its answer is one and
-// the same in both eras, whatever else is open: it is refused to who says it, and
-// written nowhere.
+// M044, I9: a notification after the answer of its request has the same fate in both eras,
+// whatever else is open: the Handler gets an error, and nothing is sent.
 //
 // C8- 2026-07-28 basic/patterns/progress: "Progress notifications MUST stop after
 // completion"
@@ -128,7 +126,7 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"spawn": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
 		report := note(t, "notifications/progress", `{"progressToken":`+token+`,"progress":1}`)
-		go func() { // ends when it is told to speak; the test waits for it
+		go func() { // ends when leave is closed; the test waits for it
 			<-leave
 			said <- errors.Join(c.Notify(ctx, report), c.Notify(context.WithoutCancel(ctx), report))
 		}()
@@ -149,7 +147,7 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 		}
 		s.pass(time.Minute)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
-		get.end() // nothing was on it
+		get.end() // it had no message
 	})
 	pipes(t, h, server.Config{}, func(c *console) {
 		leave, said = make(chan struct{}), make(chan error, 1)
@@ -165,9 +163,9 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 	})
 }
 
-// M097, I11, I20: a peer that has vanished takes nothing more and says nothing. It
-// is found out by the bound of one write, and only from then on its session rests,
-// and ends like any other.
+// M097, I11, I20: a vanished peer acknowledges nothing and sends nothing. It is detected by
+// the timeout of a write; only then does its session become idle, and it ends like any
+// other.
 func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 	const idle = 10 * time.Minute
 	var scope *mcp.Scope
@@ -196,8 +194,8 @@ func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 	})
 }
 
-// M140, I26, I28: connections that open and close while their keep-alives are due
-// leave nothing running, and end once.
+// M140, I26, I28: connections that open and close while their keep-alives are due leave
+// nothing running, and end once.
 func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 	var ended int
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -210,7 +208,7 @@ func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 			sess := s.session()
 			s.post(raw("1", "tools/list", ""), sess)
 			get := s.open(s.ctx(), http.MethodGet, "", sess)
-			sleep(time.Duration(i%5) * 500 * time.Microsecond) // on a comment, and between two
+			sleep(time.Duration(i%5) * 500 * time.Microsecond) // at a keep-alive, and between two
 			if i%2 == 0 {
 				get.close()
 			}
@@ -226,8 +224,8 @@ func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 	})
 }
 
-// M151, I28: clients that drop in the middle of a response leave no task behind,
-// and nothing that runs for nobody: time that goes by finds nobody to wake.
+// M151, I28: clients that disconnect in the middle of a response leave no request and no
+// goroutine behind that time would wake.
 func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 	var release chan struct{}
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -258,8 +256,8 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 			drop(modern(fmt.Sprint(i), "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk"))
 		}
 		s.pass(time.Hour)
-		// A modern client that goes has cancelled; a legacy one has not, and its
-		// call waits, as one goroutine that nothing wakes.
+		// A modern client that disconnects has cancelled; a legacy one has not, and its
+		// call waits as one goroutine that nothing wakes.
 		if got := s.server.Stats().InFlight; got != each {
 			t.Errorf("%d requests in flight, want the %d legacy ones", got, each)
 		}
@@ -268,15 +266,15 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 		if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
 			t.Errorf("%+v; want nothing in flight", got)
 		}
-		// A goroutine that was left would keep the bubble from ending, and one that
-		// spins would keep its time from going by.
+		// A remaining goroutine would keep the bubble from ending, and one that spins would
+		// keep its time from advancing.
 	})
 }
 
-// M158, I26, I29: what runs at the end of a session may end it again, and end the
-// server: it runs once, and nobody waits for himself. At the end of an idle session
-// the server is not ended, because Close waits for all that runs by itself, and the
-// functions of OnEnd must not block.
+// M158, I26, I29: a function of OnEnd may end its session again, and end the server: it
+// runs once, and there is no deadlock. At the end of an idle session the test does not end
+// the server, because Close waits for background work, and functions of OnEnd must not
+// block.
 func TestM158EndFromWithinTheEnd(t *testing.T) {
 	ways := map[string]func(s *site, sess headers){
 		"DELETE": func(s *site, sess headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", sess)) },
@@ -289,7 +287,7 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 			var times int
 			h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 				scope := req.Scope
-				scope.OnEnd(func() { //nolint:contextcheck // Close has no context
+				scope.OnEnd(func() { // Close has no context
 					times++
 					scope.End()
 					srv.Quiesce()
@@ -315,8 +313,8 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 	}
 }
 
-// M182, I10: two tasks of one Handler say one thing after the other. The order in
-// which it was said is the order on the wire.
+// M182, I10: two goroutines of one Handler send notifications one after the other. The
+// order of the calls is the order on the wire.
 func TestM182OrderOverTwoTasks(t *testing.T) {
 	const rounds = 100
 	h := tools(map[string]mcp.HandlerFunc{"steps": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {

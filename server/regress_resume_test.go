@@ -13,11 +13,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// Streams that are left and come back to, beside others of their session.
+// Streams that are left and resumed, beside other streams of their session.
 
-// M062, I12, I15: a client whose stream has ended comes back for it, as readers of
-// event streams do, again and again. That is refused for good each time, and never
-// touches the listening stream of the session.
+// M062, I12, I15: a client tries to resume a stream that has ended, again and again, as
+// readers of event streams do. Each attempt is refused permanently, and never affects the
+// standalone stream of the session.
 func TestM062ComingBackLeavesTheListeningStream(t *testing.T) {
 	withChanges(t, map[string]mcp.HandlerFunc{"burst": burst(t, 2)}, func(s *site, h *changing) {
 		sess := s.session()
@@ -42,9 +42,8 @@ func TestM062ComingBackLeavesTheListeningStream(t *testing.T) {
 	})
 }
 
-// M067, I2, I28: streams that are left, come back to and left again, hundreds of
-// times, and whose calls end when nobody is there, are given up when their time is
-// over: nothing of them is kept.
+// M067, I2, I28: streams that are left and resumed hundreds of times, and whose calls end
+// while no client is connected, are dropped after their retention: nothing of them is kept.
 func TestM067LeftAndComeBackTo(t *testing.T) {
 	const rounds = 200
 	talking(t, server.Config{}, func(s *site, k *talk) {

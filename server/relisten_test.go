@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// flaky is a Handler whose listens end with an error as often as the test says.
+// flaky is a Handler whose listens end with the errors that the test sends.
 type flaky struct {
 	mcp.Handler
 	ends  chan error
@@ -52,8 +52,8 @@ func relisten(t *testing.T, f func(*site, *flaky, *stream)) {
 	})
 }
 
-// I33: a client whose stream stays open cannot see that nobody listens for it. The
-// listen is begun again, and says that there was a gap.
+// I33: a client whose stream stays open cannot see that no Handler listens for it. The
+// listen is retried, and notifies the client of the gap.
 func TestListenThatFailsIsBegunAgain(t *testing.T) {
 	relisten(t, func(s *site, h *flaky, st *stream) {
 		for i := range 4 {
@@ -68,8 +68,8 @@ func TestListenThatFailsIsBegunAgain(t *testing.T) {
 	})
 }
 
-// A Handler that has no such thing has said so, and one that ends a listen in order
-// means it: neither is asked again.
+// A Handler without subscriptions refuses the listen, and one that returns a result has
+// ended it deliberately: neither is asked again.
 func TestListenThatIsRefusedStaysSo(t *testing.T) {
 	for _, refusal := range []error{
 		nil, mcp.Errorf(mcp.CodeMethodNotFound, "no"), &mcp.Fault{Code: mcp.CodeUnsupported, Message: "no"},
@@ -84,8 +84,8 @@ func TestListenThatIsRefusedStaysSo(t *testing.T) {
 	}
 }
 
-// A backend that was replaced by one of another era refuses listens in words of its own,
-// until that is found out. The client's stream stays open meanwhile.
+// A backend that was replaced by one of another era refuses listens with errors of its own,
+// until the gateway has detected the change. The client's stream stays open meanwhile.
 func TestListenOutlastsRefusalsThatPass(t *testing.T) {
 	for _, refusal := range []*mcp.Error{
 		mcp.Errorf(mcp.CodeInvalidParams, "Invalid request parameters"),

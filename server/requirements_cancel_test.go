@@ -20,8 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// Wherever in the response a modern client leaves, its request is cancelled at once,
-// and nothing that the Handler says after that is taken.
+// If a modern client disconnects at any byte of the response, its request is cancelled at
+// once, and nothing that the Handler sends afterwards is accepted.
 //
 // C1- 2026-07-28 basic/transports/streamable-http: "The server SHOULD stop work on the
 // cancelled request as soon as practical and MUST NOT send any further messages for
@@ -57,15 +57,15 @@ func TestCutAtEveryByte(t *testing.T) {
 		if cuts*step < 300 {
 			t.Errorf("only %d cuts", cuts)
 		}
-		s.pass(0) // the last of them has told its Handler, and has yet to leave
+		s.pass(0) // the last Handler has been cancelled, and has yet to return
 		if got := s.server.Stats(); got.InFlight != 0 {
 			t.Errorf("%d requests are in flight at the end", got.InFlight)
 		}
 	})
 }
 
-// cut calls the tool "talk", reads so many bytes of the response and leaves. It reports
-// whether there were so many.
+// cut calls the tool "talk", reads at bytes of the response and disconnects. It reports
+// whether there were that many.
 func (s *site) cut(at int) bool {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.ctx())
@@ -79,14 +79,14 @@ func (s *site) cut(at int) bool {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	synctest.Wait() // all that comes before the end has been written
+	synctest.Wait() // everything before the end has been written
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, err = io.ReadFull(conn, make([]byte, at))
 	return err == nil
 }
 
-// Of all that ends on a pipe, subscriptions alone are cancelled by the server: not what
-// was answered, has failed, was taken back, or is cut at the end.
+// On a pipe the server cancels subscriptions only: no request that was answered, has
+// failed, was cancelled, or is ended by Shutdown.
 //
 // C3- 2026-07-28 basic/patterns/cancellation: "Servers MUST NOT send
 // `notifications/cancelled` for any other purpose."
@@ -124,8 +124,8 @@ func TestServerCancelsListensAlone(t *testing.T) {
 	})
 }
 
-// A flood of cancellations that make no sense is neither answered nor logged, and what
-// is in flight goes on.
+// A flood of invalid cancellations is neither answered nor logged, and requests in flight
+// go on.
 //
 // C6- 2026-07-28 basic/patterns/cancellation: "Invalid cancellation notifications
 // SHOULD be ignored"
@@ -155,8 +155,8 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 	}
 }
 
-// In a batch they are ignored as well: each counts for itself, as a cancel that hit
-// nothing, and neither has an answer nor keeps the requests beside it from theirs.
+// In a batch they are ignored as well: each is counted as a cancel of no request, has no
+// answer, and does not affect the other requests of the batch.
 //
 // C6- 2025-11-25 basic/utilities/cancellation: "Invalid cancellation notifications
 // **SHOULD** be ignored:"

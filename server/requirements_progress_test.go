@@ -25,8 +25,8 @@ func counting(t *testing.T, values ...string) mcp.HandlerFunc {
 	}
 }
 
-// Whatever a Handler says, its client is told of an advance each time, in both eras
-// and on a pipe; what is no advance is dropped and counted.
+// Whatever a Handler sends, its client receives only increasing progress, in both eras and
+// on a pipe; other values are dropped and counted.
 //
 // C8+ 2026-07-28 basic/patterns/progress: "The `progress` value MUST increase with each
 // notification, even if the total is unknown."

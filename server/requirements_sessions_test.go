@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What is no id of ours names no session, whatever it is made of, and does nothing to
-// the one that there is.
+// An id that the server has not made selects no session, whatever it contains, and does not
+// affect the existing one.
 //
 // S2- 2025-11-25 basic/transports: "The session ID **MUST** only contain visible ASCII
 // characters (ranging from 0x21 to 0x7E)."
@@ -40,8 +40,8 @@ func TestOddSessionIDs(t *testing.T) {
 	})
 }
 
-// Whoever knows the session, and the id of its question, answers it no more than
-// somebody who knows neither; it waits for the one who was asked.
+// Another principal that knows the session and the id of its question still cannot answer
+// it; the question waits for its own client.
 //
 // S10- 2025-11-25 client/elicitation: "State **MUST NOT** be associated with session
 // IDs alone"
@@ -72,7 +72,7 @@ func TestAnswerOfAnotherPrincipal(t *testing.T) {
 	})
 }
 
-// transcript is what is said over any transport, and what comes back.
+// transcript has the messages that are sent over any transport, with the expected answers.
 func transcript() []struct{ name, said, want string } {
 	return []struct{ name, said, want string }{
 		{"call", modern("1", "tools/call", `"name":"echo"`), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`},
@@ -85,8 +85,8 @@ func transcript() []struct{ name, said, want string } {
 	}
 }
 
-// Over a socket that nobody but this machine has, messages are what they are over any
-// other transport: in HTTP, and as lines.
+// Over a unix socket messages are the same as over any other transport: in HTTP, and as
+// lines.
 //
 // T10+ 2026-07-28 basic/transports/index: "Implementers who choose to support custom
 // transports **MUST** preserve the JSON-RPC message format, the [message
@@ -152,8 +152,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 }
 
-// postOver sends one message in HTTP over a connection, and returns the body of the
-// answer.
+// postOver sends one message in HTTP over a connection, and returns the body of the answer.
 func postOver(t *testing.T, conn net.Conn, body string) string {
 	t.Helper()
 	defer conn.Close()

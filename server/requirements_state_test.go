@@ -14,8 +14,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// beside returns a replica: another server for the same, in the same bubble, and how it
-// ends.
+// beside returns a replica: another server with the same Handler, in the same bubble, and a
+// function that ends it.
 func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 	s.t.Helper()
 	o = &site{t: s.t, server: server.New(h, cfg), net: memnet.Listen()}
@@ -34,9 +34,9 @@ func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 	}
 }
 
-// A state that stands for what has begun is redeemed once, wherever it comes and how
-// often: a replica with the same keys does not have the request, and begins nothing in
-// its place.
+// The state of a parked request is redeemed once, on whichever replica and however often it
+// is sent: a replica with the same keys does not have the request, and starts none in its
+// place.
 //
 // Q3- 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must be
 // consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
@@ -67,8 +67,8 @@ func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
 	})
 }
 
-// What asks for input is nobody's to keep, and says nothing of keeping it, also where
-// its kind of request has such hints.
+// A result that asks for input is not cacheable and has no cache hints, even for methods
+// whose results have them.
 //
 // Q7+ 2026-07-28 server/utilities/caching: "are not cacheable and carry no caching
 // hints."
@@ -93,9 +93,9 @@ func TestQuestionsCarryNoHints(t *testing.T) {
 	})
 }
 
-// What one backend has given out is taken to no other, nor to another thing of the same
-// one, although all of them are called with one credential: where clients are told
-// apart, and where they are not and there are keys to seal with.
+// A state of one backend is sent to no other, nor to another tool of the same backend,
+// although all are called with one credential: if principals are known, and if they are not
+// and there are keys to seal with.
 //
 // Q8- own: "The state of a backend goes back to that backend alone, and only from the
 // user whom it was given to."
@@ -121,7 +121,7 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 			{"tools/call", "b__x", ann}, {"tools/call", "a__y", ann}, {"prompts/get", "a__x", ann}, {"tools/call", "a__x", bob}, {"tools/call", "b__x", bob},
 		} {
 			if anonymous && to.name == "a__x" && to.who["Who"] == "bob" {
-				continue // there all are one
+				continue // all clients are one there
 			}
 			if got := readRound(t, send(to.method, to.name, state, to.who)); got.Error == nil || got.Error.Code != -32602 {
 				t.Errorf("%s %s of %s: %+v", to.method, to.name, to.who["Who"], got)

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// tells is a tool that says n words, a second apart, and then its result. All of them
-// name the call that they belong to.
+// tells is a tool that sends n messages, a second apart, and then its result. All of them
+// name their call.
 func tells(n int) mcp.HandlerFunc {
 	return func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		who := string(req.Params.Raw(mcp.FieldArguments))
@@ -37,7 +37,7 @@ func tells(n int) mcp.HandlerFunc {
 	}
 }
 
-// told is what a call of such a tool brings, in its order.
+// told returns the messages that a call of such a tool sends, in order.
 func told(id, who, n int) []string {
 	var all []string
 	for i := range n {
@@ -50,8 +50,8 @@ func tell(id, who int) string {
 	return raw(fmt.Sprint(id), "tools/call", fmt.Sprintf(`{"name":"tell","arguments":%d}`, who))
 }
 
-// eventsOf reads what has come of a stream: the messages with the ids of their events.
-// What was cut in the middle is no event.
+// eventsOf parses the text of a stream into messages and the ids of their events. An
+// incomplete event is left out.
 func eventsOf(t *testing.T, text string) (ids, messages []string) {
 	t.Helper()
 	er := frame.NewEventReader(strings.NewReader(text), 1<<20)
@@ -69,10 +69,10 @@ func eventsOf(t *testing.T, text string) (ids, messages []string) {
 	}
 }
 
-// Several calls at once, the stream that listens, and one that is lost and come back
-// to: each message is on the stream of its call, and on no other, and in total there
-// once. What is not of a call comes on the stream that listens, on which no answer ever
-// does, also where its own stream has gone.
+// Several calls at once, the standalone stream, and streams that are lost and resumed: each
+// message is on the stream of its call, on no other, and in total once. Messages of no call
+// are sent on the standalone stream, which never has an answer, not even if a call's own
+// stream was lost.
 //
 // R1- 2025-11-25 basic/transports: "it MUST NOT broadcast the same message across
 // multiple streams."
@@ -94,7 +94,7 @@ func TestEachMessageOnOneStream(t *testing.T) {
 		}
 		h.changed <- toolsChanged
 		var got [calls][]string
-		for _, i := range []int{1, 4} { // come back to, after one message
+		for _, i := range []int{1, 4} { // resumed after one message
 			got[i] = append(got[i], streams[i].next())
 			s.drop(streams[i])
 		}
@@ -115,8 +115,8 @@ func TestEachMessageOnOneStream(t *testing.T) {
 	})
 }
 
-// Whoever comes back without saying for what has the stream that listens, and not what
-// it has missed elsewhere: that waits for who names its last event.
+// A client that reconnects without a Last-Event-ID gets the standalone stream, and not the
+// messages that it has missed elsewhere: these wait for a client that names the last event.
 //
 // R2- 2025-11-25 basic/transports: "The server MUST NOT send a JSON-RPC response on the
 // stream unless resuming a stream associated with a previous client request."
@@ -143,8 +143,8 @@ func TestListeningIsNotComingBack(t *testing.T) {
 	})
 }
 
-// The id of an event is that of one message for ever: across the streams of calls, that
-// which listens, and those that are come back to, in the order in which they end.
+// An event id belongs to one message for ever: across the streams of calls, the standalone
+// stream, and resumed streams, in the order in which they end.
 //
 // R3+ 2025-11-25 basic/transports: "Event IDs SHOULD encode sufficient information to
 // identify the originating stream, enabling the server to correlate a Last-Event-ID to
@@ -191,9 +191,9 @@ func TestEventIDsAreOfOneMessage(t *testing.T) {
 	})
 }
 
-// The connection of a call is cut behind each byte of its answer. The call goes on to
-// its end each time; and what the client has not seen by then comes when it is back,
-// once, whatever it had half seen.
+// The connection of a call is cut after each byte of its answer. The call runs to its end
+// each time, and the messages that the client has not received are sent when it reconnects,
+// once, even if one was partly received.
 //
 // R5+ 2025-11-25 basic/transports: "Disconnection SHOULD NOT be interpreted as the client
 // cancelling its request."
@@ -231,7 +231,7 @@ func TestCutBehindEachByte(t *testing.T) {
 			switch {
 			case whole:
 				continue
-			case len(ids) == 0: // nothing to come back by
+			case len(ids) == 0: // no event id to resume from
 				continue
 			case len(got) < 3:
 				rest := s.do(s.request(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-Id": ids[len(ids)-1]}))

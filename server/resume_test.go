@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// talk is a tool that says what it is told to say, one word after another, until
-// it is told the result.
+// talk is a tool that sends the words that the test sends it, one after another, until it
+// receives the result.
 type talk struct {
 	words  chan string
 	caller chan mcp.Caller
@@ -51,7 +51,7 @@ func said(word string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/x","params":{"say":"` + word + `"}}`
 }
 
-// talking runs f in a bubble with a site whose tool "talk" talks.
+// talking runs f in a bubble with a site whose tool "talk" is a talk.
 func talking(t *testing.T, cfg server.Config, f func(*site, *talk)) {
 	t.Helper()
 	var k *talk
@@ -73,8 +73,8 @@ func (s *site) sessionIn(v mcp.Version) headers {
 	return h
 }
 
-// start calls the tool that talks, and has it say something first where the stream
-// would not begin at once.
+// start calls the tool "talk" with a first word, without which the stream would not begin
+// at once.
 func (s *site) start(ctx context.Context, k *talk, sess headers, id, word string) *stream {
 	s.t.Helper()
 	opened := make(chan *stream, 1)
@@ -85,21 +85,21 @@ func (s *site) start(ctx context.Context, k *talk, sess headers, id, word string
 	return st
 }
 
-// drop breaks a connection. What was read counts as written by then: a server that
-// finds its client gone right behind a write takes back what it wrote.
+// drop breaks a connection. What was read counts as written by then: a server that finds
+// its client gone right after a write treats the message as not written.
 func (s *site) drop(st *stream) {
 	s.pass(0)
 	st.close()
 	s.pass(0)
 }
 
-// back comes back after an event.
+// back reconnects after an event.
 func (s *site) back(sess headers, last string) *stream {
 	s.t.Helper()
 	return s.open(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-Id": last})
 }
 
-// refusedBack comes back in vain.
+// refusedBack reconnects and expects to be refused.
 func (s *site) refusedBack(sess headers, last string) reply {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx(), time.Second) // a stream has no end
@@ -107,7 +107,7 @@ func (s *site) refusedBack(sess headers, last string) reply {
 	return s.do(s.request(ctx, http.MethodGet, "", sess, headers{"Last-Event-Id": last}))
 }
 
-// DELIVERY 5.2, M065, S-resumability: after a break comes exactly the rest, in each
+// DELIVERY 5.2, M065, S-resumability: after a break exactly the rest is sent, in each
 // revision that has event ids, whatever happened meanwhile.
 //
 // R4+ 2025-11-25 basic/transports: "The server MAY use this header to replay messages
@@ -134,7 +134,7 @@ func TestM065TheRestOfAnAnswer(t *testing.T) {
 				end := s.back(sess, again.last)
 				equal(t, "the end", end.next(), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`)
 				end.end()
-				older := s.back(sess, st.last) // an older cursor: what followed it, once more
+				older := s.back(sess, st.last) // an older event id: everything after it, once more
 				for i, want := range []string{said("two"), said("three"), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`} {
 					equal(t, fmt.Sprint("again ", i), older.next(), want)
 				}
@@ -197,7 +197,7 @@ func TestNoEventIDsBeforeThereWereAny(t *testing.T) {
 	})
 }
 
-// An answer of one JSON object costs nothing beside itself: nobody can come back to it.
+// An answer of one JSON object is not kept: no client can resume it.
 func TestJSONAnswersAreNotKept(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, _ *talk) {
 		sess := s.session()
@@ -210,7 +210,7 @@ func TestJSONAnswersAreNotKept(t *testing.T) {
 	})
 }
 
-// M066, M063: nothing follows the end, and a client that asks is told so in a way
+// M066, M063: nothing follows the end, and a client that tries to resume gets a response
 // that it does not take for a success.
 //
 // R10- 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
@@ -234,7 +234,8 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 	})
 }
 
-// M059, FAULTS 22: garbage, the future, another stream, another session, too late.
+// M059, FAULTS 22: event ids that are malformed, from the future, of another stream, of
+// another session, or too old.
 //
 // R9- 2025-11-25 basic/transports: "Resumption is always via HTTP GET with
 // Last-Event-ID."
@@ -259,7 +260,7 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 				t.Errorf("%.40q: %d %.200s; want 400", id, got.status, got.body)
 			}
 		}
-		k.words <- `result {}` // nothing of this has touched the stream
+		k.words <- `result {}` // none of this has affected the stream
 		equal(t, "result", mine.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		mine.end()
 	})
@@ -290,7 +291,7 @@ func TestM068EventsOfAnotherSession(t *testing.T) {
 	})
 }
 
-// byToken is whoever the token says.
+// byToken takes the principal from the bearer token.
 func byToken(r *http.Request) (string, error) {
 	who, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -299,8 +300,8 @@ func byToken(r *http.Request) (string, error) {
 	return who, nil
 }
 
-// M075, I12: who comes back while the old connection is still there takes over, and
-// the end of the old one takes nothing from it.
+// M075, I12: a client that reconnects while its old connection is still open takes the
+// stream over, and the end of the old connection loses nothing of it.
 func TestM075ComingBackTakesOver(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.session()
@@ -318,8 +319,8 @@ func TestM075ComingBackTakesOver(t *testing.T) {
 	})
 }
 
-// What is kept has its time, after which the request gets a last word, and then
-// nothing is left.
+// A stream is kept for its retention. Then the request ends with an error, and nothing is
+// left.
 func TestRetentionEnds(t *testing.T) {
 	talking(t, server.Config{Limits: server.Limits{EventRetention: time.Minute}}, func(s *site, k *talk) {
 		sess := s.session()
@@ -341,8 +342,8 @@ func TestRetentionEnds(t *testing.T) {
 	})
 }
 
-// What a client has come back for, and got, is kept for its time after that, and no
-// longer; and so is what was answered on one response, as a batch is.
+// A stream that was resumed and delivered is kept for its retention after that, and no
+// longer; and so is one that was answered on a single response, as in a batch.
 func TestRetentionEndsAfterAReturn(t *testing.T) {
 	cfg := server.Config{Limits: server.Limits{EventRetention: time.Minute}}
 	nothingIsLeft := func(t *testing.T, s *site) {
@@ -374,8 +375,8 @@ func TestRetentionEndsAfterAReturn(t *testing.T) {
 	})
 }
 
-// All sessions together have a bound, and who keeps little loses nothing by those
-// who keep much.
+// All sessions together have a bound, and a session that keeps little loses nothing because
+// of those that keep much.
 func TestAllSessionsHaveABound(t *testing.T) {
 	const most = 40 << 10
 	talking(t, server.Config{Limits: server.Limits{EventLog: 20 << 10, EventLogs: most}}, func(s *site, k *talk) {
@@ -397,16 +398,16 @@ func TestAllSessionsHaveABound(t *testing.T) {
 	})
 }
 
-// FAULTS 26: a client that reads nothing is given up after the write timeout; what
-// it did not get waits for it, as far as there is room, and the result in any case.
+// FAULTS 26: a client that reads nothing is given up after the write timeout. What it has
+// not received is kept for it, as far as there is room, and the result in any case.
 func TestSlowClientComesBack(t *testing.T) {
 	talking(t, server.Config{WriteTimeout: 2 * time.Second}, func(s *site, k *talk) {
 		sess := s.session()
 		st := s.start(s.ctx(), k, sess, "1", "one")
-		big := strings.Repeat("x", 300<<10) // more than the buffers on the way
+		big := strings.Repeat("x", 300<<10) // more than the buffers in between
 		k.words <- big
 		s.pass(10 * time.Second)
-		const more = 1500 // than may wait for a client that is there
+		const more = 1500 // more than may wait for a connected client
 		for range more {
 			select {
 			case k.words <- "two":
@@ -426,8 +427,8 @@ func TestSlowClientComesBack(t *testing.T) {
 	})
 }
 
-// A batch has one response and one last event id, by which its client comes back
-// for the rest of all its requests (2025-03-26, basic, "Batching").
+// A batch has one response and one last event id, with which its client resumes the rest of
+// all its requests (2025-03-26, basic, "Batching").
 func TestBatchIsResumed(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.sessionIn(mcp.V20250326)
@@ -461,8 +462,8 @@ func TestBatchIsResumed(t *testing.T) {
 	})
 }
 
-// The response of a batch whose streams somebody else carries has not all answers, and
-// must not look as if it had.
+// The response of a batch whose streams were taken over does not have all answers, and must
+// not look complete.
 func TestBatchThatIsTakenOver(t *testing.T) {
 	talking(t, server.Config{}, func(s *site, k *talk) {
 		sess := s.sessionIn(mcp.V20250326)
@@ -483,8 +484,8 @@ func TestBatchThatIsTakenOver(t *testing.T) {
 	})
 }
 
-// The standalone stream is resumed after its own events, in the same way, and goes
-// on with what changes.
+// The standalone stream is resumed after its own events, in the same way, and continues
+// with new changes.
 func TestStandaloneIsResumed(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		const changed = `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`
@@ -506,8 +507,8 @@ func TestStandaloneIsResumed(t *testing.T) {
 	})
 }
 
-// M057: a question that was delivered on a GET and lost with it is not put again to
-// one that begins anew, and once nothing is kept any more a GET still begins.
+// M057: a question that was delivered on a GET and lost with it is not sent again on a new
+// one, and once nothing is kept any more a GET still works.
 func TestM057QuestionsAreNotRepeated(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -548,9 +549,9 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// 5.5: a client that loses its connection while the server stops comes back, and
-// gets the answer that the server waits for. Nobody is sent away who might not
-// find back.
+// 5.5: a client that loses its connection while the server drains can resume, and receives
+// the answer that the server waits for. No client is disconnected that might be unable to
+// return.
 func TestResumeWhileDraining(t *testing.T) {
 	talking(t, server.Config{StreamLife: time.Second}, func(s *site, k *talk) {
 		sess := s.session()

@@ -17,8 +17,8 @@ import (
 
 const noSessionsLeft = `2 sessions (limits.sessions); the request was not sent`
 
-// FAULTS 25: sessions are bounded; what is in use stays, and what was used
-// lately.
+// FAULTS 25: the number of sessions is bounded; a session in use stays, and so does one
+// that was used lately.
 func TestSessionLimit(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site, g *gate) {
 		busy := s.session()
@@ -48,14 +48,14 @@ func TestSessionLimit(t *testing.T) {
 	})
 }
 
-// from has a request come from some address.
+// from serves a request that comes from the address.
 func (s *site) from(address string, r *http.Request) reply {
 	r.RemoteAddr = address
 	return record(s.server, r)
 }
 
-// FAULTS 25: a flood of initialize from one address. The bound holds,
-// everybody else's sessions stay, and a newcomer gets in.
+// FAULTS 25: a flood of initialize from one address. The bound holds, the sessions of all
+// other clients stay, and a new client gets one.
 func TestFloodOfInitialize(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 50}}, func(s *site) {
 		open := func(address string) reply {
@@ -63,7 +63,7 @@ func TestFloodOfInitialize(t *testing.T) {
 		}
 		theirs := headers{"Mcp-Session-Id": open("192.0.2.1:1000").header.Get("Mcp-Session-Id")}
 		s.from("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
-		s.pass(10 * time.Minute) // a person who thinks
+		s.pass(10 * time.Minute) // a person thinks
 		var served, refused int
 		for i := range 3000 {
 			switch got := open(fmt.Sprint("192.0.2.66:", 1024+i)); {
@@ -90,7 +90,7 @@ func TestFloodOfInitialize(t *testing.T) {
 	})
 }
 
-// FAULTS 25: a named principal has a bound of its own, and is told which.
+// FAULTS 25: a named principal has its own bound, and the error names it.
 func TestFloodOfAPrincipal(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Authenticate: byHeader}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
@@ -111,9 +111,9 @@ func TestFloodOfAPrincipal(t *testing.T) {
 	})
 }
 
-// FAULTS 25, the other side: tools that leave a session behind each time they
-// run are served however often they do so. Of these there are enough to reach
-// the bound of a principal several times.
+// FAULTS 25, the other side: a client whose tools leave a session behind each time they run
+// is served however often it does so. The test opens enough to reach the bound of a
+// principal several times.
 func TestToolsThatLeaveSessionsBehind(t *testing.T) {
 	for _, who := range []string{"", "ann"} {
 		h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
@@ -131,8 +131,8 @@ func TestToolsThatLeaveSessionsBehind(t *testing.T) {
 	}
 }
 
-// Behind a proxy everybody has one address. The 101st user, and the last for
-// whom there is room at all, are served like the first.
+// Behind a proxy all users have one address. The 101st user, and the last for which there
+// is room, are served like the first.
 func TestUsersBehindAProxy(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 300}}, func(s *site) {
 		var all []headers
@@ -150,7 +150,7 @@ func TestUsersBehindAProxy(t *testing.T) {
 	})
 }
 
-// Whoever has one address of a network that is handed out whole has all of it.
+// Addresses of a network that is assigned as a whole count as one client.
 func TestAddressesOfOneParty(t *testing.T) {
 	tests := []struct{ first, second, third string }{
 		{"127.0.0.1:1", "127.0.0.2:2", "192.0.2.1:1"},
@@ -167,8 +167,8 @@ func TestAddressesOfOneParty(t *testing.T) {
 			open := func(address string) int {
 				return s.from(address, s.request(s.ctx(), http.MethodPost, initialize)).status
 			}
-			// The second has as many as the table holds only where it is the first
-			// once more; then the third, who has none, takes from it.
+			// The second fills its share of the table only if it counts as the first; the
+			// third, which has no session, then takes one of them.
 			if got := []int{open(tt.first), open(tt.second), open(tt.first), open(tt.third)}; fmt.Sprint(got) != "[200 200 429 200]" {
 				t.Errorf("%s, %s, %s: %v", tt.first, tt.second, tt.third, got)
 			}
@@ -176,9 +176,8 @@ func TestAddressesOfOneParty(t *testing.T) {
 	}
 }
 
-// A Handler that has no room for what it keeps for each session may ask for one
-// to end. One that is idle does, and its client is told when it comes back; one
-// that is in use does not.
+// A Handler that has no room for its state of each session may ask for one to end. An idle
+// session ends, and its client is informed when it returns; a session in use does not.
 func TestScopesYield(t *testing.T) {
 	scopes := map[string]*mcp.Scope{}
 	var ended []string
@@ -229,8 +228,8 @@ func TestScopesYield(t *testing.T) {
 	})
 }
 
-// A session cannot be asked to end while it is being opened: nobody knows of it
-// yet, so that it would be dead when its client hears of it.
+// A session cannot be asked to end while it is being opened: it would have ended before its
+// client receives its id.
 func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
 	yielded := true
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -247,8 +246,7 @@ func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
 	})
 }
 
-// The scope of a pipe never yields: there is nobody who could open another
-// session.
+// The scope of a pipe never yields: its client could not open another session.
 func TestPipeDoesNotYield(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -267,7 +265,7 @@ func TestPipeDoesNotYield(t *testing.T) {
 	})
 }
 
-// However a session ends, what was kept for it is let go.
+// However a session ends, its state is released.
 func TestScopesEnd(t *testing.T) {
 	ends := map[string]func(*site, headers){
 		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
@@ -295,9 +293,9 @@ func TestScopesEnd(t *testing.T) {
 	}
 }
 
-// FAULTS 21, S4: to whoever is not its principal a session looks like one that
-// never was, in the whole of the answer, on every way in and while the server
-// ends; and nothing that a stranger sends keeps it alive.
+// FAULTS 21, S4: to any other principal a session looks as if it had never existed, in the
+// whole of the answer, on every method and while the server drains; and requests of a
+// stranger do not keep it alive.
 func TestForeignSessionLooksUnknown(t *testing.T) {
 	gated(t, server.Config{Authenticate: byHeader, Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site, g *gate) {
 		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// largeCall is a call of the tool that says more than any buffer between the two holds.
+// largeCall is a call of the tool with a result larger than all buffers in between.
 func largeCall(id int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"large"}}`, id)
 }
@@ -27,8 +27,8 @@ func saysMuch(size int) mcp.Handler {
 	return tools(map[string]mcp.HandlerFunc{"large": quick(`{"content":[{"type":"text","text":"` + strings.Repeat(".", size) + `"}]}`)})
 }
 
-// Whoever does not read, or hardly, keeps no server from ending: it had the time that a
-// pipe has for its last words.
+// A client that does not read, or only slowly, does not keep the server from ending: it has
+// as long as a pipe for the last messages.
 func TestSSEEndDoesNotWaitForASlowReader(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"stuck": time.Hour, "slow": 200 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestSSEEndDoesNotWaitForASlowReader(t *testing.T) {
 	}
 }
 
-// A client that sends and does not read is read from no faster than it reads, and what
-// it has sent meanwhile is bounded: each message that waits is one that was read.
+// A client that sends and does not read is read from no faster than it reads, and the
+// number of its pending messages is bounded: each of them was read.
 func TestSSEMessagesThatWaitAreBounded(t *testing.T) {
 	const most, sent = 4, 40
 	oldSite(t, saysMuch(64<<10), server.Config{Limits: server.Limits{InFlightPerSession: most}, WriteTimeout: time.Hour}, func(s *site) {
@@ -115,7 +115,7 @@ func TestSSEMessagesThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// Where messages go is on the host that the client has asked, however it spells the path.
+// The endpoint for messages is on the requested host, however the path is spelled.
 func TestSSEEndpointStaysOnTheHost(t *testing.T) {
 	for _, path := range []string{"/mcp", "//evil.example/mcp", "///evil.example", "/%2Fevil.example/x", `/\evil.example/x`} {
 		oldSite(t, tools(nil), server.Config{}, func(s *site) {
@@ -144,7 +144,7 @@ func TestSSEEndpointStaysOnTheHost(t *testing.T) {
 	}
 }
 
-// A connection is a session to those who count them.
+// A connection counts as a session.
 func TestSSEConnectionsAreCounted(t *testing.T) {
 	oldSite(t, tools(nil), server.Config{}, func(s *site) {
 		a, b := s.connect(), s.connect()

@@ -26,7 +26,7 @@ func oldSite(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 	})
 }
 
-// sseConnection is an open stream, and where its messages go.
+// sseConnection is an open stream with the URL for its messages.
 type sseConnection struct {
 	*stream
 	to     string
@@ -45,8 +45,8 @@ func (s *site) connect(hs ...headers) *sseConnection {
 	return &sseConnection{st, string(e.Data), cancel}
 }
 
-// send POSTs a message of a connection. An ordinary client of that transport names the
-// type of what it sends and no other.
+// send POSTs a message of a connection. Ordinary clients of that transport set no Accept
+// header.
 func (s *site) send(to, body string, hs ...headers) reply {
 	s.t.Helper()
 	r := s.request(s.ctx(), http.MethodPost, body, append([]headers{{"Accept": "-"}}, hs...)...)
@@ -60,7 +60,7 @@ func (s *site) send(to, body string, hs ...headers) reply {
 
 const oldest = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`
 
-// greet shakes hands.
+// greet completes the handshake.
 func (s *site) greet(c *sseConnection, hs ...headers) {
 	s.t.Helper()
 	if got := s.send(c.to, oldest, hs...); got.status != 202 || got.body != "" {
@@ -137,8 +137,8 @@ func TestSSE(t *testing.T) {
 	})
 }
 
-// What does not say that it is a message is not read, and the connection hears nothing
-// of it, whether or not the connection is there.
+// A POST of any other content type is not read, and the connection receives no answer to
+// it, whether or not the connection exists.
 //
 // T12- own: "What says to be something else is never read, so that no rule about
 // messages can miss it."
@@ -156,13 +156,13 @@ func TestSSEOtherContentTypes(t *testing.T) {
 				}
 			}
 		}
-		// The first message of the connection is the first that was read: a second
-		// initialize would be refused.
+		// This is the first message of the connection: a second initialize would be
+		// refused.
 		s.greet(c, headers{"Content-Type": "Application/JSON; charset=utf-8"})
 	})
 }
 
-// What the modern era has is not served there.
+// The modern era is not served there.
 func TestSSEIsLegacy(t *testing.T) {
 	oldSite(t, tools(nil), server.Config{}, func(s *site) {
 		c := s.connect()
@@ -175,8 +175,8 @@ func TestSSEIsLegacy(t *testing.T) {
 	})
 }
 
-// Each request is looked at by itself: where it comes from, what it is, who sends it. The
-// id in the URL is no credential.
+// Each request is checked separately: its origin, its method, its principal. The id in the
+// URL is no credential.
 //
 // T7- 2024-11-05 basic/transports: "All subsequent client messages **MUST** be sent as
 // HTTP POST requests to this endpoint."
@@ -248,8 +248,8 @@ func TestSSERefusals(t *testing.T) {
 	})
 }
 
-// A connection is a session, by its limits: how many there are, and how long one stays
-// that nobody uses. One that has ended makes room.
+// A connection is subject to the limits of sessions: their number, and how long an idle one
+// lasts. One that has ended makes room.
 func TestSSELimits(t *testing.T) {
 	cfg := server.Config{
 		Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
@@ -274,14 +274,14 @@ func TestSSELimits(t *testing.T) {
 		c := s.connect(bob)
 		s.greet(c, bob)
 		s.pass(2 * time.Minute)
-		b.end() // nobody has said anything
+		b.end() // nothing was sent
 		s.send(c.to, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bob)
 		equal(t, "the one that is used", c.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		c.cancel()
 	})
 }
 
-// The connection is the session: with it everything ends that runs in it.
+// The connection is the session: everything that runs in it ends with it.
 func TestSSEEnd(t *testing.T) {
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -338,7 +338,7 @@ func TestSSEEnd(t *testing.T) {
 	})
 }
 
-// A quiet connection has signs of life, for what is between the two and would close it.
+// A quiet connection has keep-alives, for proxies in between that would close it.
 func TestSSEKeepAlive(t *testing.T) {
 	oldSite(t, tools(nil), server.Config{KeepAlive: 20 * time.Second}, func(s *site) {
 		c := s.connect()

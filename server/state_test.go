@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// echoing is a modern backend: its tool "t" asks with a state, and says what state
-// comes back to it.
+// echoing is a modern backend: its tool "t" asks with a state, and returns the state of the
+// retry.
 func echoing(state string) mcp.Handler {
 	return tools(map[string]mcp.HandlerFunc{"t": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Params.Has(mcp.FieldRequestState) {
@@ -28,9 +28,9 @@ func echoing(state string) mcp.Handler {
 
 func named(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }
 
-// Where nobody is told apart a state passes as it is, byte for byte, so that any
-// replica can serve the retry; but one that looks like ours is marked, so that a
-// gateway behind this one gets back what it gave.
+// Without authentication a state is passed byte for byte, so that any replica can serve the
+// retry. A state that resembles the gateway's own is marked, so that a gateway behind this
+// one gets back its own state.
 //
 // Q4+ 2026-07-28 basic/patterns/mrtr: "Clients MUST NOT inspect, parse, modify, or
 // make any assumptions about the `requestState` contents."
@@ -57,7 +57,7 @@ func TestStateOfABackendPasses(t *testing.T) {
 	}
 }
 
-// A client may write the mark in its own way.
+// A client may escape the mark differently.
 func TestMarkInEscapes(t *testing.T) {
 	bubble(t, echoing(`""`), server.Config{}, func(s *site) {
 		got := s.tool(`,"requestState":"\u0073bm1.sbp1.\u00e9"`)
@@ -65,9 +65,8 @@ func TestMarkInEscapes(t *testing.T) {
 	})
 }
 
-// Where clients are told apart the state of a backend is of one of them, and of one
-// request: nobody else can use it, also where the backend cannot tell them apart
-// (Q8).
+// With authentication the state of a backend belongs to one principal and one request: no
+// other can use it, even if the backend does not distinguish principals (Q8).
 //
 // Q8+ own: "The state of a backend goes back to that backend alone, and only from
 // the user whom it was given to."
@@ -101,7 +100,7 @@ func TestStateOfABackendIsSealed(t *testing.T) {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}
-		// It is stateless, and may be used as often as the backend lets it.
+		// It is stateless, and may be used as often as the backend permits.
 		for range 2 {
 			equal(t, "the backend", s.tool(retry, ann).Result.Text, `got "st\u0061te"`)
 		}
@@ -144,7 +143,8 @@ func TestShortStateKeyIsAMistake(t *testing.T) {
 	server.New(nil, server.Config{StateKeys: [][]byte{[]byte("short")}})
 }
 
-// What a backend asks for is checked before it is asked: it is we who ask.
+// The questions of a backend are checked before they are sent: the gateway is responsible
+// for them.
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
 // the client has not declared support for in its capabilities."
@@ -174,20 +174,20 @@ func TestQuestionsOfABackendAreChecked(t *testing.T) {
 			})
 		})
 	}
-	// "MissingRequiredClientCapability" has a status of its own.
+	// "MissingRequiredClientCapability" has its own HTTP status.
 	h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		return result(ask + `{"a":{"method":"sampling/createMessage","params":{}}}}`)
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
-		got := s.call("t") // which declares nothing
+		got := s.call("t") // declares nothing
 		if got.status != 400 || !strings.Contains(got.body, `"requiredCapabilities":{"sampling":{}}`) {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
 }
 
-// -32042 of a backend of 2025-11-25 is a question to a modern client, whose retry is
-// a new request.
+// An error -32042 of a backend of 2025-11-25 becomes a question to a modern client, whose
+// retry is a new request.
 func TestURLsToVisitFirst(t *testing.T) {
 	const data = `{"elicitations":[{"mode":"url","message":"In","url":"https://x/1","elicitationId":"1"},{"mode":"url","message":"In","url":"https://x/2","elicitationId":"2"}]}`
 	visit := func(data string) mcp.Handler {

@@ -74,8 +74,7 @@ func (c *console) expect(want string) {
 	equal(c.t, "line", c.next(), want)
 }
 
-// closeInput says that the client has said everything, and checks that the
-// server ends the pipe.
+// closeInput closes the client's output, and checks that the server ends the pipe.
 func (c *console) closeInput() {
 	c.t.Helper()
 	if err := c.conn.CloseWrite(); err != nil {
@@ -134,7 +133,7 @@ func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
 	})
 }
 
-// FAULTS 6, 7, 10, 12, 19; M200: bad lines are answered, and the next is read.
+// FAULTS 6, 7, 10, 12, 19; M200: invalid lines are answered, and the next line is read.
 //
 // J1- 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestStdioRefusals(t *testing.T) {
@@ -224,7 +223,7 @@ func TestStdioAsk(t *testing.T) {
 	})
 }
 
-// A client that closes its end right after a request still gets the answer.
+// A client that closes its output right after a request still receives the answer.
 func TestStdioLastWords(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"wait"`))
@@ -236,9 +235,9 @@ func TestStdioLastWords(t *testing.T) {
 	})
 }
 
-// D4: with nothing in flight the end comes at once; a request that was just made is cut after
-// a moment, and an older one at once. Nothing is written of them: some clients fail when a
-// message comes while they close.
+// D4: without requests in flight the pipe ends at once; a recent request is cancelled after
+// a moment, and an older one at once. Nothing is written for them: some clients fail if a
+// message arrives while they close.
 //
 // D4+ 2026-07-28 basic/transports/stdio: "Servers SHOULD exit promptly when their
 // standard input is closed or reads return end-of-file."
@@ -301,8 +300,8 @@ func TestStdioScopeEnds(t *testing.T) {
 	}
 }
 
-// A legacy client on a pipe hears of changes from initialized on; U3: a modern
-// one from its listen on, which U7 ends with its result and, on a pipe, a
+// A legacy client on a pipe receives changes after its notifications/initialized; U3: a
+// modern one after its listen, which U7 ends with its result and, on a pipe, a
 // notification.
 //
 // U7+ 2026-07-28 basic/patterns/cancellation: "A server MUST send
@@ -335,7 +334,7 @@ func TestStdioListen(t *testing.T) {
 	})
 }
 
-// During a shutdown what is running ends, and what comes is refused.
+// During a shutdown running requests end, and new ones are refused.
 func TestStdioShutdown(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"wait"`))
@@ -354,7 +353,7 @@ func TestStdioShutdown(t *testing.T) {
 	})
 }
 
-// M137: the end of the context ends the pipe although a read is parked on it.
+// M137: the end of the context ends the pipe although a read is blocked on it.
 func TestM137ContextEndsAParkedRead(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.handshake()
@@ -365,7 +364,7 @@ func TestM137ContextEndsAParkedRead(t *testing.T) {
 	})
 }
 
-// Batches exist on a pipe for the one revision that has them.
+// Batches work on a pipe for the one revision that has them.
 func TestStdioBatch(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.send(opening("2025-03-26"))
@@ -379,7 +378,7 @@ func TestStdioBatch(t *testing.T) {
 	})
 }
 
-// A client that does not read is not waited for when the pipe ends.
+// The end of a pipe does not wait for a client that does not read.
 func TestStdioClientThatDoesNotRead(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"big": quick(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {
@@ -392,7 +391,7 @@ func TestStdioClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// D1: one message is one line, whatever white space its maker used.
+// D1: one message is one line, even if a result contains line breaks.
 //
 // D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
 // NOT contain embedded newlines."

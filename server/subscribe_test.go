@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// library is a Handler whose listens for resources the test has in its hands.
+// library is a Handler whose listens for resources are controlled by the test.
 type library struct {
 	mcp.Handler
 
-	serve func(ctx context.Context, l *loan) (*mcp.Result, error) // nil: agree and wait
+	serve func(ctx context.Context, l *loan) (*mcp.Result, error) // nil: acknowledge and wait
 
 	mu    sync.Mutex
 	loans []*loan
@@ -61,7 +61,7 @@ func (l *library) noteEnd(ctx context.Context, lo *loan) {
 	lo.over, lo.cause = true, context.Cause(ctx)
 }
 
-// keep agrees to the filter and waits.
+// keep acknowledges the filter and waits.
 func (lo *loan) keep(ctx context.Context) (*mcp.Result, error) {
 	if err := lo.say(ctx, "subscriptions/acknowledged", `{"notifications":`+lo.filter+`}`); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (lo *loan) say(ctx context.Context, method, params string) error {
 	return lo.caller.Notify(ctx, n)
 }
 
-// all returns the filters of the listens so far; those that have ended have a minus
-// sign.
+// all returns the filters of the listens so far, with a minus sign before those that have
+// ended.
 func (l *library) all() []string {
 	synctest.Wait()
 	l.mu.Lock()
@@ -116,8 +116,8 @@ func wantLoans(t *testing.T, l *library, want ...string) {
 	}
 }
 
-// Each resource is one inner listen, whatever is asked how often; its updates go on
-// the standalone stream, without the marks of a subscription.
+// Each resource is one inner listen, however often it is subscribed; its updates are sent
+// on the standalone stream, without the metadata of a subscription.
 func TestSubscribeIsAnInnerListen(t *testing.T) {
 	lib := newLibrary()
 	bubble(t, lib, server.Config{}, func(s *site) {
@@ -131,7 +131,7 @@ func TestSubscribeIsAnInnerListen(t *testing.T) {
 			t.Error(err)
 		}
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","x":1.0,"_meta":{"k":1}}}`)
-		if err := lib.at(0).say(s.ctx(), "tools/list_changed", `{}`); err != nil { // not what was asked for
+		if err := lib.at(0).say(s.ctx(), "tools/list_changed", `{}`); err != nil { // not subscribed
 			t.Error(err)
 		}
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
@@ -147,7 +147,8 @@ func TestSubscribeIsAnInnerListen(t *testing.T) {
 	})
 }
 
-// Where nothing is agreed, the client is told, and nothing is left behind.
+// If the Handler acknowledges nothing, the client gets an error, and nothing is left
+// behind.
 func TestSubscribeThatIsRefused(t *testing.T) {
 	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
 	for name, tt := range map[string]struct {
@@ -224,8 +225,8 @@ func wantAllOver(t *testing.T, l *library) {
 	}
 }
 
-// A client that takes its request back is not subscribed, unless another request
-// waits for the same.
+// A client that cancels its request is not subscribed, unless another of its requests waits
+// for the same resource.
 func TestSubscribeThatIsTakenBack(t *testing.T) {
 	lib := newLibrary()
 	var agree chan struct{}
@@ -267,7 +268,7 @@ func TestSubscribeThatIsTakenBack(t *testing.T) {
 		if n := over(); n != 1 {
 			t.Errorf("%d listens have ended, want the one that nobody waits for", n)
 		}
-		// Taken back by the opposite.
+		// Cancelled by an unsubscribe.
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
 		equal(t, "subscribe", (<-third).body, `{"jsonrpc":"2.0","id":3,"result":{}}`)
 		if n := over(); n != 2 {
@@ -276,8 +277,8 @@ func TestSubscribeThatIsTakenBack(t *testing.T) {
 	})
 }
 
-// A listen that its Handler ends by itself is begun again, and what may have
-// happened meanwhile is told.
+// A listen that its Handler ends is retried, and the client is notified of a possible
+// change meanwhile.
 func TestSubscriptionIsKept(t *testing.T) {
 	lib := newLibrary()
 	var end chan struct{}
@@ -306,8 +307,8 @@ func TestSubscriptionIsKept(t *testing.T) {
 	})
 }
 
-// A listen that ends again and again is begun again after longer and longer; one that
-// has held counts for a good beginning.
+// A listen that ends again and again is retried after longer and longer pauses; one that
+// has lasted resets them.
 func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
 	lib := newLibrary()
 	var ends, began chan struct{}
@@ -340,8 +341,8 @@ func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
 	})
 }
 
-// While nobody reads the standalone stream, of many updates one is kept for each
-// resource; none for one that is not subscribed to any more.
+// While the standalone stream is not read, many updates are merged into one for each
+// resource; none is kept for a resource that is not subscribed any more.
 func TestUpdatesAreALevel(t *testing.T) {
 	lib := newLibrary()
 	bubble(t, lib, server.Config{}, func(s *site) {
@@ -367,7 +368,7 @@ func TestUpdatesAreALevel(t *testing.T) {
 	})
 }
 
-// What is kept of a subscription is its URI, which has a bound as their number has.
+// The URI is all that is kept of a subscription; its length is bounded like their number.
 func TestSubscribedURIIsBounded(t *testing.T) {
 	bubble(t, newLibrary(), server.Config{}, func(s *site) {
 		sess := s.session()
@@ -379,8 +380,7 @@ func TestSubscribedURIIsBounded(t *testing.T) {
 	})
 }
 
-// How many resources a session may be subscribed to is bounded, and told to whoever
-// watches the server.
+// The number of subscriptions of a session is bounded, and exceeding it is an event.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	lib := newLibrary()
 	var seen []server.Event
@@ -404,10 +404,9 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// A Handler that does not end when it is told to holds up nobody: what a later
-// subscription to the same resource is told meanwhile is not taken back with what
-// belonged to the first. What belonged to the first is, a part of the resource that
-// it told of included.
+// A Handler that does not return when its context ends blocks nothing: the updates of a
+// later subscription to the same resource are not dropped with those of the first. Those of
+// the first are, including updates of a part of the resource.
 func TestUnsubscribeTakesBackItsOwn(t *testing.T) {
 	lib := newLibrary()
 	var leave chan struct{}

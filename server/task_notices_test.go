@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// announcer is a Handler whose calls are tasks t1, t2 and so on, and that tells what
-// becomes of them.
+// announcer is a Handler whose calls are tasks t1, t2 and so on, and that sends their
+// states.
 type announcer struct {
 	refuses bool
 	tell    chan *mcp.Notification
 	calls   atomic.Int64
-	open    chan string // what is listened for, "" for the end of it
+	open    chan string // the filter of a listen, "" for its end
 }
 
 func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -64,8 +64,8 @@ func (a *announcer) ready() {
 
 const beginTask = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x","task":{}}}`
 
-// What the Handler says of a task that a session has begun goes on the standalone stream
-// of the session as 2025-11-25 says it, until the task has ended.
+// States of a task that a session has begun are sent on the standalone stream of the
+// session in the form of 2025-11-25, until the task has ended.
 func TestTaskIsTold(t *testing.T) {
 	a := &announcer{}
 	bubble(t, a, server.Config{}, func(s *site) {
@@ -85,8 +85,8 @@ func TestTaskIsTold(t *testing.T) {
 	})
 }
 
-// A Handler that does not agree is not listened to, and neither is one for a session
-// that has ended.
+// The listen for a task ends if the Handler does not acknowledge it, and when its session
+// ends.
 func TestTaskIsNotTold(t *testing.T) {
 	for _, refuses := range []bool{true, false} {
 		t.Run(fmt.Sprint(refuses), func(t *testing.T) {
@@ -108,7 +108,8 @@ func TestTaskIsNotTold(t *testing.T) {
 	}
 }
 
-// A session is told of so many tasks; the oldest goes for a new one.
+// The number of listens for the tasks of a session is bounded; a new one replaces the
+// oldest.
 func TestTasksToldAreBounded(t *testing.T) {
 	a := &announcer{}
 	bubble(t, a, server.Config{}, func(s *site) {
@@ -130,8 +131,8 @@ func TestTasksToldAreBounded(t *testing.T) {
 	})
 }
 
-// The status of a task is of 2025-11-25: no client of another revision is told in its
-// words, whatever a Handler says in a call.
+// Task status notifications belong to 2025-11-25: clients of other revisions do not receive
+// them, whatever a Handler sends in a call.
 func TestTaskStatusIsOfOneRevision(t *testing.T) {
 	for version, want := range map[string]int{"2025-11-25": 1, "2025-06-18": 0} {
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// answering is a Handler that answers each method with one and the same result or
-// error, as a catalog does.
+// answering is a Handler that returns the same result or error for each call of a method,
+// as a catalog does.
 func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Error) mcp.Handler {
 	t.Helper()
 	made := map[string]*mcp.Result{"server/discover": {}}
@@ -31,7 +31,7 @@ func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Err
 	})
 }
 
-// A client of each revision gets a result in what its revision has.
+// A client receives results in the form of its revision.
 func TestResultsByRevision(t *testing.T) {
 	h := answering(t, map[string]string{
 		"tools/call":     `{"resultType":"complete","content":[{"type":"resource_link","uri":"x:y","name":"n"}],"structuredContent":[1.0]}`,
@@ -59,8 +59,8 @@ func TestResultsByRevision(t *testing.T) {
 	}
 }
 
-// A list is translated for each revision by itself, however often it is asked for, and
-// a modern client in between gets it as it is.
+// A list is translated separately for each revision, however often it is requested, and a
+// modern client in between receives it unmodified.
 func TestListsByRevision(t *testing.T) {
 	const icons, array = `,"icons":[{"src":"x:y"}]`, `,"outputSchema":{"type":"array"}`
 	const wrapped = `,"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}`
@@ -79,7 +79,7 @@ func TestListsByRevision(t *testing.T) {
 	})
 }
 
-// Many more lists than are remembered, each of them new.
+// Many more lists than are cached, each of them new.
 func TestListsAreEachTheirOwn(t *testing.T) {
 	var names []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -98,7 +98,7 @@ func TestListsAreEachTheirOwn(t *testing.T) {
 	})
 }
 
-// An error has the code of the client's era, and the status that goes with it there.
+// An error has the code and the HTTP status of the client's era.
 func TestErrorsByEra(t *testing.T) {
 	missing := &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such resource", Data: []byte(`{"uri":"x:y"}`)}
 	header := mcp.Errorf(mcp.CodeHeaderMismatch, "other headers, please")
@@ -134,8 +134,8 @@ func TestErrorsByEra(t *testing.T) {
 	})
 }
 
-// What a client declares is kept as it sent it, whatever its revision names. Extensions
-// are of the modern era.
+// The capabilities of a client are kept unmodified, whatever its revision defines.
+// Extensions belong to the modern era.
 func TestCapabilitiesOfClients(t *testing.T) {
 	var seen []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// watchman is a Handler that goes on with its listens when it has returned.
+// watchman is a Handler whose listens continue after Watch has returned.
 type watchman struct {
 	mcp.Handler
 	watch func(context.Context, mcp.Caller) (func(), error)
@@ -34,7 +34,7 @@ func greet(ctx context.Context, c mcp.Caller) error {
 	return c.Notify(ctx, ack)
 }
 
-// unlistened fails where a listen comes to Serve.
+// unlistened fails if Serve is called for a listen.
 func unlistened(t *testing.T) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "subscriptions/listen" {
@@ -44,8 +44,8 @@ func unlistened(t *testing.T) mcp.Handler {
 	})
 }
 
-// What a Handler tells after it has returned reaches the client, and the listen is
-// stopped once, when the client is gone.
+// Notifications after Watch has returned reach the client, and the watch is stopped once,
+// when the client is gone.
 func TestWatchGoesOnByItself(t *testing.T) {
 	var caller mcp.Caller
 	stopped := 0
@@ -79,7 +79,7 @@ func TestWatchGoesOnByItself(t *testing.T) {
 	})
 }
 
-// A shutdown ends what goes on by itself, and waits for it.
+// Shutdown stops the watches, and waits until they have stopped.
 func TestShutdownWaitsForWatches(t *testing.T) {
 	var hold chan struct{}
 	stopped := false
@@ -106,8 +106,8 @@ func TestShutdownWaitsForWatches(t *testing.T) {
 	})
 }
 
-// A listen that did not begin is begun again where that may help; one that a Handler
-// serves in Serve alone is served there.
+// A listen that did not begin is retried if that may help; if Watch is unsupported, Serve
+// is called instead.
 func TestWatchThatDoesNotBegin(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -140,7 +140,7 @@ func TestWatchThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// A panic is an error of its listen, which is begun no more.
+// A panic fails its listen, which is not retried.
 func TestPanicOfAWatch(t *testing.T) {
 	h := watchman{unlistened(t), func(context.Context, mcp.Caller) (func(), error) { panic("oops") }}
 	bubble(t, h, server.Config{}, func(s *site) {
