@@ -27,7 +27,7 @@ type backend struct {
 	length int64                                                 // as the backend announces it; 0 for none
 	before func(ctx context.Context, c mcp.Caller) error         // runs in the Handler before the answer
 	after  func(res *mcp.Result, err error) (*mcp.Result, error) // changes the outcome of the Handler
-	say    func(body *io.PipeWriter)                             // writes the answer
+	write  func(body *io.PipeWriter)                             // writes the answer
 	read   atomic.Int64                                          // bytes read of the answer
 	stops  atomic.Int32                                          // how often reading was stopped
 	taken  chan bool
@@ -41,7 +41,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 		}
 	}
 	body, w := io.Pipe()
-	go b.say(w) // ends with the answer, or when the pipe is closed
+	go b.write(w) // ends with the answer, or when the pipe is closed
 	defer body.Close()
 	a := mcp.NewArrival(&counted{body, &b.read}, cmp.Or(b.length, -1), mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
@@ -81,15 +81,15 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arrive runs f in a bubble with a site in front of a backend.
-func arrive(t *testing.T, from mcp.Version, f func(*site, *backend), change ...func(*server.Config)) {
+// withBackend runs f in a bubble with a site in front of a backend.
+func withBackend(t *testing.T, from mcp.Version, f func(*site, *backend), change ...func(*server.Config)) {
 	t.Helper()
 	b := &backend{from: from}
 	cfg := server.Config{PassArriving: true}
 	for _, c := range change {
 		c(&cfg)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"large": b.serve, "echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"large": b.serve, "echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		b.taken, b.result = make(chan bool, 8), make(chan error, 8)
 		f(s, b)
@@ -121,8 +121,8 @@ func inParts(next <-chan struct{}, parts ...string) func(*io.PipeWriter) {
 	}
 }
 
-// largeCall is a request for the tool by a client of either era.
-func (s *site) largeCall(era mcp.Era) *http.Request {
+// largeRequest is a request for the tool by a client of either era.
+func (s *site) largeRequest(era mcp.Era) *http.Request {
 	s.t.Helper()
 	if era == mcp.EraModern {
 		return s.request(s.ctx(), http.MethodPost, modern("5", "tools/call", `"name":"large"`), modernHeaders("tools/call", "large"))
@@ -165,14 +165,14 @@ var arrivingCells = []struct {
 
 // In each cell a client receives what has arrived of a result before the rest has, and in
 // the end the same bytes as of a result that is sent at once.
-func TestResultFlowsWhileItArrives(t *testing.T) {
+func TestResultIsPassedOnEarly(t *testing.T) {
 	for _, tt := range arrivingCells {
 		t.Run(tt.name, func(t *testing.T) {
-			arrive(t, tt.from, func(s *site, b *backend) {
+			withBackend(t, tt.from, func(s *site, b *backend) {
 				next := make(chan struct{})
 				one, two := filler(96<<10), filler(200<<10)
-				b.say = inParts(next, answerHead+tt.sent+contentTo+one, two, answerTail+"\n")
-				res := s.begin(s.largeCall(tt.client))
+				b.write = inParts(next, answerHead+tt.sent+contentTo+one, two, answerTail+"\n")
+				res := s.begin(s.largeRequest(tt.client))
 				if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "application/json" {
 					t.Fatalf("answered %d %s", res.StatusCode, ct)
 				}
@@ -194,7 +194,7 @@ func TestResultFlowsWhileItArrives(t *testing.T) {
 	}
 }
 
-// A result whose answer had a Content-Length has one too, and is padded with white space to
+// A result has a Content-Length if its answer had one, and is padded with white space to
 // that length: what follows the result and what is left out is not known in advance.
 func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	filler := filler(96 << 10)
@@ -206,11 +206,11 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	for _, tt := range arrivingCells {
 		for name, tail := range tails {
 			t.Run(tt.name+", "+name, func(t *testing.T) {
-				arrive(t, tt.from, func(s *site, b *backend) {
+				withBackend(t, tt.from, func(s *site, b *backend) {
 					said := answerHead + tt.sent + contentTo + filler + tail
 					b.length = int64(len(said))
-					b.say = inParts(nil, said)
-					res := s.begin(s.largeCall(tt.client))
+					b.write = inParts(nil, said)
+					res := s.begin(s.largeRequest(tt.client))
 					got, err := io.ReadAll(res.Body)
 					if err != nil || res.ContentLength != int64(len(got)) {
 						t.Fatalf("%d bytes and %v, of %d", len(got), err, res.ContentLength)
@@ -230,24 +230,24 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 
 // A backend that sends less than it has announced has broken off.
 func TestResultIsShorterThanAnnounced(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		said := answerHead + contentTo + filler(96<<10)
 		b.length = int64(len(said) + len(answerTail))
-		b.say = inParts(nil, said)
-		res := s.begin(s.largeCall(mcp.EraModern))
-		if got, err := io.ReadAll(res.Body); !brokenOff(err) {
+		b.write = inParts(nil, said)
+		res := s.begin(s.largeRequest(mcp.EraModern))
+		if got, err := io.ReadAll(res.Body); !isTruncated(err) {
 			t.Errorf("%d bytes and %v, want that it has broken off", len(got), err)
 		}
 		if taken, err := <-b.taken, <-b.result; !taken || err == nil {
 			t.Errorf("Receive = %v, %v", taken, err)
 		}
-		s.pass(0)
+		s.advance(0)
 	})
 }
 
 // A result that breaks off is never taken for a whole answer, whichever side is the cause:
 // the connection breaks (I3), and nothing of the call is left.
-func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
+func TestResultBreaksOff(t *testing.T) {
 	one := filler(96 << 10)
 	died := errors.New("the backend died")
 	tests := []struct {
@@ -280,34 +280,34 @@ func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 			_, _ = io.WriteString(w, answerHead+contentTo+one+`"}],"resultType":"input_required"}}`)
 			w.Close()
 		}, nil, &mcp.ParseError{}},
-		{"the Handler fails in the end", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler fails in the end", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			return nil, errors.New("something else")
 		}, nil},
-		{"the Handler panics in the end", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler panics in the end", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			panic("oh")
 		}, nil},
-		{"the Handler ends its goroutine", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler ends its goroutine", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			runtime.Goexit()
 			return nil, nil //nolint:nilnil // never reached
 		}, nil},
-		{"the Handler returns another result", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler returns another result", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			return result(`{"content":[]}`)
 		}, nil},
 	}
 	for _, tt := range tests {
 		for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
 			t.Run(tt.name+", "+era.String(), func(t *testing.T) {
-				arrive(t, mcp.V20251125, func(s *site, b *backend) {
-					b.say, b.after = tt.say, tt.after
-					res := s.begin(s.largeCall(era))
+				withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+					b.write, b.after = tt.say, tt.after
+					res := s.begin(s.largeRequest(era))
 					got, err := io.ReadAll(res.Body)
-					if !brokenOff(err) {
+					if !isTruncated(err) {
 						t.Errorf("the answer ended with %v after %d bytes, want that it has broken off", err, len(got))
 					}
 					if !sameKind(<-b.result, tt.want) {
 						t.Errorf("Receive: another error than %v", tt.want)
 					}
-					s.pass(0)
+					s.advance(0)
 					if n := s.server.Stats().InFlight; n != 0 {
 						t.Errorf("%d requests are in flight", n)
 					}
@@ -317,7 +317,7 @@ func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 	}
 }
 
-func sayWhole(text string) func(*io.PipeWriter) {
+func writeWhole(text string) func(*io.PipeWriter) {
 	return func(w *io.PipeWriter) {
 		_, _ = io.WriteString(w, answerHead+contentTo+text+answerTail)
 		w.Close()
@@ -335,7 +335,7 @@ func sameKind(err, want error) bool {
 
 // A client that disconnects or cancels its request ends the reading of the answer, also
 // while nothing arrives; so do the end of its session and that of the server.
-func TestResultThatNobodyWants(t *testing.T) {
+func TestResultOfCancelledRequest(t *testing.T) {
 	tests := []struct {
 		name string
 		era  mcp.Era
@@ -361,12 +361,12 @@ func TestResultThatNobodyWants(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+", "+tt.era.String(), func(t *testing.T) {
-			arrive(t, mcp.V20251125, func(s *site, b *backend) {
+			withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 				never := make(chan struct{})
 				one := filler(96 << 10)
-				b.say = inParts(never, answerHead+contentTo+one, answerTail)
+				b.write = inParts(never, answerHead+contentTo+one, answerTail)
 				defer close(never)
-				r := s.largeCall(tt.era)
+				r := s.largeRequest(tt.era)
 				hs := headers{"Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}
 				res := s.begin(r)
 				defer res.Body.Close()
@@ -388,11 +388,11 @@ func TestResultThatNobodyWants(t *testing.T) {
 }
 
 // Shutdown waits for an answer that is still arriving, as for any request.
-func TestShutdownLetsAResultArrive(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+func TestShutdownWaitsForArrivingResult(t *testing.T) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
-		res := s.begin(s.largeCall(mcp.EraModern))
+		b.write = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
+		res := s.begin(s.largeRequest(mcp.EraModern))
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(s.ctx()) }() // ends with the request
 		synctest.Wait()
@@ -408,11 +408,11 @@ func TestShutdownLetsAResultArrive(t *testing.T) {
 
 // A client that does not read slows the backend down: no more of the answer is read than
 // windows and buffers hold. A client that has stopped reading is given up.
-func TestSlowClientHoldsTheBackendBack(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+func TestSlowClientSlowsBackend(t *testing.T) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		const size = 32 << 20
-		b.say = sayWhole(filler(size))
-		res := s.begin(s.largeCall(mcp.EraModern))
+		b.write = writeWhole(filler(size))
+		res := s.begin(s.largeRequest(mcp.EraModern))
 		synctest.Wait()
 		if got := b.read.Load(); got > 1<<20 {
 			t.Errorf("%d bytes were read for a client that reads none", got)
@@ -421,9 +421,9 @@ func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 		if err != nil || len(body) < size {
 			t.Errorf("read %d bytes, %v", len(body), err)
 		}
-		res = s.begin(s.largeCall(mcp.EraModern))
+		res = s.begin(s.largeRequest(mcp.EraModern))
 		defer res.Body.Close()
-		s.pass(server.DefaultWriteTimeout + time.Second)
+		s.advance(server.DefaultWriteTimeout + time.Second)
 		<-b.result
 		if err := <-b.result; !errors.Is(err, mcp.ErrNotTaken) {
 			t.Errorf("Receive = %v, want ErrNotTaken", err)
@@ -432,13 +432,13 @@ func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 }
 
 // The place of a request is free before its client can know that the request is over.
-func TestPlaceIsFreeWhenTheResultHasFlowed(t *testing.T) {
+func TestPlaceIsFreeAfterPassedResult(t *testing.T) {
 	limited := func(c *server.Config) { c.Limits.InFlightPerSession, c.Limits.InFlightPerPrincipal = 1, 1 }
 	for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
 		t.Run(era.String(), func(t *testing.T) {
-			arrive(t, mcp.V20251125, func(s *site, b *backend) {
-				b.say = sayWhole(filler(96 << 10))
-				r := s.largeCall(era)
+			withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+				b.write = writeWhole(filler(96 << 10))
+				r := s.largeRequest(era)
 				for range 20 {
 					again := r.Clone(s.ctx())
 					again.Body, _ = r.GetBody()
@@ -487,9 +487,9 @@ func TestResultIsGathered(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			arrive(t, tt.from, func(s *site, b *backend) {
+			withBackend(t, tt.from, func(s *site, b *backend) {
 				b.before = tt.before
-				b.say = func(w *io.PipeWriter) {
+				b.write = func(w *io.PipeWriter) {
 					_, _ = io.WriteString(w, answerHead+tt.front+contentTo+filler(96<<10)+answerTail)
 					w.Close()
 				}
@@ -507,9 +507,9 @@ func TestResultIsGathered(t *testing.T) {
 
 // A Handler without PassArriving receives whole results.
 func TestResultIsGatheredByDefault(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
-		b.say = sayWhole(filler(96 << 10))
-		if got := s.do(s.largeCall(mcp.EraModern)); <-b.taken || got.header.Get("Content-Length") == "" {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+		b.write = writeWhole(filler(96 << 10))
+		if got := s.do(s.largeRequest(mcp.EraModern)); <-b.taken || got.header.Get("Content-Length") == "" {
 			t.Error("the result was taken")
 		}
 	}, func(c *server.Config) { c.PassArriving = false })
@@ -518,7 +518,7 @@ func TestResultIsGatheredByDefault(t *testing.T) {
 // A question that is open when the answer begins to arrive is over: the client receives the
 // answer and no question.
 func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		asked := make(chan error, 1)
 		b.before = func(ctx context.Context, c mcp.Caller) error {
 			ask, err := mcp.NewRequest("roots/list", []byte(`{}`))
@@ -536,14 +536,14 @@ func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 			return nil
 		}
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
+		b.write = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
 		body := strings.Replace(modern("5", "tools/call", `"name":"large"`), `clientCapabilities":{}`, `clientCapabilities":{"roots":{}}`, 1)
 		res := s.begin(s.request(s.ctx(), http.MethodPost, body, modernHeaders("tools/call", "large")))
 		if err := <-asked; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("the question ended with %v, want ErrRequestEnded", err)
 		}
 		readExactly(t, res.Body, 96<<10)
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		next <- struct{}{}
 		if got, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(got), answerTail) {
 			t.Errorf("the answer ended with %v", err)

@@ -27,7 +27,7 @@ func TestNoLimits(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
 		<-g.entered
-		s.pass(30 * 24 * time.Hour)
+		s.advance(30 * 24 * time.Hour)
 		close(g.release)
 		equal(t, "after a month", (<-call).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		large := `{"name":"echo","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`

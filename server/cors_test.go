@@ -47,7 +47,7 @@ func authenticated(r *http.Request) (string, error) {
 // has credentials (Fetch standard, "CORS protocol"; 2026-07-28,
 // basic/transports/streamable-http, "Security & Endpoint": 403 for an Origin that is not
 // valid).
-func TestWhatBrowsersAreTold(t *testing.T) {
+func TestCORSHeaders(t *testing.T) {
 	vary := map[string][]string{"Vary": {"Origin"}}
 	seen := map[string][]string{"Vary": {"Origin"}, "Access-Control-Allow-Origin": {app}, "Access-Control-Expose-Headers": {exposes}}
 	permitted := func(more string) map[string][]string {
@@ -101,7 +101,7 @@ func TestWhatBrowsersAreTold(t *testing.T) {
 		{"no page", "-", "POST", headers{"Authorization": "Bearer alice"}, 200, vary},
 		{"OPTIONS of no page", "-", "OPTIONS", asks("POST", ""), 405, vary},
 	}
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{AllowedOrigins: []string{"https://other.example", app}, Authenticate: authenticated}, func(s *site) {
 		for _, tt := range tests {
 			body := ""
@@ -154,7 +154,7 @@ func TestPreflightOfTwoOrigins(t *testing.T) {
 }
 
 // A preflight is not authenticated, and is counted neither as a request nor as a refusal.
-func TestPreflightReachesNobody(t *testing.T) {
+func TestPreflightIsNotAuthenticated(t *testing.T) {
 	auth := func(r *http.Request) (string, error) {
 		t.Errorf("%s was to be authenticated", r.Method)
 		return "", errors.New("nobody")
@@ -198,7 +198,7 @@ func TestSessionOfAForeignPage(t *testing.T) {
 
 // Pages behind Guard are for operators: foreign pages that may call tools may not read
 // them.
-func TestGuardSharesNothing(t *testing.T) {
+func TestGuardHasNoCORS(t *testing.T) {
 	bubble(t, tools(nil), server.Config{AllowedOrigins: []string{app}}, func(s *site) {
 		s.http.Handler = s.server.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 		got := s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Origin": app}))

@@ -32,7 +32,7 @@ func TestQuiesce(t *testing.T) {
 		<-g.entered
 		s.server.Quiesce()
 		s.server.Quiesce()
-		s.refuses(refusalCase{name: "initialize", body: initialize, status: 503, want: `{"jsonrpc":"2.0","id":0,` + refusedDraining,
+		s.wantRefusal(refusalCase{name: "initialize", body: initialize, status: 503, want: `{"jsonrpc":"2.0","id":0,` + refusedDraining,
 			also: [2]string{"Retry-After", "5"}})
 		equal(t, "modern", s.call("echo").body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		equal(t, "legacy", s.post(raw("2", "tools/call", `{"name":"echo"}`), sess).body, `{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`)
@@ -57,15 +57,15 @@ func TestQuiesceOnAPipe(t *testing.T) {
 	})
 }
 
-// ends records when and how streams end, measured from the beginning of a Shutdown.
-type ends struct {
+// streamEnds records when and how streams end, measured from the beginning of a Shutdown.
+type streamEnds struct {
 	began time.Time
 	after chan time.Duration
 	text  chan string
 }
 
 // watch records when the response of a GET or a listen ends, and its text.
-func (e *ends) watch(s *site, r *http.Request) {
+func (e *streamEnds) watch(s *site, r *http.Request) {
 	s.t.Helper()
 	res, err := s.client.Do(r)
 	if err != nil {
@@ -79,17 +79,17 @@ func (e *ends) watch(s *site, r *http.Request) {
 	}()
 }
 
-// spread runs f with n GETs and n listens open on a server that spreads their ends over a
+// withSpread runs f with n GETs and n listens open on a server that spreads their ends over a
 // minute.
-func spread(t *testing.T, n int, f func(*site, *ends)) {
+func withSpread(t *testing.T, n int, f func(*site, *streamEnds)) {
 	t.Helper()
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {
-		e := &ends{after: make(chan time.Duration, 2*n), text: make(chan string, 2*n)}
+		e := &streamEnds{after: make(chan time.Duration, 2*n), text: make(chan string, 2*n)}
 		for range n {
 			e.watch(s, s.request(s.ctx(), http.MethodGet, "", s.session()))
 			e.watch(s, s.request(s.ctx(), http.MethodPost, modern("1", "subscriptions/listen", ""), modernHeaders("subscriptions/listen", "")))
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		e.began = time.Now()
 		f(s, e)
 	})
@@ -103,7 +103,7 @@ func spread(t *testing.T, n int, f func(*site, *ends)) {
 // field before closing the connection."
 func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 	retry := regexp.MustCompile(`\nretry: ([0-9]+)\n\n$`)
-	spread(t, 3, func(s *site, e *ends) {
+	withSpread(t, 3, func(s *site, e *streamEnds) {
 		if err := s.server.Shutdown(s.ctx()); err != nil {
 			t.Errorf("Shutdown = %v", err)
 		}
@@ -142,12 +142,12 @@ func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 // Shutdown does not wait for the rest of the time if no stream is left or its context is
 // over.
 func TestSpreadEndsEarly(t *testing.T) {
-	spread(t, 2, func(s *site, e *ends) {
+	withSpread(t, 2, func(s *site, e *streamEnds) {
 		done := s.shutdown(5 * time.Second)
 		if err := <-done; !errors.Is(err, context.DeadlineExceeded) || time.Since(e.began) != 5*time.Second {
 			t.Errorf("Shutdown = %v after %v; want the deadline after 5s", err, time.Since(e.began))
 		}
-		s.pass(0)
+		s.advance(0)
 		if len(e.after) != 4 {
 			t.Errorf("%d streams have ended, want 4", len(e.after))
 		}
@@ -160,7 +160,7 @@ func TestSpreadEndsEarly(t *testing.T) {
 		began := time.Now()
 		done := s.shutdown(time.Hour)
 		open[0].end()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		for _, st := range open[1:] {
 			st.close()
 		}
@@ -168,7 +168,7 @@ func TestSpreadEndsEarly(t *testing.T) {
 			t.Errorf("Shutdown = %v after %v; want nil after 1s, when the last client had left", err, time.Since(began))
 		}
 	})
-	spread(t, 2, func(s *site, e *ends) {
+	withSpread(t, 2, func(s *site, e *streamEnds) {
 		done := s.shutdown(time.Hour)
 		if err := s.server.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -188,9 +188,9 @@ func TestShutdownTakesAnswers(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"ask"}`), sess)
 		st.next()
 		done := s.shutdown(time.Minute)
-		s.refuses(refusalCase{name: "a request", body: raw("2", "tools/list", ""), header: sess, status: 503,
+		s.wantRefusal(refusalCase{name: "a request", body: raw("2", "tools/list", ""), header: sess, status: 503,
 			want: `{"jsonrpc":"2.0","id":2,` + refusedDraining, also: [2]string{"Retry-After", "5"}})
-		s.refuses(refusalCase{name: "a GET", method: http.MethodGet, header: sess, status: 503, want: `{"jsonrpc":"2.0",` + refusedDraining})
+		s.wantRefusal(refusalCase{name: "a GET", method: http.MethodGet, header: sess, status: 503, want: `{"jsonrpc":"2.0",` + refusedDraining})
 		if got := s.do(s.request(s.ctx(), http.MethodDelete, "", other)); got.status != 204 {
 			t.Errorf("DELETE: %d, want 204", got.status)
 		}
@@ -203,7 +203,7 @@ func TestShutdownTakesAnswers(t *testing.T) {
 			t.Errorf("Shutdown = %v", err)
 		}
 		// The sessions have ended with the server; that is no reason to open new ones.
-		s.refuses(refusalCase{name: "afterwards", body: raw("3", "tools/list", ""), header: sess, status: 503, want: `{"jsonrpc":"2.0","id":3,` + refusedDraining})
+		s.wantRefusal(refusalCase{name: "afterwards", body: raw("3", "tools/list", ""), header: sess, status: 503, want: `{"jsonrpc":"2.0","id":3,` + refusedDraining})
 	})
 }
 
@@ -231,7 +231,7 @@ func TestSpreadOfMany(t *testing.T) {
 	const n = 500
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {
 		var at []time.Duration
-		e := &ends{after: make(chan time.Duration, n), text: make(chan string, n)}
+		e := &streamEnds{after: make(chan time.Duration, n), text: make(chan string, n)}
 		for i := range n {
 			e.watch(s, s.request(s.ctx(), http.MethodPost, modern(fmt.Sprint(i), "subscriptions/listen", ""), modernHeaders("subscriptions/listen", "")))
 		}

@@ -22,7 +22,7 @@ import (
 
 // I21, I30: a Handler that sends more than its client reads waits for room, and no longer
 // than its context lasts. The message that it waited with is not sent.
-func TestHandlerWaitsForRoomAndItsContext(t *testing.T) {
+func TestNotifyWaitsForRoomOrContext(t *testing.T) {
 	var waited time.Duration
 	var failed error
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -37,7 +37,7 @@ func TestHandlerWaitsForRoomAndItsContext(t *testing.T) {
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), s.session())
-		s.pass(5 * time.Second) // without reading
+		s.advance(5 * time.Second) // without reading
 		if !errors.Is(failed, context.DeadlineExceeded) || waited != 3*time.Second {
 			t.Errorf("Notify = %v after %v; want its deadline after 3s", failed, waited)
 		}
@@ -98,7 +98,7 @@ func TestQuestionOfAnEndedSession(t *testing.T) {
 			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
 			asked <- err
 		}()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 		for _, err := range []error{<-asked, func() error {
 			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
@@ -175,7 +175,7 @@ func TestUnrelatedFlood(t *testing.T) {
 }
 
 // A Handler cannot send to a client before its initialize is answered, nor ask in a listen.
-func TestWhereNothingCanBeAsked(t *testing.T) {
+func TestAskOutsideRequests(t *testing.T) {
 	errs := make(chan error, 10)
 	h := mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, note(t, "notifications/message", `{"level":"error","data":"early"}`)); err != nil {
@@ -189,7 +189,7 @@ func TestWhereNothingCanBeAsked(t *testing.T) {
 		sess := s.session()                             // server/discover
 		st := s.open(s.ctx(), http.MethodGet, "", sess) // the inner listen
 		s.post(modern("1", "subscriptions/listen", ""), modernHeaders("subscriptions/listen", ""))
-		s.pass(0)
+		s.advance(0)
 		st.close()
 		want := []string{"cannot be asked during initialize", "does not belong to a subscription", "does not belong to a subscription"}
 		if len(errs) != len(want) {
@@ -250,13 +250,13 @@ func TestBatchDuringShutdown(t *testing.T) {
 	})
 }
 
-// T9: a batch whose answers take long sends keep-alives.
+// T9: a batch with slow answers sends keep-alives.
 func TestBatchKeepsAlive(t *testing.T) {
 	gated(t, server.Config{KeepAlive: 10 * time.Second}, func(s *site, g *gate) {
 		sess := s.handshake(opening("2025-03-26"))
 		call := s.async(s.request(s.ctx(), http.MethodPost, "["+raw("1", "tools/call", `{"name":"wait"}`)+"]", sess))
 		<-g.entered
-		s.pass(35 * time.Second)
+		s.advance(35 * time.Second)
 		close(g.release)
 		got := <-call
 		if n := strings.Count(got.body, ": \n\n"); n != 4 { // one with the header
@@ -293,7 +293,7 @@ func TestHostOfTheConnection(t *testing.T) {
 
 // FAULTS 1: a body that ends before its Content-Length is no message, and the limit is
 // named in its own unit.
-func TestBodiesThatLie(t *testing.T) {
+func TestBodyLengths(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 1001}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
 		r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF))), 100
@@ -319,7 +319,7 @@ func TestBodiesInPieces(t *testing.T) {
 			body := modern("1", "tools/call", `"name":"take","arguments":`+args)
 			body += strings.Repeat(" ", missing) // the body is a complete message without them
 			r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "take"))
-			r.Body, r.ContentLength = noLength{&drip{text: body[:len(body)-missing], piece: piece}}, -1
+			r.Body, r.ContentLength = noLength{&slowBody{text: body[:len(body)-missing], piece: piece}}, -1
 			if length {
 				r.ContentLength = int64(len(body))
 			}
@@ -343,7 +343,7 @@ func TestBodiesInPieces(t *testing.T) {
 }
 
 // Memory for an announced length is allocated only as the body arrives.
-func TestAnnouncedBodyTakesNoMemory(t *testing.T) {
+func TestContentLengthAllocatesNothing(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 1 << 30}}, func(s *site) {
 		for _, sent := range []int{0, 60 << 10} {
 			r := s.request(s.ctx(), http.MethodPost, "")
@@ -387,7 +387,7 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 		if got := s.call("exit"); !strings.Contains(got.body, `"code":-32603`) {
 			t.Errorf("%d %s; want an internal error", got.status, got.body)
 		}
-		s.pass(0) // the answer is sent before the request has ended
+		s.advance(0) // the answer is sent before the request has ended
 		if got := s.server.Stats().InFlight; got != 0 {
 			t.Errorf("%d in flight, want 0", got)
 		}

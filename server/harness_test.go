@@ -87,8 +87,8 @@ type reply struct {
 	body   string
 }
 
-// brokenOff reports whether the error means that a body ended prematurely.
-func brokenOff(err error) bool {
+// isTruncated reports whether the error means that a body ended prematurely.
+func isTruncated(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), "stream error: ") // of HTTP/2, for which net/http has no type
 }
 
@@ -172,8 +172,8 @@ func (s *site) async(r *http.Request) <-chan reply {
 // sleep advances the time of the bubble.
 func sleep(d time.Duration) { time.Sleep(d) }
 
-// pass advances the time and waits until every goroutine is blocked.
-func (s *site) pass(d time.Duration) {
+// advance advances the time and waits until every goroutine is blocked.
+func (s *site) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -353,7 +353,7 @@ func listenUntilEnd(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 	return result(`{}`)
 }
 
-func quick(text string) mcp.HandlerFunc {
+func fixedResult(text string) mcp.HandlerFunc {
 	return func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(text) }
 }
 
@@ -379,15 +379,15 @@ func (g *gate) serve(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Re
 	}
 }
 
-// gated runs f in a bubble with a site whose tool "wait" is a gate, and so is the Handler
-// of notifications/roots/list_changed. The gate belongs to the bubble.
+// gated runs f in a bubble with a site with a gate as its tool "wait", and so is the
+// Handler of notifications/roots/list_changed. The gate belongs to the bubble.
 func gated(t *testing.T, cfg server.Config, f func(*site, *gate)) {
 	t.Helper()
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return g.serve(ctx, req, c)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		g = newGate()
 		f(s, g)
@@ -409,14 +409,14 @@ type noLength struct{ io.Reader }
 
 func (noLength) Close() error { return nil }
 
-// drip is a body that arrives in pieces.
-type drip struct {
+// slowBody is a body that arrives in pieces.
+type slowBody struct {
 	every time.Duration
 	text  string // endless blanks if empty
 	piece int
 }
 
-func (d *drip) Read(p []byte) (int, error) {
+func (d *slowBody) Read(p []byte) (int, error) {
 	time.Sleep(d.every)
 	if d.text == "" && d.piece == 0 {
 		p[0] = ' '

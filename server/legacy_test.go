@@ -153,7 +153,7 @@ func TestLegacyAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, tools(map[string]mcp.HandlerFunc{"tools/list": quick(tt.result)}), server.Config{}, func(s *site) {
+			bubble(t, tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(tt.result)}), server.Config{}, func(s *site) {
 				equal(t, "body", s.post(raw("1", "tools/list", ""), s.session()).body, `{"jsonrpc":"2.0","id":1,`+tt.want+`}`)
 			})
 		})
@@ -277,7 +277,7 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("only 2025-03-26 has batches")},
 			{name: "batch that begins a session", body: `[` + opening("2025-03-26") + `]`, status: 400, want: invalid("only 2025-03-26 has batches")},
 		} {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Errorf("%d sessions, want the first one alone", got)
@@ -388,7 +388,7 @@ func TestAskNeedsItsCapability(t *testing.T) {
 	}
 }
 
-// A question whose asker has stopped waiting is cancelled.
+// A question is cancelled once its asker has stopped waiting.
 func TestAskIsCancelled(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -474,7 +474,7 @@ func TestRootsListChanged(t *testing.T) {
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, s.session())
-		s.pass(0)
+		s.advance(0)
 		if got.status != 202 || len(heard) != 1 || heard[0].Scope == nil {
 			t.Errorf("status %d, heard %v; want 202 and one request with the session's scope", got.status, heard)
 		}
@@ -491,7 +491,7 @@ func TestFloodOfNotifications(t *testing.T) {
 		for range 20 {
 			s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, sess)
 		}
-		s.pass(0)
+		s.advance(0)
 		if got, dropped := len(g.entered), s.server.Stats().Dropped; got != 5 || dropped != 15 {
 			t.Errorf("%d ran, %d dropped; want 5, 15", got, dropped)
 		}
@@ -558,7 +558,7 @@ func TestCancel(t *testing.T) {
 // J11- 2025-03-26 basic/lifecycle: "The `initialize` request **MUST NOT** be part of a
 // JSON-RPC"
 func TestBatch(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{Batch: 9}}, func(s *site) {
 		sess := s.handshake(opening("2025-03-26"))
 		got := s.post(`[{"jsonrpc":"2.0","method":"notifications/initialized"},`+

@@ -140,7 +140,7 @@ func TestLimitsOfRequests(t *testing.T) {
 			if r.status != tt.status || !strings.Contains(r.body, "("+tt.key+")") {
 				t.Errorf("%s: %d %s; want %d and (%s)", tt.name, r.status, r.body, tt.status, tt.key)
 			}
-			w.only(t, tt.name, server.Event{Kind: tt.kind, Remote: connection, Detail: tt.key})
+			w.wantOnly(t, tt.name, server.Event{Kind: tt.kind, Remote: connection, Detail: tt.key})
 		}
 		if r := s.post(initialize, headers{"X-Mine": strings.Repeat("x", 600)}); r.status != 200 {
 			t.Errorf("below the limit: %d %s", r.status, r.body)

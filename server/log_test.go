@@ -19,7 +19,7 @@ import (
 // An error in the log may wake an operator at night. That a client has cancelled its
 // request is not logged as one, whatever the Handler returns; that a Handler fails is, also
 // if its error looks like a cancellation.
-func TestWhatIsLoggedAsAnError(t *testing.T) {
+func TestErrorsInTheLog(t *testing.T) {
 	tests := []struct {
 		name   string
 		err    func(ctx context.Context) error

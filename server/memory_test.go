@@ -15,9 +15,9 @@ import (
 )
 
 // An answer for which there is no memory left is dropped, and the client gets an error
-// which says that the request has run. An answer that has begun is written to its end, and
-// releases its memory.
-func TestAnswerThatFindsNoRoom(t *testing.T) {
+// which states that the request has run. An answer that has begun is written to its end,
+// and releases its memory.
+func TestAnswerWithoutMemory(t *testing.T) {
 	const size = 200 << 10
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		sleep(time.Second)

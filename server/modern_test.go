@@ -120,7 +120,7 @@ func TestModernRefusals(t *testing.T) {
 		want: wireError("1", "-32601", `unknown method "no/such"`)})
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		for _, tt := range tests {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 	})
 }
@@ -364,7 +364,7 @@ func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 func TestModernCallOutlivesTheBodyDeadline(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		st := s.open(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait"))
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(g.release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		st.end()
@@ -379,7 +379,7 @@ func TestLargeResult(t *testing.T) {
 			text = strings.Replace(text, ",", ",\r\n  ", 1)
 		}
 		h := tools(map[string]mcp.HandlerFunc{
-			"json": quick(text),
+			"json": fixedResult(text),
 			"sse": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 				if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
 					return nil, err

@@ -38,8 +38,8 @@ func (w *watcher) take() []server.Event {
 	return w.events
 }
 
-// only checks that exactly this event has happened.
-func (w *watcher) only(t *testing.T, what string, want server.Event) {
+// wantOnly checks that exactly this event has happened.
+func (w *watcher) wantOnly(t *testing.T, what string, want server.Event) {
 	t.Helper()
 	if got := w.take(); !slices.Equal(got, []server.Event{want}) {
 		t.Errorf("%s: events %+v; want %+v", what, got, want)
@@ -96,7 +96,7 @@ func TestEventsOfRefusals(t *testing.T) {
 			s.do(r)
 			if tt.want.Kind != "" {
 				tt.want.Remote = connection
-				w.only(t, tt.name, tt.want)
+				w.wantOnly(t, tt.name, tt.want)
 			} else if got := w.take(); len(got) != 0 {
 				t.Errorf("%s: events %+v; want none", tt.name, got)
 			}
@@ -127,13 +127,13 @@ func TestEventsOfLimits(t *testing.T) {
 		one := s.async(s.request(s.ctx(), http.MethodPost, wait, sess))
 		<-g.entered
 		s.post(raw("2", "tools/call", `{"name":"echo"}`), sess)
-		w.only(t, "session", limited("limits.inFlightPerSession", key(sess)))
+		w.wantOnly(t, "session", limited("limits.inFlightPerSession", key(sess)))
 		s.post("["+raw("2", "tools/call", `{"name":"echo"}`)+"]", sess)
-		w.only(t, "batch", limited("limits.inFlightPerSession", key(sess)))
+		w.wantOnly(t, "batch", limited("limits.inFlightPerSession", key(sess)))
 		two := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait")))
 		<-g.entered
 		s.call("echo")
-		w.only(t, "principal", limited("limits.inFlightPerPrincipal", ""))
+		w.wantOnly(t, "principal", limited("limits.inFlightPerPrincipal", ""))
 		close(g.release)
 		<-one
 		<-two
@@ -160,12 +160,12 @@ func TestEventsOfIdleMessages(t *testing.T) {
 		}
 		for _, id := range []string{"7", `"1"`, "null", "{}"} {
 			s.post(cancel(id), sess)
-			w.only(t, "cancel of "+id, idle(sess, printed(id)))
+			w.wantOnly(t, "cancel of "+id, idle(sess, quoted(id)))
 		}
 		s.post(cancel("1"), other) // the id belongs to another session
-		w.only(t, "foreign", idle(other, "1"))
+		w.wantOnly(t, "foreign", idle(other, "1"))
 		s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{` + meta + `}}}`)
-		w.only(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
+		w.wantOnly(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
 		s.post(cancel("1"), sess)
 		<-call
 		s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
@@ -173,17 +173,17 @@ func TestEventsOfIdleMessages(t *testing.T) {
 			t.Errorf("a cancel that hit: %+v; want no event", got)
 		}
 		s.post(cancel("1"), sess)
-		w.only(t, "once more", idle(sess, "1"))
+		w.wantOnly(t, "once more", idle(sess, "1"))
 		s.post(`{"jsonrpc":"2.0","id":"`+strings.Repeat("x", 300)+`","result":{}}`, sess)
-		w.only(t, "stray", server.Event{Kind: server.Stray, Remote: connection, Session: key(sess), Detail: `\"` + strings.Repeat("x", 198)})
+		w.wantOnly(t, "stray", server.Event{Kind: server.Stray, Remote: connection, Session: key(sess), Detail: `\"` + strings.Repeat("x", 198)})
 		if st := s.server.Stats(); st.IdleCancels != 7 || st.Strays != 1 {
 			t.Errorf("%d idle cancels, %d strays; want 7, 1", st.IdleCancels, st.Strays)
 		}
 	})
 }
 
-// printed is the value as it appears quoted in an event.
-func printed(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
+// quoted is the value as it appears quoted in an event.
+func quoted(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
 
 // On a pipe there is no address; before initialize there is no session.
 func TestEventsOnAPipe(t *testing.T) {
@@ -196,18 +196,18 @@ func TestEventsOnAPipe(t *testing.T) {
 		}
 		c.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 		sync()
-		w.only(t, "stray", server.Event{Kind: server.Stray, Detail: "3"})
+		w.wantOnly(t, "stray", server.Event{Kind: server.Stray, Detail: "3"})
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)
 		sync()
-		w.only(t, "cancel", server.Event{Kind: server.IdleCancel, Detail: "4"})
+		w.wantOnly(t, "cancel", server.Event{Kind: server.IdleCancel, Detail: "4"})
 		c.send(modern("1", "tools/call", `"name":"wait"`))
 		<-g.entered
 		c.send(modern("2", "tools/call", `"name":"echo"`))
 		if got := c.next(); !strings.Contains(got, "limits.inFlightPerSession") {
 			t.Errorf("the second: %s; want a refusal", got)
 		}
-		w.only(t, "limit", server.Event{Kind: server.Limited, Detail: "limits.inFlightPerSession"})
+		w.wantOnly(t, "limit", server.Event{Kind: server.Limited, Detail: "limits.inFlightPerSession"})
 		close(g.release)
 		c.next()
 		c.handshake()

@@ -35,7 +35,7 @@ func wireError(id, code, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":` + string(mcp.AppendString(nil, message)) + `}}`
 }
 
-func (s *site) refuses(tt refusalCase) {
+func (s *site) wantRefusal(tt refusalCase) {
 	s.t.Helper()
 	method := tt.method
 	if method == "" {
@@ -136,7 +136,7 @@ func TestHTTPRefusals(t *testing.T) {
 	)
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		for _, tt := range tests {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 		if got := s.server.Stats().Refused; got != uint64(len(tests)) {
 			t.Errorf("refused = %d, want %d", got, len(tests))
@@ -204,7 +204,7 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 //
 // J12+ 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
 // **MUST** be a single JSON-RPC _request_ or _notification_."
-func TestWhatIsAccepted(t *testing.T) {
+func TestAcceptedHeaders(t *testing.T) {
 	cfg := server.Config{AllowedHosts: []string{"mcp.example", "other.example:8443"}, AllowedOrigins: []string{"https://app.example"}}
 	tests := []headers{
 		{"Host": "LOCALHOST:7777"},
@@ -229,7 +229,7 @@ func TestWhatIsAccepted(t *testing.T) {
 		{"Mcp-Name": "=?base64?ZWNobw==?="},
 		{"Mcp-Name": "  echo "},
 	}
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		for _, hs := range tests {
 			got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), hs)
@@ -292,11 +292,11 @@ func TestLongBodyWithoutLength(t *testing.T) {
 	})
 }
 
-// FAULTS 3: a body that drips.
+// FAULTS 3: a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
-		r.Body, r.ContentLength = noLength{&drip{every: time.Second}}, -1
+		r.Body, r.ContentLength = noLength{&slowBody{every: time.Second}}, -1
 		start := time.Now()
 		got := s.do(r)
 		equal(t, "body", got.body, invalid("the body arrived too slowly: less than 1 KiB per second"))
@@ -308,11 +308,11 @@ func TestSlowBody(t *testing.T) {
 
 // A slow body that keeps to the minimum rate is accepted, however long it takes.
 func TestSteadyBody(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "echo"))
 		body := modern("1", "tools/call", `"name":"echo"`) + strings.Repeat(" ", 60<<10)
-		r.Body, r.ContentLength = noLength{&drip{every: time.Second, text: body, piece: 1100}}, -1
+		r.Body, r.ContentLength = noLength{&slowBody{every: time.Second, text: body, piece: 1100}}, -1
 		start := time.Now()
 		if got := s.do(r); got.status != 200 || time.Since(start) < 50*time.Second {
 			t.Errorf("%d %s after %v; want 200 after about a minute", got.status, got.body, time.Since(start))

@@ -21,8 +21,8 @@ import (
 
 // The content and the form of responses.
 
-// burst is a tool that sends n progress notifications and then returns.
-func burst(t *testing.T, n int) mcp.HandlerFunc {
+// progressBurst is a tool that sends n progress notifications and then returns.
+func progressBurst(t *testing.T, n int) mcp.HandlerFunc {
 	return func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
 		for i := range n {
@@ -41,7 +41,7 @@ func withToken(id, name, token string) string {
 // M039, M053: the notifications before the result precede it in the response, and the
 // result precedes the end of the body.
 func TestM039NotificationsPrecedeTheResult(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 5)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 5)})
 	for range 50 {
 		bubble(t, h, server.Config{}, func(s *site) {
 			events := s.post(withToken("1", "burst", "7"), s.session()).events(t)
@@ -79,8 +79,8 @@ func TestM030LateErrorIsAnEvent(t *testing.T) {
 func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{
-		"burst": burst(t, 2),
-		"echo":  quick(`{}`),
+		"burst": progressBurst(t, 2),
+		"echo":  fixedResult(`{}`),
 		"tools/list": func(_ ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return result(`{"tools":[]}`)
 		},
@@ -129,10 +129,10 @@ func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 
 // M036: with a GET open and another request running, the messages of a request arrive on
 // its own stream, all of them and in order.
-func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
+func TestM036RelatedMessagesOnOneStream(t *testing.T) {
 	g := make(chan *gate, 1)
 	m := map[string]mcp.HandlerFunc{
-		"burst": burst(t, 80),
+		"burst": progressBurst(t, 80),
 		"wait": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			gate := newGate()
 			g <- gate
@@ -197,7 +197,7 @@ func TestM048HeaderWithinGrace(t *testing.T) {
 		if d := time.Since(start); d != server.DefaultGrace {
 			t.Errorf("the header came after %v, want %v", d, server.DefaultGrace)
 		}
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(g.release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		st.end()
@@ -235,7 +235,7 @@ func TestM165BrokenHandler(t *testing.T) {
 		"panic": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { panic("secret") },
 		"nil":   func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, nil },
 		"error": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, errors.New("secret") },
-		"echo":  quick(`{}`),
+		"echo":  fixedResult(`{}`),
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, name := range []string{"panic", "nil", "error"} {
@@ -255,7 +255,7 @@ func TestM165BrokenHandler(t *testing.T) {
 
 // M037: the response to an accepted notification is over: later messages of the session are
 // not written to it.
-func TestM037AcceptedIsOver(t *testing.T) {
+func TestM037AcceptedResponseHasEnded(t *testing.T) {
 	var scope *mcp.Scope
 	heard := make(chan struct{}, 1)
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -272,7 +272,7 @@ func TestM037AcceptedIsOver(t *testing.T) {
 		if err := scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
 			t.Fatal(err)
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if rec.Code != 202 || rec.Body.Len() != 0 {
 			t.Errorf("%d %q; want 202 and nothing", rec.Code, rec.Body)
 		}
@@ -281,7 +281,7 @@ func TestM037AcceptedIsOver(t *testing.T) {
 
 // M045: the client disconnects while the Handler has many notifications and then a result
 // to send: the Handler gets the reason or no error, and nothing breaks.
-func TestM045AnswerForAClientThatIsGone(t *testing.T) {
+func TestM045AnswerForDisconnectedClient(t *testing.T) {
 	g := make(chan struct{})
 	said := make(chan error, 1)
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -315,15 +315,15 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 						res.Body.Close()
 					}
 				}()
-				s.pass(0)
+				s.advance(0)
 				leave()
 				<-gone
-				s.pass(0)
+				s.advance(0)
 				close(g)
 				if err := <-said; err != nil && !errors.Is(err, mcp.ErrRequestEnded) {
 					t.Errorf("Notify = %v; want ErrRequestEnded or nothing", err)
 				}
-				s.pass(0)
+				s.advance(0)
 				if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
 					t.Errorf("%+v; want nothing in flight and no panic", got)
 				}
@@ -335,7 +335,7 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 // M051, I43: each event is named message and has one line of data, ended by line feeds, for
 // readers that implement no more of the grammar.
 func TestM051EventsAreConservative(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 1)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(withToken("1", "burst", "7"), s.session())
 		first, _, _ := strings.Cut(got.body, "\n")
@@ -412,7 +412,7 @@ func TestM147HandlerCallsBack(t *testing.T) {
 }
 
 // M127, I24: the failure of one request of a session affects no other.
-func TestM127OneFailureIsOne(t *testing.T) {
+func TestM127FailureAffectsOneRequest(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{InFlightPerSession: 1}}, func(s *site, g *gate) {
 		sess := s.session()
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
@@ -459,7 +459,7 @@ func TestM165BrokenEndOfASession(t *testing.T) {
 			t.Errorf("DELETE: %d %s; want 204", got.status, got.body)
 		}
 		for range 3 {
-			s.pass(20 * time.Minute)
+			s.advance(20 * time.Minute)
 			if got := s.post(raw("2", "ping", ""), other); got.status != 200 {
 				t.Fatalf("another session: %d %s", got.status, got.body)
 			}

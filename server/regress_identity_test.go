@@ -66,7 +66,7 @@ func withRoutes(t *testing.T, f func(*routes)) {
 	t.Helper()
 	m := &routes{}
 	name := func(text string) mcp.Handler {
-		return tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[],"of":"` + text + `"}`)})
+		return tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[],"of":"` + text + `"}`)})
 	}
 	allowed := server.Config{Authenticate: func(*http.Request) (string, error) {
 		if m.revoked {
@@ -89,8 +89,8 @@ func withRoutes(t *testing.T, f func(*routes)) {
 	})
 }
 
-// at posts to a route.
-func (m *routes) at(route, body string, hs ...headers) reply {
+// post posts to a route.
+func (m *routes) post(route, body string, hs ...headers) reply {
 	r := m.client.request(m.client.ctx(), http.MethodPost, body, hs...)
 	r.URL.Path = route
 	return m.client.do(r)
@@ -100,12 +100,12 @@ func (m *routes) at(route, body string, hs ...headers) reply {
 // for the same principal, and whatever happened to the first.
 func TestM090SessionOfAnotherRoute(t *testing.T) {
 	withRoutes(t, func(m *routes) {
-		sess := headers{"Mcp-Session-Id": m.at("/x", initialize).header.Get("Mcp-Session-Id")}
-		m.at("/x", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
+		sess := headers{"Mcp-Session-Id": m.post("/x", initialize).header.Get("Mcp-Session-Id")}
+		m.post("/x", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
 		list := raw("1", "tools/list", "")
-		equal(t, "its own route", m.at("/x", list, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[],"of":"x"}}`)
+		equal(t, "its own route", m.post("/x", list, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[],"of":"x"}}`)
 		m.revoked = true
-		if got := m.at("/x", list, sess); got.status != 401 {
+		if got := m.post("/x", list, sess); got.status != 401 {
 			t.Errorf("its own route, revoked: %d %s; want 401", got.status, got.body)
 		}
 		for _, verb := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
@@ -131,11 +131,11 @@ func TestM090SessionOfAnotherRoute(t *testing.T) {
 // time, after which it **MUST** respond to requests containing that session ID with
 // HTTP 404 Not Found."
 func TestM092GoneSession(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[]}`)})
 	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
 		idle := s.sessionOf(ann)
-		s.pass(31 * time.Minute)
+		s.advance(31 * time.Minute)
 		deleted, foreign := s.sessionOf(ann), s.sessionOf(headers{"Authorization": "bob"})
 		s.do(s.request(s.ctx(), http.MethodDelete, "", deleted, ann))
 		for name, sess := range map[string]headers{
@@ -167,7 +167,7 @@ func TestM109IdentityOfThisRequest(t *testing.T) {
 		return result(`{"tools":[]}`)
 	}})
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return owners[r.Header.Get("Authorization")], nil }}
-	bubbleWith(t, h, cfg, inContext, func(s *site) {
+	bubbleWith(t, h, cfg, withRequestContext, func(s *site) {
 		as := func(token string) headers { return headers{"Authorization": token, "X-Request": "with " + token} }
 		sess := s.sessionOf(as("t1"))
 		for name, body := range map[string]string{
@@ -203,8 +203,8 @@ func TestM109IdentityOfThisRequest(t *testing.T) {
 	})
 }
 
-// inContext adds the header X-Request of a request to the context of Handlers.
-func inContext(hs *http.Server) {
+// withRequestContext adds the header X-Request of a request to the context of Handlers.
+func withRequestContext(hs *http.Server) {
 	inner := hs.Handler
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), requestKey{}, r.Header.Get("X-Request"))
@@ -244,7 +244,7 @@ func TestM113OddSubjects(t *testing.T) {
 // M114, I17, I35: a failed probe changes nothing: the next message is a first initialize.
 func TestM114ProbeBeforeInitialize(t *testing.T) {
 	probe := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[]}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for range 2 {
 			got := s.post(probe, headers{"MCP-Protocol-Version": "2099-01-01", "Mcp-Method": "server/discover"})

@@ -28,7 +28,7 @@ import (
 // J5+ 2026-07-28 basic/index: "Result responses **MUST** include the same ID as the
 // request they correspond to."
 func TestM017IDsAreTokens(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
 		for _, id := range []string{"9007199254740993", "0", "-1", `""`, `"1"`, `"\u0061"`, "123456789012345678901234567890"} {
@@ -71,7 +71,7 @@ func TestM011DuplicateID(t *testing.T) {
 //
 // J3+ 2025-11-25 basic/index: "The request ID **MUST NOT** have been previously used
 // by the requestor within the same session."
-func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
+func TestQuestionIDsAreUnique(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.handshake()
 		asked := map[mcp.ID]bool{}
@@ -100,7 +100,7 @@ func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
 // J5- 2025-11-25 basic/index: "Result responses **MUST** include the same ID as the
 // request they correspond to."
 func TestM017StringAndNumberAtOnce(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		sess := s.sessionOf(headers{"Authorization": "ann"})
 		call := func(id, name string) <-chan reply {
 			defer func() { <-c.entered }()
@@ -166,22 +166,22 @@ func TestM031SecondInitialize(t *testing.T) {
 	})
 }
 
-// crossing is a Handler whose tools each wait for their own release, so that a test chooses
-// the order of their answers. The result names the tool and its caller.
-type crossing struct {
+// toolGates is a Handler with tools that each wait for their own release, so that a test
+// chooses the order of their answers. The result names the tool and its caller.
+type toolGates struct {
 	entered chan string
 	release map[string]chan struct{}
 }
 
-func newCrossing(names ...string) *crossing {
-	c := &crossing{entered: make(chan string, len(names)), release: make(map[string]chan struct{})}
+func newToolGates(names ...string) *toolGates {
+	c := &toolGates{entered: make(chan string, len(names)), release: make(map[string]chan struct{})}
 	for _, name := range names {
 		c.release[name] = make(chan struct{})
 	}
 	return c
 }
 
-func (c *crossing) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+func (c *toolGates) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
 	c.entered <- name
 	select {
@@ -196,18 +196,18 @@ func (c *crossing) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*m
 // requestKey is the key of a test's value in the context of an HTTP request.
 type requestKey struct{}
 
-// crossed runs f in a bubble with a crossing, whose tools are called by principals.
-func crossed(t *testing.T, names []string, f func(*site, *crossing)) {
+// withToolGates runs f in a bubble with tool gates and authenticated callers.
+func withToolGates(t *testing.T, names []string, f func(*site, *toolGates)) {
 	t.Helper()
-	var c *crossing
+	var c *toolGates
 	m := map[string]mcp.HandlerFunc{}
 	for _, name := range names {
 		m[name] = func(ctx context.Context, req *mcp.Request, k mcp.Caller) (*mcp.Result, error) {
 			return c.tool(ctx, req, k)
 		}
 	}
-	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, inContext, func(s *site) {
-		c = newCrossing(names...)
+	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, withRequestContext, func(s *site) {
+		c = newToolGates(names...)
 		f(s, c)
 	})
 }
@@ -218,7 +218,7 @@ func crossed(t *testing.T, names []string, f func(*site, *crossing)) {
 // J4+ 2026-07-28 basic/index: "The request ID **MUST NOT** match the ID of any other
 // request the sender has issued and not yet received a response for."
 func TestM012SameIDFromTwoClients(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		call := func(name string) <-chan reply {
 			defer func() { <-c.entered }()
 			return s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"`+name+`"`), modernHeaders("tools/call", name)))
@@ -234,7 +234,7 @@ func TestM012SameIDFromTwoClients(t *testing.T) {
 // M013, I31: a Handler sees the context and the principal of its own HTTP request, although
 // another with the same id came in between.
 func TestM013EachHandlerSeesItsOwnRequest(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		call := func(name string) <-chan reply {
 			auth := headers{"Authorization": "owner of " + name, "X-Request": "request of " + name}
 			sess := s.sessionOf(auth)
@@ -279,8 +279,8 @@ func TestM015TwoAsksAtOnce(t *testing.T) {
 	})
 }
 
-// M018: a response whose id resembles one of the server's changes nothing, whatever its
-// type.
+// M018: a response with an id that resembles one of the server's changes nothing, whatever
+// its type.
 //
 // J5- 2026-07-28 basic/index: "Error responses **MUST** include the same ID as the
 // request they correspond to (except in error cases where the ID could not be read due
@@ -305,8 +305,8 @@ func TestM018ForgedAnswers(t *testing.T) {
 	})
 }
 
-// M055, I8: a question goes to the client whose request it belongs to, and to no other
-// client with an open stream.
+// M055, I8: a question goes to the client of its request, and to no other client with an
+// open stream.
 func TestM055AskReachesOneClient(t *testing.T) {
 	m := map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")}
 	withChanges(t, m, func(s *site, h *changing) {
@@ -370,7 +370,7 @@ func TestM186SameTokenFromTwoClients(t *testing.T) {
 // M110: later requests do not use the context in which the session was opened: a question
 // of the second request is sent on the second request's stream.
 func TestM110SecondRequestAsks(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`), "ask": ask("roots/list", "{}")})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`), "ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
 		s.post(raw("1", "tools/call", `{"name":"echo"}`), sess)

@@ -20,7 +20,8 @@ import (
 // Late messages: an answer after its request was unregistered, messages of a request that
 // is over, and clients that have gone.
 
-// gatedWriter is a ResponseWriter whose connection accepts nothing until it is released.
+// gatedWriter is a ResponseWriter of a connection that accepts nothing until release is
+// closed.
 type gatedWriter struct {
 	*httptest.ResponseRecorder
 
@@ -49,7 +50,7 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 	const result = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	for said, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
 		t.Run(form, func(t *testing.T) {
-			h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, said)})
+			h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, said)})
 			bubble(t, h, server.Config{}, func(s *site) {
 				sess := s.session()
 				w, done := newGatedWriter(), make(chan struct{})
@@ -58,7 +59,7 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 					s.server.ServeHTTP(w, s.request(s.ctx(), http.MethodPost, withToken("1", "burst", "7"), sess))
 				}()
 				<-w.entered
-				s.pass(time.Second)
+				s.advance(time.Second)
 				if got := s.server.Stats().InFlight; got != 0 {
 					t.Fatalf("%d requests are in flight; want the Handler to have ended", got)
 				}
@@ -88,7 +89,7 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 
 // M043, I8, I9: the Caller of a request that is over reaches no client; the Unrelated
 // Caller of its scope uses the session's own stream.
-func TestM043WhatIsKeptOfARequest(t *testing.T) {
+func TestM043CallerAfterRequest(t *testing.T) {
 	var kept mcp.Caller
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"keep": func(_ ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -145,7 +146,7 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 				t.Errorf("Notify = %v; want that the request has ended", err)
 			}
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 		get.end() // it had no message
 	})
@@ -178,16 +179,16 @@ func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 		s.post(raw("1", "tools/list", ""), sess)
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer get.close() // it is never read
-		s.pass(2 * idle)
+		s.advance(2 * idle)
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Fatalf("%d sessions while the GET is open, want 1", got)
 		}
 		s.resourceUpdated(scope)
-		s.pass(server.DefaultWriteTimeout + time.Second)
+		s.advance(server.DefaultWriteTimeout + time.Second)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 1 {
 			t.Errorf("after one write that was not taken: %+v; want no stream, and the session", got)
 		}
-		s.pass(idle + time.Minute)
+		s.advance(idle + time.Minute)
 		if got := s.server.Stats().Sessions; got != 0 {
 			t.Errorf("%d sessions after their idle time, want 0", got)
 		}
@@ -217,7 +218,7 @@ func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 			}
 			get.close()
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 || ended != rounds {
 			t.Errorf("%+v, %d scopes have ended; want nothing and %d", got, ended, rounds)
 		}
@@ -248,21 +249,21 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 			st.next()
 			leave()
 			st.close()
-			s.pass(0)
+			s.advance(0)
 		}
 		const each = 20
 		for i := range each {
 			drop(raw(fmt.Sprint(i), "tools/call", `{"name":"talk"}`), sess)
 			drop(modern(fmt.Sprint(i), "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk"))
 		}
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		// A modern client that disconnects has cancelled; a legacy one has not, and its
 		// call waits as one goroutine that nothing wakes.
 		if got := s.server.Stats().InFlight; got != each {
 			t.Errorf("%d requests in flight, want the %d legacy ones", got, each)
 		}
 		close(release)
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
 			t.Errorf("%+v; want nothing in flight", got)
 		}
@@ -279,7 +280,7 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 	ways := map[string]func(s *site, sess headers){
 		"DELETE": func(s *site, sess headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", sess)) },
 		"Close":  func(s *site, _ headers) { _ = s.server.Close() },
-		"idle":   func(s *site, _ headers) { s.pass(31 * time.Minute) },
+		"idle":   func(s *site, _ headers) { s.advance(31 * time.Minute) },
 	}
 	for name, end := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +316,7 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 
 // M182, I10: two goroutines of one Handler send notifications one after the other. The
 // order of the calls is the order on the wire.
-func TestM182OrderOverTwoTasks(t *testing.T) {
+func TestM182OrderOfTwoGoroutines(t *testing.T) {
 	const rounds = 100
 	h := tools(map[string]mcp.HandlerFunc{"steps": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		say := func(what string, i int) {

@@ -70,7 +70,7 @@ func TestM149PipesWithoutRoom(t *testing.T) {
 	})
 }
 
-// noReader is the writing end of a pipe whose reader has gone.
+// noReader is the writing end of a pipe without a reader.
 type noReader struct{}
 
 func (noReader) Write([]byte) (int, error) { return 0, syscall.EPIPE }
@@ -122,7 +122,7 @@ func TestM200Lines(t *testing.T) {
 				t.Errorf("line %s; want %s in it", got, w)
 			}
 		}
-		c.ended()
+		c.wantEnd()
 	})
 }
 

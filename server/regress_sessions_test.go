@@ -43,12 +43,12 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", listening)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), calling))
 		<-g.entered
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if got := s.post(raw("1", "ping", ""), never); got.status != 404 {
 			t.Errorf("a session that was never used, after a minute: %d, want 404", got.status)
 		}
 		for range 8 {
-			s.pass(15 * time.Minute)
+			s.advance(15 * time.Minute)
 			if got := s.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`, notifying); got.status != 202 {
 				t.Fatalf("a session that only notifies: %d %s", got.status, got.body)
 			}
@@ -69,7 +69,7 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 			}
 		}
 		get.close()
-		s.pass(2 * time.Hour)
+		s.advance(2 * time.Hour)
 		if got := s.server.Stats().Sessions; got != 0 {
 			t.Errorf("%d sessions are left, want 0", got)
 		}
@@ -109,14 +109,14 @@ func TestM121Disconnect(t *testing.T) {
 		send(s.request(ctx, http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), s.session()))
 		cancel()
 		<-failed
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		select {
 		case err := <-g.cause:
 			t.Errorf("legacy: the context ended with %v; want it to go on", err)
 		default:
 		}
 		close(g.release)
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.Undelivered != 1 || got.InFlight != 0 {
 			t.Errorf("%+v; want one undelivered answer and nothing in flight", got)
 		}
@@ -142,7 +142,7 @@ func TestM143AbandonedRequests(t *testing.T) {
 			}
 			cancel()
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if got := s.server.Stats().InFlight; got != 0 {
 			t.Errorf("%d requests are still in flight", got)
 		}
@@ -227,7 +227,7 @@ func TestM095DeadSessionsCostNothing(t *testing.T) {
 		if got := s.server.Stats().Sessions; got != n/2 {
 			t.Errorf("%d sessions are open, want half", got)
 		}
-		s.pass(31 * time.Minute)
+		s.advance(31 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		if got := s.server.Stats().Sessions; got != 0 || len(ended) != n {
@@ -246,12 +246,12 @@ func TestM098IdleTimeIsExact(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{SessionIdle: 2 * time.Second}}, func(s *site) {
 		sess := s.session()
 		for range 5 {
-			s.pass(1999 * time.Millisecond)
+			s.advance(1999 * time.Millisecond)
 			if got := s.post(raw("1", "ping", ""), sess); got.status != 200 {
 				t.Fatalf("a session in use: %d", got.status)
 			}
 		}
-		s.pass(3 * time.Second)
+		s.advance(3 * time.Second)
 		if got := s.post(raw("1", "ping", ""), sess); got.status != 404 {
 			t.Errorf("after its time: %d, want 404", got.status)
 		}
@@ -267,7 +267,7 @@ func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
 			if i%4 == 0 {
 				s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 			}
-			s.pass(5 * time.Second)
+			s.advance(5 * time.Second)
 			if got := s.post(raw("1", "ping", ""), alive); got.status != 200 {
 				t.Fatalf("after %d others: %d %s", i, got.status, got.body)
 			}
@@ -278,7 +278,7 @@ func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
 // M101: requests that arrive at the moment of expiry are served or get a 404, and never
 // remain unanswered.
 func TestM101ArrivalAtTheMomentOfExpiry(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	seen := map[int]int{}
 	for range 30 {
 		bubble(t, h, server.Config{Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site) {

@@ -20,7 +20,7 @@ import (
 
 // Streams that stay open: GETs and listens.
 
-// changing is a Handler whose lists change when the test sends on changed.
+// changing is a Handler with lists that change when the test sends on changed.
 type changing struct {
 	mcp.Handler
 	changed chan string // the method of the notification
@@ -51,7 +51,7 @@ func (h *changing) Serve(ctx context.Context, req *mcp.Request, c mcp.Caller) (*
 	}
 }
 
-// withChanges runs f with a site whose lists change.
+// withChanges runs f with a site with a changing Handler.
 func withChanges(t *testing.T, m map[string]mcp.HandlerFunc, f func(*site, *changing)) {
 	t.Helper()
 	h := &changing{Handler: tools(m)}
@@ -163,7 +163,7 @@ func TestM177NothingBeforeInitialized(t *testing.T) {
 		h.changed <- toolsChanged
 		got := make(chan string, 1)
 		go func() { got <- st.next() }() // ends with the change
-		s.pass(10 * time.Second)
+		s.advance(10 * time.Second)
 		select {
 		case e := <-got:
 			t.Fatalf("before initialized: %s", e)
@@ -193,8 +193,8 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 		return result(`{"tools":[]}`)
 	}}
 	breaks := map[string]func(*site, *stream){
-		"the client stops reading": func(s *site, _ *stream) { s.pass(server.DefaultWriteTimeout) },
-		"the client goes away":     func(s *site, st *stream) { st.close(); s.pass(0) },
+		"the client stops reading": func(s *site, _ *stream) { s.advance(server.DefaultWriteTimeout) },
+		"the client goes away":     func(s *site, st *stream) { st.close(); s.advance(0) },
 	}
 	for name, breakOff := range breaks {
 		t.Run(name, func(t *testing.T) {
@@ -206,10 +206,10 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 				<-h.acked
 				// Kept until the client is initialized, and then taken at once.
 				h.changed <- toolsChanged
-				s.pass(0) // so that it is queued before the next one
+				s.advance(0) // so that it is queued before the next one
 				s.resourceUpdated(scope)
 				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
-				s.pass(0)
+				s.advance(0)
 				breakOff(s, first)
 				soon, cancel := context.WithTimeout(s.ctx(), time.Second)
 				defer cancel()
@@ -228,7 +228,7 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 
 // I17: the system accepts a write for a client that has just disconnected; a message
 // written that way counts as not delivered.
-func TestChangeForAClientThatHasLeft(t *testing.T) {
+func TestChangeForDisconnectedClient(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
@@ -270,14 +270,14 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 			stuck := s.open(s.ctx(), http.MethodGet, "", sess)
 			defer stuck.close()
 			s.resourceUpdated(scope)
-			s.pass(0)
+			s.advance(0)
 		}
 		const want = `{"jsonrpc":"2.0","error":{"code":1006,"message":"16 responses for one stream of a session (limits.streamsPerSession); the request was not sent",` +
 			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
-		s.refuses(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
+		s.wantRefusal(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
 		other := s.open(s.ctx(), http.MethodGet, "", s.session()) // has its own bound
 		defer other.close()
-		s.pass(server.DefaultWriteTimeout)
+		s.advance(server.DefaultWriteTimeout)
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		if got := st.next(); !strings.Contains(got, "resources/updated") {
@@ -288,7 +288,7 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 
 // M056, M057, I13: each message is delivered once: a client that reconnects receives
 // neither what it had nor anything twice.
-func TestM057ComingBackRepeatsNothing(t *testing.T) {
+func TestM057ReconnectRepeatsNothing(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()
 		first := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -297,8 +297,8 @@ func TestM057ComingBackRepeatsNothing(t *testing.T) {
 			h.changed <- toolsChanged
 			first.next()
 		}
-		s.drop(first)
-		s.pass(time.Second)
+		s.dropConnection(first)
+		s.advance(time.Second)
 		for range 3 { // reconnect without anything new
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			<-h.acked
@@ -308,21 +308,21 @@ func TestM057ComingBackRepeatsNothing(t *testing.T) {
 					got <- data
 				}
 			}()
-			s.pass(time.Second)
+			s.advance(time.Second)
 			select {
 			case e := <-got:
 				t.Errorf("it is told again: %s", e)
 			default:
 			}
 			st.close()
-			s.pass(0)
+			s.advance(0)
 		}
 	})
 }
 
 // M056: a change that could not be delivered while no stream was open is delivered once, to
 // the first that opens.
-func TestM056PendingIsToldOnce(t *testing.T) {
+func TestM056PendingChangeIsSentOnce(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
@@ -394,11 +394,11 @@ func TestM170StreamsAreNotCountedTwice(t *testing.T) {
 		for i := range 100 {
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			if i%3 == 0 {
-				s.pass(0)
+				s.advance(0)
 			}
 			st.close()
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 1 {
 			t.Errorf("%+v; want nothing in flight and one session", got)
 		}

@@ -26,7 +26,7 @@ import (
 // C1- 2026-07-28 basic/transports/streamable-http: "The server SHOULD stop work on the
 // cancelled request as soon as practical and MUST NOT send any further messages for
 // it."
-func TestCutAtEveryByte(t *testing.T) {
+func TestDisconnectAtEveryByte(t *testing.T) {
 	step := 1
 	if testing.Short() {
 		step = 23
@@ -46,7 +46,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	bubble(t, h, server.Config{}, func(s *site) {
 		late = make(chan error, 1)
 		cuts := 0
-		for at := 0; s.cut(at); at += step {
+		for at := 0; s.readAndDisconnect(at); at += step {
 			start := time.Now()
 			if err := <-late; !errors.Is(err, mcp.ErrRequestEnded) || time.Since(start) != 0 {
 				t.Fatalf("cut at %d: Notify = %v after %v; want at once that the request has ended", at, err, time.Since(start))
@@ -57,16 +57,16 @@ func TestCutAtEveryByte(t *testing.T) {
 		if cuts*step < 300 {
 			t.Errorf("only %d cuts", cuts)
 		}
-		s.pass(0) // the last Handler has been cancelled, and has yet to return
+		s.advance(0) // the last Handler has been cancelled, and has yet to return
 		if got := s.server.Stats(); got.InFlight != 0 {
 			t.Errorf("%d requests are in flight at the end", got.InFlight)
 		}
 	})
 }
 
-// cut calls the tool "talk", reads at bytes of the response and disconnects. It reports
-// whether there were that many.
-func (s *site) cut(at int) bool {
+// readAndDisconnect calls the tool "talk", reads at bytes of the response and disconnects.
+// It reports whether there were that many.
+func (s *site) readAndDisconnect(at int) bool {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.ctx())
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *site) cut(at int) bool {
 //
 // C3- 2026-07-28 basic/patterns/cancellation: "Servers MUST NOT send
 // `notifications/cancelled` for any other purpose."
-func TestServerCancelsListensAlone(t *testing.T) {
+func TestServerCancelsOnlyListens(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"echo"`))
 		c.next()
@@ -129,7 +129,7 @@ func TestServerCancelsListensAlone(t *testing.T) {
 //
 // C6- 2026-07-28 basic/patterns/cancellation: "Invalid cancellation notifications
 // SHOULD be ignored"
-func TestSenselessCancelsAreIgnored(t *testing.T) {
+func TestInvalidCancelsAreIgnored(t *testing.T) {
 	var log bytes.Buffer
 	cfg := server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	pipesGated(t, cfg, func(c *console, g *gate) {
@@ -148,7 +148,7 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`) // it is over
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 	if n := strings.Count(log.String(), "\n"); n > 5 {
 		t.Errorf("%d lines were logged: %.500s", n, log.String())
@@ -160,7 +160,7 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 //
 // C6- 2025-11-25 basic/utilities/cancellation: "Invalid cancellation notifications
 // **SHOULD** be ignored:"
-func TestSenselessCancelsInABatch(t *testing.T) {
+func TestInvalidCancelsInABatch(t *testing.T) {
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled"`
 	w := &watcher{}
 	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// tallied is a Handler of every method that counts its requests.
-func tallied(n *int) mcp.Handler {
+// countingHandler is a Handler of every method that counts its requests.
+func countingHandler(n *int) mcp.Handler {
 	return mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "server/discover" {
 			return result(discovered)
@@ -58,7 +58,7 @@ func TestStandardHeadersOfEveryMethod(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"it"},` + withTasks + `}`, ""},
 	}
 	n := 0
-	bubble(t, tallied(&n), server.Config{}, func(s *site) {
+	bubble(t, countingHandler(&n), server.Config{}, func(s *site) {
 		for _, m := range methods {
 			right := modernHeaders(m.method, m.name)
 			body := raw("1", m.method, m.params)
@@ -101,7 +101,7 @@ func TestStandardHeadersOfEveryMethod(t *testing.T) {
 //
 // H13- seps 2243-http-standardization: "Header values MUST NOT be used as the sole basis
 // for granting elevated privileges"
-func TestHeadersAreNoIdentity(t *testing.T) {
+func TestHeadersDoNotAuthenticate(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		seen = append(seen, req.Principal)
@@ -226,7 +226,7 @@ func TestUndeclaredCapabilityIsNamed(t *testing.T) {
 //
 // H17- 2026-07-28 basic/index: "Implementations SHOULD NOT use them to change the behavior
 // of the client or server, and SHOULD NOT rely on them for security decisions."
-func TestNameOfAClientDecidesNothing(t *testing.T) {
+func TestClientNameChangesNothing(t *testing.T) {
 	infos := []string{
 		"", `{"name":"admin","version":"1"}`, `{"name":"signalbox","version":"999"}`, `{"name":"Claude Code","version":"2"}`,
 		`{"name":"","version":""}`, `{"name":"../../etc","version":"\u001b[0m","trusted":true,"capabilities":{"roots":{}}}`, `{}`, `7`,

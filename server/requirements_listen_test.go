@@ -24,8 +24,8 @@ var kinds = []struct{ filter, method, params string }{
 	{`"taskIds":["t"]`, "notifications/tasks", `{"taskId":"t"}`},
 }
 
-// gossip is a Handler that sends every notification to every listen, and then ends it.
-func gossip(t *testing.T) mcp.Handler {
+// notifyAll is a Handler that sends every notification to every listen, and then ends it.
+func notifyAll(t *testing.T) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		notes := []*mcp.Notification{note(t, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)}
 		for _, k := range kinds {
@@ -49,8 +49,8 @@ func gossip(t *testing.T) mcp.Handler {
 //
 // U4- 2026-07-28 basic/patterns/subscriptions: "The server MUST NOT send notification
 // types the client has not explicitly requested."
-func TestListenHearsWhatItAskedFor(t *testing.T) {
-	bubble(t, gossip(t), server.Config{}, func(s *site) {
+func TestListenFilter(t *testing.T) {
+	bubble(t, notifyAll(t), server.Config{}, func(s *site) {
 		for mask := range 1 << len(kinds) {
 			var filter, want []string
 			for i, k := range kinds {
@@ -58,19 +58,19 @@ func TestListenHearsWhatItAskedFor(t *testing.T) {
 					filter, want = append(filter, k.filter), append(want, k.method)
 				}
 			}
-			s.hears(strings.Join(filter, ","), want)
+			s.wantNotifications(strings.Join(filter, ","), want)
 		}
 		for _, none := range []string{
 			`"toolsListChanged":false`, `"toolsListChanged":null`, `"resourceSubscriptions":[]`, `"taskIds":[]`, `"resourceSubscriptions":null`,
 			`"toolslistchanged":true`, `"toolsListChanged":"true"`, `"x":true`,
 		} {
-			s.hears(none, nil)
+			s.wantNotifications(none, nil)
 		}
 	})
 }
 
-// hears checks what a listen with the filter receives.
-func (s *site) hears(filter string, want []string) {
+// wantNotifications checks what a listen with the filter receives.
+func (s *site) wantNotifications(filter string, want []string) {
 	s.t.Helper()
 	body := raw("1", "subscriptions/listen", `{"notifications":{`+filter+`},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`)
@@ -138,7 +138,7 @@ func TestSubscriptionIDIsTheClients(t *testing.T) {
 // U6+ 2026-07-28 server/utilities/logging: "`notifications/message` is request-scoped:
 // the server MUST NOT deliver it on a `subscriptions/listen` stream or on any stream
 // other than the one carrying the response to the request that set the log level."
-func TestRequestScopedMessagesKeepOffListens(t *testing.T) {
+func TestRequestMessagesNotOnListens(t *testing.T) {
 	talk := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []*mcp.Notification{note(t, "notifications/progress", `{"progressToken":7,"progress":1}`), note(t, "notifications/message", `{"level":"info","data":1}`)} {
 			if err := c.Notify(ctx, n); err != nil {
@@ -170,7 +170,7 @@ func TestRequestScopedMessagesKeepOffListens(t *testing.T) {
 // U7- 2026-07-28 basic/patterns/subscriptions: "When the server ends a subscription on
 // its own initiative (for example, during shutdown), it SHOULD respond to the original
 // `subscriptions/listen` request with a completion result before closing the stream."
-func TestListenThatItsClientEnds(t *testing.T) {
+func TestListenEndedByClient(t *testing.T) {
 	h := &changing{Handler: tools(nil)}
 	pipes(t, h, server.Config{}, func(c *console) {
 		h.changed, h.acked = make(chan string), make(chan struct{}, 4)

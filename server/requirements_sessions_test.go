@@ -97,7 +97,7 @@ func transcript() []struct{ name, said, want string } {
 // transports **MUST** ensure they preserve the JSON-RPC message format and lifecycle
 // requirements defined by MCP."
 func TestUnixSockets(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	s := server.New(h, server.Config{})
 	listen := func(name string) net.Listener {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), name))

@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// beside returns a replica: another server with the same Handler, in the same bubble, and a
+// replica returns a replica: another server with the same Handler, in the same bubble, and a
 // function that ends it.
-func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
+func (s *site) replica(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 	s.t.Helper()
 	o = &site{t: s.t, server: server.New(h, cfg), net: memnet.Listen()}
 	o.http = &http.Server{Handler: o.server}
@@ -42,13 +42,13 @@ func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 // consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
 // server-side."
 func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
-	d := new(served)
-	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: named}
+	d := new(parkTool)
+	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: byWhoHeader}
 	ann := headers{"Who": "ann"}
-	bubble(t, d.asksOnce(), cfg, func(s *site) {
-		other, end := s.beside(d.asksOnce(), cfg)
+	bubble(t, d.askOnce(), cfg, func(s *site) {
+		other, end := s.replica(d.askOnce(), cfg)
 		defer end()
-		retry := with(s.tool("", ann), `"q1":`+roots)
+		retry := retryParams(s.tool("", ann), `"q1":`+roots)
 		var replies []<-chan reply
 		for range 4 {
 			replies = append(replies, other.async(other.toolRequest(s.ctx(), retry, ann)), s.async(s.toolRequest(s.ctx(), retry, ann)))
@@ -68,27 +68,27 @@ func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
 }
 
 // A result that asks for input is not cacheable and has no cache hints, even for methods
-// whose results have them.
+// that have them.
 //
 // Q7+ 2026-07-28 server/utilities/caching: "are not cacheable and carry no caching
 // hints."
-func TestQuestionsCarryNoHints(t *testing.T) {
+func TestQuestionsHaveNoCacheHints(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"resources/read": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		if err := question(ctx, c); err != nil {
+		if err := askRoots(ctx, c); err != nil {
 			return nil, err
 		}
 		return result(`{"contents":[]}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		read := func(more string) string {
-			body := strings.Replace(asking("1", `"uri":"x:y"`+more), "tools/call", "resources/read", 1)
+			body := strings.Replace(askableCall("1", `"uri":"x:y"`+more), "tools/call", "resources/read", 1)
 			return s.post(body, modernHeaders("resources/read", "x:y")).body
 		}
 		first := read("")
 		if !strings.Contains(first, `"resultType":"input_required"`) || strings.Contains(first, "ttlMs") || strings.Contains(first, "cacheScope") {
 			t.Errorf("the question: %s; want no hints", first)
 		}
-		equal(t, "the answer", read(with(readRound(t, first), `"q1":`+roots)),
+		equal(t, "the answer", read(retryParams(readRound(t, first), `"q1":`+roots)),
 			`{"jsonrpc":"2.0","id":1,"result":{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}`)
 	})
 }
@@ -109,10 +109,10 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
 	foreign := func(s *site, anonymous bool) {
 		send := func(method, name, more string, who headers) string {
-			body := strings.Replace(asking("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
+			body := strings.Replace(askableCall("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
 			return s.post(body, modernHeaders(method, name), who).body
 		}
-		state := with(readRound(t, send("tools/call", "a__x", "", ann)), "")
+		state := retryParams(readRound(t, send("tools/call", "a__x", "", ann)), "")
 		reached = nil
 		for _, to := range []struct {
 			method, name string
@@ -134,6 +134,6 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 			t.Errorf("with its own state %q was reached", reached)
 		}
 	}
-	bubble(t, h, server.Config{Authenticate: named}, func(s *site) { foreign(s, false) })
+	bubble(t, h, server.Config{Authenticate: byWhoHeader}, func(s *site) { foreign(s, false) })
 	bubble(t, h, server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}, func(s *site) { foreign(s, true) })
 }

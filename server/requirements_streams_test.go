@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// tells is a tool that sends n messages, a second apart, and then its result. All of them
-// name their call.
-func tells(n int) mcp.HandlerFunc {
+// notifyingTool is a tool that sends n messages, a second apart, and then its result. All
+// of them name their call.
+func notifyingTool(n int) mcp.HandlerFunc {
 	return func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		who := string(req.Params.Raw(mcp.FieldArguments))
 		for i := range n {
@@ -37,8 +37,8 @@ func tells(n int) mcp.HandlerFunc {
 	}
 }
 
-// told returns the messages that a call of such a tool sends, in order.
-func told(id, who, n int) []string {
+// callMessages returns the messages that a call of such a tool sends, in order.
+func callMessages(id, who, n int) []string {
 	var all []string
 	for i := range n {
 		all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"of":%d,"n":%d}}`, who, i))
@@ -46,7 +46,7 @@ func told(id, who, n int) []string {
 	return append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"of":%d}}`, id, who))
 }
 
-func tell(id, who int) string {
+func notifyingCall(id, who int) string {
 	return raw(fmt.Sprint(id), "tools/call", fmt.Sprintf(`{"name":"tell","arguments":%d}`, who))
 }
 
@@ -84,30 +84,30 @@ func eventsOf(t *testing.T, text string) (ids, messages []string) {
 // been delivered on a different stream."
 func TestEachMessageOnOneStream(t *testing.T) {
 	const calls, words = 6, 4
-	withChanges(t, map[string]mcp.HandlerFunc{"tell": tells(words)}, func(s *site, h *changing) {
+	withChanges(t, map[string]mcp.HandlerFunc{"tell": notifyingTool(words)}, func(s *site, h *changing) {
 		sess := s.session()
 		listening := s.open(s.ctx(), http.MethodGet, "", sess)
 		<-h.acked
 		var streams []*stream
 		for i := range calls {
-			streams = append(streams, s.open(s.ctx(), http.MethodPost, tell(i, 100+i), sess))
+			streams = append(streams, s.open(s.ctx(), http.MethodPost, notifyingCall(i, 100+i), sess))
 		}
 		h.changed <- toolsChanged
 		var got [calls][]string
 		for _, i := range []int{1, 4} { // resumed after one message
 			got[i] = append(got[i], streams[i].next())
-			s.drop(streams[i])
+			s.dropConnection(streams[i])
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		for _, i := range []int{1, 4} {
-			streams[i] = s.back(sess, streams[i].last)
+			streams[i] = s.resume(sess, streams[i].last)
 		}
 		for i, st := range streams {
 			for len(got[i]) <= words {
 				got[i] = append(got[i], st.next())
 			}
 			st.end()
-			equal(t, fmt.Sprint("stream ", i), strings.Join(got[i], "\n"), strings.Join(told(i, 100+i, words), "\n"))
+			equal(t, fmt.Sprint("stream ", i), strings.Join(got[i], "\n"), strings.Join(callMessages(i, 100+i, words), "\n"))
 		}
 		equal(t, "the stream that listens", listening.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
@@ -123,19 +123,19 @@ func TestEachMessageOnOneStream(t *testing.T) {
 //
 // R9+ 2025-11-25 basic/transports: "it SHOULD issue an HTTP GET to the MCP endpoint, and
 // include the Last-Event-ID header to indicate the last event ID it received."
-func TestListeningIsNotComingBack(t *testing.T) {
-	withChanges(t, map[string]mcp.HandlerFunc{"tell": tells(2)}, func(s *site, h *changing) {
+func TestGetWithoutLastEventID(t *testing.T) {
+	withChanges(t, map[string]mcp.HandlerFunc{"tell": notifyingTool(2)}, func(s *site, h *changing) {
 		sess := s.session()
-		st := s.open(s.ctx(), http.MethodPost, tell(1, 100), sess)
-		want := told(1, 100, 2)
+		st := s.open(s.ctx(), http.MethodPost, notifyingCall(1, 100), sess)
+		want := callMessages(1, 100, 2)
 		equal(t, "first", st.next(), want[0])
-		s.drop(st)
+		s.dropConnection(st)
 		listening := s.open(s.ctx(), http.MethodGet, "", sess)
 		<-h.acked
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		h.changed <- toolsChanged
 		equal(t, "the stream that listens", listening.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
-		again := s.back(sess, st.last)
+		again := s.resume(sess, st.last)
 		equal(t, "the rest", again.next()+again.next(), want[1]+want[2])
 		again.end()
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
@@ -152,9 +152,9 @@ func TestListeningIsNotComingBack(t *testing.T) {
 //
 // R3- 2025-11-25 basic/transports: "If present, the ID MUST be globally unique across all
 // streams within that session"
-func TestEventIDsAreOfOneMessage(t *testing.T) {
+func TestEventIDsAreUnique(t *testing.T) {
 	const calls, words = 20, 3
-	withChanges(t, map[string]mcp.HandlerFunc{"tell": tells(words)}, func(s *site, h *changing) {
+	withChanges(t, map[string]mcp.HandlerFunc{"tell": notifyingTool(words)}, func(s *site, h *changing) {
 		sess := s.session()
 		meaning := map[string]string{}
 		note := func(id, message string) {
@@ -167,13 +167,13 @@ func TestEventIDsAreOfOneMessage(t *testing.T) {
 		listening := s.open(s.ctx(), http.MethodGet, "", sess)
 		<-h.acked
 		for i := range calls {
-			st := s.open(s.ctx(), http.MethodPost, tell(i, 100+i), sess)
+			st := s.open(s.ctx(), http.MethodPost, notifyingCall(i, 100+i), sess)
 			first := st.next()
 			note(st.last, first)
 			cursor := st.last
 			if i%3 == 0 {
-				s.drop(st)
-				st = s.back(sess, cursor)
+				s.dropConnection(st)
+				st = s.resume(sess, cursor)
 			}
 			for range words {
 				message := st.next()
@@ -200,10 +200,10 @@ func TestEventIDsAreOfOneMessage(t *testing.T) {
 //
 // R9+ 2025-11-25 basic/transports: "This mechanism applies regardless of how the original
 // stream was initiated (via POST or GET)."
-func TestCutBehindEachByte(t *testing.T) {
+func TestResumeAfterEveryByte(t *testing.T) {
 	ended := 0
 	h := tools(map[string]mcp.HandlerFunc{"tell": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		res, err := tells(2)(ctx, req, c)
+		res, err := notifyingTool(2)(ctx, req, c)
 		if err == nil {
 			ended++
 		}
@@ -213,20 +213,20 @@ func TestCutBehindEachByte(t *testing.T) {
 		sess := s.session()
 		n := 0
 		for whole := false; !whole; n++ {
-			res, err := s.client.Do(s.request(s.ctx(), http.MethodPost, tell(n, 7), sess))
+			res, err := s.client.Do(s.request(s.ctx(), http.MethodPost, notifyingCall(n, 7), sess))
 			if err != nil {
 				t.Fatal(err)
 			}
 			seen := make([]byte, n)
 			_, err = io.ReadFull(res.Body, seen)
 			whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-			s.pass(0)
+			s.advance(0)
 			res.Body.Close()
-			s.pass(10 * time.Second)
+			s.advance(10 * time.Second)
 			if ended != n+1 {
 				t.Fatalf("cut behind %d bytes: %d calls of %d came to their end", n, ended, n+1)
 			}
-			want := strings.Join(told(n, 7, 2), "\n")
+			want := strings.Join(callMessages(n, 7, 2), "\n")
 			ids, got := eventsOf(t, string(seen))
 			switch {
 			case whole:

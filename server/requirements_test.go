@@ -67,7 +67,7 @@ func TestOriginOnEveryMethod(t *testing.T) {
 // (such as nginx) to disable response buffering, ensuring that SSE events are
 // delivered to clients immediately rather than being held in a buffer."
 func TestStreamsAreNotBuffered(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1), "echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 1), "echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		old := s.handshake(opening("2025-03-26"))
 		streams := map[string]*http.Request{
@@ -174,7 +174,7 @@ func TestCodesByEra(t *testing.T) {
 // J17+ own: "A member that occurs twice, in the envelope or in the parameters that we
 // act upon, makes the message invalid."
 func TestMembersOfTheEnvelope(t *testing.T) {
-	bubble(t, tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)}), server.Config{}, func(s *site) {
+	bubble(t, tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)}), server.Config{}, func(s *site) {
 		sess := s.session()
 		tests := []struct{ name, body, want string }{
 			{"unknown member", `{"jsonrpc":"2.0","id":1,"method":"ping","extra":{}}`, `"result":{}`},
@@ -207,7 +207,7 @@ func TestMembersOfTheEnvelope(t *testing.T) {
 // H5- 2026-07-28 basic/transports/streamable-http: "Header values (such as method
 // names) are case-sensitive."
 func TestCaseOfHeaders(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		body := modern("1", "tools/call", `"name":"echo"`)
 		spelled := func(version, method, name string) string {
@@ -284,7 +284,7 @@ func TestOversizedHeader(t *testing.T) {
 //
 // H17+ 2026-07-28 basic/index: "They are intended for display, logging, and
 // debugging."
-func TestRequestsStandAlone(t *testing.T) {
+func TestRequestsAreStateless(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		seen = append(seen, fmt.Sprintf("%s %s %q %v", req.Client.Info, req.Client.Capabilities, req.Principal, req.Scope != nil))
@@ -468,8 +468,8 @@ func TestPingIsPromptOnAPipe(t *testing.T) {
 //
 // R10+ 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
 // server SHOULD terminate the SSE stream."
-func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
-	m := map[string]mcp.HandlerFunc{"burst": burst(t, 3)}
+func TestStreamsOfMessages(t *testing.T) {
+	m := map[string]mcp.HandlerFunc{"burst": progressBurst(t, 3)}
 	withChanges(t, m, func(s *site, h *changing) {
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -492,9 +492,9 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 }
 
 // U1: a modern server never sends requests; U9: "The server MUST NOT emit
-// notifications/message for a request that does not include this field"
-// (2026-07-28, server/utilities/logging, "Per-request log level"); C8: "Progress notifications MUST only reference
-// tokens that were provided in an active request" (basic/patterns/progress).
+// notifications/message for a request that does not include this field" (2026-07-28,
+// server/utilities/logging, "Per-request log level"); C8: "Progress notifications MUST only
+// reference tokens that were provided in an active request" (basic/patterns/progress).
 //
 // U1- 2026-07-28 basic/patterns/mrtr: "The previous pattern of server-initiated
 // requests is no longer supported."
@@ -504,7 +504,7 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
 // the client has not declared support for in its capabilities."
-func TestNothingThatWasNotAskedFor(t *testing.T) {
+func TestNoUnrequestedMessages(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"chatty": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if _, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"}); err == nil {
 			return nil, mcp.Errorf(1, "a modern client was asked")

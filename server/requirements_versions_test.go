@@ -99,7 +99,7 @@ func TestThousandClientsOfBothEras(t *testing.T) {
 //
 // V1- 2026-07-28 basic/versioning: "it MUST respond with an
 // UnsupportedProtocolVersionError listing the versions it does support"
-func TestVersionsThatAreNotSpoken(t *testing.T) {
+func TestUnsupportedVersions(t *testing.T) {
 	const supported = `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 	body := func(version string) string {
 		return raw("1", "tools/call", `{"name":"echo","_meta":{"io.modelcontextprotocol/protocolVersion":`+version+`,"io.modelcontextprotocol/clientCapabilities":{}}}`)
@@ -126,6 +126,6 @@ func TestVersionsThatAreNotSpoken(t *testing.T) {
 			}
 		}
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }

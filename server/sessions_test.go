@@ -26,12 +26,12 @@ func TestSessionLimit(t *testing.T) {
 		<-g.entered
 		idle := s.session()
 		want := `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"` + noSessionsLeft + `","data":{"source":"gateway","outcome":"not_dispatched"}}}`
-		s.refuses(refusalCase{name: "at once", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "30"}})
-		s.pass(1500 * time.Millisecond)
-		s.refuses(refusalCase{name: "a little later", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "29"}})
-		s.pass(28499 * time.Millisecond)
-		s.refuses(refusalCase{name: "a moment early", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "1"}})
-		s.pass(time.Millisecond)
+		s.wantRefusal(refusalCase{name: "at once", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "30"}})
+		s.advance(1500 * time.Millisecond)
+		s.wantRefusal(refusalCase{name: "a little later", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "29"}})
+		s.advance(28499 * time.Millisecond)
+		s.wantRefusal(refusalCase{name: "a moment early", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "1"}})
+		s.advance(time.Millisecond)
 		second := s.session()
 		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
 			t.Errorf("the idle session: %d, want 404", got.status)
@@ -48,8 +48,8 @@ func TestSessionLimit(t *testing.T) {
 	})
 }
 
-// from serves a request that comes from the address.
-func (s *site) from(address string, r *http.Request) reply {
+// serveFrom serves a request that comes from the address.
+func (s *site) serveFrom(address string, r *http.Request) reply {
 	r.RemoteAddr = address
 	return record(s.server, r)
 }
@@ -59,11 +59,11 @@ func (s *site) from(address string, r *http.Request) reply {
 func TestFloodOfInitialize(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 50}}, func(s *site) {
 		open := func(address string) reply {
-			return s.from(address, s.request(s.ctx(), http.MethodPost, initialize))
+			return s.serveFrom(address, s.request(s.ctx(), http.MethodPost, initialize))
 		}
 		theirs := headers{"Mcp-Session-Id": open("192.0.2.1:1000").header.Get("Mcp-Session-Id")}
-		s.from("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
-		s.pass(10 * time.Minute) // a person thinks
+		s.serveFrom("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
+		s.advance(10 * time.Minute) // a person thinks
 		var served, refused int
 		for i := range 3000 {
 			switch got := open(fmt.Sprint("192.0.2.66:", 1024+i)); {
@@ -81,7 +81,7 @@ func TestFloodOfInitialize(t *testing.T) {
 		if got := open("198.51.100.7:1"); got.status != 200 {
 			t.Errorf("a newcomer: %d %s", got.status, got.body)
 		}
-		if got := s.from("192.0.2.1:1002", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs)); got.status != 200 {
+		if got := s.serveFrom("192.0.2.1:1002", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs)); got.status != 200 {
 			t.Errorf("the session of somebody else: %d %s", got.status, got.body)
 		}
 		if got := s.server.Stats().Sessions; got != 50 {
@@ -99,11 +99,11 @@ func TestFloodOfAPrincipal(t *testing.T) {
 				t.Fatalf("number %d: %d %s", i, got.status, got.body)
 			}
 		}
-		s.refuses(refusalCase{name: "the 101st", body: initialize, header: ann, status: 429, also: [2]string{"Retry-After", "10"},
+		s.wantRefusal(refusalCase{name: "the 101st", body: initialize, header: ann, status: 429, also: [2]string{"Retry-After", "10"},
 			want: `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"100 sessions of one principal (limits.sessionsPerPrincipal); the request was not sent",` +
 				`"data":{"source":"gateway","outcome":"not_dispatched"}}}`})
 		s.sessionOf(headers{"Authorization": "bob"})
-		s.pass(10 * time.Second)
+		s.advance(10 * time.Second)
 		s.sessionOf(ann)
 		if got := s.server.Stats().Sessions; got != 101 {
 			t.Errorf("%d sessions, want 100 of ann and one of bob", got)
@@ -111,12 +111,12 @@ func TestFloodOfAPrincipal(t *testing.T) {
 	})
 }
 
-// FAULTS 25, the other side: a client whose tools leave a session behind each time they run
-// is served however often it does so. The test opens enough to reach the bound of a
+// FAULTS 25, the other side: a client with tools that leave a session behind each time they
+// run is served however often it does so. The test opens enough to reach the bound of a
 // principal several times.
 func TestToolsThatLeaveSessionsBehind(t *testing.T) {
 	for _, who := range []string{"", "ann"} {
-		h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+		h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 		bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
 			auth := headers{"Authorization": who}
 			for i := range 250 {
@@ -125,7 +125,7 @@ func TestToolsThatLeaveSessionsBehind(t *testing.T) {
 				if got := s.post(raw("1", "tools/call", `{"name":"echo"}`), sess, auth); got.status != 200 {
 					t.Fatalf("run %d of %q: %d %s", i, who, got.status, got.body)
 				}
-				s.pass(2 * time.Second)
+				s.advance(2 * time.Second)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestUsersBehindAProxy(t *testing.T) {
 }
 
 // Addresses of a network that is assigned as a whole count as one client.
-func TestAddressesOfOneParty(t *testing.T) {
+func TestAddressesCountedTogether(t *testing.T) {
 	tests := []struct{ first, second, third string }{
 		{"127.0.0.1:1", "127.0.0.2:2", "192.0.2.1:1"},
 		{"[::1]:1", "127.255.255.255:2", "10.0.0.1:1"},
@@ -165,7 +165,7 @@ func TestAddressesOfOneParty(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site) {
 			open := func(address string) int {
-				return s.from(address, s.request(s.ctx(), http.MethodPost, initialize)).status
+				return s.serveFrom(address, s.request(s.ctx(), http.MethodPost, initialize)).status
 			}
 			// The second fills its share of the table only if it counts as the first; the
 			// third, which has no session, then takes one of them.
@@ -213,12 +213,12 @@ func TestScopesYield(t *testing.T) {
 		yields("listening", false)
 		yields("idle", true)
 		yields("idle", true) // it has ended
-		s.refuses(refusalCase{name: "its client", body: raw("2", "ping", ""), header: sessions["idle"], status: 404,
+		s.wantRefusal(refusalCase{name: "its client", body: raw("2", "ping", ""), header: sessions["idle"], status: 404,
 			want: wireError("2", "-32600", "session not found; open a new one with initialize")})
 		close(g.release)
 		<-call
 		get.close()
-		s.pass(0)
+		s.advance(0)
 		yields("calling", true)
 		yields("listening", true)
 		equal(t, "ended", strings.Join(ended, " "), "idle calling listening")
@@ -269,8 +269,8 @@ func TestPipeDoesNotYield(t *testing.T) {
 func TestScopesEnd(t *testing.T) {
 	ends := map[string]func(*site, headers){
 		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
-		"expired": func(s *site, _ headers) { s.pass(2 * time.Hour) },
-		"evicted": func(s *site, _ headers) { s.pass(30 * time.Second); s.session() },
+		"expired": func(s *site, _ headers) { s.advance(2 * time.Hour) },
+		"evicted": func(s *site, _ headers) { s.advance(30 * time.Second); s.session() },
 		"closed":  func(s *site, _ headers) { _ = s.server.Close() },
 	}
 	for name, end := range ends {
@@ -284,7 +284,7 @@ func TestScopesEnd(t *testing.T) {
 			})
 			bubble(t, h, server.Config{Limits: server.Limits{Sessions: 1}}, func(s *site) {
 				end(s, s.session())
-				s.pass(0)
+				s.advance(0)
 				if ended != 1 {
 					t.Errorf("the scope ended %d times, want 1", ended)
 				}
@@ -315,7 +315,7 @@ func TestForeignSessionLooksUnknown(t *testing.T) {
 			}
 		}
 		for range 4 {
-			s.pass(20 * time.Second)
+			s.advance(20 * time.Second)
 			look("in service")
 		}
 		if got := s.server.Stats().Sessions; got != 0 {

@@ -24,7 +24,7 @@ func (s *site) shutdown(patience time.Duration) <-chan error {
 		defer cancel()
 		done <- s.server.Shutdown(ctx)
 	}()
-	s.pass(0)
+	s.advance(0)
 	return done
 }
 
@@ -60,7 +60,7 @@ func TestM122ShutdownDeliversResults(t *testing.T) {
 
 // When the context of Shutdown ends, remaining requests end with an error that states that
 // they may have run, and their contexts end.
-func TestShutdownCutsWhatIsLeft(t *testing.T) {
+func TestShutdownCancelsRemainingRequests(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
 		legacy := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
@@ -182,7 +182,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		<-h.acked
-		s.pass(100 * time.Hour) // the keep-alives of four days do not fit into the buffers
+		s.advance(100 * time.Hour) // the keep-alives of four days do not fit into the buffers
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 {
 			t.Errorf("%+v; want the stream and the session gone", got)
 		}

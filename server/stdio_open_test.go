@@ -17,9 +17,9 @@ import (
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// slowOpening is a Handler whose server/discover takes that long, and may then fail.
+// slowOpening is a Handler with a server/discover that takes that long, and may then fail.
 func slowOpening(takes time.Duration, err error) mcp.Handler {
-	rest := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`), "slow": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	rest := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`), "slow": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		select {
 		case <-time.After(500 * time.Millisecond):
 			return result(`{"slow":true}`)
@@ -47,9 +47,9 @@ func callEcho(id string) string { return raw(id, "tools/call", `{"name":"echo"}`
 
 func echoed(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
-// rest returns the lines until the end of the pipe, and checks that it ends without an
+// readAll returns the lines until the end of the pipe, and checks that it ends without an
 // error.
-func (c *console) rest() []string {
+func (c *console) readAll() []string {
 	c.t.Helper()
 	var lines []string
 	for c.lines.Scan() {
@@ -69,7 +69,7 @@ func TestStdioPipelined(t *testing.T) {
 			start := time.Now()
 			c.send(initialize, initialized, callEcho("1"), raw("2", "tools/call", `{"name":"slow"}`), callEcho("3"))
 			c.closeInput()
-			got := c.rest()
+			got := c.readAll()
 			if len(got) != 4 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion"`) {
 				t.Fatalf("%q; want the answer of initialize and three more", got)
 			}
@@ -88,7 +88,7 @@ func TestStdioPingAndEnd(t *testing.T) {
 		pipes(t, tools(nil), server.Config{}, func(c *console) {
 			c.send(raw("1", "ping", ""), `junk`)
 			c.closeInput()
-			if got := c.rest(); len(got) != 2 || got[0] != echoed("1") || !strings.Contains(got[1], "-32700") {
+			if got := c.readAll(); len(got) != 2 || got[0] != echoed("1") || !strings.Contains(got[1], "-32700") {
 				t.Fatalf("%q; want the answer of a ping and an error", got)
 			}
 		})
@@ -115,7 +115,7 @@ func TestStdioOpeningThatHangs(t *testing.T) {
 		start := time.Now()
 		c.send(initialize, initialized, callEcho("1"))
 		c.closeInput()
-		if got := c.rest(); len(got) != 0 {
+		if got := c.readAll(); len(got) != 0 {
 			t.Errorf("%q; want nothing", got)
 		}
 		if d := time.Since(start); d != 1200*time.Millisecond {
@@ -141,7 +141,7 @@ func TestStdioOpeningThatFails(t *testing.T) {
 }
 
 // The number of queued messages has the same bound as that of requests in flight.
-func TestStdioHoldsNoMoreThanMayRun(t *testing.T) {
+func TestStdioQueueIsBounded(t *testing.T) {
 	cfg := server.Config{Limits: server.Limits{InFlightPerSession: 3}}
 	pipes(t, slowOpening(time.Hour, nil), cfg, func(c *console) {
 		c.send(initialize)
@@ -162,12 +162,12 @@ func TestStdioHoldsNoMoreThanMayRun(t *testing.T) {
 
 // Queued messages keep their order: a cancel follows its request, and a batch stays a
 // batch.
-func TestStdioHeldInOrder(t *testing.T) {
+func TestStdioQueueKeepsOrder(t *testing.T) {
 	pipes(t, slowOpening(time.Second, nil), server.Config{}, func(c *console) {
 		c.send(opening("2025-03-26"), initialized, raw("1", "tools/call", `{"name":"slow"}`),
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `[`+callEcho("2")+`]`)
 		c.closeInput()
-		if got := c.rest(); len(got) != 2 || got[1] != echoed("2") {
+		if got := c.readAll(); len(got) != 2 || got[1] != echoed("2") {
 			t.Errorf("%q; want the answers of initialize and of the batch", got)
 		}
 	})

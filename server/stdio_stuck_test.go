@@ -16,8 +16,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// standardStream is a stream whose Close does not end a blocked read or write, like the
-// standard streams of a process.
+// standardStream is a stream with a Close that does not end a blocked read or write, like
+// the standard streams of a process.
 type standardStream struct {
 	released chan struct{} // ends blocked calls
 }

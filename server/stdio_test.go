@@ -82,7 +82,7 @@ func (c *console) closeInput() {
 	}
 }
 
-func (c *console) ended() {
+func (c *console) wantEnd() {
 	c.t.Helper()
 	if c.lines.Scan() {
 		c.t.Errorf("after the end: %s", c.lines.Text())
@@ -105,7 +105,7 @@ func (c *console) handshake() {
 // io.modelcontextprotocol/* fields in _meta; fields marked as required MUST be
 // included on every request."
 func TestStdioBothEras(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[],"resultType":"complete"}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[],"resultType":"complete"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.send(modern("1", "tools/call", `"name":"echo"`))
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
@@ -115,18 +115,18 @@ func TestStdioBothEras(t *testing.T) {
 		c.send(modern("3", "tools/call", `"name":"echo"`))
 		c.expect(`{"jsonrpc":"2.0","id":3,"result":{"content":[],"resultType":"complete"}}`)
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }
 
-// pipesGated is pipes with a tool "wait" that is a gate.
+// pipesGated is pipes with a gate as its tool "wait".
 func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
 	t.Helper()
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return g.serve(ctx, req, c)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "echo": quick(`{}`), "ask": ask("roots/list", "{}")})
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "echo": fixedResult(`{}`), "ask": ask("roots/list", "{}")})
 	pipes(t, h, cfg, func(c *console) {
 		g = newGate()
 		f(c, g)
@@ -166,7 +166,7 @@ func TestStdioRefusals(t *testing.T) {
 		c.send(initialize)
 		c.expect(wireError("0", "-32600", "the session is already initialized"))
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }
 
@@ -224,14 +224,14 @@ func TestStdioAsk(t *testing.T) {
 }
 
 // A client that closes its output right after a request still receives the answer.
-func TestStdioLastWords(t *testing.T) {
+func TestStdioAnswerAfterInputClosed(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"wait"`))
 		c.closeInput()
 		<-g.entered
 		close(g.release)
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
-		c.ended()
+		c.wantEnd()
 	})
 }
 
@@ -248,7 +248,7 @@ func TestStdioEnd(t *testing.T) {
 		<-g.entered
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 1200*time.Millisecond {
 			t.Errorf("the end took %v, want 1.2s", d)
 		}
@@ -260,7 +260,7 @@ func TestStdioEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 0 {
 			t.Errorf("the end beside an old request took %v, want none", d)
 		}
@@ -269,7 +269,7 @@ func TestStdioEnd(t *testing.T) {
 		c.handshake()
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 0 {
 			t.Errorf("the end took %v, want none", d)
 		}
@@ -293,7 +293,7 @@ func TestStdioScopeEnds(t *testing.T) {
 		c.send(raw("1", "tools/list", ""))
 		c.next()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 	if ended["server/discover"] != 1 || ended["tools/list"] != 1 {
 		t.Errorf("ended: %v; want both once", ended)
@@ -380,7 +380,7 @@ func TestStdioBatch(t *testing.T) {
 
 // The end of a pipe does not wait for a client that does not read.
 func TestStdioClientThatDoesNotRead(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"big": quick(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
+	h := tools(map[string]mcp.HandlerFunc{"big": fixedResult(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.send(modern("1", "tools/call", `"name":"big"`))
 		synctest.Wait()
@@ -396,7 +396,7 @@ func TestStdioClientThatDoesNotRead(t *testing.T) {
 // D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
 // NOT contain embedded newlines."
 func TestStdioPrettyResult(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"pretty": quick("{\n\"a\":\r\n1}"), "large": quick("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
+	h := tools(map[string]mcp.HandlerFunc{"pretty": fixedResult("{\n\"a\":\r\n1}"), "large": fixedResult("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.handshake()
 		c.send(raw("1", "tools/call", `{"name":"pretty"}`))

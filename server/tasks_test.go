@@ -58,7 +58,7 @@ func (h *taskHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no method %q", req.Method)
 }
 
-func (h *taskHandler) become(task string) {
+func (h *taskHandler) setTask(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.task = task
@@ -115,8 +115,8 @@ func TestTaskResult(t *testing.T) {
 			h := &taskHandler{task: `"status":"working"`}
 			bubble(t, h, server.Config{}, func(s *site) {
 				waiting := s.async(s.request(s.ctx(), "POST", raw("1", "tasks/result", `{"taskId":"t"}`), s.session()))
-				s.pass(3 * time.Second)
-				h.become(tt.end)
+				s.advance(3 * time.Second)
+				h.setTask(tt.end)
 				got := <-waiting
 				equal(t, "result", got.body, tt.want)
 			})
@@ -145,7 +145,7 @@ func TestTaskResultOfItsOwn(t *testing.T) {
 		}
 		// The call has ended with the error of a Handler without the method.
 		h.native = nil
-		h.become(`"status":"failed"`)
+		h.setTask(`"status":"failed"`)
 		got = s.post(raw("2", "tasks/result", `{"taskId":"t"}`), sess).body
 		equal(t, "own error", got, wireError("2", "-32601", `no method "tasks/result"`))
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// answering is a Handler that returns the same result or error for each call of a method,
+// fixedAnswers is a Handler that returns the same result or error for each call of a method,
 // as a catalog does.
-func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Error) mcp.Handler {
+func fixedAnswers(t *testing.T, results map[string]string, errs map[string]*mcp.Error) mcp.Handler {
 	t.Helper()
 	made := map[string]*mcp.Result{"server/discover": {}}
 	for method, text := range results {
@@ -33,7 +33,7 @@ func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Err
 
 // A client receives results in the form of its revision.
 func TestResultsByRevision(t *testing.T) {
-	h := answering(t, map[string]string{
+	h := fixedAnswers(t, map[string]string{
 		"tools/call":     `{"resultType":"complete","content":[{"type":"resource_link","uri":"x:y","name":"n"}],"structuredContent":[1.0]}`,
 		"prompts/get":    `{"messages":[{"role":"user","content":{"type":"audio","data":"AA==","mimeType":"audio/wav"}}]}`,
 		"resources/read": `{"contents":[],"ttlMs":5,"cacheScope":"public"}`,
@@ -67,7 +67,7 @@ func TestListsByRevision(t *testing.T) {
 	list := func(members string) string {
 		return `"tools":[{"name":"x","inputSchema":{"type":"object"}` + members + `}]`
 	}
-	h := answering(t, map[string]string{"tools/list": `{"resultType":"complete","ttlMs":0,"cacheScope":"public",` + list(icons+array) + `}`}, nil)
+	h := fixedAnswers(t, map[string]string{"tools/list": `{"resultType":"complete","ttlMs":0,"cacheScope":"public",` + list(icons+array) + `}`}, nil)
 	bubble(t, h, server.Config{}, func(s *site) {
 		older, last := s.handshake(opening("2025-06-18")), s.handshake(opening("2025-11-25"))
 		for range 3 {
@@ -80,7 +80,7 @@ func TestListsByRevision(t *testing.T) {
 }
 
 // Many more lists than are cached, each of them new.
-func TestListsAreEachTheirOwn(t *testing.T) {
+func TestManyDifferentLists(t *testing.T) {
 	var names []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "tools/list" {
@@ -103,7 +103,7 @@ func TestErrorsByEra(t *testing.T) {
 	missing := &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such resource", Data: []byte(`{"uri":"x:y"}`)}
 	header := mcp.Errorf(mcp.CodeHeaderMismatch, "other headers, please")
 	undefined := mcp.Errorf(-32050, "of a time to come")
-	h := answering(t, nil, map[string]*mcp.Error{"resources/read": missing, "tools/call": header, "prompts/get": undefined})
+	h := fixedAnswers(t, nil, map[string]*mcp.Error{"resources/read": missing, "tools/call": header, "prompts/get": undefined})
 	wire := func(code, rest string) string {
 		return `{"jsonrpc":"2.0","id":1,"error":{"code":` + code + `,"message":` + rest + `}}`
 	}

@@ -20,7 +20,7 @@ import (
 // As no Handler has listened meanwhile, anything may have changed, and the client is
 // notified of all changes. A client that opens a new stream knows that it has missed
 // something (I33).
-func TestChangesWhileAClientIsAway(t *testing.T) {
+func TestChangesWhileDisconnected(t *testing.T) {
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "subscriptions/listen" {
 			return tools(nil).Serve(ctx, req, c)
@@ -54,23 +54,23 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 // What a client missed on its standalone stream may have been dropped for lack of room.
 // Resuming is refused then, and the new stream notifies the client that everything may have
 // changed, including the resources that it is subscribed to, once (DELIVERY 5.2).
-func TestChangesThatWereGivenUp(t *testing.T) {
+func TestDroppedChanges(t *testing.T) {
 	for _, remembers := range []bool{false, true} {
-		lib := newLibrary()
+		lib := newResourceHandler()
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
 				return lib.Serve(ctx, req, c)
 			}
-			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+			return (&resourceListen{filter: `{"toolsListChanged":true}`, caller: c}).acknowledge(ctx)
 		})
 		bubble(t, h, server.Config{Remembers: remembers, Limits: server.Limits{EventLog: 2 << 10}}, func(s *site) {
 			sess := s.session()
 			for _, uri := range []string{"x:1", "x:2"} {
 				equal(t, "subscribe", s.post(subscribe("1", uri), sess).body, emptyOne)
 			}
-			wantLoans(t, lib, "x:1", "x:2")
+			wantListens(t, lib, "x:1", "x:2")
 			update := func(i int) {
-				if err := lib.at(i).say(s.ctx(), "resources/updated", fmt.Sprintf(`{"uri":"x:%d"}`, i+1)); err != nil {
+				if err := lib.at(i).notify(s.ctx(), "resources/updated", fmt.Sprintf(`{"uri":"x:%d"}`, i+1)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -84,8 +84,8 @@ func TestChangesThatWereGivenUp(t *testing.T) {
 				equal(t, "update", st.next(), told("x:1"))
 				before = cmp.Or(before, st.last)
 			}
-			s.drop(st)
-			if got := s.refusedBack(sess, before); got.status != 400 {
+			s.dropConnection(st)
+			if got := s.resumeRefused(sess, before); got.status != 400 {
 				t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
 			}
 			fresh := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -98,20 +98,20 @@ func TestChangesThatWereGivenUp(t *testing.T) {
 					t.Errorf("told %v; want %s among it, once", all, want)
 				}
 			}
-			s.drop(fresh)
+			s.dropConnection(fresh)
 			another := s.open(s.ctx(), http.MethodGet, "", sess)
-			s.pass(time.Second)
+			s.advance(time.Second)
 			update(0)
 			equal(t, "the next one", another.next(), told("x:1"))
-			s.drop(another)
+			s.dropConnection(another)
 		})
 	}
 }
 
 // A client that disconnects before the Handler has acknowledged the listen has received no
 // changes: the next stream sends what was missed, of lists and of resources.
-func TestGapIsOwedUntilItIsTold(t *testing.T) {
-	lib := newLibrary()
+func TestMissedChangesUntilSent(t *testing.T) {
+	lib := newResourceHandler()
 	var agree chan struct{}
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
@@ -119,7 +119,7 @@ func TestGapIsOwedUntilItIsTold(t *testing.T) {
 		}
 		select {
 		case <-agree:
-			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+			return (&resourceListen{filter: `{"toolsListChanged":true}`, caller: c}).acknowledge(ctx)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -132,32 +132,32 @@ func TestGapIsOwedUntilItIsTold(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		before := ""
 		for range 40 { // more than there is room for
-			if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
+			if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
 				t.Error(err)
 			}
 			equal(t, "update", st.next(), told)
 			before = cmp.Or(before, st.last)
 		}
-		s.drop(st)
-		if got := s.refusedBack(sess, before); got.status != 400 {
+		s.dropConnection(st)
+		if got := s.resumeRefused(sess, before); got.status != 400 {
 			t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
 		}
 		for range 2 {
 			early := s.open(s.ctx(), http.MethodGet, "", sess)
 			equal(t, "the resource", early.next(), told)
-			s.drop(early)
+			s.dropConnection(early)
 		}
 		close(agree)
 		next := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "the resource", next.next(), told)
 		equal(t, "the list", next.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
-		s.drop(next)
+		s.dropConnection(next)
 		another := s.open(s.ctx(), http.MethodGet, "", sess)
-		s.pass(time.Second)
-		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","last":true}`); err != nil {
+		s.advance(time.Second)
+		if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1","last":true}`); err != nil {
 			t.Error(err)
 		}
 		equal(t, "once", another.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","last":true}}`)
-		s.drop(another)
+		s.dropConnection(another)
 	})
 }

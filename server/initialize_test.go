@@ -15,7 +15,7 @@ import (
 // The answers to initialize and server/discover follow the Handler's server/discover, in
 // each revision's form, also if the Handler returns the same result each time; and a result
 // that changes is used at once.
-func TestGreetingsByRevision(t *testing.T) {
+func TestInitializeResultByRevision(t *testing.T) {
 	const tasked = `"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	made := map[string]*mcp.Result{}
 	for name, text := range map[string]string{

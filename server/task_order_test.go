@@ -54,7 +54,7 @@ func taskState(n int) string {
 // Status notifications of a client about its tasks reach the Handler one after the other,
 // in the order of their arrival, even if the Handler fails; and another session does not
 // wait for them.
-func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
+func TestTaskStatesInOrder(t *testing.T) {
 	l := &stateLog{}
 	const caps = `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`
 	bubble(t, l, server.Config{}, func(s *site) {
@@ -76,7 +76,7 @@ func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
 
 // Status notifications of a client that declared no tasks are dropped. A revision that does
 // not define tasks makes no difference.
-func TestTaskStatesOfWhoRunsNone(t *testing.T) {
+func TestTaskStatesOfClientWithoutTasks(t *testing.T) {
 	for _, tt := range []struct{ version, caps, want string }{
 		{"2025-11-25", `{"sampling":{},"tasks":{"list":{}}}`, ""},
 		{"2025-06-18", `{"sampling":{}}`, ""},

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-func progressed(i int) string {
+func progressMessage(i int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d}}`, i)
 }
 
@@ -26,7 +26,7 @@ func progressed(i int) string {
 // to prevent flooding"
 func TestFloodOfProgress(t *testing.T) {
 	const flood = 100_000
-	h := tools(map[string]mcp.HandlerFunc{"flood": burst(t, flood)})
+	h := tools(map[string]mcp.HandlerFunc{"flood": progressBurst(t, flood)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		start := time.Now()
 		events := s.post(withToken("1", "flood", "7"), s.session()).events(t)
@@ -36,8 +36,8 @@ func TestFloodOfProgress(t *testing.T) {
 		if len(events) != 102 {
 			t.Fatalf("%d events, want 100, the latest and the result", len(events))
 		}
-		equal(t, "the last of the burst", events[99], progressed(99))
-		equal(t, "the latest", events[100], progressed(flood-1))
+		equal(t, "the last of the burst", events[99], progressMessage(99))
+		equal(t, "the latest", events[100], progressMessage(flood-1))
 		equal(t, "result", events[101], `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		if got := s.server.Stats().Merged; got != flood-101 {
 			t.Errorf("merged = %d, want %d", got, flood-101)
@@ -50,7 +50,7 @@ func TestFloodOfProgress(t *testing.T) {
 //
 // C9+ 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
-func TestProgressHasAPaceOfItsOwn(t *testing.T) {
+func TestProgressRateLimit(t *testing.T) {
 	release := make(chan struct{})
 	h := tools(map[string]mcp.HandlerFunc{"flood": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for i := range 5000 {
@@ -70,7 +70,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodPost, withToken("1", "flood", "7"), s.session())
 		start := time.Now()
 		n, last := 0, ""
-		for last != progressed(4999) {
+		for last != progressMessage(4999) {
 			if last = st.next(); strings.Contains(last, `"result"`) {
 				t.Fatalf("the latest never came, and the result after %v", time.Since(start))
 			}
@@ -82,7 +82,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		if n > 152 || n < 148 {
 			t.Errorf("%d events, want 100 and ten for each of five seconds", n)
 		}
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		st.end()
