@@ -207,9 +207,9 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 		for name, tail := range tails {
 			t.Run(tt.name+", "+name, func(t *testing.T) {
 				withBackend(t, tt.from, func(s *site, b *backend) {
-					said := answerHead + tt.sent + contentTo + filler + tail
-					b.length = int64(len(said))
-					b.write = inParts(nil, said)
+					sent := answerHead + tt.sent + contentTo + filler + tail
+					b.length = int64(len(sent))
+					b.write = inParts(nil, sent)
 					res := s.begin(s.largeRequest(tt.client))
 					got, err := io.ReadAll(res.Body)
 					if err != nil || res.ContentLength != int64(len(got)) {
@@ -231,9 +231,9 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 // A backend that sends less than it has announced has broken off.
 func TestResultIsShorterThanAnnounced(t *testing.T) {
 	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
-		said := answerHead + contentTo + filler(96<<10)
-		b.length = int64(len(said) + len(answerTail))
-		b.write = inParts(nil, said)
+		sent := answerHead + contentTo + filler(96<<10)
+		b.length = int64(len(sent) + len(answerTail))
+		b.write = inParts(nil, sent)
 		res := s.begin(s.largeRequest(mcp.EraModern))
 		if got, err := io.ReadAll(res.Body); !isTruncated(err) {
 			t.Errorf("%d bytes and %v, want that it has broken off", len(got), err)
@@ -456,7 +456,7 @@ func TestPlaceIsFreeAfterPassedResult(t *testing.T) {
 // If the answer cannot be a single JSON object any more, or the result must be seen whole,
 // nothing is passed on early, and the client receives the usual answer.
 func TestResultIsGathered(t *testing.T) {
-	tell := func(ctx context.Context, c mcp.Caller) error {
+	notify := func(ctx context.Context, c mcp.Caller) error {
 		n, err := mcp.NewNotification("notifications/progress", []byte(`{"progressToken":"p","progress":1}`))
 		if err != nil {
 			return err
@@ -479,7 +479,7 @@ func TestResultIsGathered(t *testing.T) {
 		before func(context.Context, mcp.Caller) error
 		send   func(s *site, call string) reply
 	}{
-		{"a stream has begun", mcp.V20251125, "", tell, opened("2025-11-25")},
+		{"a stream has begun", mcp.V20251125, "", notify, opened("2025-11-25")},
 		{"patience is over", mcp.V20251125, "", wait, opened("2025-11-25")},
 		{"a batch", mcp.V20250326, "", nil, batched},
 		{"an older client", mcp.V20251125, "", nil, opened("2025-03-26")},

@@ -191,11 +191,11 @@ func TestShutdownWaitsForCachedList(t *testing.T) {
 		began, end = make(chan struct{}), make(chan struct{})
 		answered := s.async(s.request(s.ctx(), "POST", legacyList, s.session()))
 		<-began
-		over := make(chan error, 1)
-		go func() { over <- s.server.Shutdown(s.ctx()) }() // ends when the Handler has returned
+		done := make(chan error, 1)
+		go func() { done <- s.server.Shutdown(s.ctx()) }() // ends when the Handler has returned
 		synctest.Wait()
 		select {
-		case err := <-over:
+		case err := <-done:
 			t.Errorf("Shutdown = %v while a Handler was asked", err)
 		default:
 		}
@@ -203,7 +203,7 @@ func TestShutdownWaitsForCachedList(t *testing.T) {
 		if got := <-answered; got.status != 200 {
 			t.Errorf("got %d %s", got.status, got.body)
 		}
-		if err := <-over; err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})

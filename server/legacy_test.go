@@ -467,16 +467,16 @@ func TestUnrelated(t *testing.T) {
 
 // notifications/roots/list_changed reaches the Handler as a request without an answer.
 func TestRootsListChanged(t *testing.T) {
-	var heard []*mcp.Request
+	var received []*mcp.Request
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		heard = append(heard, req)
+		received = append(received, req)
 		return nil, nil
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, s.session())
 		s.advance(0)
-		if got.status != 202 || len(heard) != 1 || heard[0].Scope == nil {
-			t.Errorf("status %d, heard %v; want 202 and one request with the session's scope", got.status, heard)
+		if got.status != 202 || len(received) != 1 || received[0].Scope == nil {
+			t.Errorf("status %d, heard %v; want 202 and one request with the session's scope", got.status, received)
 		}
 		if st := s.server.Stats(); st.Undelivered != 0 || st.Panics != 0 {
 			t.Errorf("%+v", st)

@@ -74,14 +74,14 @@ func TestDroppedChanges(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			told := func(uri string) string {
+			updateOf := func(uri string) string {
 				return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
 			}
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			before := ""
 			for range 40 { // more than there is room for
 				update(0)
-				equal(t, "update", st.next(), told("x:1"))
+				equal(t, "update", st.next(), updateOf("x:1"))
 				before = cmp.Or(before, st.last)
 			}
 			s.dropConnection(st)
@@ -93,7 +93,7 @@ func TestDroppedChanges(t *testing.T) {
 			for range 3 {
 				all[fresh.next()]++
 			}
-			for _, want := range []string{told("x:1"), told("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
+			for _, want := range []string{updateOf("x:1"), updateOf("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
 				if all[want] != 1 {
 					t.Errorf("told %v; want %s among it, once", all, want)
 				}
@@ -102,7 +102,7 @@ func TestDroppedChanges(t *testing.T) {
 			another := s.open(s.ctx(), http.MethodGet, "", sess)
 			s.advance(time.Second)
 			update(0)
-			equal(t, "the next one", another.next(), told("x:1"))
+			equal(t, "the next one", another.next(), updateOf("x:1"))
 			s.dropConnection(another)
 		})
 	}
@@ -128,14 +128,14 @@ func TestMissedChangesUntilSent(t *testing.T) {
 		agree = make(chan struct{})
 		sess := s.session()
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
-		const told = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`
+		const updateOf = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		before := ""
 		for range 40 { // more than there is room for
 			if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
 				t.Error(err)
 			}
-			equal(t, "update", st.next(), told)
+			equal(t, "update", st.next(), updateOf)
 			before = cmp.Or(before, st.last)
 		}
 		s.dropConnection(st)
@@ -144,12 +144,12 @@ func TestMissedChangesUntilSent(t *testing.T) {
 		}
 		for range 2 {
 			early := s.open(s.ctx(), http.MethodGet, "", sess)
-			equal(t, "the resource", early.next(), told)
+			equal(t, "the resource", early.next(), updateOf)
 			s.dropConnection(early)
 		}
 		close(agree)
 		next := s.open(s.ctx(), http.MethodGet, "", sess)
-		equal(t, "the resource", next.next(), told)
+		equal(t, "the resource", next.next(), updateOf)
 		equal(t, "the list", next.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
 		s.dropConnection(next)
 		another := s.open(s.ctx(), http.MethodGet, "", sess)

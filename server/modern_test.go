@@ -281,7 +281,7 @@ func TestModernRequestWithoutParamHeaders(t *testing.T) {
 // _request_, the server **MUST** return either `Content-Type: application/json` (a
 // single JSON object) or `Content-Type: text/event-stream` (an SSE response stream)."
 func TestModernNotifications(t *testing.T) {
-	say := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	notify := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []struct{ method, params string }{
 			{"notifications/progress", `{"progressToken":"mine","progress":1}`},
 			{"notifications/progress", `{"progressToken":"other","progress":1}`},
@@ -311,7 +311,7 @@ func TestModernNotifications(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, tools(map[string]mcp.HandlerFunc{"say": say}), server.Config{}, func(s *site) {
+			bubble(t, tools(map[string]mcp.HandlerFunc{"say": notify}), server.Config{}, func(s *site) {
 				got := s.post(raw("1", "tools/call", `{"name":"say","_meta":{`+meta+tt.meta+`}}`), modernHeaders("tools/call", "say"))
 				if tt.want == nil {
 					equal(t, "body", got.body, end)

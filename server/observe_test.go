@@ -59,18 +59,20 @@ func keyOf(id string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(id)
 func TestEventsOfRefusals(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
-		switch who := r.Header.Get("Authorization"); who {
+		switch principal := r.Header.Get("Authorization"); principal {
 		case "ann", "bob":
-			return who, nil
+			return principal, nil
 		case "old":
 			return "", &server.Denial{Message: "the token has expired"}
 		default:
-			return "", fmt.Errorf("token %q is unknown", who)
+			return "", fmt.Errorf("token %q is unknown", principal)
 		}
 	}}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		ann := s.sessionOf(headers{"Authorization": "ann"})
-		as := func(who string, also ...headers) []headers { return append(also, headers{"Authorization": who}) }
+		as := func(principal string, also ...headers) []headers {
+			return append(also, headers{"Authorization": principal})
+		}
 		tests := []eventCase{
 			{"host", "POST", "", as("ann", headers{"Host": "evil.example"}), server.Event{Kind: server.ForeignHost, Detail: "evil.example"}},
 			{"origin", "GET", "", as("ann", headers{"Origin": "null"}), server.Event{Kind: server.ForeignOrigin, Detail: "null"}},

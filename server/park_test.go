@@ -497,18 +497,18 @@ func TestCancelRetry(t *testing.T) {
 // Progress has the token of the open request, and is dropped while none is open.
 func TestProgressFollowsTheRequest(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(n int) {
+		report := func(n int) {
 			_ = c.Notify(ctx, note(t, "notifications/progress", fmt.Sprintf(`{"progressToken":%s,"progress":%d}`, req.Params.Raw(mcp.MetaProgressToken), n)))
 		}
-		say(1)
+		report(1)
 		go func() { // ends soon; the answer takes longer
 			time.Sleep(time.Second)
-			say(2)
+			report(2)
 		}()
 		if err := askRoots(ctx, c); err != nil {
 			return nil, err
 		}
-		say(3)
+		report(3)
 		_ = c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"else","progress":4}`))
 		_ = c.Notify(ctx, note(t, "notifications/elicitation/complete", `{"elicitationId":"e"}`))
 		return result(`{}`)

@@ -257,18 +257,18 @@ func TestM165BrokenHandler(t *testing.T) {
 // not written to it.
 func TestM037AcceptedResponseHasEnded(t *testing.T) {
 	var scope *mcp.Scope
-	heard := make(chan struct{}, 1)
+	received := make(chan struct{}, 1)
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
-		heard <- struct{}{}
+		received <- struct{}{}
 		return nil, nil // as for every notification
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
-		heard = make(chan struct{}, 1)
+		received = make(chan struct{}, 1)
 		sess := s.session()
 		rec := httptest.NewRecorder()
 		s.server.ServeHTTP(rec, s.request(s.ctx(), http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, sess))
-		<-heard
+		<-received
 		if err := scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestM037AcceptedResponseHasEnded(t *testing.T) {
 // to send: the Handler gets the reason or no error, and nothing breaks.
 func TestM045AnswerForDisconnectedClient(t *testing.T) {
 	g := make(chan struct{})
-	said := make(chan error, 1)
+	notified := make(chan error, 1)
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		<-g
 		var err error
@@ -292,7 +292,7 @@ func TestM045AnswerForDisconnectedClient(t *testing.T) {
 				break
 			}
 		}
-		said <- err
+		notified <- err
 		return result(`{}`)
 	}})
 	tests := map[string]func(*site) *http.Request{
@@ -306,7 +306,7 @@ func TestM045AnswerForDisconnectedClient(t *testing.T) {
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, h, server.Config{}, func(s *site) {
-				g, said = make(chan struct{}), make(chan error, 1)
+				g, notified = make(chan struct{}), make(chan error, 1)
 				ctx, leave := context.WithCancel(s.ctx())
 				gone := make(chan struct{})
 				go func() { // ends with ctx
@@ -320,7 +320,7 @@ func TestM045AnswerForDisconnectedClient(t *testing.T) {
 				<-gone
 				s.advance(0)
 				close(g)
-				if err := <-said; err != nil && !errors.Is(err, mcp.ErrRequestEnded) {
+				if err := <-notified; err != nil && !errors.Is(err, mcp.ErrRequestEnded) {
 					t.Errorf("Notify = %v; want ErrRequestEnded or nothing", err)
 				}
 				s.advance(0)
@@ -352,10 +352,10 @@ func TestM141TwoWriters(t *testing.T) {
 	const lines = 300
 	h := tools(map[string]mcp.HandlerFunc{"log": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		var both sync.WaitGroup
-		for _, who := range []string{"a", "b"} {
+		for _, writer := range []string{"a", "b"} {
 			both.Go(func() { // ends with its lines; Wait below waits for it
 				for i := range lines {
-					_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"who":"%s","line":%d,"pad":"%s"}`, who, i, strings.Repeat(who, 100+i))))
+					_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"who":"%s","line":%d,"pad":"%s"}`, writer, i, strings.Repeat(writer, 100+i))))
 				}
 			})
 		}

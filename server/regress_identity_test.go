@@ -162,8 +162,8 @@ func TestM109IdentityOfThisRequest(t *testing.T) {
 	got := make(chan seen, 8)
 	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		who, _ := ctx.Value(requestKey{}).(string)
-		got <- seen{req.Principal, who}
+		caller, _ := ctx.Value(requestKey{}).(string)
+		got <- seen{req.Principal, caller}
 		return result(`{"tools":[]}`)
 	}})
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return owners[r.Header.Get("Authorization")], nil }}

@@ -189,8 +189,8 @@ func (c *toolGates) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	who, _ := ctx.Value(requestKey{}).(string)
-	return result(`{"tool":"` + name + `","principal":"` + req.Principal + `","context":"` + who + `"}`)
+	caller, _ := ctx.Value(requestKey{}).(string)
+	return result(`{"tool":"` + name + `","principal":"` + req.Principal + `","context":"` + caller + `"}`)
 }
 
 // requestKey is the key of a test's value in the context of an HTTP request.

@@ -48,9 +48,9 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 // byte.
 func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 	const result = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	for said, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
+	for sent, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
 		t.Run(form, func(t *testing.T) {
-			h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, said)})
+			h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, sent)})
 			bubble(t, h, server.Config{}, func(s *site) {
 				sess := s.session()
 				w, done := newGatedWriter(), make(chan struct{})
@@ -73,15 +73,15 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 				<-done
 				got := reply{w.Code, w.Header(), w.Body.String()}
 				equal(t, "form", got.header.Get("Content-Type"), form)
-				if said == 0 {
+				if sent == 0 {
 					equal(t, "body", got.body, result)
 					return
 				}
 				events := got.events(t)
-				if len(events) != said+1 {
-					t.Fatalf("%d events, want %d reports and the result", len(events), said)
+				if len(events) != sent+1 {
+					t.Fatalf("%d events, want %d reports and the result", len(events), sent)
 				}
-				equal(t, "the last event", events[said], result)
+				equal(t, "the last event", events[sent], result)
 			})
 		})
 	}
@@ -101,15 +101,15 @@ func TestM043CallerAfterRequest(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer get.close()
 		equal(t, "result", s.post(raw("1", "tools/call", `{"name":"keep"}`), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
-		said := make(chan error, 2)
+		sent := make(chan error, 2)
 		time.AfterFunc(time.Minute, func() { // a timer of the Handler
-			said <- kept.Notify(s.ctx(), note(t, "notifications/x", `{"from":"the request"}`))
-			said <- scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{"from":"the session"}`))
+			sent <- kept.Notify(s.ctx(), note(t, "notifications/x", `{"from":"the request"}`))
+			sent <- scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{"from":"the session"}`))
 		})
-		if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+		if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("through the request: %v; want that it has ended", err)
 		}
-		if err := <-said; err != nil {
+		if err := <-sent; err != nil {
 			t.Errorf("through the session: %v", err)
 		}
 		equal(t, "the first message on the GET", get.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{"from":"the session"}}`)
@@ -123,18 +123,18 @@ func TestM043CallerAfterRequest(t *testing.T) {
 // completion"
 func TestM044ProgressAfterTheResult(t *testing.T) {
 	var leave chan struct{}
-	var said chan error
+	var sent chan error
 	h := tools(map[string]mcp.HandlerFunc{"spawn": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
 		report := note(t, "notifications/progress", `{"progressToken":`+token+`,"progress":1}`)
 		go func() { // ends when leave is closed; the test waits for it
 			<-leave
-			said <- errors.Join(c.Notify(ctx, report), c.Notify(context.WithoutCancel(ctx), report))
+			sent <- errors.Join(c.Notify(ctx, report), c.Notify(context.WithoutCancel(ctx), report))
 		}()
 		return result(`{}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
-		leave, said = make(chan struct{}), make(chan error, 2)
+		leave, sent = make(chan struct{}), make(chan error, 2)
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "legacy", s.post(withToken("1", "spawn", "7"), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
@@ -142,7 +142,7 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 		equal(t, "modern", s.post(body, modernHeaders("tools/call", "spawn")).body, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`)
 		close(leave)
 		for range 2 {
-			if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+			if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 				t.Errorf("Notify = %v; want that the request has ended", err)
 			}
 		}
@@ -151,12 +151,12 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 		get.end() // it had no message
 	})
 	pipes(t, h, server.Config{}, func(c *console) {
-		leave, said = make(chan struct{}), make(chan error, 1)
+		leave, sent = make(chan struct{}), make(chan error, 1)
 		c.handshake()
 		c.send(withToken("1", "spawn", "7"))
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 		close(leave)
-		if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+		if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("on a pipe: Notify = %v; want that the request has ended", err)
 		}
 		c.send(raw("2", "ping", ""))
@@ -288,7 +288,7 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 			var times int
 			h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 				scope := req.Scope
-				scope.OnEnd(func() { // Close has no context
+				scope.OnEnd(func() { //nolint:contextcheck // Close has no context
 					times++
 					scope.End()
 					srv.Quiesce()
@@ -319,19 +319,19 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 func TestM182OrderOfTwoGoroutines(t *testing.T) {
 	const rounds = 100
 	h := tools(map[string]mcp.HandlerFunc{"steps": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(what string, i int) {
+		notify := func(what string, i int) {
 			_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"%s":%d}`, what, i)))
 		}
 		for i := range rounds {
 			began, ended := make(chan struct{}), make(chan struct{})
 			go func() { // ends at once; waited for below
-				say("start", i)
+				notify("start", i)
 				close(began)
 			}()
 			go func() { // ends after the one before it; waited for below
 				defer close(ended)
 				<-began
-				say("end", i)
+				notify("end", i)
 			}()
 			<-ended
 		}

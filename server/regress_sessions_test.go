@@ -154,11 +154,11 @@ func TestM143AbandonedRequests(t *testing.T) {
 func TestM089SessionOutlivesItsToken(t *testing.T) {
 	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
-		who, ok := owners[r.Header.Get("Authorization")]
+		principal, ok := owners[r.Header.Get("Authorization")]
 		if !ok {
 			return "", errors.New("unknown token")
 		}
-		return who, nil
+		return principal, nil
 	}}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		sess := s.sessionOf(headers{"Authorization": "t1"})

@@ -33,14 +33,14 @@ func TestDisconnectAtEveryByte(t *testing.T) {
 	}
 	var late chan error
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(ctx ctxType, i int) error {
+		notify := func(ctx ctxType, i int) error {
 			return c.Notify(ctx, note(t, "notifications/progress", fmt.Sprintf(`{"progressToken":7,"progress":%d}`, i)))
 		}
-		if err := errors.Join(say(ctx, 1), say(ctx, 2)); err != nil {
+		if err := errors.Join(notify(ctx, 1), notify(ctx, 2)); err != nil {
 			return nil, err
 		}
 		<-ctx.Done()
-		late <- say(context.WithoutCancel(ctx), 3)
+		late <- notify(context.WithoutCancel(ctx), 3)
 		return result(`{}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -177,14 +177,14 @@ func TestInvalidCancelsInABatch(t *testing.T) {
 		}
 		beside := s.post("["+strings.Join(senseless, ",")+","+raw("2", "ping", "")+"]", sess)
 		equal(t, "senseless cancels beside a ping", strings.Join(beside.events(t), "\n"), `{"jsonrpc":"2.0","id":2,"result":{}}`)
-		told := w.take()
-		for _, e := range told {
+		events := w.take()
+		for _, e := range events {
 			if want := (server.Event{Kind: server.IdleCancel, Remote: connection, Session: key(sess), Detail: e.Detail}); e != want {
 				t.Errorf("told of %+v; want %+v", e, want)
 			}
 		}
-		if got := s.server.Stats().IdleCancels; len(told) != 2*len(senseless) || got != uint64(len(told)) {
-			t.Errorf("told of %d cancels that hit nothing, and counted %d; want %d", len(told), got, 2*len(senseless))
+		if got := s.server.Stats().IdleCancels; len(events) != 2*len(senseless) || got != uint64(len(events)) {
+			t.Errorf("told of %d cancels that hit nothing, and counted %d; want %d", len(events), got, 2*len(senseless))
 		}
 		close(g.release)
 		equal(t, "what was in flight", (<-first).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)

@@ -119,9 +119,9 @@ func TestHeadersDoNotAuthenticate(t *testing.T) {
 				t.Errorf("%v and no token: %d %s; want 401", claim, got.status, got.body)
 			}
 		}
-		for i, who := range seen {
-			if who != "ann" {
-				t.Errorf("call %d was one of %q; want ann", i, who)
+		for i, principal := range seen {
+			if principal != "ann" {
+				t.Errorf("call %d was one of %q; want ann", i, principal)
 			}
 		}
 		if len(seen) != 4 {

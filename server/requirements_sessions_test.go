@@ -73,8 +73,8 @@ func TestAnswerOfAnotherPrincipal(t *testing.T) {
 }
 
 // transcript has the messages that are sent over any transport, with the expected answers.
-func transcript() []struct{ name, said, want string } {
-	return []struct{ name, said, want string }{
+func transcript() []struct{ name, message, want string } {
+	return []struct{ name, message, want string }{
 		{"call", modern("1", "tools/call", `"name":"echo"`), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`},
 		{"unknown tool", modern(`"x"`, "tools/call", `"name":"none"`), wireError(`"x"`, "-32602", `unknown tool "none"`)},
 		{"no metadata", raw("2", "server/discover", `{}`), wireError("2", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; every request must have it`)},
@@ -127,12 +127,12 @@ func TestUnixSockets(t *testing.T) {
 	lines := dial(overLines)
 	read := bufio.NewReader(lines)
 	for _, tt := range transcript() {
-		if _, err := io.WriteString(lines, tt.said+"\n"); err != nil {
+		if _, err := io.WriteString(lines, tt.message+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		line, err := read.ReadString('\n')
 		line = strings.TrimSuffix(line, "\n")
-		body := postOver(t, dial(overHTTP), tt.said)
+		body := postOver(t, dial(overHTTP), tt.message)
 		if err != nil || body != line {
 			t.Errorf("%s: as a line %s, %v; over HTTP %s; want one answer", tt.name, line, err, body)
 		}

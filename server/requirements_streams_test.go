@@ -22,32 +22,32 @@ import (
 // of them name their call.
 func notifyingTool(n int) mcp.HandlerFunc {
 	return func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		who := string(req.Params.Raw(mcp.FieldArguments))
+		call := string(req.Params.Raw(mcp.FieldArguments))
 		for i := range n {
 			sleep(time.Second)
-			word, err := mcp.NewNotification("notifications/x", fmt.Appendf(nil, `{"of":%s,"n":%d}`, who, i))
+			message, err := mcp.NewNotification("notifications/x", fmt.Appendf(nil, `{"of":%s,"n":%d}`, call, i))
 			if err != nil {
 				return nil, err
 			}
-			if err := c.Notify(ctx, word); err != nil {
+			if err := c.Notify(ctx, message); err != nil {
 				return nil, err
 			}
 		}
-		return result(`{"of":` + who + `}`)
+		return result(`{"of":` + call + `}`)
 	}
 }
 
 // callMessages returns the messages that a call of such a tool sends, in order.
-func callMessages(id, who, n int) []string {
+func callMessages(id, call, n int) []string {
 	var all []string
 	for i := range n {
-		all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"of":%d,"n":%d}}`, who, i))
+		all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/x","params":{"of":%d,"n":%d}}`, call, i))
 	}
-	return append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"of":%d}}`, id, who))
+	return append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"of":%d}}`, id, call))
 }
 
-func notifyingCall(id, who int) string {
-	return raw(fmt.Sprint(id), "tools/call", fmt.Sprintf(`{"name":"tell","arguments":%d}`, who))
+func notifyingCall(id, call int) string {
+	return raw(fmt.Sprint(id), "tools/call", fmt.Sprintf(`{"name":"tell","arguments":%d}`, call))
 }
 
 // eventsOf parses the text of a stream into messages and the ids of their events. An

@@ -350,8 +350,8 @@ func TestSessionIDs(t *testing.T) {
 // use sessions for authentication."
 func TestSessionIsNoCredential(t *testing.T) {
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
-		if who := r.Header.Get("Authorization"); who != "" {
-			return who, nil
+		if principal := r.Header.Get("Authorization"); principal != "" {
+			return principal, nil
 		}
 		return "", &server.Denial{Message: "no token"}
 	}}

@@ -275,9 +275,9 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 func TestM068EventsOfAnotherSession(t *testing.T) {
 	withScriptedTool(t, server.Config{Authenticate: byToken}, func(s *site, k *scriptedTool) {
 		ann, bob := headers{"Authorization": "Bearer ann"}, headers{"Authorization": "Bearer bob"}
-		open := func(who headers) headers {
-			got := s.post(initialize, who)
-			return headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Authorization": who["Authorization"]}
+		open := func(principal headers) headers {
+			got := s.post(initialize, principal)
+			return headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Authorization": principal["Authorization"]}
 		}
 		v, a := open(ann), open(bob)
 		st := s.startCall(s.ctx(), k, v, "1", "secret")
@@ -295,11 +295,11 @@ func TestM068EventsOfAnotherSession(t *testing.T) {
 
 // byToken takes the principal from the bearer token.
 func byToken(r *http.Request) (string, error) {
-	who, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	principal, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return "", &server.Denial{Message: "no token"}
 	}
-	return who, nil
+	return principal, nil
 }
 
 // M075, I12: a client that reconnects while its old connection is still open takes the

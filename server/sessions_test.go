@@ -115,15 +115,15 @@ func TestFloodOfAPrincipal(t *testing.T) {
 // run is served however often it does so. The test opens enough to reach the bound of a
 // principal several times.
 func TestToolsThatLeaveSessionsBehind(t *testing.T) {
-	for _, who := range []string{"", "ann"} {
+	for _, principal := range []string{"", "ann"} {
 		h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 		bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
-			auth := headers{"Authorization": who}
+			auth := headers{"Authorization": principal}
 			for i := range 250 {
 				sess := s.sessionOf(auth)
 				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess, auth)
 				if got := s.post(raw("1", "tools/call", `{"name":"echo"}`), sess, auth); got.status != 200 {
-					t.Fatalf("run %d of %q: %d %s", i, who, got.status, got.body)
+					t.Fatalf("run %d of %q: %d %s", i, principal, got.status, got.body)
 				}
 				s.advance(2 * time.Second)
 			}

@@ -187,11 +187,11 @@ func TestSSERefusals(t *testing.T) {
 	var events []server.EventKind
 	cfg := server.Config{
 		Authenticate: func(r *http.Request) (string, error) {
-			who := r.Header.Get("Authorization")
-			if who == "" {
+			principal := r.Header.Get("Authorization")
+			if principal == "" {
 				return "", errors.New("nobody")
 			}
-			return who, nil
+			return principal, nil
 		},
 		Limits:  server.Limits{RequestBody: 1000},
 		Observe: func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
@@ -257,8 +257,8 @@ func TestSSELimits(t *testing.T) {
 	}
 	sseSite(t, tools(nil), cfg, func(s *site) {
 		alice, bob := headers{"Authorization": "alice"}, headers{"Authorization": "bob"}
-		try := func(who headers) int {
-			return s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Accept": "text/event-stream"}, who)).status
+		try := func(principal headers) int {
+			return s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Accept": "text/event-stream"}, principal)).status
 		}
 		a, _ := s.connect(alice), s.connect(alice)
 		if got := try(alice); got != 429 {

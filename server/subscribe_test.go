@@ -150,7 +150,7 @@ func TestSubscribeIsAnInnerListen(t *testing.T) {
 // If the Handler acknowledges nothing, the client gets an error, and nothing is left
 // behind.
 func TestSubscribeRefused(t *testing.T) {
-	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
+	const noUpdates = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
 	for name, tt := range map[string]struct {
 		serve func(ctx context.Context, l *resourceListen) (*mcp.Result, error)
 		want  string
@@ -158,8 +158,8 @@ func TestSubscribeRefused(t *testing.T) {
 		"nothing agreed": {func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
 			l.filter = `{"toolsListChanged":true,"resourceSubscriptions":["x:2"]}`
 			return l.acknowledge(ctx)
-		}, nobody},
-		"no word":      {func(context.Context, *resourceListen) (*mcp.Result, error) { return result(`{}`) }, nobody},
+		}, noUpdates},
+		"no word":      {func(context.Context, *resourceListen) (*mcp.Result, error) { return result(`{}`) }, noUpdates},
 		"its own word": {func(context.Context, *resourceListen) (*mcp.Result, error) { return nil, mcp.Errorf(-1050, "no") }, wireError("1", "-1050", "no")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestSubscribeCancelled(t *testing.T) {
 		}
 		cancel("1")
 		synctest.Wait()
-		over := func() (n int) {
+		ended := func() (n int) {
 			for _, text := range lib.all() {
 				if text[0] == '-' {
 					n++
@@ -261,17 +261,17 @@ func TestSubscribeCancelled(t *testing.T) {
 			}
 			return n
 		}
-		if n := over(); n != 0 {
+		if n := ended(); n != 0 {
 			t.Errorf("%d listens have ended while somebody waits for each", n)
 		}
 		cancel("2")
-		if n := over(); n != 1 {
+		if n := ended(); n != 1 {
 			t.Errorf("%d listens have ended, want the one that nobody waits for", n)
 		}
 		// Cancelled by an unsubscribe.
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
 		equal(t, "subscribe", (<-third).body, `{"jsonrpc":"2.0","id":3,"result":{}}`)
-		if n := over(); n != 2 {
+		if n := ended(); n != 2 {
 			t.Errorf("%d listens have ended, want both", n)
 		}
 	})
@@ -420,22 +420,22 @@ func TestUnsubscribeDropsOwnUpdates(t *testing.T) {
 		defer close(leave)
 		sess := s.session()
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
-		say := func(i int, uri string) {
+		notify := func(i int, uri string) {
 			t.Helper()
 			if err := lib.at(i).notify(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
 				t.Fatal(err)
 			}
 		}
-		say(0, "x:1")
-		say(0, "x:1/part")
+		notify(0, "x:1")
+		notify(0, "x:1/part")
 		gone := s.async(s.request(s.ctx(), http.MethodPost, unsubscribe("1", "x:1"), sess))
 		synctest.Wait()
 		equal(t, "a new one", s.post(subscribe("2", "x:1"), sess).body, `{"jsonrpc":"2.0","id":2,"result":{}}`)
-		say(1, "x:1")
+		notify(1, "x:1")
 		equal(t, "unsubscribe", (<-gone).body, emptyOne)
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
-		say(1, "x:1/other")
+		notify(1, "x:1/other")
 		equal(t, "and nothing else before", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1/other"}}`)
 		get.close()
 	})

@@ -150,7 +150,7 @@ func TestCapabilitiesOfClients(t *testing.T) {
 			s.post(raw("1", "tools/call", `{"name":"x"}`), hs)
 		}
 	})
-	const said = ` {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"x-own":1.0}`
-	want := []string{"2024-11-05" + said, "2025-06-18" + said, "2025-11-25" + said}
+	const capabilities = ` {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"x-own":1.0}`
+	want := []string{"2024-11-05" + capabilities, "2025-06-18" + capabilities, "2025-11-25" + capabilities}
 	equal(t, "capabilities", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 }

@@ -91,16 +91,16 @@ func TestShutdownWaitsForWatches(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
 		defer st.close()
 		synctest.Wait()
-		over := make(chan error, 1)
-		go func() { over <- s.server.Shutdown(s.ctx()) }() // ends with the watch
+		done := make(chan error, 1)
+		go func() { done <- s.server.Shutdown(s.ctx()) }() // ends with the watch
 		s.advance(time.Minute)
 		select {
-		case err := <-over:
+		case err := <-done:
 			t.Errorf("Shutdown = %v while a watch was being stopped", err)
 		default:
 		}
 		close(hold)
-		if err := <-over; err != nil || !stopped {
+		if err := <-done; err != nil || !stopped {
 			t.Errorf("Shutdown = %v, stopped %v", err, stopped)
 		}
 	})
