@@ -476,7 +476,7 @@ func TestRootsListChanged(t *testing.T) {
 		got := s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, s.session())
 		s.advance(0)
 		if got.status != 202 || len(received) != 1 || received[0].Scope == nil {
-			t.Errorf("status %d, heard %v; want 202 and one request with the session's scope", got.status, received)
+			t.Errorf("status %d, received %v; want 202 and one request with the session's scope", got.status, received)
 		}
 		if st := s.server.Stats(); st.Undelivered != 0 || st.Panics != 0 {
 			t.Errorf("%+v", st)

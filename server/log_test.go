@@ -86,6 +86,6 @@ func TestForeignPagesLeaveOneLine(t *testing.T) {
 		}
 	}
 	if watched != 1 {
-		t.Errorf("%d events were told of, want 1", watched)
+		t.Errorf("%d events were observed, want 1", watched)
 	}
 }

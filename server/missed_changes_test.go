@@ -37,7 +37,7 @@ func TestChangesWhileDisconnected(t *testing.T) {
 		sess := s.session()
 		began := s.do(s.request(s.ctx(), http.MethodGet, "", sess)) // ends with its lifetime
 		if got := began.events(t); len(got) != 0 {
-			t.Errorf("who begins was told %q, want nothing", got)
+			t.Errorf("the new stream received %q, want nothing", got)
 		}
 		_, id, ok := strings.Cut(began.body, "id: ")
 		id, _, _ = strings.Cut(id, "\n")
@@ -46,7 +46,7 @@ func TestChangesWhileDisconnected(t *testing.T) {
 		}
 		again := s.do(s.request(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-ID": id}))
 		if got := again.events(t); len(got) != 1 || got[0] != changed {
-			t.Errorf("who came back was told %q, want %s", got, changed)
+			t.Errorf("the resumed stream received %q, want %s", got, changed)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestDroppedChanges(t *testing.T) {
 			}
 			for _, want := range []string{updateOf("x:1"), updateOf("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
 				if all[want] != 1 {
-					t.Errorf("told %v; want %s among it, once", all, want)
+					t.Errorf("received %v; want %s among it, once", all, want)
 				}
 			}
 			s.dropConnection(fresh)

@@ -135,7 +135,7 @@ func TestFloodCostsBoundedMemory(t *testing.T) {
 		defer st.close()
 		<-entered
 		if grown := heap() - before; grown > 1<<20 {
-			t.Errorf("5 MB of progress that nobody reads cost %d KiB; want at most 1 MiB", grown>>10)
+			t.Errorf("5 MB of progress that is not read cost %d KiB; want at most 1 MiB", grown>>10)
 		}
 		close(release)
 	})

@@ -99,7 +99,7 @@ func TestM159BrokenPipe(t *testing.T) {
 			t.Errorf("ServeStdio = %v, want that the client no longer reads", err)
 		}
 		if err := <-ended; err == nil {
-			t.Error("the call went on for nobody")
+			t.Error("the call went on without a client")
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)

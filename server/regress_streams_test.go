@@ -311,7 +311,7 @@ func TestM057ReconnectRepeatsNothing(t *testing.T) {
 			s.advance(time.Second)
 			select {
 			case e := <-got:
-				t.Errorf("it is told again: %s", e)
+				t.Errorf("it is sent again: %s", e)
 			default:
 			}
 			st.close()

@@ -180,11 +180,11 @@ func TestInvalidCancelsInABatch(t *testing.T) {
 		events := w.take()
 		for _, e := range events {
 			if want := (server.Event{Kind: server.IdleCancel, Remote: connection, Session: key(sess), Detail: e.Detail}); e != want {
-				t.Errorf("told of %+v; want %+v", e, want)
+				t.Errorf("event %+v; want %+v", e, want)
 			}
 		}
 		if got := s.server.Stats().IdleCancels; len(events) != 2*len(senseless) || got != uint64(len(events)) {
-			t.Errorf("told of %d cancels that hit nothing, and counted %d; want %d", len(events), got, 2*len(senseless))
+			t.Errorf("%d events of cancels of no request, and %d counted; want %d", len(events), got, 2*len(senseless))
 		}
 		close(g.release)
 		equal(t, "what was in flight", (<-first).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)

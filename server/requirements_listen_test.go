@@ -87,7 +87,7 @@ func (s *site) wantNotifications(filter string, want []string) {
 		got = append(got, method)
 	}
 	if want = append([]string{"notifications/subscriptions/acknowledged"}, want...); !slices.Equal(got, want) {
-		s.t.Errorf("{%s}: told %q, want %q", filter, got, want)
+		s.t.Errorf("{%s}: received %q, want %q", filter, got, want)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestAnswerOfAnotherPrincipal(t *testing.T) {
 			t.Errorf("with one's own session: %d %s; want 202, and that it comes to nothing", got.status, got.body)
 		}
 		if got := s.post(answer("ann"), sess, ann); got.status != 202 {
-			t.Errorf("of who was asked: %d %s; want 202", got.status, got.body)
+			t.Errorf("answer of the client that was asked: %d %s; want 202", got.status, got.body)
 		}
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"ann"}}}`)
 		st.end()

@@ -319,7 +319,7 @@ func TestForeignSessionLooksUnknown(t *testing.T) {
 			look("in service")
 		}
 		if got := s.server.Stats().Sessions; got != 0 {
-			t.Errorf("%d sessions; want that of ann to have ended, who did not use it", got)
+			t.Errorf("%d sessions; want the unused one of ann to have ended", got)
 		}
 		sess = s.sessionOf(ann)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess, ann))

@@ -101,7 +101,7 @@ func TestSSE(t *testing.T) {
 		}
 		other := s.connect()
 		if other.to == c.to || len(other.to) < len("/mcp?sessionId=")+26 {
-			t.Errorf("messages go to %q and to %q; want what nobody guesses", c.to, other.to)
+			t.Errorf("messages go to %q and to %q; want URLs that cannot be guessed", c.to, other.to)
 		}
 		other.cancel()
 		s.initializeSSE(c)

@@ -266,7 +266,7 @@ func TestSubscribeCancelled(t *testing.T) {
 		}
 		cancel("2")
 		if n := ended(); n != 1 {
-			t.Errorf("%d listens have ended, want the one that nobody waits for", n)
+			t.Errorf("%d listens have ended, want the one without a waiting request", n)
 		}
 		// Cancelled by an unsubscribe.
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)

@@ -147,7 +147,7 @@ func TestTaskStatusIsOfOneRevision(t *testing.T) {
 			ss := s.handshake(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 			r := s.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, ss)
 			if n := strings.Count(r.body, "tasks/status"); n != want {
-				t.Errorf("%s is told %d times: %s", version, n, r.body)
+				t.Errorf("%s receives %d notifications: %s", version, n, r.body)
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func TestTaskCancelled(t *testing.T) {
 			bubble(t, h, server.Config{}, func(s *site) {
 				equal(t, "answer", s.post(raw("1", "tasks/cancel", `{"taskId":"t"}`), s.session()).body, tt.want)
 				if over := strings.Contains(tt.name, "over"); over && h.count("tasks/cancel") > 0 {
-					t.Error("the handler was told to cancel what has ended")
+					t.Error("tasks/cancel reached the Handler after the task had ended")
 				}
 			})
 		})
