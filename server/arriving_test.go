@@ -20,16 +20,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// backend is a server whose answer the test writes as it likes, and the Handler in
-// front of it, which offers it to its caller. It belongs to a bubble.
+// backend is a scripted server, together with the Handler in front of it, which passes its
+// answer to the caller. It belongs to a bubble.
 type backend struct {
 	from   mcp.Version
-	length int64                                                 // that it announces; 0 for none
-	before func(ctx context.Context, c mcp.Caller) error         // what the Handler does first
-	after  func(res *mcp.Result, err error) (*mcp.Result, error) // and what it makes of the outcome
-	say    func(body *io.PipeWriter)                             // the answer
-	read   atomic.Int64                                          // bytes of it
-	stops  atomic.Int32                                          // how often the reading was ended
+	length int64                                                 // as the backend announces it; 0 for none
+	before func(ctx context.Context, c mcp.Caller) error         // runs in the Handler before the answer
+	after  func(res *mcp.Result, err error) (*mcp.Result, error) // changes the outcome of the Handler
+	write  func(body *io.PipeWriter)                             // writes the answer
+	read   atomic.Int64                                          // bytes read of the answer
+	stops  atomic.Int32                                          // how often reading was stopped
 	taken  chan bool
 	result chan error // what Receive returned
 }
@@ -41,7 +41,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 		}
 	}
 	body, w := io.Pipe()
-	go b.say(w) // ends with the answer, or when the pipe is closed
+	go b.write(w) // ends with the answer, or when the pipe is closed
 	defer body.Close()
 	a := mcp.NewArrival(&counted{body, &b.read}, cmp.Or(b.length, -1), mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
@@ -69,7 +69,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 	return &m.Result, err
 }
 
-// counted counts what is read.
+// counted counts the bytes read.
 type counted struct {
 	r io.Reader
 	n *atomic.Int64
@@ -81,22 +81,22 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arrive runs f in a bubble with a site before a backend.
-func arrive(t *testing.T, from mcp.Version, f func(*site, *backend), change ...func(*server.Config)) {
+// withBackend runs f in a bubble with a site in front of a backend.
+func withBackend(t *testing.T, from mcp.Version, f func(*site, *backend), change ...func(*server.Config)) {
 	t.Helper()
 	b := &backend{from: from}
 	cfg := server.Config{PassArriving: true}
 	for _, c := range change {
 		c(&cfg)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"large": b.serve, "echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"large": b.serve, "echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		b.taken, b.result = make(chan bool, 8), make(chan error, 8)
 		f(s, b)
 	})
 }
 
-// The parts of an answer: what begins it, more than a window of it, and its end.
+// The parts of an answer: the head, a text longer than a window, and the end.
 const (
 	answerHead = `{"jsonrpc":"2.0","id":31,"result":{`
 	typed      = `"resultType":"complete",`
@@ -106,7 +106,7 @@ const (
 
 func filler(n int) string { return strings.Repeat("abcdefgh", n/8) }
 
-// inParts answers with the parts, each when next has received.
+// inParts answers with the parts, waiting for next between them.
 func inParts(next <-chan struct{}, parts ...string) func(*io.PipeWriter) {
 	return func(w *io.PipeWriter) {
 		for i, part := range parts {
@@ -121,8 +121,8 @@ func inParts(next <-chan struct{}, parts ...string) func(*io.PipeWriter) {
 	}
 }
 
-// largeCall is a request for the tool, of a client of either era.
-func (s *site) largeCall(era mcp.Era) *http.Request {
+// largeRequest is a request for the tool by a client of either era.
+func (s *site) largeRequest(era mcp.Era) *http.Request {
 	s.t.Helper()
 	if era == mcp.EraModern {
 		return s.request(s.ctx(), http.MethodPost, modern("5", "tools/call", `"name":"large"`), modernHeaders("tools/call", "large"))
@@ -130,7 +130,7 @@ func (s *site) largeCall(era mcp.Era) *http.Request {
 	return s.request(s.ctx(), http.MethodPost, raw("5", "tools/call", `{"name":"large"}`), s.session())
 }
 
-// begin sends the request and returns the answer when its header is there.
+// begin sends the request and returns the response as soon as its header has arrived.
 func (s *site) begin(r *http.Request) *http.Response {
 	s.t.Helper()
 	res, err := s.client.Do(r)
@@ -149,13 +149,13 @@ func readExactly(t *testing.T, r io.Reader, n int) string {
 	return string(buf)
 }
 
-// arrivingCells are the four: who asks, and who answers with what.
+// arrivingCells are the four combinations of the client's era and the backend's revision.
 var arrivingCells = []struct {
 	name   string
 	client mcp.Era
 	from   mcp.Version
-	sent   string // the front of the result, as the backend sends it
-	front  string // as the client gets it
+	sent   string // the start of the result, as the backend sends it
+	front  string // as the client receives it
 }{
 	{"legacy, legacy", mcp.EraLegacy, mcp.V20251125, ``, ``},
 	{"legacy, modern", mcp.EraLegacy, mcp.V20260728, typed, ``},
@@ -163,16 +163,16 @@ var arrivingCells = []struct {
 	{"modern, modern", mcp.EraModern, mcp.V20260728, typed, typed},
 }
 
-// A client has what has arrived of a result before the rest is there, in each cell, and
-// in the end the same bytes as of one that is there whole.
-func TestResultFlowsWhileItArrives(t *testing.T) {
+// In each cell a client receives what has arrived of a result before the rest has, and in
+// the end the same bytes as of a result that is sent at once.
+func TestResultIsPassedOnEarly(t *testing.T) {
 	for _, tt := range arrivingCells {
 		t.Run(tt.name, func(t *testing.T) {
-			arrive(t, tt.from, func(s *site, b *backend) {
+			withBackend(t, tt.from, func(s *site, b *backend) {
 				next := make(chan struct{})
 				one, two := filler(96<<10), filler(200<<10)
-				b.say = inParts(next, answerHead+tt.sent+contentTo+one, two, answerTail+"\n")
-				res := s.begin(s.largeCall(tt.client))
+				b.write = inParts(next, answerHead+tt.sent+contentTo+one, two, answerTail+"\n")
+				res := s.begin(s.largeRequest(tt.client))
 				if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "application/json" {
 					t.Fatalf("answered %d %s", res.StatusCode, ct)
 				}
@@ -194,8 +194,8 @@ func TestResultFlowsWhileItArrives(t *testing.T) {
 	}
 }
 
-// A result of an answer whose length was announced has one, too, and is filled up to it
-// with white space: what follows the result, and what is left out, is not known before.
+// A result has a Content-Length if its answer had one, and is padded with white space to
+// that length: what follows the result and what is left out is not known in advance.
 func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	filler := filler(96 << 10)
 	tails := map[string]string{
@@ -206,11 +206,11 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	for _, tt := range arrivingCells {
 		for name, tail := range tails {
 			t.Run(tt.name+", "+name, func(t *testing.T) {
-				arrive(t, tt.from, func(s *site, b *backend) {
-					said := answerHead + tt.sent + contentTo + filler + tail
-					b.length = int64(len(said))
-					b.say = inParts(nil, said)
-					res := s.begin(s.largeCall(tt.client))
+				withBackend(t, tt.from, func(s *site, b *backend) {
+					sent := answerHead + tt.sent + contentTo + filler + tail
+					b.length = int64(len(sent))
+					b.write = inParts(nil, sent)
+					res := s.begin(s.largeRequest(tt.client))
 					got, err := io.ReadAll(res.Body)
 					if err != nil || res.ContentLength != int64(len(got)) {
 						t.Fatalf("%d bytes and %v, of %d", len(got), err, res.ContentLength)
@@ -228,33 +228,33 @@ func TestResultIsAsLongAsAnnounced(t *testing.T) {
 	}
 }
 
-// A backend that says less than it has announced has broken off.
+// A backend that sends less than it has announced has broken off.
 func TestResultIsShorterThanAnnounced(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
-		said := answerHead + contentTo + filler(96<<10)
-		b.length = int64(len(said) + len(answerTail))
-		b.say = inParts(nil, said)
-		res := s.begin(s.largeCall(mcp.EraModern))
-		if got, err := io.ReadAll(res.Body); !brokenOff(err) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+		sent := answerHead + contentTo + filler(96<<10)
+		b.length = int64(len(sent) + len(answerTail))
+		b.write = inParts(nil, sent)
+		res := s.begin(s.largeRequest(mcp.EraModern))
+		if got, err := io.ReadAll(res.Body); !isTruncated(err) {
 			t.Errorf("%d bytes and %v, want that it has broken off", len(got), err)
 		}
 		if taken, err := <-b.taken, <-b.result; !taken || err == nil {
 			t.Errorf("Receive = %v, %v", taken, err)
 		}
-		s.pass(0)
+		s.advance(0)
 	})
 }
 
-// What breaks off in the middle is never taken for a whole answer, whoever is to blame:
+// A result that breaks off is never taken for a whole answer, whichever side is the cause:
 // the connection breaks (I3), and nothing of the call is left.
-func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
+func TestResultBreaksOff(t *testing.T) {
 	one := filler(96 << 10)
 	died := errors.New("the backend died")
 	tests := []struct {
 		name  string
 		say   func(w *io.PipeWriter)
 		after func(*mcp.Result, error) (*mcp.Result, error)
-		want  error // that the Handler gets
+		want  error // the error that the Handler gets
 	}{
 		{"the backend dies", func(w *io.PipeWriter) {
 			_, _ = io.WriteString(w, answerHead+contentTo+one)
@@ -280,34 +280,34 @@ func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 			_, _ = io.WriteString(w, answerHead+contentTo+one+`"}],"resultType":"input_required"}}`)
 			w.Close()
 		}, nil, &mcp.ParseError{}},
-		{"the Handler fails in the end", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler fails in the end", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			return nil, errors.New("something else")
 		}, nil},
-		{"the Handler panics in the end", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler panics in the end", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			panic("oh")
 		}, nil},
-		{"the Handler ends its goroutine", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler ends its goroutine", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			runtime.Goexit()
 			return nil, nil //nolint:nilnil // never reached
 		}, nil},
-		{"the Handler returns another result", sayWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
+		{"the Handler returns another result", writeWhole(one), func(*mcp.Result, error) (*mcp.Result, error) {
 			return result(`{"content":[]}`)
 		}, nil},
 	}
 	for _, tt := range tests {
 		for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
 			t.Run(tt.name+", "+era.String(), func(t *testing.T) {
-				arrive(t, mcp.V20251125, func(s *site, b *backend) {
-					b.say, b.after = tt.say, tt.after
-					res := s.begin(s.largeCall(era))
+				withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+					b.write, b.after = tt.say, tt.after
+					res := s.begin(s.largeRequest(era))
 					got, err := io.ReadAll(res.Body)
-					if !brokenOff(err) {
+					if !isTruncated(err) {
 						t.Errorf("the answer ended with %v after %d bytes, want that it has broken off", err, len(got))
 					}
 					if !sameKind(<-b.result, tt.want) {
 						t.Errorf("Receive: another error than %v", tt.want)
 					}
-					s.pass(0)
+					s.advance(0)
 					if n := s.server.Stats().InFlight; n != 0 {
 						t.Errorf("%d requests are in flight", n)
 					}
@@ -317,14 +317,14 @@ func TestResultThatBreaksOffIsSeenToBe(t *testing.T) {
 	}
 }
 
-func sayWhole(text string) func(*io.PipeWriter) {
+func writeWhole(text string) func(*io.PipeWriter) {
 	return func(w *io.PipeWriter) {
 		_, _ = io.WriteString(w, answerHead+contentTo+text+answerTail)
 		w.Close()
 	}
 }
 
-// sameKind reports whether an error is the one that is wanted, or of its type.
+// sameKind reports whether err is want, or of its type.
 func sameKind(err, want error) bool {
 	if _, ok := want.(*mcp.ParseError); ok { //nolint:errorlint // of the table
 		_, ok := errors.AsType[*mcp.ParseError](err)
@@ -333,9 +333,9 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// A client that goes, or takes its request back, ends the reading of what is for it,
-// also while nothing comes; so do the end of its session and that of the server.
-func TestResultThatNobodyWants(t *testing.T) {
+// A client that disconnects or cancels its request ends the reading of the answer, also
+// while nothing arrives; so do the end of its session and that of the server.
+func TestResultOfCancelledRequest(t *testing.T) {
 	tests := []struct {
 		name string
 		era  mcp.Era
@@ -361,17 +361,17 @@ func TestResultThatNobodyWants(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+", "+tt.era.String(), func(t *testing.T) {
-			arrive(t, mcp.V20251125, func(s *site, b *backend) {
+			withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 				never := make(chan struct{})
 				one := filler(96 << 10)
-				b.say = inParts(never, answerHead+contentTo+one, answerTail)
+				b.write = inParts(never, answerHead+contentTo+one, answerTail)
 				defer close(never)
-				r := s.largeCall(tt.era)
+				r := s.largeRequest(tt.era)
 				hs := headers{"Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}
 				res := s.begin(r)
 				defer res.Body.Close()
 				readExactly(t, res.Body, len(one))
-				synctest.Wait() // until nothing comes any more
+				synctest.Wait() // until nothing more arrives
 				tt.end(s, hs, res)
 				if err := <-b.result; err == nil {
 					t.Error("Receive returned no error")
@@ -387,12 +387,12 @@ func TestResultThatNobodyWants(t *testing.T) {
 	}
 }
 
-// A shutdown waits for what still arrives, as for any request.
-func TestShutdownLetsAResultArrive(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+// Shutdown waits for an answer that is still arriving, as for any request.
+func TestShutdownWaitsForArrivingResult(t *testing.T) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
-		res := s.begin(s.largeCall(mcp.EraModern))
+		b.write = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
+		res := s.begin(s.largeRequest(mcp.EraModern))
 		down := make(chan error, 1)
 		go func() { down <- s.server.Shutdown(s.ctx()) }() // ends with the request
 		synctest.Wait()
@@ -406,13 +406,13 @@ func TestShutdownLetsAResultArrive(t *testing.T) {
 	})
 }
 
-// A client that does not read holds back the backend, of whose answer no more is read
-// than windows and buffers hold; and one that has stopped is given up.
-func TestSlowClientHoldsTheBackendBack(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+// A client that does not read slows the backend down: no more of the answer is read than
+// windows and buffers hold. A client that has stopped reading is given up.
+func TestSlowClientSlowsBackend(t *testing.T) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		const size = 32 << 20
-		b.say = sayWhole(filler(size))
-		res := s.begin(s.largeCall(mcp.EraModern))
+		b.write = writeWhole(filler(size))
+		res := s.begin(s.largeRequest(mcp.EraModern))
 		synctest.Wait()
 		if got := b.read.Load(); got > 1<<20 {
 			t.Errorf("%d bytes were read for a client that reads none", got)
@@ -421,9 +421,9 @@ func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 		if err != nil || len(body) < size {
 			t.Errorf("read %d bytes, %v", len(body), err)
 		}
-		res = s.begin(s.largeCall(mcp.EraModern))
+		res = s.begin(s.largeRequest(mcp.EraModern))
 		defer res.Body.Close()
-		s.pass(server.DefaultWriteTimeout + time.Second)
+		s.advance(server.DefaultWriteTimeout + time.Second)
 		<-b.result
 		if err := <-b.result; !errors.Is(err, mcp.ErrNotTaken) {
 			t.Errorf("Receive = %v, want ErrNotTaken", err)
@@ -431,14 +431,14 @@ func TestSlowClientHoldsTheBackendBack(t *testing.T) {
 	})
 }
 
-// The place of a request is free before its client can know that it is over.
-func TestPlaceIsFreeWhenTheResultHasFlowed(t *testing.T) {
+// The place of a request is free before its client can know that the request is over.
+func TestPlaceIsFreeAfterPassedResult(t *testing.T) {
 	limited := func(c *server.Config) { c.Limits.InFlightPerSession, c.Limits.InFlightPerPrincipal = 1, 1 }
 	for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
 		t.Run(era.String(), func(t *testing.T) {
-			arrive(t, mcp.V20251125, func(s *site, b *backend) {
-				b.say = sayWhole(filler(96 << 10))
-				r := s.largeCall(era)
+			withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+				b.write = writeWhole(filler(96 << 10))
+				r := s.largeRequest(era)
 				for range 20 {
 					again := r.Clone(s.ctx())
 					again.Body, _ = r.GetBody()
@@ -453,10 +453,10 @@ func TestPlaceIsFreeWhenTheResultHasFlowed(t *testing.T) {
 	}
 }
 
-// Where the answer cannot be one object any more, or has to be seen whole, nothing is
-// taken, and the client gets what it always got.
+// If the answer cannot be a single JSON object any more, or the result must be seen whole,
+// nothing is passed on early, and the client receives the usual answer.
 func TestResultIsGathered(t *testing.T) {
-	tell := func(ctx context.Context, c mcp.Caller) error {
+	notify := func(ctx context.Context, c mcp.Caller) error {
 		n, err := mcp.NewNotification("notifications/progress", []byte(`{"progressToken":"p","progress":1}`))
 		if err != nil {
 			return err
@@ -479,7 +479,7 @@ func TestResultIsGathered(t *testing.T) {
 		before func(context.Context, mcp.Caller) error
 		send   func(s *site, call string) reply
 	}{
-		{"a stream has begun", mcp.V20251125, "", tell, opened("2025-11-25")},
+		{"a stream has begun", mcp.V20251125, "", notify, opened("2025-11-25")},
 		{"patience is over", mcp.V20251125, "", wait, opened("2025-11-25")},
 		{"a batch", mcp.V20250326, "", nil, batched},
 		{"an older client", mcp.V20251125, "", nil, opened("2025-03-26")},
@@ -487,9 +487,9 @@ func TestResultIsGathered(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			arrive(t, tt.from, func(s *site, b *backend) {
+			withBackend(t, tt.from, func(s *site, b *backend) {
 				b.before = tt.before
-				b.say = func(w *io.PipeWriter) {
+				b.write = func(w *io.PipeWriter) {
 					_, _ = io.WriteString(w, answerHead+tt.front+contentTo+filler(96<<10)+answerTail)
 					w.Close()
 				}
@@ -505,20 +505,20 @@ func TestResultIsGathered(t *testing.T) {
 	}
 }
 
-// A Handler that does not say that it passes results on as they are gets them whole.
+// A Handler without PassArriving receives whole results.
 func TestResultIsGatheredByDefault(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
-		b.say = sayWhole(filler(96 << 10))
-		if got := s.do(s.largeCall(mcp.EraModern)); <-b.taken || got.header.Get("Content-Length") == "" {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
+		b.write = writeWhole(filler(96 << 10))
+		if got := s.do(s.largeRequest(mcp.EraModern)); <-b.taken || got.header.Get("Content-Length") == "" {
 			t.Error("the result was taken")
 		}
 	}, func(c *server.Config) { c.PassArriving = false })
 }
 
-// A question that is open when the answer begins to arrive is over: it was asked for the
-// answer, and the client gets that and no question.
+// A question that is open when the answer begins to arrive is over: the client receives the
+// answer and no question.
 func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		asked := make(chan error, 1)
 		b.before = func(ctx context.Context, c mcp.Caller) error {
 			ask, err := mcp.NewRequest("roots/list", []byte(`{}`))
@@ -536,14 +536,14 @@ func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 			return nil
 		}
 		next := make(chan struct{})
-		b.say = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
+		b.write = inParts(next, answerHead+contentTo+filler(96<<10), answerTail)
 		body := strings.Replace(modern("5", "tools/call", `"name":"large"`), `clientCapabilities":{}`, `clientCapabilities":{"roots":{}}`, 1)
 		res := s.begin(s.request(s.ctx(), http.MethodPost, body, modernHeaders("tools/call", "large")))
 		if err := <-asked; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("the question ended with %v, want ErrRequestEnded", err)
 		}
 		readExactly(t, res.Body, 96<<10)
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		next <- struct{}{}
 		if got, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(got), answerTail) {
 			t.Errorf("the answer ended with %v", err)

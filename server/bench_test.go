@@ -20,17 +20,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// wireLine is one connection to an http.Server on loopback, over which the same request
-// is made again and again, at no cost of its own: what is allocated while it runs is
-// allocated by the server.
+// wireLine is one connection to an http.Server on loopback. It repeats the same request
+// without allocating: what is allocated meanwhile is allocated by the server.
 type wireLine struct {
 	tb   testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// dialed serves h on loopback until the test has ended.
-func dialed(tb testing.TB, h http.Handler) *wireLine {
+// dialServer serves h on loopback until the test ends.
+func dialServer(tb testing.TB, h http.Handler) *wireLine {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,8 +61,8 @@ func wireRequest(body string, hs headers) []byte {
 	return []byte(b.String())
 }
 
-// once makes the request and reads the answer, which must say how long it is.
-func (l *wireLine) once(request []byte) {
+// roundTrip sends the request and reads the answer, which must have a Content-Length.
+func (l *wireLine) roundTrip(request []byte) {
 	if _, err := l.conn.Write(request); err != nil {
 		l.tb.Fatal(err)
 	}
@@ -89,8 +88,8 @@ func (l *wireLine) once(request []byte) {
 	}
 }
 
-// bare is what net/http does for an answer of fixed bytes.
-func bare() http.Handler {
+// fixedHandler is an http.Handler with a fixed answer, for comparison.
+func fixedHandler() http.Handler {
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, r.ContentLength)
@@ -103,8 +102,8 @@ func bare() http.Handler {
 	})
 }
 
-// edge is a Server that answers at once.
-func edge(tb testing.TB) *server.Server {
+// instantServer is a Server with a Handler that answers at once.
+func instantServer(tb testing.TB) *server.Server {
 	tb.Helper()
 	res, err := result(`{"content":[]}`)
 	if err != nil {
@@ -157,28 +156,28 @@ var edgeRequests = []struct {
 
 func BenchmarkRequest(b *testing.B) {
 	for _, tt := range edgeRequests {
-		edge := dialed(b, edge(b))
+		edge := dialServer(b, instantServer(b))
 		request := tt.make(edge)
-		for name, l := range map[string]*wireLine{"bare": dialed(b, bare()), "edge": edge} {
+		for name, l := range map[string]*wireLine{"bare": dialServer(b, fixedHandler()), "edge": edge} {
 			b.Run(tt.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					l.once(request)
+					l.roundTrip(request)
 				}
 			})
 		}
 	}
 }
 
-// What a request costs here is little more than what net/http makes of it: a task, its
-// exchange, a context that can end, and the answer.
+// A request allocates little more than net/http does: the request, its exchange, a context
+// with a cancel, and the answer.
 func TestRequestAllocatesLittle(t *testing.T) {
 	const most = 5
 	for _, tt := range edgeRequests {
-		edge := dialed(t, edge(t))
+		edge := dialServer(t, instantServer(t))
 		request := tt.make(edge)
-		allocs := func(l *wireLine) float64 { return testing.AllocsPerRun(500, func() { l.once(request) }) }
-		if got, of := allocs(edge), allocs(dialed(t, bare())); got > of+most {
+		allocs := func(l *wireLine) float64 { return testing.AllocsPerRun(500, func() { l.roundTrip(request) }) }
+		if got, of := allocs(edge), allocs(dialServer(t, fixedHandler())); got > of+most {
 			t.Errorf("%s: %v allocations, and net/http has %v of them; want at most %d more", tt.name, got, of, most)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A negative limit is none, of whatever kind it is: nothing that is divided by
-// it, allocated for it or waited for takes it literally.
+// A negative limit means no limit, for every kind of limit: none is divided by, allocated
+// for or waited for literally.
 func TestNoLimits(t *testing.T) {
 	cfg := server.Config{
 		KeepAlive: -1, Grace: -1, WriteTimeout: -1, Spread: -1,
@@ -27,7 +27,7 @@ func TestNoLimits(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
 		<-g.entered
-		s.pass(30 * 24 * time.Hour)
+		s.advance(30 * 24 * time.Hour)
 		close(g.release)
 		equal(t, "after a month", (<-call).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		large := `{"name":"echo","arguments":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`

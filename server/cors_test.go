@@ -24,8 +24,7 @@ const (
 	takes   = "Authorization, Content-Type, Accept, Last-Event-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 
-// crossOrigin returns the headers of an answer that are between a server and a
-// browser.
+// crossOrigin returns the headers of an answer that matter to a browser.
 func crossOrigin(h http.Header) map[string][]string {
 	out := map[string][]string{}
 	for k, v := range h {
@@ -36,7 +35,7 @@ func crossOrigin(h http.Header) map[string][]string {
 	return out
 }
 
-// authenticated lets alice in, and tells the others where to get a token.
+// authenticated accepts alice and sends the others a challenge.
 func authenticated(r *http.Request) (string, error) {
 	if r.Header.Get("Authorization") == "Bearer alice" {
 		return "alice", nil
@@ -44,11 +43,11 @@ func authenticated(r *http.Request) (string, error) {
 	return "", errors.New("nobody")
 }
 
-// The whole of what a browser is told, by who asks, how, and for what; nobody of
-// them has credentials (Fetch standard, "CORS protocol"; 2026-07-28,
-// basic/transports/streamable-http, "Security & Endpoint": 403 for an Origin that
-// is not valid).
-func TestWhatBrowsersAreTold(t *testing.T) {
+// All headers for a browser, by origin, method and kind of request; none of the requests
+// has credentials (Fetch standard, "CORS protocol"; 2026-07-28,
+// basic/transports/streamable-http, "Security & Endpoint": 403 for an Origin that is not
+// valid).
+func TestCORSHeaders(t *testing.T) {
 	vary := map[string][]string{"Vary": {"Origin"}}
 	seen := map[string][]string{"Vary": {"Origin"}, "Access-Control-Allow-Origin": {app}, "Access-Control-Expose-Headers": {exposes}}
 	permitted := func(more string) map[string][]string {
@@ -102,7 +101,7 @@ func TestWhatBrowsersAreTold(t *testing.T) {
 		{"no page", "-", "POST", headers{"Authorization": "Bearer alice"}, 200, vary},
 		{"OPTIONS of no page", "-", "OPTIONS", asks("POST", ""), 405, vary},
 	}
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{AllowedOrigins: []string{"https://other.example", app}, Authenticate: authenticated}, func(s *site) {
 		for _, tt := range tests {
 			body := ""
@@ -128,7 +127,8 @@ func TestWhatBrowsersAreTold(t *testing.T) {
 	})
 }
 
-// Who lists no origins has no pages of others, and no answer that depends on one.
+// A server without AllowedOrigins serves no foreign pages, and no answer depends on an
+// origin.
 func TestNoOriginsNoCORS(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		for origin, status := range map[string]int{"-": 405, "http://localhost": 405, app: 403} {
@@ -141,7 +141,7 @@ func TestNoOriginsNoCORS(t *testing.T) {
 	})
 }
 
-// The second of two origins must not hide behind one that is allowed.
+// The second of two origins must not hide behind an allowed one.
 func TestPreflightOfTwoOrigins(t *testing.T) {
 	bubble(t, tools(nil), server.Config{AllowedOrigins: []string{app}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodOptions, "", headers{"Access-Control-Request-Method": "POST"})
@@ -153,9 +153,8 @@ func TestPreflightOfTwoOrigins(t *testing.T) {
 	})
 }
 
-// A preflight is no request: it reaches nobody, and is neither counted as one nor
-// as refused.
-func TestPreflightReachesNobody(t *testing.T) {
+// A preflight is not authenticated, and is counted neither as a request nor as a refusal.
+func TestPreflightIsNotAuthenticated(t *testing.T) {
 	auth := func(r *http.Request) (string, error) {
 		t.Errorf("%s was to be authenticated", r.Method)
 		return "", errors.New("nobody")
@@ -171,8 +170,8 @@ func TestPreflightReachesNobody(t *testing.T) {
 	})
 }
 
-// A page lives through a whole legacy session: it reads the id of its session, the
-// stream, and what is wrong when the server is going.
+// A page can use a whole legacy session: it can read its session id, the stream, and the
+// error while the server drains.
 func TestSessionOfAForeignPage(t *testing.T) {
 	bubble(t, tools(nil), server.Config{AllowedOrigins: []string{app}}, func(s *site) {
 		page := headers{"Origin": app}
@@ -197,9 +196,9 @@ func TestSessionOfAForeignPage(t *testing.T) {
 	})
 }
 
-// What stands beside the endpoint is for operators: pages that may call tools are
-// not shown it.
-func TestGuardSharesNothing(t *testing.T) {
+// Pages behind Guard are for operators: foreign pages that may call tools may not read
+// them.
+func TestGuardHasNoCORS(t *testing.T) {
 	bubble(t, tools(nil), server.Config{AllowedOrigins: []string{app}}, func(s *site) {
 		s.http.Handler = s.server.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 		got := s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Origin": app}))

@@ -23,8 +23,8 @@ import (
 const refusedDraining = `"error":{"code":1004,"message":"the gateway is shutting down; the request was not sent",` +
 	`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
 
-// While load balancers learn that the server is about to end, new sessions are
-// refused so that a client may try elsewhere, and all else is served.
+// While load balancers learn that the server is about to end, new sessions are refused so
+// that a client can try elsewhere, and everything else is served.
 func TestQuiesce(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -32,7 +32,7 @@ func TestQuiesce(t *testing.T) {
 		<-g.entered
 		s.server.Quiesce()
 		s.server.Quiesce()
-		s.refuses(refusalCase{name: "initialize", body: initialize, status: 503, want: `{"jsonrpc":"2.0","id":0,` + refusedDraining,
+		s.wantRefusal(refusalCase{name: "initialize", body: initialize, status: 503, want: `{"jsonrpc":"2.0","id":0,` + refusedDraining,
 			also: [2]string{"Retry-After", "5"}})
 		equal(t, "modern", s.call("echo").body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		equal(t, "legacy", s.post(raw("2", "tools/call", `{"name":"echo"}`), sess).body, `{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`)
@@ -46,7 +46,7 @@ func TestQuiesce(t *testing.T) {
 	})
 }
 
-// A pipe that is open may still be used, but for a new session.
+// An open pipe may still be used, but not for a new session.
 func TestQuiesceOnAPipe(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.server.Quiesce()
@@ -57,15 +57,15 @@ func TestQuiesceOnAPipe(t *testing.T) {
 	})
 }
 
-// ends is when streams have ended, counted from the beginning of a Shutdown.
-type ends struct {
+// streamEnds records when and how streams end, measured from the beginning of a Shutdown.
+type streamEnds struct {
 	began time.Time
 	after chan time.Duration
 	text  chan string
 }
 
-// watch notes when the response of a GET or a listen ends, and what was in it.
-func (e *ends) watch(s *site, r *http.Request) {
+// watch records when the response of a GET or a listen ends, and its text.
+func (e *streamEnds) watch(s *site, r *http.Request) {
 	s.t.Helper()
 	res, err := s.client.Do(r)
 	if err != nil {
@@ -79,31 +79,31 @@ func (e *ends) watch(s *site, r *http.Request) {
 	}()
 }
 
-// spread runs f with so many GETs and as many listens open on a server that
-// spreads their ends over a minute.
-func spread(t *testing.T, n int, f func(*site, *ends)) {
+// withSpread runs f with n GETs and n listens open on a server that spreads their ends over a
+// minute.
+func withSpread(t *testing.T, n int, f func(*site, *streamEnds)) {
 	t.Helper()
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {
-		e := &ends{after: make(chan time.Duration, 2*n), text: make(chan string, 2*n)}
+		e := &streamEnds{after: make(chan time.Duration, 2*n), text: make(chan string, 2*n)}
 		for range n {
 			e.watch(s, s.request(s.ctx(), http.MethodGet, "", s.session()))
 			e.watch(s, s.request(s.ctx(), http.MethodPost, modern("1", "subscriptions/listen", ""), modernHeaders("subscriptions/listen", "")))
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		e.began = time.Now()
 		f(s, e)
 	})
 }
 
-// DELIVERY 5.5: streams end one after another, each somewhere in its own part of
-// the time, so that their clients do not come back at once; and each ends in
-// order, a listen with its result and a GET with the time to come back.
+// DELIVERY 5.5: streams end one after another, each at a random point of its own part of
+// the time, so that their clients do not reconnect at once. Each ends properly, a listen
+// with its result and a GET with a retry time.
 //
 // R8+ 2025-11-25 basic/transports: "it SHOULD send an SSE event with a standard retry
 // field before closing the connection."
 func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 	retry := regexp.MustCompile(`\nretry: ([0-9]+)\n\n$`)
-	spread(t, 3, func(s *site, e *ends) {
+	withSpread(t, 3, func(s *site, e *streamEnds) {
 		if err := s.server.Shutdown(s.ctx()); err != nil {
 			t.Errorf("Shutdown = %v", err)
 		}
@@ -139,14 +139,15 @@ func TestShutdownSpreadsTheEndsOfStreams(t *testing.T) {
 	})
 }
 
-// The time is not waited for when nobody is left, nor when patience is over.
+// Shutdown does not wait for the rest of the time if no stream is left or its context is
+// over.
 func TestSpreadEndsEarly(t *testing.T) {
-	spread(t, 2, func(s *site, e *ends) {
+	withSpread(t, 2, func(s *site, e *streamEnds) {
 		done := s.shutdown(5 * time.Second)
 		if err := <-done; !errors.Is(err, context.DeadlineExceeded) || time.Since(e.began) != 5*time.Second {
 			t.Errorf("Shutdown = %v after %v; want the deadline after 5s", err, time.Since(e.began))
 		}
-		s.pass(0)
+		s.advance(0)
 		if len(e.after) != 4 {
 			t.Errorf("%d streams have ended, want 4", len(e.after))
 		}
@@ -159,7 +160,7 @@ func TestSpreadEndsEarly(t *testing.T) {
 		began := time.Now()
 		done := s.shutdown(time.Hour)
 		open[0].end()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		for _, st := range open[1:] {
 			st.close()
 		}
@@ -167,7 +168,7 @@ func TestSpreadEndsEarly(t *testing.T) {
 			t.Errorf("Shutdown = %v after %v; want nil after 1s, when the last client had left", err, time.Since(began))
 		}
 	})
-	spread(t, 2, func(s *site, e *ends) {
+	withSpread(t, 2, func(s *site, e *streamEnds) {
 		done := s.shutdown(time.Hour)
 		if err := s.server.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -178,8 +179,8 @@ func TestSpreadEndsEarly(t *testing.T) {
 	})
 }
 
-// What a request in flight needs of its client still gets through: it could not
-// end otherwise.
+// What a request in flight needs of its client still gets through: it could not end
+// otherwise.
 func TestShutdownTakesAnswers(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -187,9 +188,9 @@ func TestShutdownTakesAnswers(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"ask"}`), sess)
 		st.next()
 		done := s.shutdown(time.Minute)
-		s.refuses(refusalCase{name: "a request", body: raw("2", "tools/list", ""), header: sess, status: 503,
+		s.wantRefusal(refusalCase{name: "a request", body: raw("2", "tools/list", ""), header: sess, status: 503,
 			want: `{"jsonrpc":"2.0","id":2,` + refusedDraining, also: [2]string{"Retry-After", "5"}})
-		s.refuses(refusalCase{name: "a GET", method: http.MethodGet, header: sess, status: 503, want: `{"jsonrpc":"2.0",` + refusedDraining})
+		s.wantRefusal(refusalCase{name: "a GET", method: http.MethodGet, header: sess, status: 503, want: `{"jsonrpc":"2.0",` + refusedDraining})
 		if got := s.do(s.request(s.ctx(), http.MethodDelete, "", other)); got.status != 204 {
 			t.Errorf("DELETE: %d, want 204", got.status)
 		}
@@ -201,8 +202,8 @@ func TestShutdownTakesAnswers(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("Shutdown = %v", err)
 		}
-		// The sessions have ended with the server, which is no reason to open others.
-		s.refuses(refusalCase{name: "afterwards", body: raw("3", "tools/list", ""), header: sess, status: 503, want: `{"jsonrpc":"2.0","id":3,` + refusedDraining})
+		// The sessions have ended with the server; that is no reason to open new ones.
+		s.wantRefusal(refusalCase{name: "afterwards", body: raw("3", "tools/list", ""), header: sess, status: 503, want: `{"jsonrpc":"2.0","id":3,` + refusedDraining})
 	})
 }
 
@@ -225,12 +226,12 @@ func TestShutdownTakesCancels(t *testing.T) {
 	})
 }
 
-// Thousands of streams are told in turn without a look at all of them each time.
+// Thousands of streams end in turn, without a scan of all of them each time.
 func TestSpreadOfMany(t *testing.T) {
 	const n = 500
 	bubble(t, tools(nil), server.Config{Spread: time.Minute}, func(s *site) {
 		var at []time.Duration
-		e := &ends{after: make(chan time.Duration, n), text: make(chan string, n)}
+		e := &streamEnds{after: make(chan time.Duration, n), text: make(chan string, n)}
 		for i := range n {
 			e.watch(s, s.request(s.ctx(), http.MethodPost, modern(fmt.Sprint(i), "subscriptions/listen", ""), modernHeaders("subscriptions/listen", "")))
 		}

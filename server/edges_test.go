@@ -20,9 +20,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// I21, I30: a Handler with more to say than its client reads waits for room, and
-// no longer than its own context lasts. What it waited for is not sent.
-func TestHandlerWaitsForRoomAndItsContext(t *testing.T) {
+// I21, I30: a Handler that sends more than its client reads waits for room, and no longer
+// than its context lasts. The message that it waited with is not sent.
+func TestNotifyWaitsForRoomOrContext(t *testing.T) {
 	var waited time.Duration
 	var failed error
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -37,7 +37,7 @@ func TestHandlerWaitsForRoomAndItsContext(t *testing.T) {
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), s.session())
-		s.pass(5 * time.Second) // and does not read
+		s.advance(5 * time.Second) // without reading
 		if !errors.Is(failed, context.DeadlineExceeded) || waited != 3*time.Second {
 			t.Errorf("Notify = %v after %v; want its deadline after 3s", failed, waited)
 		}
@@ -52,8 +52,8 @@ func TestHandlerWaitsForRoomAndItsContext(t *testing.T) {
 	})
 }
 
-// I21: questions are bounded: what is beyond is refused to the Handler, and the
-// client sees none of it.
+// I21: the number of questions is bounded. What exceeds the bound is refused to the
+// Handler, and the client receives none of it.
 func TestQuestionsAreBounded(t *testing.T) {
 	refused := make(chan error, 32)
 	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -83,7 +83,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// Whoever asks while the session ends is told so.
+// A question that is asked while the session ends fails with that reason.
 func TestQuestionOfAnEndedSession(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -98,7 +98,7 @@ func TestQuestionOfAnEndedSession(t *testing.T) {
 			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
 			asked <- err
 		}()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 		for _, err := range []error{<-asked, func() error {
 			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
@@ -111,8 +111,8 @@ func TestQuestionOfAnEndedSession(t *testing.T) {
 	})
 }
 
-// What belongs to no request and is no change: log messages at the level that
-// the client wants, and what has an address of its own nowhere.
+// Messages that belong to no request and are no changes: log messages pass at the client's
+// level, and messages that need a request are refused.
 func TestUnrelatedMessages(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"logging/setLevel": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -141,8 +141,8 @@ func TestUnrelatedMessages(t *testing.T) {
 	})
 }
 
-// Nobody waits for a client that does not listen: what has no room is dropped
-// and counted, but changes, which say nothing new when there are many.
+// A client that does not listen holds up nothing: messages without room are dropped and
+// counted, except changes, which merge.
 func TestUnrelatedFlood(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -174,9 +174,8 @@ func TestUnrelatedFlood(t *testing.T) {
 	})
 }
 
-// A Handler cannot speak to a client before its initialize is answered, nor ask
-// in a listen.
-func TestWhereNothingCanBeAsked(t *testing.T) {
+// A Handler cannot send to a client before its initialize is answered, nor ask in a listen.
+func TestAskOutsideRequests(t *testing.T) {
 	errs := make(chan error, 10)
 	h := mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, note(t, "notifications/message", `{"level":"error","data":"early"}`)); err != nil {
@@ -190,7 +189,7 @@ func TestWhereNothingCanBeAsked(t *testing.T) {
 		sess := s.session()                             // server/discover
 		st := s.open(s.ctx(), http.MethodGet, "", sess) // the inner listen
 		s.post(modern("1", "subscriptions/listen", ""), modernHeaders("subscriptions/listen", ""))
-		s.pass(0)
+		s.advance(0)
 		st.close()
 		want := []string{"cannot be asked during initialize", "does not belong to a subscription", "does not belong to a subscription"}
 		if len(errs) != len(want) {
@@ -204,8 +203,8 @@ func TestWhereNothingCanBeAsked(t *testing.T) {
 	})
 }
 
-// What a Handler says of itself may be wrong or missing; a client that
-// initializes is told what can be told.
+// A Handler's server/discover may fail or be malformed; the answer to initialize then has
+// what is known.
 func TestDiscoveryOfAHandler(t *testing.T) {
 	text := ""
 	h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
@@ -233,7 +232,7 @@ func TestDiscoveryOfAHandler(t *testing.T) {
 	})
 }
 
-// During a shutdown a batch is answered request by request, like anything else.
+// During a shutdown a batch is answered request by request, as otherwise.
 func TestBatchDuringShutdown(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.handshake(opening("2025-03-26"))
@@ -251,13 +250,13 @@ func TestBatchDuringShutdown(t *testing.T) {
 	})
 }
 
-// T9: a batch whose answers take their time shows that it is alive.
+// T9: a batch with slow answers sends keep-alives.
 func TestBatchKeepsAlive(t *testing.T) {
 	gated(t, server.Config{KeepAlive: 10 * time.Second}, func(s *site, g *gate) {
 		sess := s.handshake(opening("2025-03-26"))
 		call := s.async(s.request(s.ctx(), http.MethodPost, "["+raw("1", "tools/call", `{"name":"wait"}`)+"]", sess))
 		<-g.entered
-		s.pass(35 * time.Second)
+		s.advance(35 * time.Second)
 		close(g.release)
 		got := <-call
 		if n := strings.Count(got.body, ": \n\n"); n != 4 { // one with the header
@@ -267,8 +266,8 @@ func TestBatchKeepsAlive(t *testing.T) {
 	})
 }
 
-// The address that a connection was made to is a Host like loopback; another one
-// is not, and what is no host at all neither.
+// The address that a connection was made to is allowed as a Host, like loopback. Another
+// address is not, nor is a malformed Host.
 func TestHostOfTheConnection(t *testing.T) {
 	local := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 8080}
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
@@ -292,9 +291,9 @@ func TestHostOfTheConnection(t *testing.T) {
 	})
 }
 
-// FAULTS 1: a body that ends before its length is no message, and the limit is
-// named in the unit that it has.
-func TestBodiesThatLie(t *testing.T) {
+// FAULTS 1: a body that ends before its Content-Length is no message, and the limit is
+// named in its own unit.
+func TestBodyLengths(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 1001}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
 		r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF))), 100
@@ -306,8 +305,8 @@ func TestBodiesThatLie(t *testing.T) {
 	})
 }
 
-// A body arrives whole, however long it is, in whatever pieces, and whether it says how
-// long it is or not; and of a long one that ends too early nobody hears.
+// A body of any length is received whole, in pieces of any size, with or without a
+// Content-Length. A long body that ends too early reaches no Handler.
 func TestBodiesInPieces(t *testing.T) {
 	var got []byte
 	h := tools(map[string]mcp.HandlerFunc{"take": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -318,9 +317,9 @@ func TestBodiesInPieces(t *testing.T) {
 		send := func(size, piece, missing int, length bool) (args string, a reply) {
 			args = `{"x":"` + strings.Repeat("points ", size/7) + `"}`
 			body := modern("1", "tools/call", `"name":"take","arguments":`+args)
-			body += strings.Repeat(" ", missing) // without which it is a message, too
+			body += strings.Repeat(" ", missing) // the body is a complete message without them
 			r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "take"))
-			r.Body, r.ContentLength = noLength{&drip{text: body[:len(body)-missing], piece: piece}}, -1
+			r.Body, r.ContentLength = noLength{&slowBody{text: body[:len(body)-missing], piece: piece}}, -1
 			if length {
 				r.ContentLength = int64(len(body))
 			}
@@ -343,8 +342,8 @@ func TestBodiesInPieces(t *testing.T) {
 	})
 }
 
-// A length is not believed before some of it has come.
-func TestAnnouncedBodyTakesNoMemory(t *testing.T) {
+// Memory for an announced length is allocated only as the body arrives.
+func TestContentLengthAllocatesNothing(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 1 << 30}}, func(s *site) {
 		for _, sent := range []int{0, 60 << 10} {
 			r := s.request(s.ctx(), http.MethodPost, "")
@@ -361,7 +360,8 @@ func TestAnnouncedBodyTakesNoMemory(t *testing.T) {
 	})
 }
 
-// A pipe that fails is not one that ends, and a server that has ended takes none.
+// A pipe that fails is reported as an error, unlike one that ends; a server that has ended
+// serves no pipe.
 func TestPipesThatFail(t *testing.T) {
 	s := server.New(tools(nil), server.Config{})
 	cut := errors.New("the pipe broke")
@@ -376,8 +376,8 @@ func TestPipesThatFail(t *testing.T) {
 	}
 }
 
-// A Handler that ends its goroutine instead of returning fails its request, and
-// the request does not hang.
+// A Handler that ends its goroutine instead of returning fails its request, and the request
+// does not hang.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"exit": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		runtime.Goexit()
@@ -387,15 +387,15 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 		if got := s.call("exit"); !strings.Contains(got.body, `"code":-32603`) {
 			t.Errorf("%d %s; want an internal error", got.status, got.body)
 		}
-		s.pass(0) // the answer is out before the request is
+		s.advance(0) // the answer is sent before the request has ended
 		if got := s.server.Stats().InFlight; got != 0 {
 			t.Errorf("%d in flight, want 0", got)
 		}
 	})
 }
 
-// Results of every size arrive as they were made: those that are copied, those
-// that are joined for one write, and those that are written piece by piece.
+// Results of every size arrive unmodified: those that are copied, those that are joined for
+// one write, and those that are written piece by piece.
 func TestResultsOfEverySize(t *testing.T) {
 	size := 0
 	h := tools(map[string]mcp.HandlerFunc{"size": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {

@@ -26,7 +26,7 @@ var http2 = flag.Bool("http2", false, "have all clients speak HTTP/2, but for th
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// speakHTTP2 has the client speak HTTP/2 from now on.
+// speakHTTP2 makes the client use HTTP/2 from now on.
 func (s *site) speakHTTP2() { s.speak(s.net.HTTP2()) }
 
 func (s *site) speak(tr *http.Transport) {
@@ -34,8 +34,8 @@ func (s *site) speak(tr *http.Transport) {
 	s.tr, s.client = tr, &http.Client{Transport: tr}
 }
 
-// site is a Server behind a real http.Server, in memory, and a real client of
-// it. It is to be used inside a bubble.
+// site is a Server behind a real http.Server, in memory, and a real client of it. It must
+// be used inside a bubble.
 type site struct {
 	t      *testing.T
 	server *server.Server
@@ -45,14 +45,14 @@ type site struct {
 	client *http.Client
 }
 
-// bubble runs f in a bubble with a site that shows h, and ends the site
-// afterwards, so that whatever is left running fails the test.
+// bubble runs f in a bubble with a site that serves h, and ends the site afterwards, so
+// that whatever is left running fails the test.
 func bubble(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 	t.Helper()
 	bubbleWith(t, h, cfg, func(*http.Server) {}, f)
 }
 
-// bubbleWith is bubble with an http.Server that the test has a say in.
+// bubbleWith is bubble with an http.Server that tune can configure.
 func bubbleWith(t *testing.T, h mcp.Handler, cfg server.Config, tune func(*http.Server), f func(*site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,12 +87,12 @@ type reply struct {
 	body   string
 }
 
-// brokenOff reports whether the error says that a body has ended before its end.
-func brokenOff(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), "stream error: ") // of HTTP/2, which net/http has no type for
+// isTruncated reports whether the error means that a body ended prematurely.
+func isTruncated(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), "stream error: ") // of HTTP/2, for which net/http has no type
 }
 
-// events returns the data of the messages of an event stream, if there are any.
+// events returns the data of the messages of an event stream.
 func (r reply) events(t *testing.T) []string {
 	t.Helper()
 	if got := r.header.Get("Content-Type"); got != "text/event-stream" {
@@ -108,13 +108,13 @@ func (r reply) events(t *testing.T) []string {
 		if err != nil {
 			t.Fatalf("reading events of %q: %v", r.body, err)
 		}
-		if len(e.Data) > 0 { // else it only says where the stream is
+		if len(e.Data) > 0 { // else it only has the id or the retry time
 			all = append(all, string(e.Data))
 		}
 	}
 }
 
-// headers are the headers of a request; the value "-" takes a header away.
+// headers are the headers of a request; the value "-" removes a header.
 type headers map[string]string
 
 func (s *site) request(ctx context.Context, method, body string, hs ...headers) *http.Request {
@@ -162,18 +162,18 @@ func (s *site) post(body string, hs ...headers) reply {
 	return s.do(s.request(s.ctx(), http.MethodPost, body, hs...))
 }
 
-// async sends a request and returns where its reply will be.
+// async sends a request and returns a channel with its reply.
 func (s *site) async(r *http.Request) <-chan reply {
 	out := make(chan reply, 1)
 	go func() { out <- s.do(r) }() // ends with the response
 	return out
 }
 
-// sleep lets the time of the bubble go by.
+// sleep advances the time of the bubble.
 func sleep(d time.Duration) { time.Sleep(d) }
 
-// pass lets time go by.
-func (s *site) pass(d time.Duration) {
+// advance advances the time and waits until every goroutine is blocked.
+func (s *site) advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -181,7 +181,7 @@ func (s *site) pass(d time.Duration) {
 // ctx returns the context of the bubble.
 func (s *site) ctx() context.Context { return s.t.Context() }
 
-// open sends a request and returns the events of the stream that answers.
+// open sends a request and returns the event stream of the response.
 func (s *site) open(ctx context.Context, method, body string, hs ...headers) *stream {
 	s.t.Helper()
 	res, err := s.client.Do(s.request(ctx, method, body, hs...))
@@ -195,21 +195,21 @@ func (s *site) open(ctx context.Context, method, body string, hs ...headers) *st
 	return &stream{t: s.t, res: res, er: frame.NewEventReader(res.Body, 1<<20)}
 }
 
-// stream is an event stream that is read while it comes.
+// stream is an event stream that is read as it arrives.
 type stream struct {
 	t   *testing.T
 	res *http.Response
 	er  *frame.EventReader
 
 	last  string        // id
-	retry time.Duration // that was said last
+	retry time.Duration // the last retry field
 }
 
-// patience is how long, by the time of the bubble, a message is waited for that may
-// never come: comments keep a stream open for ever, and so its test.
+// patience bounds the wait for a message, in the time of the bubble: keep-alives hold a
+// stream open for ever, and so would a missing message its test.
 const patience = 24 * time.Hour
 
-// read returns the next event that has a message, or the error behind the last.
+// read returns the next event that has a message, or the error after the last.
 func (st *stream) read() (string, error) {
 	late := time.AfterFunc(patience, func() { st.res.Body.Close() })
 	defer late.Stop()
@@ -240,7 +240,7 @@ func (st *stream) next() string {
 	return data
 }
 
-// end checks that nothing follows but perhaps the time to come back.
+// end checks that nothing follows, except a retry time.
 func (st *stream) end() {
 	st.t.Helper()
 	if data, err := st.read(); !errors.Is(err, io.EOF) {
@@ -262,7 +262,7 @@ func modern(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `"_meta":{` + meta + `}}}`
 }
 
-// modernHeaders returns the headers that go with a modern request.
+// modernHeaders returns the headers of a modern request.
 func modernHeaders(method, name string) headers {
 	h := headers{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
 	if name != "" {
@@ -271,7 +271,7 @@ func modernHeaders(method, name string) headers {
 	return h
 }
 
-// tools calls the tool of that name as a modern client.
+// call calls the tool of that name as a modern client.
 func (s *site) call(name string) reply {
 	s.t.Helper()
 	return s.post(modern("1", "tools/call", `"name":"`+name+`"`), modernHeaders("tools/call", name))
@@ -290,7 +290,7 @@ func (s *site) session() headers {
 	return h
 }
 
-// handshake sends initialize and nothing more.
+// handshake sends only initialize.
 func (s *site) handshake(initialize string) headers {
 	s.t.Helper()
 	got := s.post(initialize)
@@ -301,10 +301,10 @@ func (s *site) handshake(initialize string) headers {
 	return headers{"Mcp-Session-Id": id}
 }
 
-// result returns a result out of its JSON text.
+// result returns the result with the JSON text.
 func result(text string) (*mcp.Result, error) { return mcp.NewResult([]byte(text)) }
 
-// note returns a notification out of its parameters' JSON text.
+// note returns the notification with the JSON text of its parameters.
 func note(t *testing.T, method, params string) *mcp.Notification {
 	t.Helper()
 	n, err := mcp.NewNotification(method, []byte(params))
@@ -353,11 +353,11 @@ func listenUntilEnd(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
 	return result(`{}`)
 }
 
-func quick(text string) mcp.HandlerFunc {
+func fixedResult(text string) mcp.HandlerFunc {
 	return func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(text) }
 }
 
-// gate is a tool that waits to be released, or for its context.
+// gate is a tool that waits until it is released, or for its context.
 type gate struct {
 	entered chan struct{}
 	release chan struct{}
@@ -379,16 +379,15 @@ func (g *gate) serve(ctx context.Context, _ *mcp.Request, _ mcp.Caller) (*mcp.Re
 	}
 }
 
-// gated runs f in a bubble with a site whose tool "wait" is a gate, and so is
-// what becomes of notifications/roots/list_changed. The gate belongs to the
-// bubble.
+// gated runs f in a bubble with a site with a gate as its tool "wait", and so is the
+// Handler of notifications/roots/list_changed. The gate belongs to the bubble.
 func gated(t *testing.T, cfg server.Config, f func(*site, *gate)) {
 	t.Helper()
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return g.serve(ctx, req, c)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "notifications/roots/list_changed": wait, "echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		g = newGate()
 		f(s, g)
@@ -402,22 +401,22 @@ func equal(t *testing.T, what, got, want string) {
 	}
 }
 
-// ctxType is short for the first parameter of a Handler.
+// ctxType is short for the type of a Handler's first parameter.
 type ctxType = context.Context
 
-// noLength hides how long a body is.
+// noLength hides the length of a body.
 type noLength struct{ io.Reader }
 
 func (noLength) Close() error { return nil }
 
-// drip is a body that comes in pieces.
-type drip struct {
+// slowBody is a body that arrives in pieces.
+type slowBody struct {
 	every time.Duration
-	text  string // endless blanks where empty
+	text  string // endless blanks if empty
 	piece int
 }
 
-func (d *drip) Read(p []byte) (int, error) {
+func (d *slowBody) Read(p []byte) (int, error) {
 	time.Sleep(d.every)
 	if d.text == "" && d.piece == 0 {
 		p[0] = ' '

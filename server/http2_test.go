@@ -15,21 +15,21 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// The whole suite is played over HTTP/2 with -http2. What is here is what was found by
-// that, or is HTTP/2's alone.
+// The flag -http2 runs the whole suite over HTTP/2. The tests of this file cover what was
+// found by that, or applies to HTTP/2 only.
 
-// quietFor is much longer than a write may take, and than the time between two comments.
+// quietFor is much longer than the write timeout and the keep-alive interval.
 const quietFor = 10 * time.Minute
 
-// M054: on a stream of HTTP/2 a deadline is a timer which breaks the stream, not only a
-// write that is late. A stream on which nothing is to be written lives.
+// M054: on a stream of HTTP/2 a deadline is a timer that resets the stream, even if no
+// write is late. A stream without anything to write must stay open.
 func TestStreamOfHTTP2OutlivesItsWrites(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		s.speakHTTP2()
 		get := s.open(s.ctx(), http.MethodGet, "", s.session())
 		defer get.close()
 		<-h.acked
-		s.pass(quietFor)
+		s.advance(quietFor)
 		h.changed <- toolsChanged
 		equal(t, "on a GET", get.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
 	})
@@ -49,8 +49,8 @@ func TestStreamOfHTTP2OutlivesItsWrites(t *testing.T) {
 	})
 }
 
-// So it is with a result that arrives slowly, wherever it pauses: behind some pieces, or
-// behind the very first, which nothing else is written after.
+// The same holds for a result that arrives slowly, wherever it pauses: after some pieces,
+// or after the first one, which no other write follows.
 func TestResultArrivesSlowlyOverHTTP2(t *testing.T) {
 	const window = 63 << 10
 	firstParts := map[string]string{
@@ -61,11 +61,11 @@ func TestResultArrivesSlowlyOverHTTP2(t *testing.T) {
 	for name, first := range firstParts {
 		for _, era := range []mcp.Era{mcp.EraLegacy, mcp.EraModern} {
 			t.Run(name+", "+era.String(), func(t *testing.T) {
-				arrive(t, mcp.V20251125, func(s *site, b *backend) {
+				withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 					s.speakHTTP2()
 					next := make(chan struct{})
-					b.say = inParts(next, first, filler(96<<10), answerTail)
-					answer := s.later(s.largeCall(era))
+					b.write = inParts(next, first, filler(96<<10), answerTail)
+					answer := s.asyncEnd(s.largeRequest(era))
 					for range 2 {
 						sleep(quietFor)
 						next <- struct{}{}
@@ -80,30 +80,30 @@ func TestResultArrivesSlowlyOverHTTP2(t *testing.T) {
 	}
 }
 
-// ended is how an answer ended.
-type ended struct {
+// bodyEnd is how an answer ended.
+type bodyEnd struct {
 	body string
 	err  error
 }
 
-// later sends a request, and returns where the end of its answer will be.
-func (s *site) later(r *http.Request) <-chan ended {
-	out := make(chan ended, 1)
+// asyncEnd sends a request, and returns a channel with the end of its answer.
+func (s *site) asyncEnd(r *http.Request) <-chan bodyEnd {
+	out := make(chan bodyEnd, 1)
 	go func() { // ends with the answer
 		res, err := s.client.Do(r)
 		if err != nil {
-			out <- ended{err: err}
+			out <- bodyEnd{err: err}
 			return
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
-		out <- ended{string(body), err}
+		out <- bodyEnd{string(body), err}
 	}()
 	return out
 }
 
-// Of the streams of one connection each ends for itself: who resets one has cancelled
-// that, and nothing else (2026-07-28, basic/patterns/cancellation).
+// Each stream of a connection ends by itself: resetting one cancels its request and no
+// other (2026-07-28, basic/patterns/cancellation).
 func TestResetOfOneStreamOfHTTP2(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		s.speakHTTP2()
@@ -121,7 +121,7 @@ func TestResetOfOneStreamOfHTTP2(t *testing.T) {
 		if err := <-left; err == nil {
 			t.Error("the call that was reset has an answer")
 		}
-		s.pass(0)
+		s.advance(0)
 		if got := len(g.cause); got != 1 {
 			t.Errorf("%d calls are cancelled, want 1", got)
 		}
@@ -130,21 +130,21 @@ func TestResetOfOneStreamOfHTTP2(t *testing.T) {
 	})
 }
 
-// FAULTS 26: a client that does not read one of its streams is given up on that one, and
-// served on the others.
+// FAULTS 26: a client that does not read one of its streams loses that one, and is served
+// on the others.
 func TestOneStreamOfHTTP2IsNotRead(t *testing.T) {
-	arrive(t, mcp.V20251125, func(s *site, b *backend) {
+	withBackend(t, mcp.V20251125, func(s *site, b *backend) {
 		s.speakHTTP2()
-		b.say = sayWhole(filler(1 << 20))
-		res := s.begin(s.largeCall(mcp.EraModern))
+		b.write = writeWhole(filler(1 << 20))
+		res := s.begin(s.largeRequest(mcp.EraModern))
 		defer res.Body.Close()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		equal(t, "meanwhile", s.call("echo").body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
-		s.pass(quietFor)
+		s.advance(quietFor)
 		if got := s.server.Stats().InFlight; got != 0 {
 			t.Errorf("%d requests in flight, want that the one is given up", got)
 		}
-		if _, err := io.ReadAll(res.Body); !brokenOff(err) {
+		if _, err := io.ReadAll(res.Body); !isTruncated(err) {
 			t.Errorf("the answer ended with %v, want that it has broken off", err)
 		}
 		equal(t, "after that", s.call("echo").body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)

@@ -16,13 +16,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// opening returns an initialize of some revision.
+// opening returns an initialize of the given revision.
 func opening(version string) string {
 	return raw("0", "initialize", `{"protocolVersion":`+string(mcp.AppendString(nil, version))+`,"capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
 }
 
-// V8: the revision that was asked for where we have it, else the latest legacy
-// one; M128: a modern one is never the outcome of a handshake.
+// V8: the requested revision if it is supported, else the latest legacy one; M128: a
+// handshake never results in a modern revision.
 //
 // V8+ 2025-11-25 basic/lifecycle: "If the server supports the requested protocol
 // version, it MUST respond with the same version. Otherwise, the server MUST respond
@@ -51,7 +51,7 @@ func TestNegotiation(t *testing.T) {
 	})
 }
 
-// V9, I35: a revision is offered the capabilities that it has.
+// V9, I35: a client is offered the capabilities that its revision has.
 //
 // V9- 2025-11-25 basic/lifecycle: "Only use capabilities that were successfully
 // negotiated"
@@ -102,7 +102,7 @@ func TestInitializeFails(t *testing.T) {
 	}
 }
 
-// What a Handler gets of a legacy request, and how long its scope lives.
+// The fields of a legacy request in the Handler, and the lifetime of its scope.
 //
 // S5+ 2025-11-25 basic/transports: "clients using the Streamable HTTP transport
 // **MUST** include it in the `MCP-Session-Id` header on all of their subsequent HTTP
@@ -143,8 +143,7 @@ func TestLegacyRequest(t *testing.T) {
 	})
 }
 
-// Legacy results carry nothing that only modern ones have, and errors no code
-// that only modern clients know.
+// Legacy results have no members of the modern era, and legacy errors no modern codes.
 func TestLegacyAnswers(t *testing.T) {
 	tests := []struct{ name, result, want string }{
 		{"modern members", `{"resultType":"complete","tools":[ ],"ttlMs":1,"cacheScope":"public"}`, `"result":{"tools":[ ]}`},
@@ -154,7 +153,7 @@ func TestLegacyAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, tools(map[string]mcp.HandlerFunc{"tools/list": quick(tt.result)}), server.Config{}, func(s *site) {
+			bubble(t, tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(tt.result)}), server.Config{}, func(s *site) {
 				equal(t, "body", s.post(raw("1", "tools/list", ""), s.session()).body, `{"jsonrpc":"2.0","id":1,`+tt.want+`}`)
 			})
 		})
@@ -179,9 +178,8 @@ func TestLegacyErrors(t *testing.T) {
 	}
 }
 
-// What the Handler is asked on behalf of a legacy client that listens: as the
-// session's own, because what is shown differs by principal and by scope, and so
-// does what changes of it.
+// The listen of a legacy client reaches the Handler with the session's principal and scope:
+// the lists, and thereby their changes, differ by both.
 func TestStandaloneListensAsTheSession(t *testing.T) {
 	asked := make(chan *mcp.Request, 2)
 	scopes := make(chan *mcp.Scope, 2)
@@ -218,7 +216,7 @@ func TestStandaloneListensAsTheSession(t *testing.T) {
 	})
 }
 
-// S2, I18: of two sessions in one request neither is meant.
+// S2, I18: two session headers in one request select neither session.
 func TestTwoSessionsInOneRequest(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		h := s.session()
@@ -279,7 +277,7 @@ func TestLegacyRefusals(t *testing.T) {
 			{name: "batch", body: `[]`, header: h, status: 400, want: invalid("only 2025-03-26 has batches")},
 			{name: "batch that begins a session", body: `[` + opening("2025-03-26") + `]`, status: 400, want: invalid("only 2025-03-26 has batches")},
 		} {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Errorf("%d sessions, want the first one alone", got)
@@ -287,8 +285,7 @@ func TestLegacyRefusals(t *testing.T) {
 	})
 }
 
-// A session of one principal does not exist for another, on any verb. S4, I18;
-// FAULTS 21.
+// A session of one principal does not exist for another, on any verb. S4, I18; FAULTS 21.
 //
 // S4+ 2025-11-25 tutorials/security/security_best_practices: "MCP servers **SHOULD**
 // bind session IDs to user-specific information."
@@ -311,7 +308,7 @@ func TestForeignSession(t *testing.T) {
 	})
 }
 
-// ask returns a tool that asks the client and answers with what came.
+// ask returns a tool that asks the client and answers with the reply.
 func ask(method, params string) mcp.HandlerFunc {
 	return func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		req, err := mcp.NewRequest(method, []byte(params))
@@ -334,7 +331,7 @@ func TestAsk(t *testing.T) {
 				sess := s.session()
 				st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"ask"}`), sess)
 				equal(t, "ask", st.next(), `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"name?","requestedSchema":{}}}`)
-				for _, answer := range []string{`"id":7,`, `"id":"1",`, `"id":1,`, `"id":1,`} { // unknown, unknown, ours, once more
+				for _, answer := range []string{`"id":7,`, `"id":"1",`, `"id":1,`, `"id":1,`} { // unknown, unknown, the id of the question, the same again
 					got := s.post(`{"jsonrpc":"2.0",`+answer+tt.answer+`}`, sess)
 					if got.status != 202 || got.body != "" {
 						t.Errorf("answer %s: %d %q; want 202 without a body", answer, got.status, got.body)
@@ -391,7 +388,7 @@ func TestAskNeedsItsCapability(t *testing.T) {
 	}
 }
 
-// A question that nobody waits for any more is taken back.
+// A question is cancelled once its asker has stopped waiting.
 func TestAskIsCancelled(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -410,7 +407,7 @@ func TestAskIsCancelled(t *testing.T) {
 	})
 }
 
-// A client that has a question and never answers it holds up nobody for ever.
+// A client that never answers a question does not hold up its request for ever.
 func TestAskIsNotAnswered(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{Limits: server.Limits{InputWait: time.Minute}}, func(s *site) {
@@ -430,8 +427,8 @@ func TestAskIsNotAnswered(t *testing.T) {
 	})
 }
 
-// What belongs to no request goes to the standalone stream, and waits for it
-// only so long.
+// A message that belongs to no request goes to the standalone stream, and waits for it for
+// a limited time.
 func TestUnrelated(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -468,18 +465,18 @@ func TestUnrelated(t *testing.T) {
 	})
 }
 
-// notifications/roots/list_changed is a request without an answer.
+// notifications/roots/list_changed reaches the Handler as a request without an answer.
 func TestRootsListChanged(t *testing.T) {
-	var heard []*mcp.Request
+	var received []*mcp.Request
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		heard = append(heard, req)
+		received = append(received, req)
 		return nil, nil
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, s.session())
-		s.pass(0)
-		if got.status != 202 || len(heard) != 1 || heard[0].Scope == nil {
-			t.Errorf("status %d, heard %v; want 202 and one request with the session's scope", got.status, heard)
+		s.advance(0)
+		if got.status != 202 || len(received) != 1 || received[0].Scope == nil {
+			t.Errorf("status %d, received %v; want 202 and one request with the session's scope", got.status, received)
 		}
 		if st := s.server.Stats(); st.Undelivered != 0 || st.Panics != 0 {
 			t.Errorf("%+v", st)
@@ -487,14 +484,14 @@ func TestRootsListChanged(t *testing.T) {
 	})
 }
 
-// A flood of notifications is bounded like requests are.
+// A flood of notifications is bounded like one of requests.
 func TestFloodOfNotifications(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{InFlightPerSession: 5}}, func(s *site, g *gate) {
 		sess := s.session()
 		for range 20 {
 			s.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, sess)
 		}
-		s.pass(0)
+		s.advance(0)
 		if got, dropped := len(g.entered), s.server.Stats().Dropped; got != 5 || dropped != 15 {
 			t.Errorf("%d ran, %d dropped; want 5, 15", got, dropped)
 		}
@@ -524,7 +521,7 @@ func TestInFlightLimit(t *testing.T) {
 	})
 }
 
-// Cancelling ends the one request and its stream, without an answer. I24, C6.
+// Cancelling ends that request and its stream only, without an answer. I24, C6.
 //
 // C6- 2026-07-28 basic/patterns/cancellation: "Invalid cancellation notifications
 // SHOULD be ignored"
@@ -553,7 +550,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// J11: only 2025-03-26 has batches, and each message in one counts by itself.
+// J11: only 2025-03-26 has batches, and each message of one counts separately.
 //
 // J11+ 2025-03-26 basic/index: "MCP implementations **MAY** support sending JSON-RPC
 // batches, but **MUST** support receiving JSON-RPC batches."
@@ -561,7 +558,7 @@ func TestCancel(t *testing.T) {
 // J11- 2025-03-26 basic/lifecycle: "The `initialize` request **MUST NOT** be part of a
 // JSON-RPC"
 func TestBatch(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{Batch: 9}}, func(s *site) {
 		sess := s.handshake(opening("2025-03-26"))
 		got := s.post(`[{"jsonrpc":"2.0","method":"notifications/initialized"},`+
@@ -599,8 +596,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// A ping in a batch is refused like any other request while its id is in flight in the
-// same batch, and answered with an id that is not.
+// A ping in a batch is refused like any other request while its id is in flight in the same
+// batch, and answered if its id is not.
 func TestPingOfABatchWithAnIDInFlight(t *testing.T) {
 	var gate chan struct{} // of the bubble
 	h := tools(map[string]mcp.HandlerFunc{"slow": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {

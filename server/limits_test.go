@@ -10,18 +10,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// nested returns an object of so many levels.
+// nested returns an object of that many levels.
 func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth-1) + `{}` + strings.Repeat(`}`, depth-1)
 }
 
-// wide returns an object of so many members.
+// wide returns an object of that many members.
 func wide(members int) string {
 	return `{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, members), ",") + `}`
 }
 
-// FAULTS 8, 13: what exceeds a limit is told which key lifts it, in every era
-// and on every transport; what just fits is served.
+// FAULTS 8, 13: the error for an exceeded limit names the key that raises it, in every era
+// and on every transport; a message that just fits is served.
 func TestLimitsOfAMessage(t *testing.T) {
 	limits := server.Limits{Depth: 10, Members: 30, Batch: 3}
 	depth := "nesting is deeper than 10 at byte 94; send a flatter message (limits.depth)"
@@ -58,8 +58,8 @@ func TestLimitsOfAMessage(t *testing.T) {
 	})
 }
 
-// J11, FAULTS 13: a batch has as many messages as may be, and shares the number
-// of members among them.
+// J11, FAULTS 13: a batch may have a limited number of messages, and its messages share the
+// limit of members.
 func TestLimitsOfABatch(t *testing.T) {
 	limits := server.Limits{Members: 30, Batch: 3}
 	ping := raw("1", "ping", "")
@@ -92,7 +92,7 @@ func TestLimitsOfABatch(t *testing.T) {
 	})
 }
 
-// What is no limit of ours does not name one.
+// An error that is not about a limit names none.
 func TestOtherErrorsNameNoLimit(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		for _, body := range []string{
@@ -108,8 +108,8 @@ func TestOtherErrorsNameNoLimit(t *testing.T) {
 	})
 }
 
-// DELIVERY 5.7: what is beyond a limit is told with its key, to the client and to
-// whoever watches. A credential that nobody has is no header that is too long.
+// DELIVERY 5.7: an exceeded limit is reported with its key, to the client and as an event.
+// A failed authentication is not an oversized header.
 //
 // H13- seps 2243-http-standardization: "Deployments SHOULD reject requests with
 // oversized or excessive headers early in the pipeline — before performing Base64
@@ -140,7 +140,7 @@ func TestLimitsOfRequests(t *testing.T) {
 			if r.status != tt.status || !strings.Contains(r.body, "("+tt.key+")") {
 				t.Errorf("%s: %d %s; want %d and (%s)", tt.name, r.status, r.body, tt.status, tt.key)
 			}
-			w.only(t, tt.name, server.Event{Kind: tt.kind, Remote: connection, Detail: tt.key})
+			w.wantOnly(t, tt.name, server.Event{Kind: tt.kind, Remote: connection, Detail: tt.key})
 		}
 		if r := s.post(initialize, headers{"X-Mine": strings.Repeat("x", 600)}); r.status != 200 {
 			t.Errorf("below the limit: %d %s", r.status, r.body)

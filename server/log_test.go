@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// An error in the log wakes somebody up at night. That a client has cancelled its
-// request is none, whatever the Handler calls it; that a Handler fails is one,
-// also with an error that looks like a cancellation.
-func TestWhatIsLoggedAsAnError(t *testing.T) {
+// An error in the log may wake an operator at night. That a client has cancelled its
+// request is not logged as one, whatever the Handler returns; that a Handler fails is, also
+// if its error looks like a cancellation.
+func TestErrorsInTheLog(t *testing.T) {
 	tests := []struct {
 		name   string
 		err    func(ctx context.Context) error
@@ -58,8 +58,8 @@ func TestWhatIsLoggedAsAnError(t *testing.T) {
 	}
 }
 
-// FAULTS 16: a page that may not call leaves one line, with what it sent made
-// harmless. Whoever watches for events has them, and the log need not.
+// FAULTS 16: a page that may not call leaves one line in the log, with its input sanitized.
+// With an Observe function there is an event, and no line is needed.
 func TestForeignPagesLeaveOneLine(t *testing.T) {
 	watched := 0
 	watch := func(context.Context, server.Event) { watched++ }
@@ -86,6 +86,6 @@ func TestForeignPagesLeaveOneLine(t *testing.T) {
 		}
 	}
 	if watched != 1 {
-		t.Errorf("%d events were told of, want 1", watched)
+		t.Errorf("%d events were observed, want 1", watched)
 	}
 }

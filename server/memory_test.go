@@ -14,9 +14,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// An answer that finds no room is not held, and its client is told so, and that the
-// request has run. One that is begun is written to its end, and gives its room back.
-func TestAnswerThatFindsNoRoom(t *testing.T) {
+// An answer for which there is no memory left is dropped, and the client gets an error
+// which states that the request has run. An answer that has begun is written to its end,
+// and releases its memory.
+func TestAnswerWithoutMemory(t *testing.T) {
 	const size = 200 << 10
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		sleep(time.Second)
@@ -48,7 +49,7 @@ func TestAnswerThatFindsNoRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantBody(t, third, http.StatusTooManyRequests, "limits.pendingPerPrincipal", `"outcome":"not_dispatched"`)
-		// Which of the first two was first is chance.
+		// Which of the first two comes first is random.
 		whole := 0
 		for _, res := range []*http.Response{first, second} {
 			body, err := io.ReadAll(res.Body)

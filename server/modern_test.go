@@ -23,9 +23,9 @@ func raw(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`
 }
 
-// The metadata that each request carries, and the headers that mirror it.
-// FAULTS 30, 31, 32; H1 to H7; V1. In this order: what is missing in the body,
-// what differs from it, what is not served.
+// The metadata of each request, and the headers that mirror it. FAULTS 30, 31, 32; H1 to
+// H7; V1. Checked in this order: what the body lacks, headers that differ from it, what is
+// not supported.
 //
 // H1- 2026-07-28 basic/index: "A request missing any required field is malformed; the
 // server MUST reject it with JSON-RPC error code -32602 (Invalid params). On HTTP, the
@@ -120,7 +120,7 @@ func TestModernRefusals(t *testing.T) {
 		want: wireError("1", "-32601", `unknown method "no/such"`)})
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		for _, tt := range tests {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestModernHeaderTwice(t *testing.T) {
 	})
 }
 
-// What a modern result says that its maker did not, and what stays as it came.
+// The members that the server adds to a modern result, and those that stay unmodified.
 //
 // J8+ 2026-07-28 basic/index: "The `result` **MUST** include a `resultType` field to
 // indicate the type of the result."
@@ -170,7 +170,7 @@ func TestModernResults(t *testing.T) {
 	}
 }
 
-// The edge knows which revisions the endpoint serves; the Handler does not.
+// The server knows which revisions the endpoint supports; the Handler does not.
 //
 // V1+ 2026-07-28 basic/versioning: "it MUST respond with an
 // UnsupportedProtocolVersionError listing the versions it does support"
@@ -184,8 +184,8 @@ func TestDiscoverNamesAllVersions(t *testing.T) {
 	})
 }
 
-// Codes that a modern client must not see, and the status that goes with an
-// error which comes before the first byte. J9.
+// Codes that a modern client must not receive, and the HTTP status of an error before the
+// first byte. J9.
 func TestModernErrors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -228,7 +228,7 @@ func TestModernErrors(t *testing.T) {
 	}
 }
 
-// What a Handler gets of a modern request.
+// The fields of a modern request in the Handler.
 //
 // H1+ 2026-07-28 basic/index: "Client requests carry the following
 // io.modelcontextprotocol/* fields in _meta; fields marked as required MUST be
@@ -254,8 +254,8 @@ func TestModernRequest(t *testing.T) {
 	}
 }
 
-// A request without parameter headers still has a layer of headers: nil would
-// say that there is nothing to check.
+// ParamHeaders is not nil for a request without parameter headers: nil would mean that
+// there is nothing to check.
 func TestModernRequestWithoutParamHeaders(t *testing.T) {
 	missing := true
 	h := tools(map[string]mcp.HandlerFunc{"f": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -268,7 +268,7 @@ func TestModernRequestWithoutParamHeaders(t *testing.T) {
 	}
 }
 
-// U2, U9, C8: only what the request asked for is sent, and only its own.
+// U2, U9, C8: only what the request asked for is sent, and only its own messages.
 //
 // U2+ 2026-07-28 basic/transports/streamable-http: "These notifications MUST relate to
 // the originating client request."
@@ -281,7 +281,7 @@ func TestModernRequestWithoutParamHeaders(t *testing.T) {
 // _request_, the server **MUST** return either `Content-Type: application/json` (a
 // single JSON object) or `Content-Type: text/event-stream` (an SSE response stream)."
 func TestModernNotifications(t *testing.T) {
-	say := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+	notify := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []struct{ method, params string }{
 			{"notifications/progress", `{"progressToken":"mine","progress":1}`},
 			{"notifications/progress", `{"progressToken":"other","progress":1}`},
@@ -311,7 +311,7 @@ func TestModernNotifications(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, tools(map[string]mcp.HandlerFunc{"say": say}), server.Config{}, func(s *site) {
+			bubble(t, tools(map[string]mcp.HandlerFunc{"say": notify}), server.Config{}, func(s *site) {
 				got := s.post(raw("1", "tools/call", `{"name":"say","_meta":{`+meta+tt.meta+`}}`), modernHeaders("tools/call", "say"))
 				if tt.want == nil {
 					equal(t, "body", got.body, end)
@@ -340,16 +340,16 @@ func TestModernNotificationIsAccepted(t *testing.T) {
 	})
 }
 
-// U1: a modern client is never sent a request, and there are requests that have no
-// way to ask it otherwise ("Servers MUST NOT send InputRequiredResult responses on
-// any other client requests", basic/patterns/mrtr).
+// U1: a modern client is never sent a request, and some requests offer no other way to ask
+// ("Servers MUST NOT send InputRequiredResult responses on any other client requests",
+// basic/patterns/mrtr).
 //
 // U1- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send `InputRequiredResult`
 // responses on any other client requests."
 func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		res, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
-		sleep(time.Second) // what was put to the client would be on its way by then
+		sleep(time.Second) // a question to the client would have been sent by then
 		return res, err
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -360,19 +360,18 @@ func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	})
 }
 
-// How long the answer takes has nothing to do with how long the body took: the
-// deadline for that is over with it.
+// The deadline for reading the body ends with the body, and does not bound the answer.
 func TestModernCallOutlivesTheBodyDeadline(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		st := s.open(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait"))
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(g.release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		st.end()
 	})
 }
 
-// A large result passes without being touched, as JSON and on a stream.
+// A large result passes unmodified, as JSON and on a stream.
 func TestLargeResult(t *testing.T) {
 	for _, pretty := range []bool{false, true} {
 		text := `{"resultType":"complete","x":"` + strings.Repeat("0123456789", 100_000) + `"}`
@@ -380,7 +379,7 @@ func TestLargeResult(t *testing.T) {
 			text = strings.Replace(text, ",", ",\r\n  ", 1)
 		}
 		h := tools(map[string]mcp.HandlerFunc{
-			"json": quick(text),
+			"json": fixedResult(text),
 			"sse": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 				if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
 					return nil, err

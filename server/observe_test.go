@@ -30,7 +30,7 @@ func (w *watcher) observe(_ context.Context, e server.Event) {
 	w.events = append(w.events, e)
 }
 
-// take returns what has happened since it was last asked.
+// take returns the events since the last call.
 func (w *watcher) take() []server.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,8 +38,8 @@ func (w *watcher) take() []server.Event {
 	return w.events
 }
 
-// only checks that exactly this one has happened.
-func (w *watcher) only(t *testing.T, what string, want server.Event) {
+// wantOnly checks that exactly this event has happened.
+func (w *watcher) wantOnly(t *testing.T, what string, want server.Event) {
 	t.Helper()
 	if got := w.take(); !slices.Equal(got, []server.Event{want}) {
 		t.Errorf("%s: events %+v; want %+v", what, got, want)
@@ -49,28 +49,30 @@ func (w *watcher) only(t *testing.T, what string, want server.Event) {
 // connection is the address of every client of a site.
 const connection = "127.0.0.1:80"
 
-// key is what the logs call a session.
+// key is the short form of a session id in logs and events.
 func key(h headers) string { return keyOf(h["Mcp-Session-Id"]) }
 
 func keyOf(id string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:8] }
 
-// FAULTS 16, 21, 22, 36, 37: what is refused because of who asked is an event,
-// which names neither a token nor a whole session id.
+// FAULTS 16, 21, 22, 36, 37: a refusal because of the caller's identity is an event that
+// contains neither a token nor a whole session id.
 func TestEventsOfRefusals(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
-		switch who := r.Header.Get("Authorization"); who {
+		switch principal := r.Header.Get("Authorization"); principal {
 		case "ann", "bob":
-			return who, nil
+			return principal, nil
 		case "old":
 			return "", &server.Denial{Message: "the token has expired"}
 		default:
-			return "", fmt.Errorf("token %q is unknown", who)
+			return "", fmt.Errorf("token %q is unknown", principal)
 		}
 	}}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		ann := s.sessionOf(headers{"Authorization": "ann"})
-		as := func(who string, also ...headers) []headers { return append(also, headers{"Authorization": who}) }
+		as := func(principal string, also ...headers) []headers {
+			return append(also, headers{"Authorization": principal})
+		}
 		tests := []eventCase{
 			{"host", "POST", "", as("ann", headers{"Host": "evil.example"}), server.Event{Kind: server.ForeignHost, Detail: "evil.example"}},
 			{"origin", "GET", "", as("ann", headers{"Origin": "null"}), server.Event{Kind: server.ForeignOrigin, Detail: "null"}},
@@ -96,7 +98,7 @@ func TestEventsOfRefusals(t *testing.T) {
 			s.do(r)
 			if tt.want.Kind != "" {
 				tt.want.Remote = connection
-				w.only(t, tt.name, tt.want)
+				w.wantOnly(t, tt.name, tt.want)
 			} else if got := w.take(); len(got) != 0 {
 				t.Errorf("%s: events %+v; want none", tt.name, got)
 			}
@@ -104,7 +106,7 @@ func TestEventsOfRefusals(t *testing.T) {
 	})
 }
 
-// eventCase is a request and what is told of it.
+// eventCase is a request and the events that it causes.
 type eventCase struct {
 	name   string
 	method string
@@ -113,8 +115,8 @@ type eventCase struct {
 	want   server.Event
 }
 
-// Every 429 is an event with the key of its limit, wherever the bound stands;
-// M102 of the batch: what is refused in one is told of as if it had come alone.
+// Every 429 is an event with the key of its limit, wherever the limit applies. M102 for
+// batches: a refusal within a batch is reported like that of a single request.
 func TestEventsOfLimits(t *testing.T) {
 	w := &watcher{}
 	limits := server.Limits{InFlightPerSession: 1, InFlightPerPrincipal: 1}
@@ -127,13 +129,13 @@ func TestEventsOfLimits(t *testing.T) {
 		one := s.async(s.request(s.ctx(), http.MethodPost, wait, sess))
 		<-g.entered
 		s.post(raw("2", "tools/call", `{"name":"echo"}`), sess)
-		w.only(t, "session", limited("limits.inFlightPerSession", key(sess)))
+		w.wantOnly(t, "session", limited("limits.inFlightPerSession", key(sess)))
 		s.post("["+raw("2", "tools/call", `{"name":"echo"}`)+"]", sess)
-		w.only(t, "batch", limited("limits.inFlightPerSession", key(sess)))
+		w.wantOnly(t, "batch", limited("limits.inFlightPerSession", key(sess)))
 		two := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"wait"`), modernHeaders("tools/call", "wait")))
 		<-g.entered
 		s.call("echo")
-		w.only(t, "principal", limited("limits.inFlightPerPrincipal", ""))
+		w.wantOnly(t, "principal", limited("limits.inFlightPerPrincipal", ""))
 		close(g.release)
 		<-one
 		<-two
@@ -143,8 +145,8 @@ func TestEventsOfLimits(t *testing.T) {
 	})
 }
 
-// FAULTS 18, 28: an answer to nothing and a cancel of nothing are events and are
-// counted, in both eras; those that hit are not.
+// FAULTS 18, 28: an answer to no question and a cancel of no request are events and are
+// counted, in both eras; those that match are not.
 func TestEventsOfIdleMessages(t *testing.T) {
 	w := &watcher{}
 	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {
@@ -160,12 +162,12 @@ func TestEventsOfIdleMessages(t *testing.T) {
 		}
 		for _, id := range []string{"7", `"1"`, "null", "{}"} {
 			s.post(cancel(id), sess)
-			w.only(t, "cancel of "+id, idle(sess, printed(id)))
+			w.wantOnly(t, "cancel of "+id, idle(sess, quoted(id)))
 		}
-		s.post(cancel("1"), other) // another session's
-		w.only(t, "foreign", idle(other, "1"))
+		s.post(cancel("1"), other) // the id belongs to another session
+		w.wantOnly(t, "foreign", idle(other, "1"))
 		s.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{` + meta + `}}}`)
-		w.only(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
+		w.wantOnly(t, "modern", server.Event{Kind: server.IdleCancel, Remote: connection, Detail: "1"})
 		s.post(cancel("1"), sess)
 		<-call
 		s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
@@ -173,17 +175,17 @@ func TestEventsOfIdleMessages(t *testing.T) {
 			t.Errorf("a cancel that hit: %+v; want no event", got)
 		}
 		s.post(cancel("1"), sess)
-		w.only(t, "once more", idle(sess, "1"))
+		w.wantOnly(t, "once more", idle(sess, "1"))
 		s.post(`{"jsonrpc":"2.0","id":"`+strings.Repeat("x", 300)+`","result":{}}`, sess)
-		w.only(t, "stray", server.Event{Kind: server.Stray, Remote: connection, Session: key(sess), Detail: `\"` + strings.Repeat("x", 198)})
+		w.wantOnly(t, "stray", server.Event{Kind: server.Stray, Remote: connection, Session: key(sess), Detail: `\"` + strings.Repeat("x", 198)})
 		if st := s.server.Stats(); st.IdleCancels != 7 || st.Strays != 1 {
 			t.Errorf("%d idle cancels, %d strays; want 7, 1", st.IdleCancels, st.Strays)
 		}
 	})
 }
 
-// printed is a value without quotes of its own as it stands in an event.
-func printed(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
+// quoted is the value as it appears quoted in an event.
+func quoted(v string) string { return strings.ReplaceAll(v, `"`, `\"`) }
 
 // On a pipe there is no address; before initialize there is no session.
 func TestEventsOnAPipe(t *testing.T) {
@@ -196,18 +198,18 @@ func TestEventsOnAPipe(t *testing.T) {
 		}
 		c.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 		sync()
-		w.only(t, "stray", server.Event{Kind: server.Stray, Detail: "3"})
+		w.wantOnly(t, "stray", server.Event{Kind: server.Stray, Detail: "3"})
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)
 		sync()
-		w.only(t, "cancel", server.Event{Kind: server.IdleCancel, Detail: "4"})
+		w.wantOnly(t, "cancel", server.Event{Kind: server.IdleCancel, Detail: "4"})
 		c.send(modern("1", "tools/call", `"name":"wait"`))
 		<-g.entered
 		c.send(modern("2", "tools/call", `"name":"echo"`))
 		if got := c.next(); !strings.Contains(got, "limits.inFlightPerSession") {
 			t.Errorf("the second: %s; want a refusal", got)
 		}
-		w.only(t, "limit", server.Event{Kind: server.Limited, Detail: "limits.inFlightPerSession"})
+		w.wantOnly(t, "limit", server.Event{Kind: server.Limited, Detail: "limits.inFlightPerSession"})
 		close(g.release)
 		c.next()
 		c.handshake()
@@ -220,8 +222,8 @@ func TestEventsOnAPipe(t *testing.T) {
 	})
 }
 
-// The checks of Guard are those of the endpoint, and so are the answers; only
-// the method is the next handler's own affair.
+// Guard makes the checks of the endpoint, with the same answers, except for the method,
+// which is left to the next handler.
 func TestGuard(t *testing.T) {
 	w := &watcher{}
 	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
@@ -280,7 +282,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// record has h serve a request without a connection.
+// record serves a request with h, without a connection.
 func record(h http.Handler, r *http.Request) reply {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)

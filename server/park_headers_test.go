@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// TestParkHeadersOfTheRetry: each request is held against its headers, the retry as
-// the first. One that differs costs nothing: the right one still goes on.
+// Each request is checked against its headers, the retry like the first. A retry with wrong
+// headers costs nothing: a correct one still resumes the call.
 func TestParkHeadersOfTheRetry(t *testing.T) {
 	first := headers{"Mcp-Param-Region": "eu"}
 	for _, tt := range []struct {
@@ -29,12 +29,12 @@ func TestParkHeadersOfTheRetry(t *testing.T) {
 		{"one that is malformed", headers{"Mcp-Param-Region": "=?base64?!?="}, mcp.CodeHeaderMismatch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var d served
+			var d parkTool
 			bubble(t, d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-				return "asked", question(ctx, c)
+				return "asked", askRoots(ctx, c)
 			}), server.Config{}, func(s *site) {
 				asked := s.tool("", first)
-				again := with(asked, `"q1":`+roots)
+				again := retryParams(asked, `"q1":`+roots)
 				if tt.code != 0 {
 					got := s.do(s.toolRequest(s.ctx(), again, tt.retry))
 					if r := readRound(t, got.body); got.status != http.StatusBadRequest || r.Error == nil || r.Error.Code != tt.code {

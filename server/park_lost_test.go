@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A client that leaves while its question is being written has left the request.
-func TestQuestionThatNobodyTakes(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
+// A client that disconnects while its question is being written has cancelled the request.
+func TestQuestionClientDisconnects(t *testing.T) {
+	d := new(parkTool)
+	bubble(t, d.askOnce(), server.Config{}, func(s *site) {
 		ctx, cancel := context.WithCancel(s.ctx())
 		failed := make(chan error, 1)
 		req := s.toolRequest(ctx, "")
@@ -33,19 +33,18 @@ func TestQuestionThatNobodyTakes(t *testing.T) {
 			}
 			failed <- err
 		}()
-		synctest.Wait() // asked, and not put: the window is open
+		synctest.Wait() // asked but not sent: the window for more questions is open
 		cancel()
 		if err := <-failed; !errors.Is(err, context.Canceled) {
 			t.Errorf("the client got %v", err)
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		d.wantEnds(t, "closed the connection")
-		s.parked(0)
+		s.wantParked(0)
 	})
 }
 
-// breaking is a response to a client whose connection breaks when that text is
-// written.
+// breaking is a ResponseWriter of a connection that breaks when that text is written.
 type breaking struct {
 	header http.Header
 	text   string
@@ -64,17 +63,17 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A question whose response breaks while it is being written has been asked of
-// nobody: its request ends at once, and not when it would expire.
-func TestQuestionThatBreaksOnItsWay(t *testing.T) {
-	d := new(served)
+// If the response with a question breaks while it is written, no client has the question:
+// its request ends at once, and not only when it would expire.
+func TestQuestionResponseBreaks(t *testing.T) {
+	d := new(parkTool)
 	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-		if d.runs.Load() > 1 { // the second is answered with a stream
+		if d.runs.Load() > 1 { // the second is answered on a stream
 			if err := c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"p","progress":1}`)); err != nil {
 				return "", err
 			}
 		}
-		return "done", question(ctx, c)
+		return "done", askRoots(ctx, c)
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, progress := range []string{"", `"progressToken":"p",`} {
@@ -85,12 +84,12 @@ func TestQuestionThatBreaksOnItsWay(t *testing.T) {
 					}
 				}()
 				req := s.toolRequest(s.ctx(), "")
-				body := strings.Replace(asking("1", `"name":"t"`), `"_meta":{`, `"_meta":{`+progress, 1)
+				body := strings.Replace(askableCall("1", `"name":"t"`), `"_meta":{`, `"_meta":{`+progress, 1)
 				req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 				s.server.ServeHTTP(&breaking{header: make(http.Header), text: "input_required"}, req)
 			}()
-			s.pass(time.Second)
-			s.parked(0)
+			s.advance(time.Second)
+			s.wantParked(0)
 		}
 		d.wantEnds(t, "closed the connection", "closed the connection")
 	})

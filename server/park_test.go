@@ -22,16 +22,16 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// everything is what a client declares that can be asked for anything.
+// everything declares all capabilities to be asked.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 
-// asking returns a tools/call of a client that can be asked.
-func asking(id, params string) string {
+// askableCall returns a tools/call of a client that can be asked.
+func askableCall(id, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{` + params +
 		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + everything + `}}}`
 }
 
-// round is what a client was answered.
+// round is the answer to one attempt of a client.
 type round struct {
 	Result struct {
 		ResultType    string
@@ -68,7 +68,7 @@ func (r *round) keys() string {
 	return strings.Join(all, " ")
 }
 
-// tool calls the tool "t", with what else its parameters have.
+// tool calls the tool "t" with additional parameters.
 func (s *site) tool(more string, hs ...headers) round {
 	s.t.Helper()
 	return readRound(s.t, s.do(s.toolRequest(s.ctx(), more, hs...)).body)
@@ -76,31 +76,31 @@ func (s *site) tool(more string, hs ...headers) round {
 
 func (s *site) toolRequest(ctx context.Context, more string, hs ...headers) *http.Request {
 	s.t.Helper()
-	return s.request(ctx, http.MethodPost, asking("1", `"name":"t"`+more), append([]headers{modernHeaders("tools/call", "t")}, hs...)...)
+	return s.request(ctx, http.MethodPost, askableCall("1", `"name":"t"`+more), append([]headers{modernHeaders("tools/call", "t")}, hs...)...)
 }
 
-// with is what a retry has besides what the request had.
-func with(r round, responses string) string {
+// retryParams returns the parameters that a retry adds to the request.
+func retryParams(r round, responses string) string {
 	return `,"requestState":"` + r.Result.RequestState + `","inputResponses":{` + responses + `}`
 }
 
 const roots = `{"roots":[]}`
 
-// question is a tool's way to ask for the roots.
-func question(ctx context.Context, c mcp.Caller) error {
+// askRoots asks the client for its roots.
+func askRoots(ctx context.Context, c mcp.Caller) error {
 	_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
 	return err
 }
 
-// served is a tool "t" that counts how often it runs, and notes how it ends.
-type served struct {
+// parkTool is a tool "t" that counts its runs, and records how each ends.
+type parkTool struct {
 	runs atomic.Int32
 
 	mu    sync.Mutex
 	ended []error
 }
 
-func (d *served) handler(f func(ctx context.Context, c mcp.Caller) (string, error)) mcp.Handler {
+func (d *parkTool) handler(f func(ctx context.Context, c mcp.Caller) (string, error)) mcp.Handler {
 	return tools(map[string]mcp.HandlerFunc{"t": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		d.runs.Add(1)
 		text, err := f(ctx, c)
@@ -112,24 +112,24 @@ func (d *served) handler(f func(ctx context.Context, c mcp.Caller) (string, erro
 	}})
 }
 
-func (d *served) note(err error) {
+func (d *parkTool) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = append(d.ended, err)
 }
 
-// end returns how the runs have ended, in their order, when nothing moves any more.
-func (d *served) end() []error {
+// endings returns how the runs have ended, in order, once every goroutine is blocked.
+func (d *parkTool) endings() []error {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ended
 }
 
-// wantEnds checks what the errors say that the runs have ended with.
-func (d *served) wantEnds(t *testing.T, want ...string) {
+// wantEnds checks the errors that the runs have ended with.
+func (d *parkTool) wantEnds(t *testing.T, want ...string) {
 	t.Helper()
-	got := d.end()
+	got := d.endings()
 	if len(got) != len(want) {
 		t.Errorf("the runs ended with %v, want %q", got, want)
 		return
@@ -141,12 +141,12 @@ func (d *served) wantEnds(t *testing.T, want ...string) {
 	}
 }
 
-// asksOnce is a tool that asks once.
-func (d *served) asksOnce() mcp.Handler {
-	return d.handler(func(ctx context.Context, c mcp.Caller) (string, error) { return "done", question(ctx, c) })
+// askOnce is a tool that asks once.
+func (d *parkTool) askOnce() mcp.Handler {
+	return d.handler(func(ctx context.Context, c mcp.Caller) (string, error) { return "done", askRoots(ctx, c) })
 }
 
-func (s *site) parked(want int) {
+func (s *site) wantParked(want int) {
 	s.t.Helper()
 	if got := s.server.Stats().Parked; got != want {
 		s.t.Errorf("%d requests are parked, want %d", got, want)
@@ -159,28 +159,27 @@ func (s *site) parked(want int) {
 //
 // Q1+ 2026-07-28 basic/patterns/mrtr: "servers MUST protect its integrity (e.g. HMAC
 // or AEAD)"
-func TestParkedCallGoesOn(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
+func TestParkedCallIsResumed(t *testing.T) {
+	d := new(parkTool)
+	bubble(t, d.askOnce(), server.Config{}, func(s *site) {
 		first := s.tool("")
 		if first.Result.ResultType != "input_required" || first.keys() != "q1" || first.Result.InputRequests["q1"].Method != "roots/list" {
 			t.Errorf("asked %+v", first)
 		}
-		s.parked(1)
-		if got := s.tool(with(first, `"q1":`+roots)); got.Result.Text != "done" {
+		s.wantParked(1)
+		if got := s.tool(retryParams(first, `"q1":`+roots)); got.Result.Text != "done" {
 			t.Errorf("the retry: %+v", got)
 		}
-		s.parked(0)
+		s.wantParked(0)
 		if got := d.runs.Load(); got != 1 {
 			t.Errorf("the tool ran %d times", got)
 		}
 	})
 }
 
-// "If ... requestState influences authorization, resource access, or business
-// logic, servers MUST protect its integrity ... and MUST reject state that fails
-// verification" (basic/patterns/mrtr). Every state that is not good has one answer,
-// and nothing runs for it.
+// "If ... requestState influences authorization, resource access, or business logic,
+// servers MUST protect its integrity ... and MUST reject state that fails verification"
+// (basic/patterns/mrtr). Every invalid state has the same answer, and runs nothing.
 //
 // Q1- 2026-07-28 basic/patterns/mrtr: "MUST reject state that fails verification."
 //
@@ -198,7 +197,7 @@ func TestStateIsRefused(t *testing.T) {
 	tests := []struct {
 		name  string
 		who   string
-		retry func(state string) string // what stands behind the name of the tool
+		retry func(state string) string // follows the name of the tool
 		wait  time.Duration
 		event server.EventKind
 	}{
@@ -217,16 +216,16 @@ func TestStateIsRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := new(served)
+			d := new(parkTool)
 			var events []server.EventKind
 			cfg := server.Config{
 				Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Who"), nil },
 				Observe:      func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
 			}
-			bubble(t, d.asksOnce(), cfg, func(s *site) {
+			bubble(t, d.askOnce(), cfg, func(s *site) {
 				ann := headers{"Who": "ann"}
 				first := s.tool("", ann)
-				s.pass(tt.wait)
+				s.advance(tt.wait)
 				got := s.do(s.toolRequest(s.ctx(), tt.retry(first.Result.RequestState), headers{"Who": tt.who}))
 				if got.status != 200 {
 					t.Errorf("status %d", got.status)
@@ -239,7 +238,7 @@ func TestStateIsRefused(t *testing.T) {
 					t.Errorf("the tool ran %d times", d.runs.Load())
 				}
 				if tt.wait == 0 {
-					if last := s.tool(with(first, `"q1":`+roots), ann); last.Result.Text != "done" {
+					if last := s.tool(retryParams(first, `"q1":`+roots), ann); last.Result.Text != "done" {
 						t.Errorf("its owner afterwards: %+v", last)
 					}
 				}
@@ -248,12 +247,12 @@ func TestStateIsRefused(t *testing.T) {
 	}
 }
 
-// A retry may be written anew by its client, as long as it says the same.
+// The client may write its retry differently, if it means the same.
 //
 // Q2+ 2026-07-28 basic/patterns/mrtr: "an identifier for the originating request, e.g.
 // the method name and a digest of its salient parameters, rejecting state presented on
 // a request that does not match."
-func TestRetryMayBeWrittenAnew(t *testing.T) {
+func TestRetryWithDifferentSpelling(t *testing.T) {
 	tests := []struct {
 		name, first, retry string
 		want               bool
@@ -267,9 +266,9 @@ func TestRetryMayBeWrittenAnew(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, new(served).asksOnce(), server.Config{}, func(s *site) {
+			bubble(t, new(parkTool).askOnce(), server.Config{}, func(s *site) {
 				first := s.tool(tt.first)
-				got := s.tool(tt.retry + with(first, `"q1":`+roots))
+				got := s.tool(tt.retry + retryParams(first, `"q1":`+roots))
 				if (got.Result.Text == "done") != tt.want {
 					t.Errorf("the retry: %+v, want it taken: %t", got, tt.want)
 				}
@@ -278,31 +277,31 @@ func TestRetryMayBeWrittenAnew(t *testing.T) {
 	}
 }
 
-// Who does not come back is told to nobody but to the Handler, whose context ends.
+// A client that does not return causes no message; only the Handler's context ends.
 //
 // Q6+ 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
 // fulfill the `inputRequests` or retry the original request."
 func TestParkedCallExpires(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{Limits: server.Limits{InputWait: time.Minute}}, func(s *site) {
+	d := new(parkTool)
+	bubble(t, d.askOnce(), server.Config{Limits: server.Limits{InputWait: time.Minute}}, func(s *site) {
 		s.tool("")
-		s.pass(30 * time.Second)
+		s.advance(30 * time.Second)
 		s.tool("")
-		s.pass(30*time.Second + time.Millisecond)
-		s.parked(1)
+		s.advance(30*time.Second + time.Millisecond)
+		s.wantParked(1)
 		d.wantEnds(t, "did not retry")
-		s.pass(30 * time.Second)
-		s.parked(0)
+		s.advance(30 * time.Second)
+		s.wantParked(0)
 		d.wantEnds(t, "did not retry", "did not retry")
 	})
 }
 
-// Questions that come together are put together, and each gets its own answer.
+// Questions that are asked together are sent together, and each gets its own answer.
 //
 // Q5+ 2026-07-28 basic/patterns/mrtr: "`inputRequests` keys are server assigned
 // identifiers and MUST be unique within the scope of the request."
-func TestQuestionsArePutTogether(t *testing.T) {
-	h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
+func TestQuestionsAreSentTogether(t *testing.T) {
+	h := new(parkTool).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 		texts := make([]string, 3)
 		done := make(chan int)
 		for i := range texts {
@@ -325,11 +324,11 @@ func TestQuestionsArePutTogether(t *testing.T) {
 		if first.keys() != "q1 q2 q3" {
 			t.Errorf("asked %+v", first)
 		}
-		one := s.tool(with(first, `"q2":{"action":"decline"},"other":7`))
+		one := s.tool(retryParams(first, `"q2":{"action":"decline"},"other":7`))
 		if one.keys() != "q1 q3" || one.Result.RequestState == first.Result.RequestState {
 			t.Errorf("asked again %+v", one)
 		}
-		last := s.tool(with(one, `"q1":{"action":"accept","content":{"a":1.0}},"q2":{"action":"accept"},"q3":{"action":"cancel"}`))
+		last := s.tool(retryParams(one, `"q1":{"action":"accept","content":{"a":1.0}},"q2":{"action":"accept"},"q3":{"action":"cancel"}`))
 		equal(t, "answers", last.Result.Text, `{"action":"accept","content":{"a":1.0}} {"action":"decline"} {"action":"cancel"}`)
 	})
 }
@@ -342,8 +341,8 @@ func elicit(message string) *mcp.Request {
 	return req
 }
 
-// "Protocol errors (malformed JSON, invalid schema ...) SHOULD return a JSON-RPC
-// error response": what is no answer is refused, and the state is still good.
+// "Protocol errors (malformed JSON, invalid schema ...) SHOULD return a JSON-RPC error
+// response": a malformed answer is refused, and the state stays valid.
 func TestAnswersAreChecked(t *testing.T) {
 	tests := []struct {
 		name, method, answer string
@@ -372,7 +371,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
+			h := new(parkTool).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 				res, err := c.Ask(ctx, &mcp.Request{Method: tt.method})
 				if err != nil {
 					return "", err
@@ -381,7 +380,7 @@ func TestAnswersAreChecked(t *testing.T) {
 			})
 			bubble(t, h, server.Config{}, func(s *site) {
 				first := s.tool("")
-				got := s.tool(with(first, `"q1":`+tt.answer))
+				got := s.tool(retryParams(first, `"q1":`+tt.answer))
 				if tt.want {
 					equal(t, "the answer", got.Result.Text, tt.answer)
 					return
@@ -389,14 +388,14 @@ func TestAnswersAreChecked(t *testing.T) {
 				if got.Error == nil || got.Error.Code != -32602 || !strings.Contains(got.Error.Message, "inputResponses") {
 					t.Errorf("answered %+v, want an error that names inputResponses", got)
 				}
-				s.parked(1)
+				s.wantParked(1)
 			})
 		})
 	}
 }
 
 func TestInputResponsesAreAnObject(t *testing.T) {
-	bubble(t, new(served).asksOnce(), server.Config{}, func(s *site) {
+	bubble(t, new(parkTool).askOnce(), server.Config{}, func(s *site) {
 		first := s.tool("")
 		for _, responses := range []string{`[]`, `null`, `"q1"`} {
 			got := s.tool(`,"requestState":"` + first.Result.RequestState + `","inputResponses":` + responses)
@@ -404,22 +403,22 @@ func TestInputResponsesAreAnObject(t *testing.T) {
 				t.Errorf("%s: %+v", responses, got)
 			}
 		}
-		s.parked(1)
+		s.wantParked(1)
 	})
 }
 
-// Two retries at once: one of them goes on with the call, and the call is one.
+// Of two retries at once, one resumes the call, and the call runs once.
 //
 // Q3+ 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must
 // be consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
 // server-side."
 func TestOneRetryWins(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
+	d := new(parkTool)
+	bubble(t, d.askOnce(), server.Config{}, func(s *site) {
 		first := s.tool("")
 		var replies []<-chan reply
 		for range 8 {
-			replies = append(replies, s.async(s.toolRequest(s.ctx(), with(first, `"q1":`+roots))))
+			replies = append(replies, s.async(s.toolRequest(s.ctx(), retryParams(first, `"q1":`+roots))))
 		}
 		won := 0
 		for _, r := range replies {
@@ -435,38 +434,39 @@ func TestOneRetryWins(t *testing.T) {
 	})
 }
 
-// What ends while nobody is there waits for who comes back, under its new id.
-func TestTerminalWaitsForTheRetry(t *testing.T) {
-	h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
+// A call that ends while its client is away keeps its result for the retry, under the
+// retry's id.
+func TestResultWaitsForRetry(t *testing.T) {
+	h := new(parkTool).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if err := question(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
+		if err := askRoots(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
 			return "", err
 		}
 		return "without", nil
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		first := s.tool("")
-		s.pass(time.Minute)
-		s.parked(1)
-		got := s.do(s.request(s.ctx(), http.MethodPost, asking(`"two"`, `"name":"t"`+with(first, `"q1":`+roots)), modernHeaders("tools/call", "t")))
+		s.advance(time.Minute)
+		s.wantParked(1)
+		got := s.do(s.request(s.ctx(), http.MethodPost, askableCall(`"two"`, `"name":"t"`+retryParams(first, `"q1":`+roots)), modernHeaders("tools/call", "t")))
 		equal(t, "the retry", got.body, `{"jsonrpc":"2.0","id":"two","result":{"text":"without","resultType":"complete"}}`)
-		s.parked(0)
+		s.wantParked(0)
 	})
-	// And not for ever.
+	// But not for ever.
 	bubble(t, h, server.Config{}, func(s *site) {
 		s.tool("")
-		s.pass(10*time.Minute + time.Second)
-		s.parked(0)
+		s.advance(10*time.Minute + time.Second)
+		s.wantParked(0)
 	})
 }
 
-// The retry is the request now: who cancels it cancels the call, and who closed
-// the response with the question has cancelled nothing.
-func TestCancelOfTheRetry(t *testing.T) {
-	d := new(served)
+// The retry is now the request: cancelling it cancels the call. Closing the response with
+// the question has cancelled nothing.
+func TestCancelRetry(t *testing.T) {
+	d := new(parkTool)
 	h := d.handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-		if err := question(ctx, c); err != nil {
+		if err := askRoots(ctx, c); err != nil {
 			return "", err
 		}
 		<-ctx.Done()
@@ -475,9 +475,9 @@ func TestCancelOfTheRetry(t *testing.T) {
 	bubble(t, h, server.Config{}, func(s *site) {
 		first := s.tool("")
 		s.tr.CloseIdleConnections()
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		ctx, cancel := context.WithCancel(s.ctx())
-		st := s.toolRequest(ctx, with(first, `"q1":`+roots))
+		st := s.toolRequest(ctx, retryParams(first, `"q1":`+roots))
 		failed := make(chan error, 1)
 		go func() { // ends with cancel
 			res, err := s.client.Do(st)
@@ -486,7 +486,7 @@ func TestCancelOfTheRetry(t *testing.T) {
 			}
 			failed <- err
 		}()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		d.wantEnds(t)
 		cancel()
 		<-failed
@@ -494,21 +494,21 @@ func TestCancelOfTheRetry(t *testing.T) {
 	})
 }
 
-// Progress has the token of the request that is open, and goes nowhere while none is.
+// Progress has the token of the open request, and is dropped while none is open.
 func TestProgressFollowsTheRequest(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(n int) {
+		report := func(n int) {
 			_ = c.Notify(ctx, note(t, "notifications/progress", fmt.Sprintf(`{"progressToken":%s,"progress":%d}`, req.Params.Raw(mcp.MetaProgressToken), n)))
 		}
-		say(1)
+		report(1)
 		go func() { // ends soon; the answer takes longer
 			time.Sleep(time.Second)
-			say(2)
+			report(2)
 		}()
-		if err := question(ctx, c); err != nil {
+		if err := askRoots(ctx, c); err != nil {
 			return nil, err
 		}
-		say(3)
+		report(3)
 		_ = c.Notify(ctx, note(t, "notifications/progress", `{"progressToken":"else","progress":4}`))
 		_ = c.Notify(ctx, note(t, "notifications/elicitation/complete", `{"elicitationId":"e"}`))
 		return result(`{}`)
@@ -517,28 +517,29 @@ func TestProgressFollowsTheRequest(t *testing.T) {
 		return strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":`+token+`,`, 1)
 	}
 	bubble(t, h, server.Config{}, func(s *site) {
-		first := s.post(token(asking("1", `"name":"t"`), `"one"`), modernHeaders("tools/call", "t")).events(t)
+		first := s.post(token(askableCall("1", `"name":"t"`), `"one"`), modernHeaders("tools/call", "t")).events(t)
 		if len(first) != 2 || !strings.Contains(first[0], `{"progressToken":"one","progress":1}`) {
 			t.Errorf("the first: %q", first)
 		}
-		s.pass(2 * time.Second)
-		retry := asking("2", `"name":"t"`+with(readRound(t, first[1]), `"q1":`+roots))
+		s.advance(2 * time.Second)
+		retry := askableCall("2", `"name":"t"`+retryParams(readRound(t, first[1]), `"q1":`+roots))
 		got := s.post(token(retry, "2"), modernHeaders("tools/call", "t")).events(t)
 		if len(got) != 2 || !strings.Contains(got[0], `{"progressToken":2,"progress":3}`) {
 			t.Errorf("the retry: %q", got)
 		}
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
-		first := s.post(token(asking("1", `"name":"t"`), `"one"`), modernHeaders("tools/call", "t")).events(t)
-		s.pass(2 * time.Second)
-		got := s.post(asking("2", `"name":"t"`+with(readRound(t, first[1]), `"q1":`+roots)), modernHeaders("tools/call", "t"))
+		first := s.post(token(askableCall("1", `"name":"t"`), `"one"`), modernHeaders("tools/call", "t")).events(t)
+		s.advance(2 * time.Second)
+		got := s.post(askableCall("2", `"name":"t"`+retryParams(readRound(t, first[1]), `"q1":`+roots)), modernHeaders("tools/call", "t"))
 		if ct := got.header.Get("Content-Type"); ct != "application/json" {
 			t.Errorf("a retry that wants no progress: %s %s", ct, got.body)
 		}
 	})
 }
 
-// The bounds have errors that name them, for whoever asked; the request goes on.
+// The errors of exceeded bounds name the key, for the Handler that asked; the request
+// continues.
 //
 // Q6- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT assume that clients will
 // fulfill the `inputRequests` or retry the original request."
@@ -553,10 +554,10 @@ func TestParkingBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := new(served).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
+			h := new(parkTool).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
 				var err error
 				for err == nil {
-					err = question(ctx, c)
+					err = askRoots(ctx, c)
 				}
 				return fmt.Sprint(err), nil
 			})
@@ -564,7 +565,7 @@ func TestParkingBounds(t *testing.T) {
 				first := s.tool("")
 				got := s.tool("")
 				if tt.name == "rounds" {
-					got = s.tool(with(first, `"q1":`+roots))
+					got = s.tool(retryParams(first, `"q1":`+roots))
 				}
 				if !strings.Contains(got.Result.Text, tt.want) {
 					t.Errorf("%+v, want an error that names %s", got, tt.want)
@@ -574,16 +575,16 @@ func TestParkingBounds(t *testing.T) {
 	}
 }
 
-// A parked request takes no place of those in flight.
+// A parked request does not count as in flight.
 func TestParkedCallIsNotInFlight(t *testing.T) {
-	bubble(t, new(served).asksOnce(), server.Config{Limits: server.Limits{InFlightPerPrincipal: 1}}, func(s *site) {
+	bubble(t, new(parkTool).askOnce(), server.Config{Limits: server.Limits{InFlightPerPrincipal: 1}}, func(s *site) {
 		first, second := s.tool(""), s.tool("")
 		for _, r := range []round{first, second} {
-			if got := s.tool(with(r, `"q1":`+roots)); got.Result.Text != "done" {
+			if got := s.tool(retryParams(r, `"q1":`+roots)); got.Result.Text != "done" {
 				t.Errorf("%+v", got)
 			}
 		}
-		if got := s.tool(with(first, `"q1":`+roots)); got.Error == nil {
+		if got := s.tool(retryParams(first, `"q1":`+roots)); got.Error == nil {
 			t.Errorf("again: %+v", got)
 		}
 		if got := s.tool(""); got.Result.ResultType != "input_required" {
@@ -592,10 +593,10 @@ func TestParkedCallIsNotInFlight(t *testing.T) {
 	})
 }
 
-// Shutdown does not wait for who cannot come back.
-func TestShutdownEndsWhatIsParked(t *testing.T) {
-	d := new(served)
-	bubble(t, d.asksOnce(), server.Config{}, func(s *site) {
+// Shutdown does not wait for clients that cannot return.
+func TestShutdownEndsParkedRequests(t *testing.T) {
+	d := new(parkTool)
+	bubble(t, d.askOnce(), server.Config{}, func(s *site) {
 		first := s.tool("")
 		began := time.Now()
 		if err := s.server.Shutdown(s.ctx()); err != nil {
@@ -605,7 +606,7 @@ func TestShutdownEndsWhatIsParked(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		d.wantEnds(t, "shutting down")
-		got := s.do(s.toolRequest(s.ctx(), with(first, `"q1":`+roots)))
+		got := s.do(s.toolRequest(s.ctx(), retryParams(first, `"q1":`+roots)))
 		if got.status != 503 || !strings.Contains(got.body, `"code":1004,"message":"the gateway is shutting down`) || !strings.Contains(got.body, `"outcome":"unknown"`) {
 			t.Errorf("a retry gets %d %s", got.status, got.body)
 		}
@@ -624,13 +625,13 @@ func (c *console) another() *console {
 	return o
 }
 
-// On a pipe as on HTTP; and a state is of the pipe that it came on, whose end is
-// the end of what is parked there.
+// Parking works on a pipe as over HTTP. A state belongs to its pipe, and the end of the
+// pipe ends what is parked on it.
 func TestParkingOnAPipe(t *testing.T) {
-	d := new(served)
-	pipes(t, d.asksOnce(), server.Config{}, func(c *console) {
-		c.send(asking("1", `"name":"t"`))
-		retry := `"name":"t"` + with(readRound(t, c.next()), `"q1":`+roots)
+	d := new(parkTool)
+	pipes(t, d.askOnce(), server.Config{}, func(c *console) {
+		c.send(askableCall("1", `"name":"t"`))
+		retry := `"name":"t"` + retryParams(readRound(t, c.next()), `"q1":`+roots)
 		refused := func(where, line string) {
 			t.Helper()
 			if got := readRound(t, line); got.Error == nil || got.Error.Code != -32602 {
@@ -638,22 +639,22 @@ func TestParkingOnAPipe(t *testing.T) {
 			}
 		}
 		o := c.another()
-		o.send(asking("1", retry))
+		o.send(askableCall("1", retry))
 		refused("on another pipe", o.next())
 		o.closeInput()
 
-		c.send(asking("2", retry))
+		c.send(askableCall("2", retry))
 		if line := c.next(); readRound(t, line).Result.Text != "done" {
 			t.Errorf("the retry: %s", line)
 		}
-		c.send(asking("3", retry))
+		c.send(askableCall("3", retry))
 		refused("once more", c.next())
 
-		c.send(asking("4", `"name":"t"`))
+		c.send(askableCall("4", `"name":"t"`))
 		c.next()
 		began := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the end of the pipe took %v", took)
 		}

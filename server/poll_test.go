@@ -13,8 +13,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// poller returns the caller of the call that runs, as one that can poll.
-func (k *talk) poller(t *testing.T) mcp.Poller {
+// poller returns the caller of the running call as a Poller.
+func (k *scriptedTool) poller(t *testing.T) mcp.Poller {
 	t.Helper()
 	p, ok := (<-k.caller).(mcp.Poller)
 	if !ok {
@@ -30,9 +30,9 @@ func (k *talk) poller(t *testing.T) mcp.Poller {
 // R8+ 2025-11-25 basic/transports: "it SHOULD send an SSE event with a standard retry
 // field before closing the connection."
 func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
 		p := k.poller(t)
 		if !p.Poll(7 * time.Second) {
 			t.Fatal("Poll = false")
@@ -45,15 +45,15 @@ func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 			t.Error("Poll = true while the client is away")
 		}
 		k.words <- "two"
-		again := s.back(sess, st.last)
-		equal(t, "second", again.next(), said("two"))
+		again := s.resume(sess, st.last)
+		equal(t, "second", again.next(), wordMessage("two"))
 		p.Poll(0)
 		again.end()
 		if again.retry < time.Second || again.retry > 2*time.Second {
 			t.Errorf("retry: %v, want the default", again.retry)
 		}
 		k.words <- `result {}`
-		last := s.back(sess, again.last)
+		last := s.resume(sess, again.last)
 		equal(t, "result", last.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		last.end()
 		if p.Poll(time.Second) {
@@ -62,29 +62,29 @@ func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 	})
 }
 
-// Who was told when to come back is not taken for one who never will: a question that
-// is put meanwhile waits for that time, and then as long as any other for a client
-// that has no stream open (I37).
+// A client that was given a retry time is expected to return: a question that is asked
+// meanwhile waits for that time, and then as long as any question for a client without an
+// open stream (I37).
 func TestPollThenAsk(t *testing.T) {
 	for _, tt := range []struct {
 		away time.Duration
 		want string
 	}{{35 * time.Second, ""}, {time.Minute, "no open stream"}} {
-		talking(t, server.Config{}, func(s *site, k *talk) {
+		withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 			sess := s.session()
-			st := s.start(s.ctx(), k, sess, "1", "one")
+			st := s.startCall(s.ctx(), k, sess, "1", "one")
 			caller := <-k.caller
 			if p, ok := caller.(mcp.Poller); !ok || !p.Poll(30*time.Second) {
 				t.Fatal("no polling")
 			}
 			st.end()
 			failed := make(chan error, 1)
-			go func() { // ends with the answer, or without one
+			go func() { // ends with an answer or an error
 				_, err := caller.Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
 				failed <- err
 			}()
-			s.pass(tt.away)
-			again := s.back(sess, st.last)
+			s.advance(tt.away)
+			again := s.resume(sess, st.last)
 			if len(failed) == 0 {
 				equal(t, "question", again.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 				s.post(`{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}`, sess)
@@ -99,37 +99,37 @@ func TestPollThenAsk(t *testing.T) {
 	}
 }
 
-// A Handler may poll before anything was said: then the client is primed, which is
-// what makes it come back.
+// A Handler may poll before it has sent anything: the client then receives the priming
+// event, without which it would not reconnect.
 func TestPollBeforeTheFirstMessage(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		opened := make(chan *stream, 1)
 		go func() { opened <- s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), sess) }() // ends with the header
 		p := k.poller(t)
-		s.pass(0)
+		s.advance(0)
 		if !p.Poll(time.Second) {
 			t.Fatal("Poll = false")
 		}
 		st := <-opened
 		st.end()
 		k.words <- `result {}`
-		again := s.back(sess, st.last)
+		again := s.resume(sess, st.last)
 		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		again.end()
 	})
 }
 
-// Where a client does not come back for what it was sent away from, it is not sent
-// away: revisions before 2025-11-25, the modern era, and pipes.
+// Poll is refused if the client would not reconnect: in revisions before 2025-11-25, in the
+// modern era, and on pipes.
 //
 // R8- 2025-11-25 basic/transports: "the server MAY close the connection (without
 // terminating the SSE stream) at any time in order to avoid holding a long-lived
 // connection."
-func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
+func TestPollIsRefusedWithoutReconnect(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20241105, mcp.V20250326, mcp.V20250618} {
-		talking(t, server.Config{}, func(s *site, k *talk) {
-			st := s.start(s.ctx(), k, s.sessionIn(v), "1", "one")
+		withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
+			st := s.startCall(s.ctx(), k, s.sessionIn(v), "1", "one")
 			if k.poller(t).Poll(time.Second) {
 				t.Errorf("%s: Poll = true", v)
 			}
@@ -138,7 +138,7 @@ func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
 			st.end()
 		})
 	}
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		done := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk")))
 		if p, ok := (<-k.caller).(mcp.Poller); ok && p.Poll(time.Second) {
 			t.Error("modern: Poll = true")
@@ -150,24 +150,24 @@ func TestPollIsRefusedWhereNobodyComesBack(t *testing.T) {
 	})
 }
 
-// A response lives as long as the configuration says, the stream as long as its
-// request, and a client that comes back when it is told to misses nothing.
+// A response lasts as long as StreamLife, the stream as long as its request, and a client
+// that reconnects in time misses nothing.
 //
 // R8+ 2025-11-25 basic/transports: "sending a retry field and allowing the client to
 // reconnect."
 func TestStreamLife(t *testing.T) {
-	talking(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		began := time.Now()
-		st := s.start(s.ctx(), k, sess, "1", "one")
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
 		for range 5 {
 			st.end()
 			if st.retry < time.Second || st.retry > 2*time.Second {
 				t.Errorf("retry: %v, want from 1s to 2s", st.retry)
 			}
-			s.pass(st.retry)
+			s.advance(st.retry)
 			last := st.last
-			st = s.back(sess, last)
+			st = s.resume(sess, last)
 			st.last = last
 		}
 		if d := time.Since(began); d < 55*time.Second || d > 61*time.Second {
@@ -177,9 +177,9 @@ func TestStreamLife(t *testing.T) {
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		st.end()
 	})
-	talking(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *talk) {
-		st := s.start(s.ctx(), k, s.sessionIn(mcp.V20250618), "1", "one")
-		s.pass(time.Minute)
+	withScriptedTool(t, server.Config{StreamLife: 10 * time.Second}, func(s *site, k *scriptedTool) {
+		st := s.startCall(s.ctx(), k, s.sessionIn(mcp.V20250618), "1", "one")
+		s.advance(time.Minute)
 		k.words <- `result {}`
 		equal(t, "result of a client that would not come back", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		st.end()

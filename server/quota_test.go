@@ -20,8 +20,8 @@ func overQuota(id, what string) string {
 		` (limits.inFlightPerPrincipal); the request was not sent","data":{"source":"gateway","outcome":"not_dispatched"}}}`
 }
 
-// I21: what has no session is bounded for each principal, and whoever is beyond
-// is told when to come back. Nobody else notices.
+// I21: requests without a session are bounded per principal. A client above the bound is
+// told when to retry, and other principals are not affected.
 //
 // X1+ 2026-07-28 server/tools: "Rate limit tool invocations"
 //
@@ -39,9 +39,9 @@ func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
 		}
 		h := modernHeaders("tools/call", "echo")
 		h["Authorization"] = "ann"
-		s.refuses(refusalCase{name: "the third", body: echo, header: h, status: 429,
+		s.wantRefusal(refusalCase{name: "the third", body: echo, header: h, status: 429,
 			want: overQuota("2", "requests of one principal in flight"), also: [2]string{"Retry-After", "5"}})
-		s.refuses(refusalCase{name: "initialize", body: initialize, header: ann, status: 429, want: overQuota("0", "requests of one principal in flight")})
+		s.wantRefusal(refusalCase{name: "initialize", body: initialize, header: ann, status: 429, want: overQuota("0", "requests of one principal in flight")})
 		if got := s.post(echo, modernHeaders("tools/call", "echo"), bob); got.status != 200 {
 			t.Errorf("another principal: %d %s", got.status, got.body)
 		}
@@ -54,7 +54,7 @@ func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
 				t.Errorf("a request within the bound: %d %s", got.status, got.body)
 			}
 		}
-		// Each answer makes room before it is seen.
+		// Each request gives its place back before its answer is sent.
 		for range 20 {
 			if got := s.post(echo, h); got.status != 200 {
 				t.Fatalf("after the others have ended: %d %s", got.status, got.body)
@@ -74,9 +74,9 @@ func (s *site) sessionOf(principal headers) headers {
 	return headers{"Mcp-Session-Id": id}
 }
 
-// Listens are counted by themselves: they do not take the room of requests.
+// Listens are counted separately: they take no place of a request.
 func TestListensOfAPrincipalAreBounded(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{InFlightPerPrincipal: 2}}, func(s *site) {
 		listen := modern("1", "subscriptions/listen", "")
 		hs := modernHeaders("subscriptions/listen", "")
@@ -86,12 +86,12 @@ func TestListensOfAPrincipalAreBounded(t *testing.T) {
 			st.next()
 			open = append(open, st)
 		}
-		s.refuses(refusalCase{name: "the third", body: listen, header: hs, status: 429, want: overQuota("1", "subscriptions of one principal")})
+		s.wantRefusal(refusalCase{name: "the third", body: listen, header: hs, status: 429, want: overQuota("1", "subscriptions of one principal")})
 		if got := s.call("echo"); got.status != 200 {
 			t.Errorf("a request: %d %s", got.status, got.body)
 		}
 		open[0].close()
-		s.pass(0)
+		s.advance(0)
 		st := s.open(s.ctx(), http.MethodPost, listen, hs)
 		st.next()
 		st.close()
@@ -99,13 +99,13 @@ func TestListensOfAPrincipalAreBounded(t *testing.T) {
 	})
 }
 
-// A request whose client has gone counts until its Handler has returned: that is
-// what it costs. One that is refused because the server ends gives its place
-// back.
+// A request of a client that has disconnected counts until its Handler returns, because it
+// uses resources until then. One that is refused because the server shuts down gives its
+// place back.
 func TestQuotaCountsHandlers(t *testing.T) {
 	release := make(chan struct{})
 	deaf := func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { <-release; return result(`{}`) }
-	h := tools(map[string]mcp.HandlerFunc{"deaf": deaf, "echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"deaf": deaf, "echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{Limits: server.Limits{InFlightPerPrincipal: 1}}, func(s *site) {
 		release = make(chan struct{})
 		ctx, leave := context.WithCancel(s.ctx())
@@ -117,15 +117,15 @@ func TestQuotaCountsHandlers(t *testing.T) {
 			}
 			gone <- err
 		}()
-		s.pass(0)
+		s.advance(0)
 		leave()
 		<-gone
-		s.pass(0)
+		s.advance(0)
 		if got := s.call("echo"); got.status != 429 {
 			t.Errorf("while the Handler runs: %d, want 429", got.status)
 		}
 		close(release)
-		s.pass(0)
+		s.advance(0)
 		if got := s.call("echo"); got.status != 200 {
 			t.Errorf("after it has returned: %d %s, want 200", got.status, got.body)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// refusalCase is a request that goes no further than the edge.
+// refusalCase is a request that the server refuses itself.
 type refusalCase struct {
 	name   string
-	method string // POST where empty
+	method string // POST if empty
 	path   string
 	body   string
 	header headers
@@ -35,7 +35,7 @@ func wireError(id, code, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":` + string(mcp.AppendString(nil, message)) + `}}`
 }
 
-func (s *site) refuses(tt refusalCase) {
+func (s *site) wantRefusal(tt refusalCase) {
 	s.t.Helper()
 	method := tt.method
 	if method == "" {
@@ -61,8 +61,8 @@ func never(t *testing.T) mcp.Handler {
 	}})
 }
 
-// Refusals of the HTTP request itself, in the order in which they are made.
-// FAULTS 1, 2, 14, 15, 16; T1, T2, T11, T12; A6.
+// Refusals of the HTTP request itself, in the order of the checks. FAULTS 1, 2, 14, 15, 16;
+// T1, T2, T11, T12; A6.
 //
 // T2- 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
 // and invalid, servers **MUST** respond with HTTP 403 Forbidden. The HTTP response
@@ -136,7 +136,7 @@ func TestHTTPRefusals(t *testing.T) {
 	)
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		for _, tt := range tests {
-			s.refuses(tt)
+			s.wantRefusal(tt)
 		}
 		if got := s.server.Stats().Refused; got != uint64(len(tests)) {
 			t.Errorf("refused = %d, want %d", got, len(tests))
@@ -144,7 +144,7 @@ func TestHTTPRefusals(t *testing.T) {
 	})
 }
 
-// Whatever else a message says to be is not read, near as it may come, in either era.
+// A body of any other content type, however similar, is not read, in either era.
 //
 // T12- own: "What says to be something else is never read, so that no rule about
 // messages can miss it."
@@ -188,8 +188,8 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 	})
 }
 
-// What passes the checks: spellings of loopback, configured hosts and origins,
-// one's own page, types with parameters.
+// What passes the checks: spellings of loopback, configured hosts and origins, a page of
+// the same origin, content types with parameters.
 //
 // T2+ 2026-07-28 basic/transports/streamable-http: "If the `Origin` header is present
 // and invalid, servers **MUST** respond with HTTP 403 Forbidden."
@@ -204,7 +204,7 @@ func TestSecondEncodingIsRefused(t *testing.T) {
 //
 // J12+ 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
 // **MUST** be a single JSON-RPC _request_ or _notification_."
-func TestWhatIsAccepted(t *testing.T) {
+func TestAcceptedHeaders(t *testing.T) {
 	cfg := server.Config{AllowedHosts: []string{"mcp.example", "other.example:8443"}, AllowedOrigins: []string{"https://app.example"}}
 	tests := []headers{
 		{"Host": "LOCALHOST:7777"},
@@ -224,12 +224,12 @@ func TestWhatIsAccepted(t *testing.T) {
 		{"Accept": "text/event-stream;q=0.5, application/json"},
 		{"Accept": "*/*"},
 		{"Accept": "Application/*, text/*"},
-		{"Last-Event-ID": "garbage", "Mcp-Session-Id": "garbage"}, // mean nothing to the modern era
+		{"Last-Event-ID": "garbage", "Mcp-Session-Id": "garbage"}, // without meaning in the modern era
 		{"mcp-method": "tools/call"},
 		{"Mcp-Name": "=?base64?ZWNobw==?="},
 		{"Mcp-Name": "  echo "},
 	}
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		for _, hs := range tests {
 			got := s.post(modern("1", "tools/call", `"name":"echo"`), modernHeaders("tools/call", "echo"), hs)
@@ -242,8 +242,8 @@ func TestWhatIsAccepted(t *testing.T) {
 	})
 }
 
-// FAULTS 6, 7, 8, 9, 10, 12: what is no message. The text is the parser's; here
-// it matters that it gets out, with the id where that could be read.
+// FAULTS 6, 7, 8, 9, 10, 12: bodies that are no message. The text is the parser's; the test
+// checks that it is returned, with the id if that could be read.
 //
 // J12- 2026-07-28 basic/transports/streamable-http: "The body of the HTTP POST
 // **MUST** be a single JSON-RPC _request_ or _notification_."
@@ -282,7 +282,8 @@ func TestMessageRefusals(t *testing.T) {
 	})
 }
 
-// A body without a length is cut where it exceeds the limit, without being kept.
+// A body without a Content-Length is rejected as soon as it exceeds the limit, and is not
+// kept.
 func TestLongBodyWithoutLength(t *testing.T) {
 	bubble(t, never(t), server.Config{Limits: server.Limits{RequestBody: 10 << 10}}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
@@ -291,11 +292,11 @@ func TestLongBodyWithoutLength(t *testing.T) {
 	})
 }
 
-// FAULTS 3: a body that drips.
+// FAULTS 3: a body that arrives too slowly.
 func TestSlowBody(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "")
-		r.Body, r.ContentLength = noLength{&drip{every: time.Second}}, -1
+		r.Body, r.ContentLength = noLength{&slowBody{every: time.Second}}, -1
 		start := time.Now()
 		got := s.do(r)
 		equal(t, "body", got.body, invalid("the body arrived too slowly: less than 1 KiB per second"))
@@ -305,14 +306,13 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A body on a slow line that keeps to the minimum is accepted, however long it
-// takes.
+// A slow body that keeps to the minimum rate is accepted, however long it takes.
 func TestSteadyBody(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodPost, "", modernHeaders("tools/call", "echo"))
 		body := modern("1", "tools/call", `"name":"echo"`) + strings.Repeat(" ", 60<<10)
-		r.Body, r.ContentLength = noLength{&drip{every: time.Second, text: body, piece: 1100}}, -1
+		r.Body, r.ContentLength = noLength{&slowBody{every: time.Second, text: body, piece: 1100}}, -1
 		start := time.Now()
 		if got := s.do(r); got.status != 200 || time.Since(start) < 50*time.Second {
 			t.Errorf("%d %s after %v; want 200 after about a minute", got.status, got.body, time.Since(start))

@@ -19,10 +19,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What is written to a response, and in which form.
+// The content and the form of responses.
 
-// burst is a tool that sends so many progress notifications and then ends.
-func burst(t *testing.T, n int) mcp.HandlerFunc {
+// progressBurst is a tool that sends n progress notifications and then returns.
+func progressBurst(t *testing.T, n int) mcp.HandlerFunc {
 	return func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
 		for i := range n {
@@ -38,10 +38,10 @@ func withToken(id, name, token string) string {
 	return raw(id, "tools/call", `{"name":"`+name+`","_meta":{"progressToken":`+token+`}}`)
 }
 
-// M039, M053: what was said before the result stands before it, and the
-// result stands before the end of the body.
+// M039, M053: the notifications before the result precede it in the response, and the
+// result precedes the end of the body.
 func TestM039NotificationsPrecedeTheResult(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 5)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 5)})
 	for range 50 {
 		bubble(t, h, server.Config{}, func(s *site) {
 			events := s.post(withToken("1", "burst", "7"), s.session()).events(t)
@@ -55,7 +55,7 @@ func TestM039NotificationsPrecedeTheResult(t *testing.T) {
 	}
 }
 
-// M030: an error that comes after the stream has begun is an event of it.
+// M030: an error after the stream has begun is an event of the stream.
 func TestM030LateErrorIsAnEvent(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"late": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if err := c.Notify(ctx, note(t, "notifications/x", `{}`)); err != nil {
@@ -73,14 +73,14 @@ func TestM030LateErrorIsAnEvent(t *testing.T) {
 	})
 }
 
-// M033, M034, M035: a change never rides on the answer of a request, and the
-// form of an answer does not depend on what went before. The first change comes
-// while the session is being opened, when there is no stream that it could be on.
+// M033, M034, M035: a change never becomes part of the answer to a request, and the form of
+// an answer does not depend on earlier ones. The first change happens while the session is
+// opened, when there is no stream for it.
 func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{
-		"burst": burst(t, 2),
-		"echo":  quick(`{}`),
+		"burst": progressBurst(t, 2),
+		"echo":  fixedResult(`{}`),
 		"tools/list": func(_ ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return result(`{"tools":[]}`)
 		},
@@ -123,16 +123,16 @@ func TestM033M034M035ChangesStayOffOtherAnswers(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "change", st.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{}}`)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
-		st.end() // six changes were one
+		st.end() // six changes were merged
 	})
 }
 
-// M036: with the GET open and another request running, what belongs to a
-// request arrives on its stream, all of it and in order.
-func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
+// M036: with a GET open and another request running, the messages of a request arrive on
+// its own stream, all of them and in order.
+func TestM036RelatedMessagesOnOneStream(t *testing.T) {
 	g := make(chan *gate, 1)
 	m := map[string]mcp.HandlerFunc{
-		"burst": burst(t, 80),
+		"burst": progressBurst(t, 80),
 		"wait": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			gate := newGate()
 			g <- gate
@@ -161,8 +161,8 @@ func TestM036RelatedMessagesHaveOneAddress(t *testing.T) {
 	})
 }
 
-// M038: what is said when the request is over is an error to
-// whoever says it, and goes nowhere.
+// M038: a notification after the end of its request is refused to the Handler with an
+// error, and sent nowhere.
 func TestM038LateNotification(t *testing.T) {
 	var late mcp.Caller
 	h := tools(map[string]mcp.HandlerFunc{"leak": func(_ ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -188,8 +188,7 @@ func TestM038LateNotification(t *testing.T) {
 	})
 }
 
-// M048: the header comes within the grace period, and a slow result after any
-// time.
+// M048: the header is sent within the grace period, and a slow result at any time later.
 func TestM048HeaderWithinGrace(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -198,14 +197,14 @@ func TestM048HeaderWithinGrace(t *testing.T) {
 		if d := time.Since(start); d != server.DefaultGrace {
 			t.Errorf("the header came after %v, want %v", d, server.DefaultGrace)
 		}
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(g.release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 		st.end()
 	})
 }
 
-// M050: what is accepted and has no answer is 202 without a body.
+// M050: an accepted message without an answer gets 202 without a body.
 //
 // J13+ 2025-11-25 basic/transports: "If the server accepts the input, the server
 // **MUST** return HTTP status code 202 Accepted with no body."
@@ -223,20 +222,20 @@ func TestM050AcceptedHasNoBody(t *testing.T) {
 				t.Errorf("%s: %d %q %q; want 202 and nothing", body, got.status, got.body, got.header.Get("Content-Type"))
 			}
 		}
-		// What has an id and nothing else is no response (JSON-RPC 2.0, section 5).
+		// An object with only an id is no response (JSON-RPC 2.0, section 5).
 		if got := s.post(`{"jsonrpc":"2.0","id":1}`, sess); got.status != 400 || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("neither result nor error: %d %q; want 400 and an error", got.status, got.body)
 		}
 	})
 }
 
-// M165: a Handler that panics, or returns nothing, fails that request alone.
+// M165: a Handler that panics, or returns nothing, fails that request only.
 func TestM165BrokenHandler(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{
 		"panic": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { panic("secret") },
 		"nil":   func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, nil },
 		"error": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return nil, errors.New("secret") },
-		"echo":  quick(`{}`),
+		"echo":  fixedResult(`{}`),
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, name := range []string{"panic", "nil", "error"} {
@@ -254,37 +253,37 @@ func TestM165BrokenHandler(t *testing.T) {
 	})
 }
 
-// M037: when a notification was accepted its response is over: what the session
-// has to say afterwards is not written to it.
-func TestM037AcceptedIsOver(t *testing.T) {
+// M037: the response to an accepted notification is over: later messages of the session are
+// not written to it.
+func TestM037AcceptedResponseHasEnded(t *testing.T) {
 	var scope *mcp.Scope
-	heard := make(chan struct{}, 1)
+	received := make(chan struct{}, 1)
 	h := tools(map[string]mcp.HandlerFunc{"notifications/roots/list_changed": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
-		heard <- struct{}{}
-		return nil, nil // as Handlers of notifications do
+		received <- struct{}{}
+		return nil, nil // as for every notification
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
-		heard = make(chan struct{}, 1)
+		received = make(chan struct{}, 1)
 		sess := s.session()
 		rec := httptest.NewRecorder()
 		s.server.ServeHTTP(rec, s.request(s.ctx(), http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, sess))
-		<-heard
+		<-received
 		if err := scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
 			t.Fatal(err)
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if rec.Code != 202 || rec.Body.Len() != 0 {
 			t.Errorf("%d %q; want 202 and nothing", rec.Code, rec.Body)
 		}
 	})
 }
 
-// M045: the client goes away while the Handler has much to say and then a
-// result: it hears of an end, or nothing at all, and nothing breaks.
-func TestM045AnswerForAClientThatIsGone(t *testing.T) {
+// M045: the client disconnects while the Handler has many notifications and then a result
+// to send: the Handler gets the reason or no error, and nothing breaks.
+func TestM045AnswerForDisconnectedClient(t *testing.T) {
 	g := make(chan struct{})
-	said := make(chan error, 1)
+	notified := make(chan error, 1)
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		<-g
 		var err error
@@ -293,7 +292,7 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 				break
 			}
 		}
-		said <- err
+		notified <- err
 		return result(`{}`)
 	}})
 	tests := map[string]func(*site) *http.Request{
@@ -307,7 +306,7 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 	for name, build := range tests {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, h, server.Config{}, func(s *site) {
-				g, said = make(chan struct{}), make(chan error, 1)
+				g, notified = make(chan struct{}), make(chan error, 1)
 				ctx, leave := context.WithCancel(s.ctx())
 				gone := make(chan struct{})
 				go func() { // ends with ctx
@@ -316,15 +315,15 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 						res.Body.Close()
 					}
 				}()
-				s.pass(0)
+				s.advance(0)
 				leave()
 				<-gone
-				s.pass(0)
+				s.advance(0)
 				close(g)
-				if err := <-said; err != nil && !errors.Is(err, mcp.ErrRequestEnded) {
+				if err := <-notified; err != nil && !errors.Is(err, mcp.ErrRequestEnded) {
 					t.Errorf("Notify = %v; want ErrRequestEnded or nothing", err)
 				}
-				s.pass(0)
+				s.advance(0)
 				if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
 					t.Errorf("%+v; want nothing in flight and no panic", got)
 				}
@@ -333,10 +332,10 @@ func TestM045AnswerForAClientThatIsGone(t *testing.T) {
 	}
 }
 
-// M051, I43: each event says that it is a message, in one line of data, ended by
-// line feeds, for readers that know no more of the grammar.
+// M051, I43: each event is named message and has one line of data, ended by line feeds, for
+// readers that implement no more of the grammar.
 func TestM051EventsAreConservative(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 1)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		got := s.post(withToken("1", "burst", "7"), s.session())
 		first, _, _ := strings.Cut(got.body, "\n")
@@ -347,16 +346,16 @@ func TestM051EventsAreConservative(t *testing.T) {
 	})
 }
 
-// M141: two goroutines of one Handler log at the same time. Each line arrives
-// whole, and in the order in which its writer wrote.
+// M141: two goroutines of one Handler log at the same time. Each line arrives whole, and in
+// the order of its writer.
 func TestM141TwoWriters(t *testing.T) {
 	const lines = 300
 	h := tools(map[string]mcp.HandlerFunc{"log": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		var both sync.WaitGroup
-		for _, who := range []string{"a", "b"} {
+		for _, writer := range []string{"a", "b"} {
 			both.Go(func() { // ends with its lines; Wait below waits for it
 				for i := range lines {
-					_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"who":"%s","line":%d,"pad":"%s"}`, who, i, strings.Repeat(who, 100+i))))
+					_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"who":"%s","line":%d,"pad":"%s"}`, writer, i, strings.Repeat(writer, 100+i))))
 				}
 			})
 		}
@@ -412,8 +411,8 @@ func TestM147HandlerCallsBack(t *testing.T) {
 	})
 }
 
-// M127, I24: what goes wrong with one request of a session touches no other.
-func TestM127OneFailureIsOne(t *testing.T) {
+// M127, I24: the failure of one request of a session affects no other.
+func TestM127FailureAffectsOneRequest(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{InFlightPerSession: 1}}, func(s *site, g *gate) {
 		sess := s.session()
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
@@ -441,8 +440,8 @@ func TestM127OneFailureIsOne(t *testing.T) {
 	})
 }
 
-// M165, I29: what a Handler has run at the end of a session may panic. That
-// session has ended all the same, what else was to run has, and the others go on.
+// M165, I29: a function of OnEnd may panic. Its session has ended all the same, the other
+// functions have run, and other sessions go on.
 func TestM165BrokenEndOfASession(t *testing.T) {
 	var ends []string
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -460,7 +459,7 @@ func TestM165BrokenEndOfASession(t *testing.T) {
 			t.Errorf("DELETE: %d %s; want 204", got.status, got.body)
 		}
 		for range 3 {
-			s.pass(20 * time.Minute)
+			s.advance(20 * time.Minute)
 			if got := s.post(raw("2", "ping", ""), other); got.status != 200 {
 				t.Fatalf("another session: %d %s", got.status, got.body)
 			}

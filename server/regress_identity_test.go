@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// Whose session it is, and what is said to everybody else.
+// The owner of a session, and the answers to everyone else.
 
-// M087, I18, I22: nobody can choose the session that another will be in. A GET
-// makes none, and what is chosen is not taken by whoever is made to use it.
+// M087, I18, I22: an attacker cannot choose the session of another client. A GET creates
+// none, and a client that is made to send a chosen id gets no session of that id.
 //
 // S1- 2025-11-25 tutorials/security/security_best_practices: "MCP servers **MUST** use
 // secure, non-deterministic session IDs."
@@ -48,14 +48,14 @@ func TestM087ChosenSession(t *testing.T) {
 		attack("while the victim has a session")
 		get := s.open(s.ctx(), http.MethodGet, "", victim)
 		defer get.close()
-		<-h.acked // one listen: the victim's
+		<-h.acked // one listen: that of the victim
 		h.changed <- toolsChanged
 		equal(t, "the victim's own stream", get.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
 	})
 }
 
-// routes is two endpoints behind one address, each with a Handler of its own. Who
-// may use the first one can change.
+// routes has two endpoints at one address, each with its own Handler. Access to the first
+// can be revoked.
 type routes struct {
 	x, y    *server.Server
 	revoked bool
@@ -66,7 +66,7 @@ func withRoutes(t *testing.T, f func(*routes)) {
 	t.Helper()
 	m := &routes{}
 	name := func(text string) mcp.Handler {
-		return tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[],"of":"` + text + `"}`)})
+		return tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[],"of":"` + text + `"}`)})
 	}
 	allowed := server.Config{Authenticate: func(*http.Request) (string, error) {
 		if m.revoked {
@@ -89,23 +89,23 @@ func withRoutes(t *testing.T, f func(*routes)) {
 	})
 }
 
-// at posts to a route.
-func (m *routes) at(route, body string, hs ...headers) reply {
+// post posts to a route.
+func (m *routes) post(route, body string, hs ...headers) reply {
 	r := m.client.request(m.client.ctx(), http.MethodPost, body, hs...)
 	r.URL.Path = route
 	return m.client.do(r)
 }
 
-// M090, I18, I40: a session is one of its route: with its id, and as the same
-// principal, another route serves nothing, whatever became of the first.
+// M090, I18, I40: a session belongs to its route: another route does not serve its id, even
+// for the same principal, and whatever happened to the first.
 func TestM090SessionOfAnotherRoute(t *testing.T) {
 	withRoutes(t, func(m *routes) {
-		sess := headers{"Mcp-Session-Id": m.at("/x", initialize).header.Get("Mcp-Session-Id")}
-		m.at("/x", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
+		sess := headers{"Mcp-Session-Id": m.post("/x", initialize).header.Get("Mcp-Session-Id")}
+		m.post("/x", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
 		list := raw("1", "tools/list", "")
-		equal(t, "its own route", m.at("/x", list, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[],"of":"x"}}`)
+		equal(t, "its own route", m.post("/x", list, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[],"of":"x"}}`)
 		m.revoked = true
-		if got := m.at("/x", list, sess); got.status != 401 {
+		if got := m.post("/x", list, sess); got.status != 401 {
 			t.Errorf("its own route, revoked: %d %s; want 401", got.status, got.body)
 		}
 		for _, verb := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
@@ -124,18 +124,18 @@ func TestM090SessionOfAnotherRoute(t *testing.T) {
 	})
 }
 
-// M092, I19: a session that is gone, for whatever reason, is 404 with an error
-// that has the id of the request, in JSON, and nothing else is 404.
+// M092, I19: a request in a session that has ended, for whatever reason, gets 404 with a
+// JSON error that has the id of the request, and nothing else gets 404.
 //
 // S6- 2025-11-25 basic/transports: "The server **MAY** terminate the session at any
 // time, after which it **MUST** respond to requests containing that session ID with
 // HTTP 404 Not Found."
 func TestM092GoneSession(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[]}`)})
 	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
 		idle := s.sessionOf(ann)
-		s.pass(31 * time.Minute)
+		s.advance(31 * time.Minute)
 		deleted, foreign := s.sessionOf(ann), s.sessionOf(headers{"Authorization": "bob"})
 		s.do(s.request(s.ctx(), http.MethodDelete, "", deleted, ann))
 		for name, sess := range map[string]headers{
@@ -155,20 +155,19 @@ func TestM092GoneSession(t *testing.T) {
 	})
 }
 
-// M109, I22, I31: each request is served as who sends it now: a session says who
-// may use it, and lends nobody an identity. What the parameters are changes
-// nothing about that.
+// M109, I22, I31: each request is served as its own principal: a session restricts its use
+// to its owner, and provides no identity. The parameters do not matter for that.
 func TestM109IdentityOfThisRequest(t *testing.T) {
 	type seen struct{ principal, context string }
 	got := make(chan seen, 8)
 	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		who, _ := ctx.Value(requestKey{}).(string)
-		got <- seen{req.Principal, who}
+		caller, _ := ctx.Value(requestKey{}).(string)
+		got <- seen{req.Principal, caller}
 		return result(`{"tools":[]}`)
 	}})
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return owners[r.Header.Get("Authorization")], nil }}
-	bubbleWith(t, h, cfg, inContext, func(s *site) {
+	bubbleWith(t, h, cfg, withRequestContext, func(s *site) {
 		as := func(token string) headers { return headers{"Authorization": token, "X-Request": "with " + token} }
 		sess := s.sessionOf(as("t1"))
 		for name, body := range map[string]string{
@@ -204,8 +203,8 @@ func TestM109IdentityOfThisRequest(t *testing.T) {
 	})
 }
 
-// inContext has Handlers find the header X-Request of a request in its context.
-func inContext(hs *http.Server) {
+// withRequestContext adds the header X-Request of a request to the context of Handlers.
+func withRequestContext(hs *http.Server) {
 	inner := hs.Handler
 	hs.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), requestKey{}, r.Header.Get("X-Request"))
@@ -213,8 +212,8 @@ func inContext(hs *http.Server) {
 	})
 }
 
-// M113, I18: a session id is not made of its owner's name, so that there is no
-// name which it cannot hold, and none that reads as another's.
+// M113, I18: a session id is not derived from its owner's name: every name is possible, and
+// none can pass for another.
 func TestM113OddSubjects(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		return result(fmt.Sprintf(`{"tools":[],"as":%q}`, req.Principal))
@@ -242,11 +241,10 @@ func TestM113OddSubjects(t *testing.T) {
 	})
 }
 
-// M114, I17, I35: a probe that fails changes nothing: what follows is a first
-// initialize.
+// M114, I17, I35: a failed probe changes nothing: the next message is a first initialize.
 func TestM114ProbeBeforeInitialize(t *testing.T) {
 	probe := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	h := tools(map[string]mcp.HandlerFunc{"tools/list": quick(`{"tools":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[]}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		for range 2 {
 			got := s.post(probe, headers{"MCP-Protocol-Version": "2099-01-01", "Mcp-Method": "server/discover"})
@@ -269,8 +267,8 @@ func TestM114ProbeBeforeInitialize(t *testing.T) {
 	})
 }
 
-// M197, I3, I42: what is nested too deep to be read is answered, with the id where
-// that could be read, and the next message is served.
+// M197, I3, I42: a message that is nested too deep is answered, with its id if that could
+// be read, and the next message is served.
 func TestM197TooDeepToRead(t *testing.T) {
 	deep := nested(500)
 	tests := []struct{ name, body, id string }{

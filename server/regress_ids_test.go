@@ -16,19 +16,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// The tests of the regress_*_test.go files replay published defects of other
-// servers and gateways, by their numbers in the project's collection of them.
-// Each says what must be seen. This file: whose answer is whose.
+// The tests of the regress_*_test.go files replay published defects of other servers and
+// gateways, by their numbers in the project's collection of them. Each comment states the
+// required behaviour. This file: which answer belongs to which request.
 
-// M017: the id comes back byte for byte, and 1 is not "1"; what is no id does not
-// come back, nor anything in its place.
+// M017: the id is returned byte for byte, and 1 is not "1"; an invalid id is not returned,
+// and no other in its place.
 //
 // J2- 2025-11-25 basic/index: "Requests **MUST** include a string or integer ID."
 //
 // J5+ 2026-07-28 basic/index: "Result responses **MUST** include the same ID as the
 // request they correspond to."
 func TestM017IDsAreTokens(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
 		for _, id := range []string{"9007199254740993", "0", "-1", `""`, `"1"`, `"\u0061"`, "123456789012345678901234567890"} {
@@ -66,12 +66,12 @@ func TestM011DuplicateID(t *testing.T) {
 	})
 }
 
-// Nor do we use an id twice, of all that a session is asked, whether or not the question
-// with it is answered.
+// The server does not reuse an id either, in all questions of a session, whether or not a
+// question is answered.
 //
 // J3+ 2025-11-25 basic/index: "The request ID **MUST NOT** have been previously used
 // by the requestor within the same session."
-func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
+func TestQuestionIDsAreUnique(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.handshake()
 		asked := map[mcp.ID]bool{}
@@ -85,7 +85,7 @@ func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
 				t.Errorf("question %d has the id %s, which one before it had", i, q.ID)
 			}
 			asked[q.ID] = true
-			if i%3 == 0 { // nobody answers
+			if i%3 == 0 { // left unanswered
 				c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strconv.Itoa(i) + `}}`)
 				continue
 			}
@@ -100,7 +100,7 @@ func TestIDsOfQuestionsAreUsedOnce(t *testing.T) {
 // J5- 2025-11-25 basic/index: "Result responses **MUST** include the same ID as the
 // request they correspond to."
 func TestM017StringAndNumberAtOnce(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		sess := s.sessionOf(headers{"Authorization": "ann"})
 		call := func(id, name string) <-chan reply {
 			defer func() { <-c.entered }()
@@ -114,8 +114,8 @@ func TestM017StringAndNumberAtOnce(t *testing.T) {
 	})
 }
 
-// M009: an ask of the server with the id of the very request that it belongs to
-// does not end that request.
+// M009: a question with the same id as the request that it belongs to does not end that
+// request.
 func TestM009AskWithTheIDOfItsRequest(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -166,23 +166,22 @@ func TestM031SecondInitialize(t *testing.T) {
 	})
 }
 
-// crossing is a Handler whose tools wait each for its own release, so that a
-// test says in which order they answer. A tool's result names the tool and who
-// called it.
-type crossing struct {
+// toolGates is a Handler with tools that each wait for their own release, so that a test
+// chooses the order of their answers. The result names the tool and its caller.
+type toolGates struct {
 	entered chan string
 	release map[string]chan struct{}
 }
 
-func newCrossing(names ...string) *crossing {
-	c := &crossing{entered: make(chan string, len(names)), release: make(map[string]chan struct{})}
+func newToolGates(names ...string) *toolGates {
+	c := &toolGates{entered: make(chan string, len(names)), release: make(map[string]chan struct{})}
 	for _, name := range names {
 		c.release[name] = make(chan struct{})
 	}
 	return c
 }
 
-func (c *crossing) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+func (c *toolGates) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 	name, _ := req.Params.Text(mcp.FieldName)
 	c.entered <- name
 	select {
@@ -190,37 +189,36 @@ func (c *crossing) tool(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*m
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	who, _ := ctx.Value(requestKey{}).(string)
-	return result(`{"tool":"` + name + `","principal":"` + req.Principal + `","context":"` + who + `"}`)
+	caller, _ := ctx.Value(requestKey{}).(string)
+	return result(`{"tool":"` + name + `","principal":"` + req.Principal + `","context":"` + caller + `"}`)
 }
 
-// requestKey is for what a test puts into the context of an HTTP request.
+// requestKey is the key of a test's value in the context of an HTTP request.
 type requestKey struct{}
 
-// crossed runs f in a bubble with a crossing, whose tools are called by
-// principals.
-func crossed(t *testing.T, names []string, f func(*site, *crossing)) {
+// withToolGates runs f in a bubble with tool gates and authenticated callers.
+func withToolGates(t *testing.T, names []string, f func(*site, *toolGates)) {
 	t.Helper()
-	var c *crossing
+	var c *toolGates
 	m := map[string]mcp.HandlerFunc{}
 	for _, name := range names {
 		m[name] = func(ctx context.Context, req *mcp.Request, k mcp.Caller) (*mcp.Result, error) {
 			return c.tool(ctx, req, k)
 		}
 	}
-	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, inContext, func(s *site) {
-		c = newCrossing(names...)
+	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, withRequestContext, func(s *site) {
+		c = newToolGates(names...)
 		f(s, c)
 	})
 }
 
-// M012: requests of two clients with one id each get their own answer, in
-// whatever order these come; J4.
+// M012: requests of two clients with the same id each get their own answer, in any order;
+// J4.
 //
 // J4+ 2026-07-28 basic/index: "The request ID **MUST NOT** match the ID of any other
 // request the sender has issued and not yet received a response for."
 func TestM012SameIDFromTwoClients(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		call := func(name string) <-chan reply {
 			defer func() { <-c.entered }()
 			return s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"`+name+`"`), modernHeaders("tools/call", name)))
@@ -233,10 +231,10 @@ func TestM012SameIDFromTwoClients(t *testing.T) {
 	})
 }
 
-// M013, I31: a Handler sees the context and the principal of its own HTTP
-// request, although another with the same id came in between.
+// M013, I31: a Handler sees the context and the principal of its own HTTP request, although
+// another with the same id came in between.
 func TestM013EachHandlerSeesItsOwnRequest(t *testing.T) {
-	crossed(t, []string{"A", "B"}, func(s *site, c *crossing) {
+	withToolGates(t, []string{"A", "B"}, func(s *site, c *toolGates) {
 		call := func(name string) <-chan reply {
 			auth := headers{"Authorization": "owner of " + name, "X-Request": "request of " + name}
 			sess := s.sessionOf(auth)
@@ -252,8 +250,8 @@ func TestM013EachHandlerSeesItsOwnRequest(t *testing.T) {
 	})
 }
 
-// M015: two requests of one session ask at the same time. Their questions have
-// ids of their own, and the answers find them in whatever order they come.
+// M015: two requests of one session ask at the same time. Their questions have different
+// ids, and the answers are matched in any order.
 func TestM015TwoAsksAtOnce(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -281,8 +279,8 @@ func TestM015TwoAsksAtOnce(t *testing.T) {
 	})
 }
 
-// M018: a response whose id looks like one of ours and is not changes nothing,
-// whatever it is made of.
+// M018: a response with an id that resembles one of the server's changes nothing, whatever
+// its type.
 //
 // J5- 2026-07-28 basic/index: "Error responses **MUST** include the same ID as the
 // request they correspond to (except in error cases where the ID could not be read due
@@ -307,8 +305,8 @@ func TestM018ForgedAnswers(t *testing.T) {
 	})
 }
 
-// M055, I8: a question goes to the client whose request it belongs to, and to
-// nobody else who listens.
+// M055, I8: a question goes to the client of its request, and to no other client with an
+// open stream.
 func TestM055AskReachesOneClient(t *testing.T) {
 	m := map[string]mcp.HandlerFunc{"ask": ask("roots/list", "{}")}
 	withChanges(t, m, func(s *site, h *changing) {
@@ -328,13 +326,13 @@ func TestM055AskReachesOneClient(t *testing.T) {
 		st.end()
 		for i, h := range []headers{a, b} {
 			s.do(s.request(s.ctx(), http.MethodDelete, "", h))
-			gets[i].end() // nothing was on it
+			gets[i].end() // it had no message
 		}
 	})
 }
 
-// M186: two clients whose progress tokens are the same, each with a request of
-// its own, get their own reports and log messages.
+// M186: two clients with the same progress token, each with its own request, receive their
+// own progress and log messages.
 func TestM186SameTokenFromTwoClients(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"report": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for i := range 5 {
@@ -369,10 +367,10 @@ func TestM186SameTokenFromTwoClients(t *testing.T) {
 	})
 }
 
-// M110: the context in which a session was opened is not that of its later
-// requests: what the second request asks goes on the second request's stream.
+// M110: later requests do not use the context in which the session was opened: a question
+// of the second request is sent on the second request's stream.
 func TestM110SecondRequestAsks(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`), "ask": ask("roots/list", "{}")})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`), "ask": ask("roots/list", "{}")})
 	bubble(t, h, server.Config{}, func(s *site) {
 		sess := s.session()
 		s.post(raw("1", "tools/call", `{"name":"echo"}`), sess)

@@ -12,12 +12,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// M085, I21, I30: what nobody can come back for is not kept: thousands of
-// notifications on the stream of a modern client, or on a pipe, leave no byte
-// behind. Where a client can come back, what is kept has a bound.
-func TestM085NothingIsKeptForNobody(t *testing.T) {
+// M085, I21, I30: messages that no client can come back for are not kept: thousands of
+// notifications on the stream of a modern client, or on a pipe, leave no byte behind. If a
+// client can come back, what is kept is bounded.
+func TestM085OnlyResumableMessagesAreKept(t *testing.T) {
 	const many, bound = 2_000, 64 << 10
-	most := int64(-1) // that was kept at any time
+	most := int64(-1) // kept at any time
 	var stats func() server.Stats
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		n := note(t, "notifications/x", `{}`)
@@ -43,12 +43,12 @@ func TestM085NothingIsKeptForNobody(t *testing.T) {
 		if n := strings.Count(got.body, "notifications/x"); n != many || most <= 0 || most > bound {
 			t.Errorf("legacy: %d notifications, up to %d bytes kept; want %d and at most %d", n, most, many, bound)
 		}
-		// The stream that ended last is kept whole: what waited on it then is bounded
-		// by the room of one stream, and its time by the retention.
+		// The stream that ended last is kept whole: its size is bounded by the capacity of
+		// a stream, and its time by the retention.
 		if kept := stats().Kept; kept > bound+1<<20 {
 			t.Errorf("legacy: %d bytes kept after the end", kept)
 		}
-		s.pass(10 * time.Minute)
+		s.advance(10 * time.Minute)
 		if kept := stats().Kept; kept != 0 {
 			t.Errorf("legacy: %d bytes kept after the retention", kept)
 		}

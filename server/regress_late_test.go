@@ -17,11 +17,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What comes late: an answer whose request is off the books, messages of a
-// request that is over, and clients that are gone.
+// Late messages: an answer after its request was unregistered, messages of a request that
+// is over, and clients that have gone.
 
-// gatedWriter is a response to a client whose connection takes nothing before it
-// is released.
+// gatedWriter is a ResponseWriter of a connection that accepts nothing until release is
+// closed.
 type gatedWriter struct {
 	*httptest.ResponseRecorder
 
@@ -43,14 +43,14 @@ func (w *gatedWriter) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// M024, I1, I10: the Handler has ended, and its request is off the books so that
-// its id is free, before a byte of the answer has left. The body does not end
-// before all of it has.
+// M024, I1, I10: the Handler has ended, and its request is unregistered so that its id is
+// free, before the first byte of the answer is sent. The body does not end before the last
+// byte.
 func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 	const result = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	for said, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
+	for sent, form := range map[int]string{0: "application/json", 3: "text/event-stream"} {
 		t.Run(form, func(t *testing.T) {
-			h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, said)})
+			h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, sent)})
 			bubble(t, h, server.Config{}, func(s *site) {
 				sess := s.session()
 				w, done := newGatedWriter(), make(chan struct{})
@@ -59,7 +59,7 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 					s.server.ServeHTTP(w, s.request(s.ctx(), http.MethodPost, withToken("1", "burst", "7"), sess))
 				}()
 				<-w.entered
-				s.pass(time.Second)
+				s.advance(time.Second)
 				if got := s.server.Stats().InFlight; got != 0 {
 					t.Fatalf("%d requests are in flight; want the Handler to have ended", got)
 				}
@@ -73,23 +73,23 @@ func TestM024AnswerIsWrittenBeforeTheEndOfTheBody(t *testing.T) {
 				<-done
 				got := reply{w.Code, w.Header(), w.Body.String()}
 				equal(t, "form", got.header.Get("Content-Type"), form)
-				if said == 0 {
+				if sent == 0 {
 					equal(t, "body", got.body, result)
 					return
 				}
 				events := got.events(t)
-				if len(events) != said+1 {
-					t.Fatalf("%d events, want %d reports and the result", len(events), said)
+				if len(events) != sent+1 {
+					t.Fatalf("%d events, want %d reports and the result", len(events), sent)
 				}
-				equal(t, "the last event", events[said], result)
+				equal(t, "the last event", events[sent], result)
 			})
 		})
 	}
 }
 
-// M043, I8, I9: what a Handler keeps of a request that is over speaks to nobody;
-// what it keeps of the session speaks on the session's own stream.
-func TestM043WhatIsKeptOfARequest(t *testing.T) {
+// M043, I8, I9: the Caller of a request that is over reaches no client; the Unrelated
+// Caller of its scope uses the session's own stream.
+func TestM043CallerAfterRequest(t *testing.T) {
 	var kept mcp.Caller
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"keep": func(_ ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -101,41 +101,40 @@ func TestM043WhatIsKeptOfARequest(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer get.close()
 		equal(t, "result", s.post(raw("1", "tools/call", `{"name":"keep"}`), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
-		said := make(chan error, 2)
+		sent := make(chan error, 2)
 		time.AfterFunc(time.Minute, func() { // a timer of the Handler
-			said <- kept.Notify(s.ctx(), note(t, "notifications/x", `{"from":"the request"}`))
-			said <- scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{"from":"the session"}`))
+			sent <- kept.Notify(s.ctx(), note(t, "notifications/x", `{"from":"the request"}`))
+			sent <- scope.Unrelated().Notify(s.ctx(), note(t, toolsChanged, `{"from":"the session"}`))
 		})
-		if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+		if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("through the request: %v; want that it has ended", err)
 		}
-		if err := <-said; err != nil {
+		if err := <-sent; err != nil {
 			t.Errorf("through the session: %v", err)
 		}
 		equal(t, "the first message on the GET", get.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{"from":"the session"}}`)
 	})
 }
 
-// M044, I9: the policy for what a request has to say after its answer is one and
-// the same in both eras, whatever else is open: it is refused to who says it, and
-// written nowhere.
+// M044, I9: a notification after the answer of its request has the same fate in both eras,
+// whatever else is open: the Handler gets an error, and nothing is sent.
 //
 // C8- 2026-07-28 basic/patterns/progress: "Progress notifications MUST stop after
 // completion"
 func TestM044ProgressAfterTheResult(t *testing.T) {
 	var leave chan struct{}
-	var said chan error
+	var sent chan error
 	h := tools(map[string]mcp.HandlerFunc{"spawn": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		token := string(req.Params.Raw(mcp.MetaProgressToken))
 		report := note(t, "notifications/progress", `{"progressToken":`+token+`,"progress":1}`)
-		go func() { // ends when it is told to speak; the test waits for it
+		go func() { // ends when leave is closed; the test waits for it
 			<-leave
-			said <- errors.Join(c.Notify(ctx, report), c.Notify(context.WithoutCancel(ctx), report))
+			sent <- errors.Join(c.Notify(ctx, report), c.Notify(context.WithoutCancel(ctx), report))
 		}()
 		return result(`{}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
-		leave, said = make(chan struct{}), make(chan error, 2)
+		leave, sent = make(chan struct{}), make(chan error, 2)
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "legacy", s.post(withToken("1", "spawn", "7"), sess).body, `{"jsonrpc":"2.0","id":1,"result":{}}`)
@@ -143,21 +142,21 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 		equal(t, "modern", s.post(body, modernHeaders("tools/call", "spawn")).body, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}`)
 		close(leave)
 		for range 2 {
-			if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+			if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 				t.Errorf("Notify = %v; want that the request has ended", err)
 			}
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
-		get.end() // nothing was on it
+		get.end() // it had no message
 	})
 	pipes(t, h, server.Config{}, func(c *console) {
-		leave, said = make(chan struct{}), make(chan error, 1)
+		leave, sent = make(chan struct{}), make(chan error, 1)
 		c.handshake()
 		c.send(withToken("1", "spawn", "7"))
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 		close(leave)
-		if err := <-said; !errors.Is(err, mcp.ErrRequestEnded) {
+		if err := <-sent; !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("on a pipe: Notify = %v; want that the request has ended", err)
 		}
 		c.send(raw("2", "ping", ""))
@@ -165,9 +164,9 @@ func TestM044ProgressAfterTheResult(t *testing.T) {
 	})
 }
 
-// M097, I11, I20: a peer that has vanished takes nothing more and says nothing. It
-// is found out by the bound of one write, and only from then on its session rests,
-// and ends like any other.
+// M097, I11, I20: a vanished peer acknowledges nothing and sends nothing. It is detected by
+// the timeout of a write; only then does its session become idle, and it ends like any
+// other.
 func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 	const idle = 10 * time.Minute
 	var scope *mcp.Scope
@@ -180,24 +179,24 @@ func TestM097VanishedPeerDoesNotKeepItsSession(t *testing.T) {
 		s.post(raw("1", "tools/list", ""), sess)
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer get.close() // it is never read
-		s.pass(2 * idle)
+		s.advance(2 * idle)
 		if got := s.server.Stats().Sessions; got != 1 {
 			t.Fatalf("%d sessions while the GET is open, want 1", got)
 		}
 		s.resourceUpdated(scope)
-		s.pass(server.DefaultWriteTimeout + time.Second)
+		s.advance(server.DefaultWriteTimeout + time.Second)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 1 {
 			t.Errorf("after one write that was not taken: %+v; want no stream, and the session", got)
 		}
-		s.pass(idle + time.Minute)
+		s.advance(idle + time.Minute)
 		if got := s.server.Stats().Sessions; got != 0 {
 			t.Errorf("%d sessions after their idle time, want 0", got)
 		}
 	})
 }
 
-// M140, I26, I28: connections that open and close while their keep-alives are due
-// leave nothing running, and end once.
+// M140, I26, I28: connections that open and close while their keep-alives are due leave
+// nothing running, and end once.
 func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 	var ended int
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -210,7 +209,7 @@ func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 			sess := s.session()
 			s.post(raw("1", "tools/list", ""), sess)
 			get := s.open(s.ctx(), http.MethodGet, "", sess)
-			sleep(time.Duration(i%5) * 500 * time.Microsecond) // on a comment, and between two
+			sleep(time.Duration(i%5) * 500 * time.Microsecond) // at a keep-alive, and between two
 			if i%2 == 0 {
 				get.close()
 			}
@@ -219,15 +218,15 @@ func TestM140KeepAliveMeetsTheEnd(t *testing.T) {
 			}
 			get.close()
 		}
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 || ended != rounds {
 			t.Errorf("%+v, %d scopes have ended; want nothing and %d", got, ended, rounds)
 		}
 	})
 }
 
-// M151, I28: clients that drop in the middle of a response leave no task behind,
-// and nothing that runs for nobody: time that goes by finds nobody to wake.
+// M151, I28: clients that disconnect in the middle of a response leave no request and no
+// goroutine behind that time would wake.
 func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 	var release chan struct{}
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -250,38 +249,38 @@ func TestM151DropInTheMiddleOfAResponse(t *testing.T) {
 			st.next()
 			leave()
 			st.close()
-			s.pass(0)
+			s.advance(0)
 		}
 		const each = 20
 		for i := range each {
 			drop(raw(fmt.Sprint(i), "tools/call", `{"name":"talk"}`), sess)
 			drop(modern(fmt.Sprint(i), "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk"))
 		}
-		s.pass(time.Hour)
-		// A modern client that goes has cancelled; a legacy one has not, and its
-		// call waits, as one goroutine that nothing wakes.
+		s.advance(time.Hour)
+		// A modern client that disconnects has cancelled; a legacy one has not, and its
+		// call waits as one goroutine that nothing wakes.
 		if got := s.server.Stats().InFlight; got != each {
 			t.Errorf("%d requests in flight, want the %d legacy ones", got, each)
 		}
 		close(release)
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Panics != 0 {
 			t.Errorf("%+v; want nothing in flight", got)
 		}
-		// A goroutine that was left would keep the bubble from ending, and one that
-		// spins would keep its time from going by.
+		// A remaining goroutine would keep the bubble from ending, and one that spins would
+		// keep its time from advancing.
 	})
 }
 
-// M158, I26, I29: what runs at the end of a session may end it again, and end the
-// server: it runs once, and nobody waits for himself. At the end of an idle session
-// the server is not ended, because Close waits for all that runs by itself, and the
-// functions of OnEnd must not block.
+// M158, I26, I29: a function of OnEnd may end its session again, and end the server: it
+// runs once, and there is no deadlock. At the end of an idle session the test does not end
+// the server, because Close waits for background work, and functions of OnEnd must not
+// block.
 func TestM158EndFromWithinTheEnd(t *testing.T) {
 	ways := map[string]func(s *site, sess headers){
 		"DELETE": func(s *site, sess headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", sess)) },
 		"Close":  func(s *site, _ headers) { _ = s.server.Close() },
-		"idle":   func(s *site, _ headers) { s.pass(31 * time.Minute) },
+		"idle":   func(s *site, _ headers) { s.advance(31 * time.Minute) },
 	}
 	for name, end := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -315,24 +314,24 @@ func TestM158EndFromWithinTheEnd(t *testing.T) {
 	}
 }
 
-// M182, I10: two tasks of one Handler say one thing after the other. The order in
-// which it was said is the order on the wire.
-func TestM182OrderOverTwoTasks(t *testing.T) {
+// M182, I10: two goroutines of one Handler send notifications one after the other. The
+// order of the calls is the order on the wire.
+func TestM182OrderOfTwoGoroutines(t *testing.T) {
 	const rounds = 100
 	h := tools(map[string]mcp.HandlerFunc{"steps": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(what string, i int) {
+		notify := func(what string, i int) {
 			_ = c.Notify(ctx, note(t, "notifications/x", fmt.Sprintf(`{"%s":%d}`, what, i)))
 		}
 		for i := range rounds {
 			began, ended := make(chan struct{}), make(chan struct{})
 			go func() { // ends at once; waited for below
-				say("start", i)
+				notify("start", i)
 				close(began)
 			}()
 			go func() { // ends after the one before it; waited for below
 				defer close(ended)
 				<-began
-				say("end", i)
+				notify("end", i)
 			}()
 			<-ended
 		}

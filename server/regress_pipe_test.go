@@ -22,9 +22,8 @@ import (
 
 // Pipes.
 
-// M149, I30: a client on pipes that hold one byte writes all its requests before
-// it reads anything, while each Handler has something to say. Nobody waits for
-// anybody who waits for them.
+// M149, I30: a client on pipes that hold one byte writes all its requests before it reads
+// anything, while each Handler sends notifications. There is no deadlock.
 func TestM149PipesWithoutRoom(t *testing.T) {
 	const calls = 40
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -71,14 +70,13 @@ func TestM149PipesWithoutRoom(t *testing.T) {
 	})
 }
 
-// noReader is the writing end of a pipe whose reader has gone.
+// noReader is the writing end of a pipe without a reader.
 type noReader struct{}
 
 func (noReader) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// M159: the end of a client that still writes is the end of the pipe. What it had
-// begun ends, what it writes meanwhile breaks nothing, and whoever serves the
-// pipe is told why.
+// M159: if a client stops reading, the pipe ends although the client still writes. Its
+// requests end, what it writes meanwhile breaks nothing, and ServeStdio returns the cause.
 func TestM159BrokenPipe(t *testing.T) {
 	ended := make(chan error, 1)
 	h := tools(map[string]mcp.HandlerFunc{"wait": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -101,7 +99,7 @@ func TestM159BrokenPipe(t *testing.T) {
 			t.Errorf("ServeStdio = %v, want that the client no longer reads", err)
 		}
 		if err := <-ended; err == nil {
-			t.Error("the call went on for nobody")
+			t.Error("the call went on without a client")
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -109,8 +107,7 @@ func TestM159BrokenPipe(t *testing.T) {
 	})
 }
 
-// M200, D1: what stands between messages, and the end of the last line, are no
-// reason to lose one.
+// M200, D1: text between messages, and a last line without a line feed, lose no message.
 func TestM200Lines(t *testing.T) {
 	pipesGated(t, server.Config{Limits: server.Limits{RequestBody: 1 << 10}}, func(c *console, _ *gate) {
 		ping := func(id string) string { return raw(id, "ping", "") }
@@ -125,17 +122,17 @@ func TestM200Lines(t *testing.T) {
 				t.Errorf("line %s; want %s in it", got, w)
 			}
 		}
-		c.ended()
+		c.wantEnd()
 	})
 }
 
-// M137, I26: the end does not wait for a Handler's client, but for the Handler,
-// and for no more than its context's end takes.
+// M137, I26: the end of a pipe waits for the Handler, which returns once its context ends,
+// and not for its client.
 func TestM153EndWaitsForHandlers(t *testing.T) {
 	finished := false
 	h := tools(map[string]mcp.HandlerFunc{"tidy": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		<-ctx.Done()
-		sleep(time.Second) // what a Handler does to tidy up
+		sleep(time.Second) // the Handler tidies up
 		finished = true
 		return nil, context.Cause(ctx)
 	}})

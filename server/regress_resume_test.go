@@ -13,13 +13,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// Streams that are left and come back to, beside others of their session.
+// Streams that are left and resumed, beside other streams of their session.
 
-// M062, I12, I15: a client whose stream has ended comes back for it, as readers of
-// event streams do, again and again. That is refused for good each time, and never
-// touches the listening stream of the session.
-func TestM062ComingBackLeavesTheListeningStream(t *testing.T) {
-	withChanges(t, map[string]mcp.HandlerFunc{"burst": burst(t, 2)}, func(s *site, h *changing) {
+// M062, I12, I15: a client tries to resume a stream that has ended, again and again, as
+// readers of event streams do. Each attempt is refused permanently, and never affects the
+// standalone stream of the session.
+func TestM062ResumeKeepsStandaloneStream(t *testing.T) {
+	withChanges(t, map[string]mcp.HandlerFunc{"burst": progressBurst(t, 2)}, func(s *site, h *changing) {
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer get.close()
@@ -30,7 +30,7 @@ func TestM062ComingBackLeavesTheListeningStream(t *testing.T) {
 		}
 		post.end()
 		for range 5 {
-			if got := s.refusedBack(sess, post.last); got.status != 400 {
+			if got := s.resumeRefused(sess, post.last); got.status != 400 {
 				t.Errorf("coming back for what has ended: %d %s; want 400", got.status, got.body)
 			}
 			h.changed <- toolsChanged
@@ -42,28 +42,27 @@ func TestM062ComingBackLeavesTheListeningStream(t *testing.T) {
 	})
 }
 
-// M067, I2, I28: streams that are left, come back to and left again, hundreds of
-// times, and whose calls end when nobody is there, are given up when their time is
-// over: nothing of them is kept.
-func TestM067LeftAndComeBackTo(t *testing.T) {
+// M067, I2, I28: streams that are left and resumed hundreds of times, with calls that end
+// while no client is connected, are dropped after their retention: nothing of them is kept.
+func TestM067StreamsLeftAndResumed(t *testing.T) {
 	const rounds = 200
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		for i := range rounds {
-			st := s.start(s.ctx(), k, sess, fmt.Sprint(i), "one")
+			st := s.startCall(s.ctx(), k, sess, fmt.Sprint(i), "one")
 			<-k.caller
-			s.drop(st)
-			again := s.back(sess, st.last)
+			s.dropConnection(st)
+			again := s.resume(sess, st.last)
 			k.words <- "two"
-			equal(t, "second", again.next(), said("two"))
-			s.drop(again)
+			equal(t, "second", again.next(), wordMessage("two"))
+			s.dropConnection(again)
 			k.words <- "result {}"
 		}
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Kept == 0 {
 			t.Errorf("%+v; want nothing in flight, and something kept", got)
 		}
-		s.pass(10 * time.Minute)
+		s.advance(10 * time.Minute)
 		if got := s.server.Stats(); got.Kept != 0 || got.Sessions != 1 {
 			t.Errorf("after the retention: %+v; want nothing kept, and the session", got)
 		}

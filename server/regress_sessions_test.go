@@ -19,7 +19,7 @@ import (
 
 // How sessions and requests begin, live and end.
 
-// M086: only the server makes session ids, and nothing is executed for another.
+// M086: only the server creates session ids, and a request with another id is not served.
 func TestM086OnlyTheServerMakesSessions(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		chosen := headers{"Mcp-Session-Id": strings.Repeat("A", 26)}
@@ -34,21 +34,21 @@ func TestM086OnlyTheServerMakesSessions(t *testing.T) {
 	})
 }
 
-// M095, M096, M101: what is used stays, what is not used goes, with everything
+// M095, M096, M101: a session in use is kept, an idle one ends, together with everything
 // that was kept for it.
 func TestM096ActivityKeepsASession(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		listening, calling, idle, never := s.session(), s.session(), s.session(), s.handshake(initialize)
-		notifying := s.session() // and does nothing else
+		notifying := s.session() // does nothing else
 		get := s.open(s.ctx(), http.MethodGet, "", listening)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), calling))
 		<-g.entered
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		if got := s.post(raw("1", "ping", ""), never); got.status != 404 {
 			t.Errorf("a session that was never used, after a minute: %d, want 404", got.status)
 		}
 		for range 8 {
-			s.pass(15 * time.Minute)
+			s.advance(15 * time.Minute)
 			if got := s.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`, notifying); got.status != 202 {
 				t.Fatalf("a session that only notifies: %d %s", got.status, got.body)
 			}
@@ -69,15 +69,14 @@ func TestM096ActivityKeepsASession(t *testing.T) {
 			}
 		}
 		get.close()
-		s.pass(2 * time.Hour)
+		s.advance(2 * time.Hour)
 		if got := s.server.Stats().Sessions; got != 0 {
 			t.Errorf("%d sessions are left, want 0", got)
 		}
 	})
 }
 
-// M121, C1: a modern client that goes away has cancelled; R5: a legacy one has
-// not.
+// M121, C1: a modern client that disconnects has cancelled; R5: a legacy one has not.
 //
 // C1+ 2026-07-28 basic/transports/streamable-http: "Closing the SSE response stream
 // MUST be treated by the server as cancellation of that request."
@@ -110,22 +109,21 @@ func TestM121Disconnect(t *testing.T) {
 		send(s.request(ctx, http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), s.session()))
 		cancel()
 		<-failed
-		s.pass(time.Minute)
+		s.advance(time.Minute)
 		select {
 		case err := <-g.cause:
 			t.Errorf("legacy: the context ended with %v; want it to go on", err)
 		default:
 		}
 		close(g.release)
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.Undelivered != 1 || got.InFlight != 0 {
 			t.Errorf("%+v; want one undelivered answer and nothing in flight", got)
 		}
 	})
 }
 
-// M143: requests that their clients abandon leave nothing behind. The bubble
-// would not end otherwise.
+// M143: abandoned requests leave nothing behind. The bubble would not end otherwise.
 func TestM143AbandonedRequests(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"wait": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		select {
@@ -144,23 +142,23 @@ func TestM143AbandonedRequests(t *testing.T) {
 			}
 			cancel()
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if got := s.server.Stats().InFlight; got != 0 {
 			t.Errorf("%d requests are still in flight", got)
 		}
 	})
 }
 
-// M089, I18: a session belongs to a principal and not to a token: a token that
-// was refreshed is as good, and one of somebody else is not.
+// M089, I18: a session belongs to a principal and not to a token: a refreshed token is as
+// good, and one of another principal is not.
 func TestM089SessionOutlivesItsToken(t *testing.T) {
 	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
-		who, ok := owners[r.Header.Get("Authorization")]
+		principal, ok := owners[r.Header.Get("Authorization")]
 		if !ok {
 			return "", errors.New("unknown token")
 		}
-		return who, nil
+		return principal, nil
 	}}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		sess := s.sessionOf(headers{"Authorization": "t1"})
@@ -171,7 +169,7 @@ func TestM089SessionOutlivesItsToken(t *testing.T) {
 			}
 		}
 	})
-	// Two who are told apart without a token are two.
+	// Two principals that differ without a token are different.
 	local := server.Config{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }}
 	bubble(t, tools(nil), local, func(s *site) {
 		sess := s.sessionOf(headers{"X-User": "ann"})
@@ -183,7 +181,7 @@ func TestM089SessionOutlivesItsToken(t *testing.T) {
 	})
 }
 
-// M091: an initialize that names a session opens none: a dead one is not found,
+// M091: an initialize with a session id opens no session: an ended session is not found,
 // and a live one is initialized already.
 func TestM091InitializeWithASession(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
@@ -203,8 +201,8 @@ func TestM091InitializeWithASession(t *testing.T) {
 	})
 }
 
-// M095, I20: sessions that come, are used and go, with and without a DELETE,
-// leave nothing behind when their time is over; each scope ends once.
+// M095, I20: sessions that are opened, used and left, with and without a DELETE, leave
+// nothing behind when their time is over; each scope ends once.
 func TestM095DeadSessionsCostNothing(t *testing.T) {
 	const n = 200
 	var mu sync.Mutex // some end in a sweep
@@ -229,7 +227,7 @@ func TestM095DeadSessionsCostNothing(t *testing.T) {
 		if got := s.server.Stats().Sessions; got != n/2 {
 			t.Errorf("%d sessions are open, want half", got)
 		}
-		s.pass(31 * time.Minute)
+		s.advance(31 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		if got := s.server.Stats().Sessions; got != 0 || len(ended) != n {
@@ -243,24 +241,24 @@ func TestM095DeadSessionsCostNothing(t *testing.T) {
 	})
 }
 
-// M098: time is time: a session of a second ends after a second.
+// M098: the idle time is exact: a session of two seconds ends after two seconds.
 func TestM098IdleTimeIsExact(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{SessionIdle: 2 * time.Second}}, func(s *site) {
 		sess := s.session()
 		for range 5 {
-			s.pass(1999 * time.Millisecond)
+			s.advance(1999 * time.Millisecond)
 			if got := s.post(raw("1", "ping", ""), sess); got.status != 200 {
 				t.Fatalf("a session in use: %d", got.status)
 			}
 		}
-		s.pass(3 * time.Second)
+		s.advance(3 * time.Second)
 		if got := s.post(raw("1", "ping", ""), sess); got.status != 404 {
 			t.Errorf("after its time: %d, want 404", got.status)
 		}
 	})
 }
 
-// M099, I21: short sessions that come and go do not push out one that is alive.
+// M099, I21: short sessions do not evict one that is in use.
 func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 10}}, func(s *site) {
 		alive := s.session()
@@ -269,7 +267,7 @@ func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
 			if i%4 == 0 {
 				s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 			}
-			s.pass(5 * time.Second)
+			s.advance(5 * time.Second)
 			if got := s.post(raw("1", "ping", ""), alive); got.status != 200 {
 				t.Fatalf("after %d others: %d %s", i, got.status, got.body)
 			}
@@ -277,10 +275,10 @@ func TestM099LiveSessionOutlastsShortOnes(t *testing.T) {
 	})
 }
 
-// M101: requests that arrive in the very moment in which the session expires are
-// served or told that it is gone, and never left without an answer.
+// M101: requests that arrive at the moment of expiry are served or get a 404, and never
+// remain unanswered.
 func TestM101ArrivalAtTheMomentOfExpiry(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	seen := map[int]int{}
 	for range 30 {
 		bubble(t, h, server.Config{Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site) {
@@ -302,8 +300,8 @@ func TestM101ArrivalAtTheMomentOfExpiry(t *testing.T) {
 	t.Logf("answers by status: %v", seen)
 }
 
-// M119, M120: a cancel by POST is accepted, and the Handler hears of it at once,
-// in each era as that era says it.
+// M119, M120: a cancel by POST is accepted, and the Handler is cancelled at once, in the
+// form of each era.
 func TestM119M120CancelReachesTheHandler(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()

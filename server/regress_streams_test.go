@@ -20,10 +20,10 @@ import (
 
 // Streams that stay open: GETs and listens.
 
-// changing is a Handler whose view changes whenever the test says so.
+// changing is a Handler with lists that change when the test sends on changed.
 type changing struct {
 	mcp.Handler
-	changed chan string // the method of the notice
+	changed chan string // the method of the notification
 	acked   chan struct{}
 }
 
@@ -51,7 +51,7 @@ func (h *changing) Serve(ctx context.Context, req *mcp.Request, c mcp.Caller) (*
 	}
 }
 
-// withChanges runs f with a site whose view changes.
+// withChanges runs f with a site with a changing Handler.
 func withChanges(t *testing.T, m map[string]mcp.HandlerFunc, f func(*site, *changing)) {
 	t.Helper()
 	h := &changing{Handler: tools(m)}
@@ -63,8 +63,7 @@ func withChanges(t *testing.T, m map[string]mcp.HandlerFunc, f func(*site, *chan
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// M041: the header of a GET, and something behind it that is no message, are there
-// at once.
+// M041: the header of a GET, and a first event that is no message, are sent at once.
 //
 // T6+ 2025-11-25 basic/transports: "The server **MUST** either return `Content-Type:
 // text/event-stream` in response to this HTTP GET, or else return HTTP 405 Method Not
@@ -85,7 +84,7 @@ func TestM041GetAnswersAtOnce(t *testing.T) {
 	})
 }
 
-// M042: what changes once the client has seen the header is delivered.
+// M042: a change after the client has received the header is delivered.
 func TestM042ChangeAfterTheHeader(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
@@ -95,8 +94,7 @@ func TestM042ChangeAfterTheHeader(t *testing.T) {
 	})
 }
 
-// M054: a stream outlives the HTTP server's own idea of how long an answer may
-// take.
+// M054: a stream outlives the WriteTimeout of the http.Server.
 func TestM054WriteTimeoutOfTheHTTPServer(t *testing.T) {
 	h := &changing{Handler: tools(nil)}
 	bubbleWith(t, h, server.Config{}, func(hs *http.Server) { hs.WriteTimeout = time.Second }, func(s *site) {
@@ -111,8 +109,8 @@ func TestM054WriteTimeoutOfTheHTTPServer(t *testing.T) {
 	})
 }
 
-// M171, U3, U5: the acknowledgement comes first, whatever was said before it,
-// and everything on the stream names the subscription by the client's id.
+// M171, U3, U5: the acknowledgement is sent first, whatever the Handler sent before it, and
+// each message on the stream has the subscription id of the client.
 //
 // U3+ 2026-07-28 basic/patterns/subscriptions: "The server MUST send
 // `notifications/subscriptions/acknowledged` as the first message carrying the
@@ -130,7 +128,7 @@ func TestM171AcknowledgementComesFirst(t *testing.T) {
 		if err := c.Notify(ctx, &mcp.Notification{Method: toolsChanged}); err != nil {
 			return nil, err
 		}
-		sleep(time.Second) // long enough for whatever would be written to be written
+		sleep(time.Second) // long enough for any pending write
 		for _, n := range []*mcp.Notification{
 			note(t, "notifications/progress", `{"progressToken":1,"progress":1}`), // U6: not on this stream
 			note(t, "notifications/subscriptions/acknowledged", `{"notifications":{"toolsListChanged":true}}`),
@@ -155,7 +153,7 @@ func TestM171AcknowledgementComesFirst(t *testing.T) {
 	})
 }
 
-// M177: a legacy client hears nothing before it has said that it is initialized.
+// M177: a legacy client receives nothing before its notifications/initialized.
 func TestM177NothingBeforeInitialized(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.handshake(initialize)
@@ -165,7 +163,7 @@ func TestM177NothingBeforeInitialized(t *testing.T) {
 		h.changed <- toolsChanged
 		got := make(chan string, 1)
 		go func() { got <- st.next() }() // ends with the change
-		s.pass(10 * time.Second)
+		s.advance(10 * time.Second)
 		select {
 		case e := <-got:
 			t.Fatalf("before initialized: %s", e)
@@ -176,8 +174,8 @@ func TestM177NothingBeforeInitialized(t *testing.T) {
 	})
 }
 
-// resourceUpdated tells of a change whose notice is so large that a client which
-// does not read keeps it from being written.
+// resourceUpdated sends a notification so large that it cannot be written to a client that
+// does not read.
 func (s *site) resourceUpdated(scope *mcp.Scope) {
 	s.t.Helper()
 	large := `{"uri":"file:///` + strings.Repeat("x", 2*memnet.DefaultBuffer) + `"}`
@@ -186,8 +184,8 @@ func (s *site) resourceUpdated(scope *mcp.Scope) {
 	}
 }
 
-// M042, I17: a change that was on its way when the connection broke is told by
-// the next GET: it is not lost until there is another.
+// M042, I17: a change that was being written when the connection broke is delivered by the
+// next GET: it is kept until there is one.
 func TestM042ChangeOnABrokenConnection(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -195,8 +193,8 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 		return result(`{"tools":[]}`)
 	}}
 	breaks := map[string]func(*site, *stream){
-		"the client stops reading": func(s *site, _ *stream) { s.pass(server.DefaultWriteTimeout) },
-		"the client goes away":     func(s *site, st *stream) { st.close(); s.pass(0) },
+		"the client stops reading": func(s *site, _ *stream) { s.advance(server.DefaultWriteTimeout) },
+		"the client goes away":     func(s *site, st *stream) { st.close(); s.advance(0) },
 	}
 	for name, breakOff := range breaks {
 		t.Run(name, func(t *testing.T) {
@@ -206,12 +204,12 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 				first := s.open(s.ctx(), http.MethodGet, "", sess)
 				defer first.close()
 				<-h.acked
-				// Held until the client is initialized, and then taken at once.
+				// Kept until the client is initialized, and then taken at once.
 				h.changed <- toolsChanged
-				s.pass(0) // so that it stands before the next one
+				s.advance(0) // so that it is queued before the next one
 				s.resourceUpdated(scope)
 				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess)
-				s.pass(0)
+				s.advance(0)
 				breakOff(s, first)
 				soon, cancel := context.WithTimeout(s.ctx(), time.Second)
 				defer cancel()
@@ -228,9 +226,9 @@ func TestM042ChangeOnABrokenConnection(t *testing.T) {
 	}
 }
 
-// I17: the system takes a write for a client that has just left; what was
-// written that way counts as not written.
-func TestChangeForAClientThatHasLeft(t *testing.T) {
+// I17: the system accepts a write for a client that has just disconnected; a message
+// written that way counts as not delivered.
+func TestChangeForDisconnectedClient(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
@@ -244,7 +242,7 @@ func TestChangeForAClientThatHasLeft(t *testing.T) {
 		}
 		left, leave := context.WithCancel(s.ctx())
 		leave()
-		rec := httptest.NewRecorder() // takes everything, as the system does
+		rec := httptest.NewRecorder() // accepts everything, as the system does
 		s.server.ServeHTTP(rec, s.request(left, http.MethodGet, "", sess))
 		if !strings.Contains(rec.Body.String(), toolsChanged) {
 			t.Fatalf("written: %q; want the change", rec.Body)
@@ -255,9 +253,9 @@ func TestChangeForAClientThatHasLeft(t *testing.T) {
 	})
 }
 
-// FAULTS 24: GETs that pile up on one session, because none of their clients
-// reads, are bounded; the one that carries the stream goes on, and when the
-// others are given up there is room again.
+// FAULTS 24: GETs that pile up on one session, because none of their clients reads, are
+// bounded; the one that has the stream goes on, and when the others are given up there is
+// room again.
 func TestStreamsOfASessionAreBounded(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -272,14 +270,14 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 			stuck := s.open(s.ctx(), http.MethodGet, "", sess)
 			defer stuck.close()
 			s.resourceUpdated(scope)
-			s.pass(0)
+			s.advance(0)
 		}
 		const want = `{"jsonrpc":"2.0","error":{"code":1006,"message":"16 responses for one stream of a session (limits.streamsPerSession); the request was not sent",` +
 			`"data":{"source":"gateway","outcome":"not_dispatched"}}}`
-		s.refuses(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
-		other := s.open(s.ctx(), http.MethodGet, "", s.session()) // has a bound of its own
+		s.wantRefusal(refusalCase{name: "the 17th", method: http.MethodGet, header: sess, status: 429, want: want, also: [2]string{"Retry-After", "5"}})
+		other := s.open(s.ctx(), http.MethodGet, "", s.session()) // has its own bound
 		defer other.close()
-		s.pass(server.DefaultWriteTimeout)
+		s.advance(server.DefaultWriteTimeout)
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		if got := st.next(); !strings.Contains(got, "resources/updated") {
@@ -288,9 +286,9 @@ func TestStreamsOfASessionAreBounded(t *testing.T) {
 	})
 }
 
-// M056, M057, I13: what was told is told once: a client that comes back hears
-// neither what it had nor the same thing several times.
-func TestM057ComingBackRepeatsNothing(t *testing.T) {
+// M056, M057, I13: each message is delivered once: a client that reconnects receives
+// neither what it had nor anything twice.
+func TestM057ReconnectRepeatsNothing(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()
 		first := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -299,9 +297,9 @@ func TestM057ComingBackRepeatsNothing(t *testing.T) {
 			h.changed <- toolsChanged
 			first.next()
 		}
-		s.drop(first)
-		s.pass(time.Second)
-		for range 3 { // and back again, without anything new
+		s.dropConnection(first)
+		s.advance(time.Second)
+		for range 3 { // reconnect without anything new
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			<-h.acked
 			got := make(chan string, 1)
@@ -310,21 +308,21 @@ func TestM057ComingBackRepeatsNothing(t *testing.T) {
 					got <- data
 				}
 			}()
-			s.pass(time.Second)
+			s.advance(time.Second)
 			select {
 			case e := <-got:
-				t.Errorf("it is told again: %s", e)
+				t.Errorf("it is sent again: %s", e)
 			default:
 			}
 			st.close()
-			s.pass(0)
+			s.advance(0)
 		}
 	})
 }
 
-// M056: what could not be told while nobody listened is told once, to the first
-// who comes.
-func TestM056PendingIsToldOnce(t *testing.T) {
+// M056: a change that could not be delivered while no stream was open is delivered once, to
+// the first that opens.
+func TestM056PendingChangeIsSentOnce(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		scope = req.Scope
@@ -348,8 +346,8 @@ func TestM056PendingIsToldOnce(t *testing.T) {
 	})
 }
 
-// M059, M062, M063: an event id is hostile input. One that is none of ours is
-// refused for good and at once, and the stream that is open goes on.
+// M059, M062, M063: an event id is untrusted input. One that the server has not made is
+// refused permanently and at once, and the open stream goes on.
 func TestM059EventIDs(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()
@@ -367,8 +365,8 @@ func TestM059EventIDs(t *testing.T) {
 	})
 }
 
-// M081, M084: a GET that names no session is refused at once, and so is
-// one whose session is not known yet.
+// M081, M084: a GET without a session id is refused at once, and so is one with an unknown
+// session id.
 func TestM081GetWithoutASession(t *testing.T) {
 	bubble(t, tools(nil), server.Config{}, func(s *site) {
 		start := time.Now()
@@ -388,7 +386,7 @@ func TestM081GetWithoutASession(t *testing.T) {
 	})
 }
 
-// M170: streams that open and close leave no count behind.
+// M170: streams that open and close are not counted afterwards.
 func TestM170StreamsAreNotCountedTwice(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		h.acked = make(chan struct{}, 200)
@@ -396,19 +394,19 @@ func TestM170StreamsAreNotCountedTwice(t *testing.T) {
 		for i := range 100 {
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			if i%3 == 0 {
-				s.pass(0)
+				s.advance(0)
 			}
 			st.close()
 		}
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 1 {
 			t.Errorf("%+v; want nothing in flight and one session", got)
 		}
 	})
 }
 
-// M047: what a session is told while it ends is an error to whoever tells it,
-// and nothing worse, however the two meet.
+// M047: a notification to a session while it ends gives its sender an error, and nothing
+// worse, whichever is first.
 func TestM047NotifyWhileASessionEnds(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

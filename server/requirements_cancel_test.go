@@ -20,33 +20,33 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// Wherever in the response a modern client leaves, its request is cancelled at once,
-// and nothing that the Handler says after that is taken.
+// If a modern client disconnects at any byte of the response, its request is cancelled at
+// once, and nothing that the Handler sends afterwards is accepted.
 //
 // C1- 2026-07-28 basic/transports/streamable-http: "The server SHOULD stop work on the
 // cancelled request as soon as practical and MUST NOT send any further messages for
 // it."
-func TestCutAtEveryByte(t *testing.T) {
+func TestDisconnectAtEveryByte(t *testing.T) {
 	step := 1
 	if testing.Short() {
 		step = 23
 	}
 	var late chan error
 	h := tools(map[string]mcp.HandlerFunc{"talk": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		say := func(ctx ctxType, i int) error {
+		notify := func(ctx ctxType, i int) error {
 			return c.Notify(ctx, note(t, "notifications/progress", fmt.Sprintf(`{"progressToken":7,"progress":%d}`, i)))
 		}
-		if err := errors.Join(say(ctx, 1), say(ctx, 2)); err != nil {
+		if err := errors.Join(notify(ctx, 1), notify(ctx, 2)); err != nil {
 			return nil, err
 		}
 		<-ctx.Done()
-		late <- say(context.WithoutCancel(ctx), 3)
+		late <- notify(context.WithoutCancel(ctx), 3)
 		return result(`{}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		late = make(chan error, 1)
 		cuts := 0
-		for at := 0; s.cut(at); at += step {
+		for at := 0; s.readAndDisconnect(at); at += step {
 			start := time.Now()
 			if err := <-late; !errors.Is(err, mcp.ErrRequestEnded) || time.Since(start) != 0 {
 				t.Fatalf("cut at %d: Notify = %v after %v; want at once that the request has ended", at, err, time.Since(start))
@@ -57,16 +57,16 @@ func TestCutAtEveryByte(t *testing.T) {
 		if cuts*step < 300 {
 			t.Errorf("only %d cuts", cuts)
 		}
-		s.pass(0) // the last of them has told its Handler, and has yet to leave
+		s.advance(0) // the last Handler has been cancelled, and has yet to return
 		if got := s.server.Stats(); got.InFlight != 0 {
 			t.Errorf("%d requests are in flight at the end", got.InFlight)
 		}
 	})
 }
 
-// cut calls the tool "talk", reads so many bytes of the response and leaves. It reports
-// whether there were so many.
-func (s *site) cut(at int) bool {
+// readAndDisconnect calls the tool "talk", reads at bytes of the response and disconnects.
+// It reports whether there were that many.
+func (s *site) readAndDisconnect(at int) bool {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.ctx())
 	if err != nil {
@@ -79,18 +79,18 @@ func (s *site) cut(at int) bool {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	synctest.Wait() // all that comes before the end has been written
+	synctest.Wait() // everything before the end has been written
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	_, err = io.ReadFull(conn, make([]byte, at))
 	return err == nil
 }
 
-// Of all that ends on a pipe, subscriptions alone are cancelled by the server: not what
-// was answered, has failed, was taken back, or is cut at the end.
+// On a pipe the server cancels subscriptions only: no request that was answered, has
+// failed, was cancelled, or is ended by Shutdown.
 //
 // C3- 2026-07-28 basic/patterns/cancellation: "Servers MUST NOT send
 // `notifications/cancelled` for any other purpose."
-func TestServerCancelsListensAlone(t *testing.T) {
+func TestServerCancelsOnlyListens(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"echo"`))
 		c.next()
@@ -124,12 +124,12 @@ func TestServerCancelsListensAlone(t *testing.T) {
 	})
 }
 
-// A flood of cancellations that make no sense is neither answered nor logged, and what
-// is in flight goes on.
+// A flood of invalid cancellations is neither answered nor logged, and requests in flight
+// go on.
 //
 // C6- 2026-07-28 basic/patterns/cancellation: "Invalid cancellation notifications
 // SHOULD be ignored"
-func TestSenselessCancelsAreIgnored(t *testing.T) {
+func TestInvalidCancelsAreIgnored(t *testing.T) {
 	var log bytes.Buffer
 	cfg := server.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	pipesGated(t, cfg, func(c *console, g *gate) {
@@ -148,19 +148,19 @@ func TestSenselessCancelsAreIgnored(t *testing.T) {
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`) // it is over
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 	if n := strings.Count(log.String(), "\n"); n > 5 {
 		t.Errorf("%d lines were logged: %.500s", n, log.String())
 	}
 }
 
-// In a batch they are ignored as well: each counts for itself, as a cancel that hit
-// nothing, and neither has an answer nor keeps the requests beside it from theirs.
+// In a batch they are ignored as well: each is counted as a cancel of no request, has no
+// answer, and does not affect the other requests of the batch.
 //
 // C6- 2025-11-25 basic/utilities/cancellation: "Invalid cancellation notifications
 // **SHOULD** be ignored:"
-func TestSenselessCancelsInABatch(t *testing.T) {
+func TestInvalidCancelsInABatch(t *testing.T) {
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled"`
 	w := &watcher{}
 	gated(t, server.Config{Observe: w.observe}, func(s *site, g *gate) {
@@ -177,14 +177,14 @@ func TestSenselessCancelsInABatch(t *testing.T) {
 		}
 		beside := s.post("["+strings.Join(senseless, ",")+","+raw("2", "ping", "")+"]", sess)
 		equal(t, "senseless cancels beside a ping", strings.Join(beside.events(t), "\n"), `{"jsonrpc":"2.0","id":2,"result":{}}`)
-		told := w.take()
-		for _, e := range told {
+		events := w.take()
+		for _, e := range events {
 			if want := (server.Event{Kind: server.IdleCancel, Remote: connection, Session: key(sess), Detail: e.Detail}); e != want {
-				t.Errorf("told of %+v; want %+v", e, want)
+				t.Errorf("event %+v; want %+v", e, want)
 			}
 		}
-		if got := s.server.Stats().IdleCancels; len(told) != 2*len(senseless) || got != uint64(len(told)) {
-			t.Errorf("told of %d cancels that hit nothing, and counted %d; want %d", len(told), got, 2*len(senseless))
+		if got := s.server.Stats().IdleCancels; len(events) != 2*len(senseless) || got != uint64(len(events)) {
+			t.Errorf("%d events of cancels of no request, and %d counted; want %d", len(events), got, 2*len(senseless))
 		}
 		close(g.release)
 		equal(t, "what was in flight", (<-first).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)

@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// tallied is a Handler of everything, and counts what reaches it.
-func tallied(n *int) mcp.Handler {
+// countingHandler is a Handler of every method that counts its requests.
+func countingHandler(n *int) mcp.Handler {
 	return mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "server/discover" {
 			return result(discovered)
@@ -26,10 +26,10 @@ func tallied(n *int) mcp.Handler {
 	})
 }
 
-// withTasks declares the extension that the methods of tasks belong to.
+// withTasks declares the extension that defines the methods of tasks.
 const withTasks = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
-// Each method that has headers, and each way in which one of them can be wrong.
+// Each method that has headers, with each way in which a header can be wrong.
 //
 // H2+ 2026-07-28 basic/transports/streamable-http: "The header value MUST match the
 // io.modelcontextprotocol/protocolVersion field carried in the request body's _meta."
@@ -58,7 +58,7 @@ func TestStandardHeadersOfEveryMethod(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"it"},` + withTasks + `}`, ""},
 	}
 	n := 0
-	bubble(t, tallied(&n), server.Config{}, func(s *site) {
+	bubble(t, countingHandler(&n), server.Config{}, func(s *site) {
 		for _, m := range methods {
 			right := modernHeaders(m.method, m.name)
 			body := raw("1", m.method, m.params)
@@ -76,7 +76,7 @@ func TestStandardHeadersOfEveryMethod(t *testing.T) {
 					"twice": {value, value}, "two in one": {value + ", " + value}, "another character": {value + "\u00e9"},
 				}
 				if header == "MCP-Protocol-Version" {
-					delete(wrong, "another case") // it has none
+					delete(wrong, "another case") // it has no case
 				}
 				for what, values := range wrong {
 					r := s.request(s.ctx(), http.MethodPost, body, right)
@@ -91,17 +91,17 @@ func TestStandardHeadersOfEveryMethod(t *testing.T) {
 	})
 }
 
-// What tells one principal from another is the credential of this request: no header
-// that the client fills in from the body does, nor one that says who it would like to
-// be. A header that names an argument is held against that argument by who knows the
-// tool, and there it changes nothing either.
+// The principal is determined by the credential of this request alone: no header that the
+// client fills in from the body matters, nor one that claims an identity. A header that
+// mirrors an argument is checked against it by the backend, and changes nothing there
+// either.
 //
 // H13+ seps 2243-http-standardization: "Intermediaries and servers MUST NOT treat these
 // values as trusted input for security-sensitive decisions."
 //
 // H13- seps 2243-http-standardization: "Header values MUST NOT be used as the sole basis
 // for granting elevated privileges"
-func TestHeadersAreNoIdentity(t *testing.T) {
+func TestHeadersDoNotAuthenticate(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		seen = append(seen, req.Principal)
@@ -119,9 +119,9 @@ func TestHeadersAreNoIdentity(t *testing.T) {
 				t.Errorf("%v and no token: %d %s; want 401", claim, got.status, got.body)
 			}
 		}
-		for i, who := range seen {
-			if who != "ann" {
-				t.Errorf("call %d was one of %q; want ann", i, who)
+		for i, principal := range seen {
+			if principal != "ann" {
+				t.Errorf("call %d was one of %q; want ann", i, principal)
 			}
 		}
 		if len(seen) != 4 {
@@ -130,8 +130,8 @@ func TestHeadersAreNoIdentity(t *testing.T) {
 	})
 }
 
-// In a revision that has no such headers they mean nothing, whatever they say: the
-// body decides, and none of them becomes an argument's mirror.
+// In a revision without such headers they have no meaning, whatever they contain: the body
+// decides, and no header becomes the mirror of an argument.
 //
 // H14+ 2026-07-28 basic/transports/streamable-http: "Intermediaries that enforce policy
 // based on mirrored headers (e.g., routing or rate-limiting by tenant) SHOULD verify that
@@ -161,7 +161,7 @@ func TestHeadersOfEarlierRevisionsDecideNothing(t *testing.T) {
 			}
 			equal(t, string(v), strings.Join(seen, ", "), "this true, this true, this true")
 		}
-		// Without a session nothing is served by them either, whichever revision is named.
+		// Without a session nothing is served either, whichever revision is named.
 		seen = nil
 		for _, version := range []string{"2025-11-25", "2025-06-18", "-"} {
 			got := s.post(raw("1", "tools/call", `{"name":"this"}`), forged, headers{"MCP-Protocol-Version": version})
@@ -175,9 +175,9 @@ func TestHeadersOfEarlierRevisionsDecideNothing(t *testing.T) {
 	})
 }
 
-// A request that cannot be served without asking its client for something that this
-// did not declare is told what is missing; one whose client did is asked, and only in
-// the ways that were declared. What another request declares is nothing to it.
+// If a request cannot be served without asking its client for something that the client has
+// not declared, the error names the missing capabilities. A client that has declared them
+// is asked, in the declared ways only. The declarations of other requests do not matter.
 //
 // J9+ 2026-07-28 basic/index: "**MUST** use defined codes only with their specified
 // meanings."
@@ -218,8 +218,7 @@ func TestUndeclaredCapabilityIsNamed(t *testing.T) {
 	}
 }
 
-// Whoever a client says that it is, of either era: it gets what everybody gets, and
-// not what the name that it took would get.
+// A client's name, in either era, changes nothing: every client gets the same answers.
 //
 // H17+ 2026-07-28 basic/index: "io.modelcontextprotocol/clientInfo and
 // io.modelcontextprotocol/serverInfo are self-reported by the sender and are not verified
@@ -227,7 +226,7 @@ func TestUndeclaredCapabilityIsNamed(t *testing.T) {
 //
 // H17- 2026-07-28 basic/index: "Implementations SHOULD NOT use them to change the behavior
 // of the client or server, and SHOULD NOT rely on them for security decisions."
-func TestNameOfAClientDecidesNothing(t *testing.T) {
+func TestClientNameChangesNothing(t *testing.T) {
 	infos := []string{
 		"", `{"name":"admin","version":"1"}`, `{"name":"signalbox","version":"999"}`, `{"name":"Claude Code","version":"2"}`,
 		`{"name":"","version":""}`, `{"name":"../../etc","version":"\u001b[0m","trusted":true,"capabilities":{"roots":{}}}`, `{}`, `7`,
@@ -268,7 +267,7 @@ func TestNameOfAClientDecidesNothing(t *testing.T) {
 				same(name+" without a token", info, fmt.Sprint(got.status, got.body))
 			}
 			if info == "7" {
-				continue // no object: the handshake has to have one
+				continue // no object: the handshake requires one
 			}
 			opened := s.post(raw("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{}`+client+`}`), ann)
 			same("initialize", info, fmt.Sprint(opened.status, opened.body))
@@ -284,9 +283,8 @@ func TestNameOfAClientDecidesNothing(t *testing.T) {
 	})
 }
 
-// All headers that could be an argument's mirror reach who knows the tool, undecoded
-// and in the order in which they stand; no others do, and none that the client has said
-// is for this connection alone.
+// All headers that could mirror an argument reach the Handler, undecoded and in order; no
+// others do, and none that the client has limited to this connection.
 //
 // H9+ 2026-07-28 basic/transports/streamable-http: "Intermediate servers that do not
 // recognize an Mcp-Param-{Name} header MUST forward it and otherwise ignore it"

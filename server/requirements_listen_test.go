@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// kinds are what a filter can ask for, and what is said of it.
+// kinds are the members of a filter, with the notification of each.
 var kinds = []struct{ filter, method, params string }{
 	{`"toolsListChanged":true`, "notifications/tools/list_changed", `{}`},
 	{`"promptsListChanged":true`, "notifications/prompts/list_changed", `{}`},
@@ -24,9 +24,8 @@ var kinds = []struct{ filter, method, params string }{
 	{`"taskIds":["t"]`, "notifications/tasks", `{"taskId":"t"}`},
 }
 
-// gossip is a Handler that tells whoever listens of everything, and then that this
-// was all.
-func gossip(t *testing.T) mcp.Handler {
+// notifyAll is a Handler that sends every notification to every listen, and then ends it.
+func notifyAll(t *testing.T) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		notes := []*mcp.Notification{note(t, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)}
 		for _, k := range kinds {
@@ -42,16 +41,16 @@ func gossip(t *testing.T) mcp.Handler {
 	})
 }
 
-// Of what there is each client hears what it has asked for, in every combination,
-// whatever the Handler behind says.
+// Each client receives only the kinds that it asked for, in every combination, whatever the
+// Handler sends.
 //
 // U4+ 2026-07-28 basic/patterns/subscriptions: "a `notifications` filter specifying
 // which event types it wants to receive."
 //
 // U4- 2026-07-28 basic/patterns/subscriptions: "The server MUST NOT send notification
 // types the client has not explicitly requested."
-func TestListenHearsWhatItAskedFor(t *testing.T) {
-	bubble(t, gossip(t), server.Config{}, func(s *site) {
+func TestListenFilter(t *testing.T) {
+	bubble(t, notifyAll(t), server.Config{}, func(s *site) {
 		for mask := range 1 << len(kinds) {
 			var filter, want []string
 			for i, k := range kinds {
@@ -59,19 +58,19 @@ func TestListenHearsWhatItAskedFor(t *testing.T) {
 					filter, want = append(filter, k.filter), append(want, k.method)
 				}
 			}
-			s.hears(strings.Join(filter, ","), want)
+			s.wantNotifications(strings.Join(filter, ","), want)
 		}
 		for _, none := range []string{
 			`"toolsListChanged":false`, `"toolsListChanged":null`, `"resourceSubscriptions":[]`, `"taskIds":[]`, `"resourceSubscriptions":null`,
 			`"toolslistchanged":true`, `"toolsListChanged":"true"`, `"x":true`,
 		} {
-			s.hears(none, nil)
+			s.wantNotifications(none, nil)
 		}
 	})
 }
 
-// hears checks of what a listen with such a filter is told.
-func (s *site) hears(filter string, want []string) {
+// wantNotifications checks what a listen with the filter receives.
+func (s *site) wantNotifications(filter string, want []string) {
 	s.t.Helper()
 	body := raw("1", "subscriptions/listen", `{"notifications":{`+filter+`},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}`)
@@ -88,12 +87,12 @@ func (s *site) hears(filter string, want []string) {
 		got = append(got, method)
 	}
 	if want = append([]string{"notifications/subscriptions/acknowledged"}, want...); !slices.Equal(got, want) {
-		s.t.Errorf("{%s}: told %q, want %q", filter, got, want)
+		s.t.Errorf("{%s}: received %q, want %q", filter, got, want)
 	}
 }
 
-// The id of a subscription is that of its own client's request, also where what is
-// told comes from a server with ids of its own.
+// The subscription id is the id of the client's own request, also if the notifications come
+// from a server with ids of its own.
 //
 // U5- 2026-07-28 basic/patterns/subscriptions: "The value is the JSON-RPC ID of the
 // `subscriptions/listen` request."
@@ -134,12 +133,12 @@ func TestSubscriptionIDIsTheClients(t *testing.T) {
 	})
 }
 
-// What belongs to a request goes on its own stream while a listen is open beside it.
+// The messages of a request are sent on its own stream while a listen is open.
 //
 // U6+ 2026-07-28 server/utilities/logging: "`notifications/message` is request-scoped:
 // the server MUST NOT deliver it on a `subscriptions/listen` stream or on any stream
 // other than the one carrying the response to the request that set the log level."
-func TestRequestScopedMessagesKeepOffListens(t *testing.T) {
+func TestRequestMessagesNotOnListens(t *testing.T) {
 	talk := func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, n := range []*mcp.Notification{note(t, "notifications/progress", `{"progressToken":7,"progress":1}`), note(t, "notifications/message", `{"level":"info","data":1}`)} {
 			if err := c.Notify(ctx, n); err != nil {
@@ -159,19 +158,19 @@ func TestRequestScopedMessagesKeepOffListens(t *testing.T) {
 				t.Errorf("on the call's stream: %q; want progress, a log message and the result", got)
 			}
 		}
-		h.changed <- toolsChanged // the next thing that is on the listen
+		h.changed <- toolsChanged // the next message of the listen
 		equal(t, "on the listen", listen.next(),
 			`{"jsonrpc":"2.0","method":"`+toolsChanged+`","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
 	})
 }
 
-// A listen that its client has ended is over: on a pipe there is neither a result nor
-// a notification of its end, and the other listen goes on.
+// A listen that its client has ended is over: on a pipe there is neither a result nor a
+// notification of its end, and the other listen goes on.
 //
 // U7- 2026-07-28 basic/patterns/subscriptions: "When the server ends a subscription on
 // its own initiative (for example, during shutdown), it SHOULD respond to the original
 // `subscriptions/listen` request with a completion result before closing the stream."
-func TestListenThatItsClientEnds(t *testing.T) {
+func TestListenEndedByClient(t *testing.T) {
 	h := &changing{Handler: tools(nil)}
 	pipes(t, h, server.Config{}, func(c *console) {
 		h.changed, h.acked = make(chan string), make(chan struct{}, 4)

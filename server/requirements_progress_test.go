@@ -12,8 +12,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// counting is a tool that reports these values of progress.
-func counting(t *testing.T, values ...string) mcp.HandlerFunc {
+// progressTool is a tool that reports these values of progress.
+func progressTool(t *testing.T, values ...string) mcp.HandlerFunc {
 	return func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for _, v := range values {
 			params := fmt.Sprintf(`{"progressToken":%s,"progress":%s}`, req.Params.Raw(mcp.MetaProgressToken), v)
@@ -25,8 +25,8 @@ func counting(t *testing.T, values ...string) mcp.HandlerFunc {
 	}
 }
 
-// Whatever a Handler says, its client is told of an advance each time, in both eras
-// and on a pipe; what is no advance is dropped and counted.
+// Whatever a Handler sends, its client receives only increasing progress, in both eras and
+// on a pipe; other values are dropped and counted.
 //
 // C8+ 2026-07-28 basic/patterns/progress: "The `progress` value MUST increase with each
 // notification, even if the total is unknown."
@@ -34,7 +34,7 @@ func counting(t *testing.T, values ...string) mcp.HandlerFunc {
 // C8- 2026-07-28 basic/patterns/progress: "Progress tokens MUST be a string or integer
 // value"
 func TestProgressAdvances(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"count": counting(t, "1", "3", "2", "3", "3.5", "0")})
+	h := tools(map[string]mcp.HandlerFunc{"count": progressTool(t, "1", "3", "2", "3", "3.5", "0")})
 	values := func(events []string) string {
 		var all []string
 		for _, e := range events {

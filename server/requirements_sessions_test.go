@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// What is no id of ours names no session, whatever it is made of, and does nothing to
-// the one that there is.
+// An id that the server has not made selects no session, whatever it contains, and does not
+// affect the existing one.
 //
 // S2- 2025-11-25 basic/transports: "The session ID **MUST** only contain visible ASCII
 // characters (ranging from 0x21 to 0x7E)."
@@ -40,8 +40,8 @@ func TestOddSessionIDs(t *testing.T) {
 	})
 }
 
-// Whoever knows the session, and the id of its question, answers it no more than
-// somebody who knows neither; it waits for the one who was asked.
+// Another principal that knows the session and the id of its question still cannot answer
+// it; the question waits for its own client.
 //
 // S10- 2025-11-25 client/elicitation: "State **MUST NOT** be associated with session
 // IDs alone"
@@ -65,16 +65,16 @@ func TestAnswerOfAnotherPrincipal(t *testing.T) {
 			t.Errorf("with one's own session: %d %s; want 202, and that it comes to nothing", got.status, got.body)
 		}
 		if got := s.post(answer("ann"), sess, ann); got.status != 202 {
-			t.Errorf("of who was asked: %d %s; want 202", got.status, got.body)
+			t.Errorf("answer of the client that was asked: %d %s; want 202", got.status, got.body)
 		}
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"ann"}}}`)
 		st.end()
 	})
 }
 
-// transcript is what is said over any transport, and what comes back.
-func transcript() []struct{ name, said, want string } {
-	return []struct{ name, said, want string }{
+// transcript has the messages that are sent over any transport, with the expected answers.
+func transcript() []struct{ name, message, want string } {
+	return []struct{ name, message, want string }{
 		{"call", modern("1", "tools/call", `"name":"echo"`), `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`},
 		{"unknown tool", modern(`"x"`, "tools/call", `"name":"none"`), wireError(`"x"`, "-32602", `unknown tool "none"`)},
 		{"no metadata", raw("2", "server/discover", `{}`), wireError("2", "-32602", `params._meta lacks "io.modelcontextprotocol/protocolVersion"; every request must have it`)},
@@ -85,8 +85,8 @@ func transcript() []struct{ name, said, want string } {
 	}
 }
 
-// Over a socket that nobody but this machine has, messages are what they are over any
-// other transport: in HTTP, and as lines.
+// Over a unix socket messages are the same as over any other transport: in HTTP, and as
+// lines.
 //
 // T10+ 2026-07-28 basic/transports/index: "Implementers who choose to support custom
 // transports **MUST** preserve the JSON-RPC message format, the [message
@@ -97,7 +97,7 @@ func transcript() []struct{ name, said, want string } {
 // transports **MUST** ensure they preserve the JSON-RPC message format and lifecycle
 // requirements defined by MCP."
 func TestUnixSockets(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	s := server.New(h, server.Config{})
 	listen := func(name string) net.Listener {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), name))
@@ -127,12 +127,12 @@ func TestUnixSockets(t *testing.T) {
 	lines := dial(overLines)
 	read := bufio.NewReader(lines)
 	for _, tt := range transcript() {
-		if _, err := io.WriteString(lines, tt.said+"\n"); err != nil {
+		if _, err := io.WriteString(lines, tt.message+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		line, err := read.ReadString('\n')
 		line = strings.TrimSuffix(line, "\n")
-		body := postOver(t, dial(overHTTP), tt.said)
+		body := postOver(t, dial(overHTTP), tt.message)
 		if err != nil || body != line {
 			t.Errorf("%s: as a line %s, %v; over HTTP %s; want one answer", tt.name, line, err, body)
 		}
@@ -152,8 +152,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 }
 
-// postOver sends one message in HTTP over a connection, and returns the body of the
-// answer.
+// postOver sends one message in HTTP over a connection, and returns the body of the answer.
 func postOver(t *testing.T, conn net.Conn, body string) string {
 	t.Helper()
 	defer conn.Close()

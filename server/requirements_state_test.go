@@ -14,9 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// beside returns a replica: another server for the same, in the same bubble, and how it
-// ends.
-func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
+// replica returns a replica: another server with the same Handler, in the same bubble, and a
+// function that ends it.
+func (s *site) replica(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 	s.t.Helper()
 	o = &site{t: s.t, server: server.New(h, cfg), net: memnet.Listen()}
 	o.http = &http.Server{Handler: o.server}
@@ -34,21 +34,21 @@ func (s *site) beside(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 	}
 }
 
-// A state that stands for what has begun is redeemed once, wherever it comes and how
-// often: a replica with the same keys does not have the request, and begins nothing in
-// its place.
+// The state of a parked request is redeemed once, on whichever replica and however often it
+// is sent: a replica with the same keys does not have the request, and starts none in its
+// place.
 //
 // Q3- 2026-07-28 basic/patterns/mrtr: "Servers for which a given `requestState` must be
 // consumed at most once (e.g., one-time redemptions) MUST enforce that invariant
 // server-side."
 func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
-	d := new(served)
-	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: named}
+	d := new(parkTool)
+	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: byWhoHeader}
 	ann := headers{"Who": "ann"}
-	bubble(t, d.asksOnce(), cfg, func(s *site) {
-		other, end := s.beside(d.asksOnce(), cfg)
+	bubble(t, d.askOnce(), cfg, func(s *site) {
+		other, end := s.replica(d.askOnce(), cfg)
 		defer end()
-		retry := with(s.tool("", ann), `"q1":`+roots)
+		retry := retryParams(s.tool("", ann), `"q1":`+roots)
 		var replies []<-chan reply
 		for range 4 {
 			replies = append(replies, other.async(other.toolRequest(s.ctx(), retry, ann)), s.async(s.toolRequest(s.ctx(), retry, ann)))
@@ -67,35 +67,35 @@ func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
 	})
 }
 
-// What asks for input is nobody's to keep, and says nothing of keeping it, also where
-// its kind of request has such hints.
+// A result that asks for input is not cacheable and has no cache hints, even for methods
+// that have them.
 //
 // Q7+ 2026-07-28 server/utilities/caching: "are not cacheable and carry no caching
 // hints."
-func TestQuestionsCarryNoHints(t *testing.T) {
+func TestQuestionsHaveNoCacheHints(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"resources/read": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		if err := question(ctx, c); err != nil {
+		if err := askRoots(ctx, c); err != nil {
 			return nil, err
 		}
 		return result(`{"contents":[]}`)
 	}})
 	bubble(t, h, server.Config{}, func(s *site) {
 		read := func(more string) string {
-			body := strings.Replace(asking("1", `"uri":"x:y"`+more), "tools/call", "resources/read", 1)
+			body := strings.Replace(askableCall("1", `"uri":"x:y"`+more), "tools/call", "resources/read", 1)
 			return s.post(body, modernHeaders("resources/read", "x:y")).body
 		}
 		first := read("")
 		if !strings.Contains(first, `"resultType":"input_required"`) || strings.Contains(first, "ttlMs") || strings.Contains(first, "cacheScope") {
 			t.Errorf("the question: %s; want no hints", first)
 		}
-		equal(t, "the answer", read(with(readRound(t, first), `"q1":`+roots)),
+		equal(t, "the answer", read(retryParams(readRound(t, first), `"q1":`+roots)),
 			`{"jsonrpc":"2.0","id":1,"result":{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}`)
 	})
 }
 
-// What one backend has given out is taken to no other, nor to another thing of the same
-// one, although all of them are called with one credential: where clients are told
-// apart, and where they are not and there are keys to seal with.
+// A state of one backend is sent to no other, nor to another tool of the same backend,
+// although all are called with one credential: if principals are known, and if they are not
+// and there are keys to seal with.
 //
 // Q8- own: "The state of a backend goes back to that backend alone, and only from the
 // user whom it was given to."
@@ -109,10 +109,10 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
 	foreign := func(s *site, anonymous bool) {
 		send := func(method, name, more string, who headers) string {
-			body := strings.Replace(asking("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
+			body := strings.Replace(askableCall("1", `"name":"`+name+`"`+more), "tools/call", method, 1)
 			return s.post(body, modernHeaders(method, name), who).body
 		}
-		state := with(readRound(t, send("tools/call", "a__x", "", ann)), "")
+		state := retryParams(readRound(t, send("tools/call", "a__x", "", ann)), "")
 		reached = nil
 		for _, to := range []struct {
 			method, name string
@@ -121,7 +121,7 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 			{"tools/call", "b__x", ann}, {"tools/call", "a__y", ann}, {"prompts/get", "a__x", ann}, {"tools/call", "a__x", bob}, {"tools/call", "b__x", bob},
 		} {
 			if anonymous && to.name == "a__x" && to.who["Who"] == "bob" {
-				continue // there all are one
+				continue // all clients are one there
 			}
 			if got := readRound(t, send(to.method, to.name, state, to.who)); got.Error == nil || got.Error.Code != -32602 {
 				t.Errorf("%s %s of %s: %+v", to.method, to.name, to.who["Who"], got)
@@ -134,6 +134,6 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 			t.Errorf("with its own state %q was reached", reached)
 		}
 	}
-	bubble(t, h, server.Config{Authenticate: named}, func(s *site) { foreign(s, false) })
+	bubble(t, h, server.Config{Authenticate: byWhoHeader}, func(s *site) { foreign(s, false) })
 	bubble(t, h, server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}, func(s *site) { foreign(s, true) })
 }

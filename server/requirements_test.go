@@ -16,9 +16,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// The tests of the requirements*_test.go files hold sentences of the
-// specification, which they quote; each has a positive and a negative side. Those
-// that other tests hold by their number are not repeated here.
+// The tests of the requirements*_test.go files check sentences of the specification, which
+// they quote; each has a positive and a negative side. Sentences that other tests check by
+// number are not repeated here.
 
 // T1, T2: "Servers MUST validate the Origin header on all incoming connections
 // [...] If the Origin header is present and invalid, servers MUST respond with
@@ -56,10 +56,9 @@ func TestOriginOnEveryMethod(t *testing.T) {
 	})
 }
 
-// T8: "When initiating an SSE stream, servers SHOULD include the
-// X-Accel-Buffering: no header in the HTTP response" (2026-07-28,
-// basic/transports/streamable-http, "Receiving Messages"), in each place where a
-// stream begins, and nowhere else.
+// T8: "When initiating an SSE stream, servers SHOULD include the X-Accel-Buffering: no
+// header in the HTTP response" (2026-07-28, basic/transports/streamable-http, "Receiving
+// Messages"), in each place where a stream begins, and on no other response.
 //
 // T8+ 2026-07-28 basic/transports/streamable-http: "When initiating an SSE stream,
 // servers **SHOULD** include the `X-Accel-Buffering: no` header in the HTTP response."
@@ -68,7 +67,7 @@ func TestOriginOnEveryMethod(t *testing.T) {
 // (such as nginx) to disable response buffering, ensuring that SSE events are
 // delivered to clients immediately rather than being held in a buffer."
 func TestStreamsAreNotBuffered(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"burst": burst(t, 1), "echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"burst": progressBurst(t, 1), "echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		old := s.handshake(opening("2025-03-26"))
 		streams := map[string]*http.Request{
@@ -92,9 +91,9 @@ func TestStreamsAreNotBuffered(t *testing.T) {
 	})
 }
 
-// J7, J13: "Notifications MUST NOT include an ID", "The receiver MUST NOT send a
-// response" (2025-11-25, basic, "Notifications"). What has an id is a request,
-// whatever its method is called.
+// J7, J13: "Notifications MUST NOT include an ID", "The receiver MUST NOT send a response"
+// (2025-11-25, basic, "Notifications"). A message with an id is a request, whatever its
+// method.
 //
 // J7+ 2026-07-28 basic/index: "The receiver **MUST NOT** send a response."
 //
@@ -120,11 +119,10 @@ func TestNotificationsAreNotAnswered(t *testing.T) {
 	})
 }
 
-// J9: "Implementations of this protocol version MUST NOT emit these codes" and
-// "MUST NOT emit any code from this sub-range that is not defined by this
-// specification" (2026-07-28, basic, "Error Codes"): not even those of a server
-// behind. A legacy client gets them as they are, but for those that its revision
-// does not know.
+// J9: "Implementations of this protocol version MUST NOT emit these codes" and "MUST NOT
+// emit any code from this sub-range that is not defined by this specification" (2026-07-28,
+// basic, "Error Codes"): not even the codes of a backend. A legacy client receives them
+// unmodified, except those that its revision does not define.
 //
 // J9- 2026-07-28 basic/index: "Implementations **MUST NOT** emit any code from this
 // sub-range that is not defined by this specification"
@@ -162,8 +160,8 @@ func TestCodesByEra(t *testing.T) {
 	})
 }
 
-// J16, J17: member names are case-sensitive, and no message may mean two things
-// to two readers.
+// J16, J17: member names are case-sensitive, and two readers must not understand a message
+// differently.
 //
 // J16+ own: "The names of members are compared letter by letter."
 //
@@ -176,7 +174,7 @@ func TestCodesByEra(t *testing.T) {
 // J17+ own: "A member that occurs twice, in the envelope or in the parameters that we
 // act upon, makes the message invalid."
 func TestMembersOfTheEnvelope(t *testing.T) {
-	bubble(t, tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)}), server.Config{}, func(s *site) {
+	bubble(t, tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)}), server.Config{}, func(s *site) {
 		sess := s.session()
 		tests := []struct{ name, body, want string }{
 			{"unknown member", `{"jsonrpc":"2.0","id":1,"method":"ping","extra":{}}`, `"result":{}`},
@@ -209,7 +207,7 @@ func TestMembersOfTheEnvelope(t *testing.T) {
 // H5- 2026-07-28 basic/transports/streamable-http: "Header values (such as method
 // names) are case-sensitive."
 func TestCaseOfHeaders(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		body := modern("1", "tools/call", `"name":"echo"`)
 		spelled := func(version, method, name string) string {
@@ -234,7 +232,7 @@ func TestCaseOfHeaders(t *testing.T) {
 	})
 }
 
-// exchange sends a POST with these very headers and returns what comes back.
+// exchange sends a POST with exactly these headers and returns the response.
 func (s *site) exchange(head, body string) string {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.ctx())
@@ -258,8 +256,8 @@ func (s *site) exchange(head, body string) string {
 	}
 }
 
-// H13: a header that is larger than any name is refused by the HTTP server, and
-// never gets as far as being decoded.
+// H13: a header that is larger than any name is refused by the HTTP server, and is never
+// decoded.
 //
 // H13- seps 2243-http-standardization: "Deployments SHOULD reject requests with
 // oversized or excessive headers early in the pipeline — before performing Base64
@@ -275,10 +273,10 @@ func TestOversizedHeader(t *testing.T) {
 	})
 }
 
-// H17, "Servers MUST NOT rely on prior requests over the same connection to
-// establish context (e.g., capabilities, protocol version, client identity)"
-// (2026-07-28, basic, "Statelessness"): what one request says of its client holds
-// for that request alone, and decides nothing.
+// H17, "Servers MUST NOT rely on prior requests over the same connection to establish
+// context (e.g., capabilities, protocol version, client identity)" (2026-07-28, basic,
+// "Statelessness"): what a request declares about its client applies to that request alone,
+// and decides nothing.
 //
 // D6- 2026-07-28 basic/index: "Servers MUST NOT rely on prior requests over the same
 // connection to establish context (e.g., capabilities, protocol version, client
@@ -286,7 +284,7 @@ func TestOversizedHeader(t *testing.T) {
 //
 // H17+ 2026-07-28 basic/index: "They are intended for display, logging, and
 // debugging."
-func TestRequestsStandAlone(t *testing.T) {
+func TestRequestsAreStateless(t *testing.T) {
 	var seen []string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		seen = append(seen, fmt.Sprintf("%s %s %q %v", req.Client.Info, req.Client.Capabilities, req.Principal, req.Scope != nil))
@@ -335,15 +333,15 @@ func TestSessionIDs(t *testing.T) {
 			}
 		}
 	})
-	for i := range 26 { // of 32 characters each has been there, in every place
+	for i := range 26 { // of 32 characters each has occurred in every place
 		if len(positions[i]) < 28 {
 			t.Errorf("at %d there were only %d characters in %d ids", i, len(positions[i]), n)
 		}
 	}
 }
 
-// S3: sessions are not authentication, and each request is verified by itself
-// (2025-11-25, security best practices, "Session Hijacking").
+// S3: sessions are not authentication, and each request is verified separately (2025-11-25,
+// security best practices, "Session Hijacking").
 //
 // S3+ 2025-11-25 tutorials/security/security_best_practices: "MCP servers that
 // implement authorization **MUST** verify all inbound requests."
@@ -352,8 +350,8 @@ func TestSessionIDs(t *testing.T) {
 // use sessions for authentication."
 func TestSessionIsNoCredential(t *testing.T) {
 	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
-		if who := r.Header.Get("Authorization"); who != "" {
-			return who, nil
+		if principal := r.Header.Get("Authorization"); principal != "" {
+			return principal, nil
 		}
 		return "", &server.Denial{Message: "no token"}
 	}}
@@ -432,7 +430,7 @@ func TestPingIsPrompt(t *testing.T) {
 	})
 }
 
-// The same on a pipe, where whatever else there is shares the way out.
+// The same on a pipe, where all messages share one writer.
 //
 // S12+ 2025-11-25 basic/utilities/ping: "The receiver **MUST** respond promptly with
 // an empty response:"
@@ -470,8 +468,8 @@ func TestPingIsPromptOnAPipe(t *testing.T) {
 //
 // R10+ 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
 // server SHOULD terminate the SSE stream."
-func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
-	m := map[string]mcp.HandlerFunc{"burst": burst(t, 3)}
+func TestStreamsOfMessages(t *testing.T) {
+	m := map[string]mcp.HandlerFunc{"burst": progressBurst(t, 3)}
 	withChanges(t, m, func(s *site, h *changing) {
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -494,9 +492,9 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 }
 
 // U1: a modern server never sends requests; U9: "The server MUST NOT emit
-// notifications/message for a request that does not include this field"
-// (2026-07-28, server/utilities/logging, "Per-request log level"); C8: "Progress notifications MUST only reference
-// tokens that were provided in an active request" (basic/patterns/progress).
+// notifications/message for a request that does not include this field" (2026-07-28,
+// server/utilities/logging, "Per-request log level"); C8: "Progress notifications MUST only
+// reference tokens that were provided in an active request" (basic/patterns/progress).
 //
 // U1- 2026-07-28 basic/patterns/mrtr: "The previous pattern of server-initiated
 // requests is no longer supported."
@@ -506,7 +504,7 @@ func TestStreamsCarryWhatBelongsToThem(t *testing.T) {
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
 // the client has not declared support for in its capabilities."
-func TestNothingThatWasNotAskedFor(t *testing.T) {
+func TestNoUnrequestedMessages(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"chatty": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if _, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"}); err == nil {
 			return nil, mcp.Errorf(1, "a modern client was asked")
@@ -536,8 +534,8 @@ func TestNothingThatWasNotAskedFor(t *testing.T) {
 }
 
 // V7: "A dual-era server MAY serve both eras concurrently on the same endpoint"
-// (2026-07-28, basic/versioning): each message is of the era that it says, in
-// whatever order they come on one connection.
+// (2026-07-28, basic/versioning): the era of each message is its own, in any order on one
+// connection.
 //
 // V7+ 2026-07-28 basic/versioning: "A dual-era server MAY serve both eras concurrently
 // on the same endpoint or process."
@@ -566,8 +564,8 @@ func TestErasInterleaved(t *testing.T) {
 
 // V10: "If the server receives a request with an invalid or unsupported
 // MCP-Protocol-Version, it MUST respond with 400 Bad Request" (2025-11-25,
-// basic/transports, "Protocol Version Header"), on each verb; where there is no
-// header the session knows.
+// basic/transports, "Protocol Version Header"), on each verb; without the header the
+// revision of the session is used.
 //
 // V10+ 2025-11-25 basic/transports: "the server SHOULD assume protocol version
 // 2025-03-26."
@@ -583,7 +581,7 @@ func TestVersionHeaderOnEveryVerb(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				body := make([]byte, 500) // and not to its end, which a stream does not have
+				body := make([]byte, 500) // not to its end, which a stream does not have
 				n, _ := res.Body.Read(body)
 				if got := string(body[:n]); res.StatusCode != 400 || !strings.Contains(got, "the session uses 2025-06-18") {
 					t.Errorf("%s %q: %d %s; want 400", method, version, res.StatusCode, got)

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// server/discover is served to whoever may call, whatever else it can do, and says how
-// long what it says holds. It is a request like any other: who has to show a token for
-// those has to for this one, and it is refused for the same reasons.
+// server/discover is served to every client that may call, whatever the Handler supports,
+// and its result has cache hints. It needs authentication like any other request, and is
+// refused for the same reasons.
 //
 // V2+ 2026-07-28 basic/versioning: "Servers MUST implement server/discover."
 //
@@ -30,7 +30,7 @@ func TestDiscoverIsServed(t *testing.T) {
 		equal(t, "discovered", s.post(body, hs).body, want)
 	})
 	silent := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(`{"capabilities":{}}`) })
-	bubble(t, silent, server.Config{}, func(s *site) { // what a Handler does not say, we do
+	bubble(t, silent, server.Config{}, func(s *site) { // the server adds what the Handler's result lacks
 		got := s.post(body, hs).body
 		for _, part := range []string{`"resultType":"complete"`, `"supportedVersions":["2026-07-28",`, `"capabilities":{}`, `"ttlMs":0`, `"cacheScope":"private"`} {
 			if !strings.Contains(got, part) {
@@ -51,8 +51,8 @@ func TestDiscoverIsServed(t *testing.T) {
 }
 
 // A thousand clients of both eras take turns at one endpoint: each is served in its own
-// revision and session, and no request of the modern era has one, not even a session
-// whose id it names.
+// revision and session, and no request of the modern era has a session, even if it names
+// the id of one.
 //
 // V7+ 2026-07-28 basic/versioning: "A dual-era server MAY serve both eras concurrently on
 // the same endpoint or process."
@@ -93,13 +93,13 @@ func TestThousandClientsOfBothEras(t *testing.T) {
 	})
 }
 
-// Whatever else is asked for, from the past, the future, or out of thin air: the answer
-// names what is spoken here, the same revisions that server/discover names, and what was
-// asked for; over HTTP with 400, and on a pipe too. A version that is no text is none.
+// If a request names any other version, past, future or invented, the error lists the
+// supported revisions, the same as server/discover, and the requested one; over HTTP with
+// 400, and on a pipe as well. A version that is no string is invalid.
 //
 // V1- 2026-07-28 basic/versioning: "it MUST respond with an
 // UnsupportedProtocolVersionError listing the versions it does support"
-func TestVersionsThatAreNotSpoken(t *testing.T) {
+func TestUnsupportedVersions(t *testing.T) {
 	const supported = `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`
 	body := func(version string) string {
 		return raw("1", "tools/call", `{"name":"echo","_meta":{"io.modelcontextprotocol/protocolVersion":`+version+`,"io.modelcontextprotocol/clientCapabilities":{}}}`)
@@ -126,6 +126,6 @@ func TestVersionsThatAreNotSpoken(t *testing.T) {
 			}
 		}
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }

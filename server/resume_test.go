@@ -17,16 +17,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// talk is a tool that says what it is told to say, one word after another, until
-// it is told the result.
-type talk struct {
+// scriptedTool is a tool that sends the words that the test sends it, one after another,
+// until it receives the result.
+type scriptedTool struct {
 	words  chan string
 	caller chan mcp.Caller
 }
 
-func newTalk() *talk { return &talk{words: make(chan string), caller: make(chan mcp.Caller, 1024)} }
+func newScriptedTool() *scriptedTool {
+	return &scriptedTool{words: make(chan string), caller: make(chan mcp.Caller, 1024)}
+}
 
-func (k *talk) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+func (k *scriptedTool) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 	k.caller <- c
 	for {
 		select {
@@ -47,20 +49,20 @@ func (k *talk) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Re
 	}
 }
 
-func said(word string) string {
+func wordMessage(word string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/x","params":{"say":"` + word + `"}}`
 }
 
-// talking runs f in a bubble with a site whose tool "talk" talks.
-func talking(t *testing.T, cfg server.Config, f func(*site, *talk)) {
+// withScriptedTool runs f in a bubble with a site that has a scriptedTool named "talk".
+func withScriptedTool(t *testing.T, cfg server.Config, f func(*site, *scriptedTool)) {
 	t.Helper()
-	var k *talk
+	var k *scriptedTool
 	h := tools(map[string]mcp.HandlerFunc{
 		"talk": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) { return k.serve(ctx, req, c) },
-		"echo": quick(`{"content":[]}`),
+		"echo": fixedResult(`{"content":[]}`),
 	})
 	bubble(t, h, cfg, func(s *site) {
-		k = newTalk()
+		k = newScriptedTool()
 		f(s, k)
 	})
 }
@@ -73,41 +75,41 @@ func (s *site) sessionIn(v mcp.Version) headers {
 	return h
 }
 
-// start calls the tool that talks, and has it say something first where the stream
-// would not begin at once.
-func (s *site) start(ctx context.Context, k *talk, sess headers, id, word string) *stream {
+// startCall calls the tool "talk" with a first word, without which the stream would not begin
+// at once.
+func (s *site) startCall(ctx context.Context, k *scriptedTool, sess headers, id, word string) *stream {
 	s.t.Helper()
 	opened := make(chan *stream, 1)
 	go func() { opened <- s.open(ctx, http.MethodPost, raw(id, "tools/call", `{"name":"talk"}`), sess) }() // ends with the header
 	k.words <- word
 	st := <-opened
-	equal(s.t, "first word", st.next(), said(word))
+	equal(s.t, "first word", st.next(), wordMessage(word))
 	return st
 }
 
-// drop breaks a connection. What was read counts as written by then: a server that
-// finds its client gone right behind a write takes back what it wrote.
-func (s *site) drop(st *stream) {
-	s.pass(0)
+// dropConnection breaks a connection. What was read counts as written by then: a server
+// that finds its client gone right after a write treats the message as not written.
+func (s *site) dropConnection(st *stream) {
+	s.advance(0)
 	st.close()
-	s.pass(0)
+	s.advance(0)
 }
 
-// back comes back after an event.
-func (s *site) back(sess headers, last string) *stream {
+// resume reconnects after an event.
+func (s *site) resume(sess headers, last string) *stream {
 	s.t.Helper()
 	return s.open(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-Id": last})
 }
 
-// refusedBack comes back in vain.
-func (s *site) refusedBack(sess headers, last string) reply {
+// resumeRefused reconnects and expects to be refused.
+func (s *site) resumeRefused(sess headers, last string) reply {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx(), time.Second) // a stream has no end
 	defer cancel()
 	return s.do(s.request(ctx, http.MethodGet, "", sess, headers{"Last-Event-Id": last}))
 }
 
-// DELIVERY 5.2, M065, S-resumability: after a break comes exactly the rest, in each
+// DELIVERY 5.2, M065, S-resumability: after a break exactly the rest is sent, in each
 // revision that has event ids, whatever happened meanwhile.
 //
 // R4+ 2025-11-25 basic/transports: "The server MAY use this header to replay messages
@@ -116,26 +118,26 @@ func (s *site) refusedBack(sess headers, last string) reply {
 //
 // R9+ 2025-11-25 basic/transports: "Resumption is always via HTTP GET with
 // Last-Event-ID."
-func TestM065TheRestOfAnAnswer(t *testing.T) {
+func TestM065RestOfAnAnswer(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(v), func(t *testing.T) {
-			talking(t, server.Config{}, func(s *site, k *talk) {
+			withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 				sess := s.sessionIn(v)
-				st := s.start(s.ctx(), k, sess, "1", "one")
-				s.drop(st)
+				st := s.startCall(s.ctx(), k, sess, "1", "one")
+				s.dropConnection(st)
 				k.words <- "two"
-				again := s.back(sess, st.last)
-				equal(t, "second", again.next(), said("two"))
+				again := s.resume(sess, st.last)
+				equal(t, "second", again.next(), wordMessage("two"))
 				k.words <- "three" // and then live
-				equal(t, "third", again.next(), said("three"))
-				s.drop(again)
+				equal(t, "third", again.next(), wordMessage("three"))
+				s.dropConnection(again)
 				k.words <- `result {"isError":true}`
-				s.pass(4 * time.Minute)
-				end := s.back(sess, again.last)
+				s.advance(4 * time.Minute)
+				end := s.resume(sess, again.last)
 				equal(t, "the end", end.next(), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`)
 				end.end()
-				older := s.back(sess, st.last) // an older cursor: what followed it, once more
-				for i, want := range []string{said("two"), said("three"), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`} {
+				older := s.resume(sess, st.last) // an older event id: everything after it, once more
+				for i, want := range []string{wordMessage("two"), wordMessage("three"), `{"jsonrpc":"2.0","id":1,"result":{"isError":true}}`} {
 					equal(t, fmt.Sprint("again ", i), older.next(), want)
 				}
 				older.end()
@@ -160,7 +162,7 @@ func TestM065TheRestOfAnAnswer(t *testing.T) {
 // reconnect"
 func TestPrimingEvent(t *testing.T) {
 	for v, want := range map[mcp.Version]bool{mcp.V20241105: false, mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
-		talking(t, server.Config{Grace: time.Second}, func(s *site, _ *talk) {
+		withScriptedTool(t, server.Config{Grace: time.Second}, func(s *site, _ *scriptedTool) {
 			st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), s.sessionIn(v))
 			defer st.close()
 			first := make([]byte, 64)
@@ -182,24 +184,24 @@ func TestPrimingEvent(t *testing.T) {
 // R6- 2025-11-25 basic/transports: "The server SHOULD immediately send an SSE event
 // consisting of an event ID and an empty data field in order to prime the client to
 // reconnect"
-func TestNoEventIDsBeforeThereWereAny(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
-		st := s.start(s.ctx(), k, s.sessionIn(mcp.V20241105), "1", "one")
+func TestNoEventIDsIn20241105(t *testing.T) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
+		st := s.startCall(s.ctx(), k, s.sessionIn(mcp.V20241105), "1", "one")
 		if st.last != "" {
 			t.Errorf("the event has the id %q", st.last)
 		}
-		s.drop(st)
+		s.dropConnection(st)
 		k.words <- `result {}`
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.Undelivered != 1 || got.Kept != 0 {
 			t.Errorf("%+v; want the result undelivered and nothing kept", got)
 		}
 	})
 }
 
-// An answer of one JSON object costs nothing beside itself: nobody can come back to it.
+// An answer of one JSON object is not kept: no client can resume it.
 func TestJSONAnswersAreNotKept(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, _ *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, _ *scriptedTool) {
 		sess := s.session()
 		for i := range 10 {
 			s.post(raw(fmt.Sprint(i), "tools/call", `{"name":"echo"}`), sess)
@@ -210,15 +212,15 @@ func TestJSONAnswersAreNotKept(t *testing.T) {
 	})
 }
 
-// M066, M063: nothing follows the end, and a client that asks is told so in a way
+// M066, M063: nothing follows the end, and a client that tries to resume gets a response
 // that it does not take for a success.
 //
 // R10- 2025-11-25 basic/transports: "After the JSON-RPC response has been sent, the
 // server SHOULD terminate the SSE stream."
 func TestM066NothingFollowsTheEnd(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
 		caller := <-k.caller
 		k.words <- `result {}`
 		st.next()
@@ -226,7 +228,7 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 		if err := caller.Notify(s.ctx(), note(t, "notifications/x", `{}`)); !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("a word behind the result: %v; want %v", err, mcp.ErrRequestEnded)
 		}
-		got := s.refusedBack(sess, st.last)
+		got := s.resumeRefused(sess, st.last)
 		equal(t, "body", got.body, invalid(fmt.Sprintf("nothing follows event id %q; its stream has ended", st.last)))
 		if got.status != 400 {
 			t.Errorf("status %d, want 400", got.status)
@@ -234,19 +236,20 @@ func TestM066NothingFollowsTheEnd(t *testing.T) {
 	})
 }
 
-// M059, FAULTS 22: garbage, the future, another stream, another session, too late.
+// M059, FAULTS 22: event ids that are malformed, from the future, of another stream, of
+// another session, or too old.
 //
 // R9- 2025-11-25 basic/transports: "Resumption is always via HTTP GET with
 // Last-Event-ID."
 func TestM059EventIDsAreHostile(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		victim, sess := s.session(), s.session()
-		theirs := s.start(s.ctx(), k, victim, "1", "secret")
+		theirs := s.startCall(s.ctx(), k, victim, "1", "secret")
 		before := theirs.last
 		k.words <- `result {}`
 		theirs.next()
 		theirs.end()
-		mine := s.start(s.ctx(), k, sess, "1", "one")
+		mine := s.startCall(s.ctx(), k, sess, "1", "one")
 		number, pos, _ := strings.Cut(mine.last, "-")
 		for _, id := range []string{
 			before, theirs.last, // M068
@@ -254,12 +257,12 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 			mine.last + "." + before, mine.last + "." + mine.last, mine.last + ".", "." + mine.last,
 			strings.Repeat("1-1.", 5000), mine.last + ", " + mine.last, "*", "%00", "é",
 		} {
-			got := s.refusedBack(sess, id)
+			got := s.resumeRefused(sess, id)
 			if got.status != 400 || !strings.Contains(got.body, "unknown event id") || len(got.body) > 400 {
 				t.Errorf("%.40q: %d %.200s; want 400", id, got.status, got.body)
 			}
 		}
-		k.words <- `result {}` // nothing of this has touched the stream
+		k.words <- `result {}` // none of this has affected the stream
 		equal(t, "result", mine.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		mine.end()
 	})
@@ -270,102 +273,102 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 // S11- 2026-07-28 tutorials/security/security_best_practices: "MCP servers **MUST
 // NOT** treat possession of a state handle as authentication."
 func TestM068EventsOfAnotherSession(t *testing.T) {
-	talking(t, server.Config{Authenticate: byToken}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{Authenticate: byToken}, func(s *site, k *scriptedTool) {
 		ann, bob := headers{"Authorization": "Bearer ann"}, headers{"Authorization": "Bearer bob"}
-		open := func(who headers) headers {
-			got := s.post(initialize, who)
-			return headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Authorization": who["Authorization"]}
+		open := func(principal headers) headers {
+			got := s.post(initialize, principal)
+			return headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Authorization": principal["Authorization"]}
 		}
 		v, a := open(ann), open(bob)
-		st := s.start(s.ctx(), k, v, "1", "secret")
-		s.drop(st)
+		st := s.startCall(s.ctx(), k, v, "1", "secret")
+		s.dropConnection(st)
 		k.words <- "more"
-		if got := s.refusedBack(a, st.last); got.status != 400 || strings.Contains(got.body, "more") {
+		if got := s.resumeRefused(a, st.last); got.status != 400 || strings.Contains(got.body, "more") {
 			t.Errorf("with its own session: %d %s", got.status, got.body)
 		}
 		v["Authorization"] = a["Authorization"]
-		if got := s.refusedBack(v, st.last); got.status != 404 || strings.Contains(got.body, "more") {
+		if got := s.resumeRefused(v, st.last); got.status != 404 || strings.Contains(got.body, "more") {
 			t.Errorf("with the other's session: %d %s", got.status, got.body)
 		}
 	})
 }
 
-// byToken is whoever the token says.
+// byToken takes the principal from the bearer token.
 func byToken(r *http.Request) (string, error) {
-	who, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	principal, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return "", &server.Denial{Message: "no token"}
 	}
-	return who, nil
+	return principal, nil
 }
 
-// M075, I12: who comes back while the old connection is still there takes over, and
-// the end of the old one takes nothing from it.
-func TestM075ComingBackTakesOver(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+// M075, I12: a client that reconnects while its old connection is still open takes the
+// stream over, and the end of the old connection loses nothing of it.
+func TestM075ResumeTakesOver(t *testing.T) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
-		again := s.back(sess, st.last)
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
+		again := s.resume(sess, st.last)
 		if _, err := st.read(); err == nil {
 			t.Error("the old connection got a message")
 		}
-		s.drop(st)
+		s.dropConnection(st)
 		k.words <- "two"
-		equal(t, "second", again.next(), said("two"))
+		equal(t, "second", again.next(), wordMessage("two"))
 		k.words <- `result {}`
 		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		again.end()
 	})
 }
 
-// What is kept has its time, after which the request gets a last word, and then
-// nothing is left.
+// A stream is kept for its retention. Then the request ends with an error, and nothing is
+// left.
 func TestRetentionEnds(t *testing.T) {
-	talking(t, server.Config{Limits: server.Limits{EventRetention: time.Minute}}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{Limits: server.Limits{EventRetention: time.Minute}}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
-		s.drop(st)
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
+		s.dropConnection(st)
 		k.words <- `result {}`
-		s.pass(59 * time.Second)
+		s.advance(59 * time.Second)
 		if got := s.server.Stats(); got.Kept == 0 || got.Undelivered != 0 {
 			t.Errorf("%+v; want the result kept", got)
 		}
-		s.pass(10 * time.Second)
+		s.advance(10 * time.Second)
 		if got := s.server.Stats(); got.Kept != 0 || got.Undelivered != 1 {
 			t.Errorf("%+v; want the result given up", got)
 		}
-		again := s.back(sess, st.last)
+		again := s.resume(sess, st.last)
 		equal(t, "last word", again.next(), `{"jsonrpc":"2.0","id":1,"error":{"code":1006,"message":"result no longer available (limits.eventRetention 1m0s); the request was executed",`+
 			`"data":{"source":"gateway","outcome":"completed"}}}`)
 		again.end()
 	})
 }
 
-// What a client has come back for, and got, is kept for its time after that, and no
-// longer; and so is what was answered on one response, as a batch is.
-func TestRetentionEndsAfterAReturn(t *testing.T) {
+// A stream that was resumed and delivered is kept for its retention after that, and no
+// longer; and so is one that was answered on a single response, as in a batch.
+func TestRetentionEndsAfterResume(t *testing.T) {
 	cfg := server.Config{Limits: server.Limits{EventRetention: time.Minute}}
 	nothingIsLeft := func(t *testing.T, s *site) {
 		t.Helper()
 		if got := s.server.Stats(); got.Kept == 0 {
 			t.Errorf("%+v; want something kept for a minute", got)
 		}
-		s.pass(2 * time.Minute)
+		s.advance(2 * time.Minute)
 		if got := s.server.Stats(); got.Kept != 0 {
 			t.Errorf("%+v; want nothing kept", got)
 		}
 	}
-	talking(t, cfg, func(s *site, k *talk) {
+	withScriptedTool(t, cfg, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
-		s.drop(st)
-		again := s.back(sess, st.last)
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
+		s.dropConnection(st)
+		again := s.resume(sess, st.last)
 		k.words <- `result {}`
 		again.next()
 		again.end()
 		nothingIsLeft(t, s)
 	})
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[]}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
 	bubble(t, h, cfg, func(s *site) {
 		st := s.open(s.ctx(), http.MethodPost, "["+raw("1", "tools/call", `{"name":"echo"}`)+"]", s.sessionIn(mcp.V20250326))
 		st.next()
@@ -374,39 +377,39 @@ func TestRetentionEndsAfterAReturn(t *testing.T) {
 	})
 }
 
-// All sessions together have a bound, and who keeps little loses nothing by those
-// who keep much.
-func TestAllSessionsHaveABound(t *testing.T) {
+// All sessions together have a bound, and a session that keeps little loses nothing because
+// of those that keep much.
+func TestEventLogBoundOfAllSessions(t *testing.T) {
 	const most = 40 << 10
-	talking(t, server.Config{Limits: server.Limits{EventLog: 20 << 10, EventLogs: most}}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{Limits: server.Limits{EventLog: 20 << 10, EventLogs: most}}, func(s *site, k *scriptedTool) {
 		modest := s.session()
-		small := s.start(s.ctx(), k, modest, "1", "small")
-		s.drop(small)
+		small := s.startCall(s.ctx(), k, modest, "1", "small")
+		s.dropConnection(small)
 		k.words <- `result {}`
 		for range 5 {
-			st := s.start(s.ctx(), k, s.session(), "1", strings.Repeat("x", 18<<10))
-			s.drop(st)
+			st := s.startCall(s.ctx(), k, s.session(), "1", strings.Repeat("x", 18<<10))
+			s.dropConnection(st)
 			k.words <- `result {}`
 		}
-		s.pass(0)
+		s.advance(0)
 		if got := s.server.Stats(); got.Kept > most || got.Purged == 0 {
 			t.Errorf("%+v; want no more than %d kept", got, most)
 		}
-		again := s.back(modest, small.last)
+		again := s.resume(modest, small.last)
 		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	})
 }
 
-// FAULTS 26: a client that reads nothing is given up after the write timeout; what
-// it did not get waits for it, as far as there is room, and the result in any case.
-func TestSlowClientComesBack(t *testing.T) {
-	talking(t, server.Config{WriteTimeout: 2 * time.Second}, func(s *site, k *talk) {
+// FAULTS 26: a client that reads nothing is given up after the write timeout. What it has
+// not received is kept for it, as far as there is room, and the result in any case.
+func TestSlowClientResumes(t *testing.T) {
+	withScriptedTool(t, server.Config{WriteTimeout: 2 * time.Second}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
-		big := strings.Repeat("x", 300<<10) // more than the buffers on the way
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
+		big := strings.Repeat("x", 300<<10) // more than the buffers in between
 		k.words <- big
-		s.pass(10 * time.Second)
-		const more = 1500 // than may wait for a client that is there
+		s.advance(10 * time.Second)
+		const more = 1500 // more than may wait for a connected client
 		for range more {
 			select {
 			case k.words <- "two":
@@ -415,21 +418,21 @@ func TestSlowClientComesBack(t *testing.T) {
 			}
 		}
 		k.words <- `result {}`
-		s.drop(st)
-		again := s.back(sess, st.last)
-		equal(t, "big", again.next(), said(big))
+		s.dropConnection(st)
+		again := s.resume(sess, st.last)
+		equal(t, "big", again.next(), wordMessage(big))
 		for range more {
-			equal(t, "two", again.next(), said("two"))
+			equal(t, "two", again.next(), wordMessage("two"))
 		}
 		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		again.end()
 	})
 }
 
-// A batch has one response and one last event id, by which its client comes back
-// for the rest of all its requests (2025-03-26, basic, "Batching").
+// A batch has one response and one last event id, with which its client resumes the rest of
+// all its requests (2025-03-26, basic, "Batching").
 func TestBatchIsResumed(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.sessionIn(mcp.V20250326)
 		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
 		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+","+raw("3", "tools/call", `{"name":"echo"}`)+"]", sess)
@@ -439,14 +442,14 @@ func TestBatchIsResumed(t *testing.T) {
 		if n := strings.Count(st.last, "."); n != 1 {
 			t.Errorf("the id %q names %d streams, want the 2 that go on", st.last, n+1)
 		}
-		s.drop(st)
+		s.dropConnection(st)
 		k.words <- `result {"n":1}`
-		s.pass(0)
-		again := s.back(sess, st.last)
+		s.advance(0)
+		again := s.resume(sess, st.last)
 		first := again.next()
-		s.drop(again)
+		s.dropConnection(again)
 		k.words <- `result {"n":2}`
-		last := s.back(sess, again.last)
+		last := s.resume(sess, again.last)
 		second := last.next()
 		last.end()
 		got := []string{first, second}
@@ -455,22 +458,22 @@ func TestBatchIsResumed(t *testing.T) {
 				t.Errorf("%d answers to request %s in %q", n, id, got)
 			}
 		}
-		if refused := s.refusedBack(sess, last.last); refused.status != 400 {
+		if refused := s.resumeRefused(sess, last.last); refused.status != 400 {
 			t.Errorf("after the last answer: %d, want 400", refused.status)
 		}
 	})
 }
 
-// The response of a batch whose streams somebody else carries has not all answers, and
-// must not look as if it had.
-func TestBatchThatIsTakenOver(t *testing.T) {
-	talking(t, server.Config{}, func(s *site, k *talk) {
+// The response of a batch does not have all answers if another response took its streams
+// over, and must not look complete.
+func TestBatchStreamsTakenOver(t *testing.T) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.sessionIn(mcp.V20250326)
 		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
 		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+"]", sess)
 		k.words <- "one" // of either
 		st.next()
-		again := s.back(sess, st.last)
+		again := s.resume(sess, st.last)
 		if data, err := st.read(); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("the old connection: %q, %v; want it to break", data, err)
 		}
@@ -483,8 +486,8 @@ func TestBatchThatIsTakenOver(t *testing.T) {
 	})
 }
 
-// The standalone stream is resumed after its own events, in the same way, and goes
-// on with what changes.
+// The standalone stream is resumed after its own events, in the same way, and continues
+// with new changes.
 func TestStandaloneIsResumed(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		const changed = `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`
@@ -496,18 +499,18 @@ func TestStandaloneIsResumed(t *testing.T) {
 		before := st.last
 		h.changed <- toolsChanged
 		equal(t, "change", st.next(), changed)
-		s.drop(st)
-		again := s.back(sess, before)
+		s.dropConnection(st)
+		again := s.resume(sess, before)
 		<-h.acked
 		equal(t, "what may have been lost", again.next(), changed)
 		h.changed <- toolsChanged
 		equal(t, "what is new", again.next(), changed)
-		s.drop(again)
+		s.dropConnection(again)
 	})
 }
 
-// M057: a question that was delivered on a GET and lost with it is not put again to
-// one that begins anew, and once nothing is kept any more a GET still begins.
+// M057: a question that was delivered on a GET and lost with it is not sent again on a new
+// one, and once nothing is kept any more a GET still works.
 func TestM057QuestionsAreNotRepeated(t *testing.T) {
 	var scope *mcp.Scope
 	m := map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -525,9 +528,9 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 			asked <- err
 		}()
 		equal(t, "question", st.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
-		s.drop(st)
+		s.dropConnection(st)
 		for _, away := range []time.Duration{time.Second, 10 * time.Minute} {
-			s.pass(away)
+			s.advance(away)
 			fresh := s.open(s.ctx(), http.MethodGet, "", sess)
 			got := make(chan string, 1)
 			go func() { // ends with the stream
@@ -535,34 +538,34 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 					got <- data
 				}
 			}()
-			s.pass(time.Minute)
+			s.advance(time.Minute)
 			select {
 			case data := <-got:
 				t.Errorf("after %v a fresh GET gets %s", away, data)
 			default:
 			}
-			s.drop(fresh)
+			s.dropConnection(fresh)
 		}
 		giveUp()
 		<-asked
 	})
 }
 
-// 5.5: a client that loses its connection while the server stops comes back, and
-// gets the answer that the server waits for. Nobody is sent away who might not
-// find back.
+// 5.5: a client that loses its connection while the server drains can resume, and receives
+// the answer that the server waits for. No client is disconnected that might be unable to
+// return.
 func TestResumeWhileDraining(t *testing.T) {
-	talking(t, server.Config{StreamLife: time.Second}, func(s *site, k *talk) {
+	withScriptedTool(t, server.Config{StreamLife: time.Second}, func(s *site, k *scriptedTool) {
 		sess := s.session()
-		st := s.start(s.ctx(), k, sess, "1", "one")
+		st := s.startCall(s.ctx(), k, sess, "1", "one")
 		c := (<-k.caller).(mcp.Poller)
 		done := s.shutdown(time.Minute)
-		s.pass(2 * time.Second)
+		s.advance(2 * time.Second)
 		if c.Poll(time.Second) {
 			t.Error("the client is sent away from a server that is about to end")
 		}
-		s.drop(st)
-		again := s.back(sess, st.last)
+		s.dropConnection(st)
+		again := s.resume(sess, st.last)
 		k.words <- `result {}`
 		equal(t, "result", again.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		again.end()

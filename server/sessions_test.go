@@ -17,8 +17,8 @@ import (
 
 const noSessionsLeft = `2 sessions (limits.sessions); the request was not sent`
 
-// FAULTS 25: sessions are bounded; what is in use stays, and what was used
-// lately.
+// FAULTS 25: the number of sessions is bounded; a session in use stays, and so does one
+// that was used lately.
 func TestSessionLimit(t *testing.T) {
 	gated(t, server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site, g *gate) {
 		busy := s.session()
@@ -26,12 +26,12 @@ func TestSessionLimit(t *testing.T) {
 		<-g.entered
 		idle := s.session()
 		want := `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"` + noSessionsLeft + `","data":{"source":"gateway","outcome":"not_dispatched"}}}`
-		s.refuses(refusalCase{name: "at once", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "30"}})
-		s.pass(1500 * time.Millisecond)
-		s.refuses(refusalCase{name: "a little later", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "29"}})
-		s.pass(28499 * time.Millisecond)
-		s.refuses(refusalCase{name: "a moment early", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "1"}})
-		s.pass(time.Millisecond)
+		s.wantRefusal(refusalCase{name: "at once", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "30"}})
+		s.advance(1500 * time.Millisecond)
+		s.wantRefusal(refusalCase{name: "a little later", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "29"}})
+		s.advance(28499 * time.Millisecond)
+		s.wantRefusal(refusalCase{name: "a moment early", body: initialize, status: 429, want: want, also: [2]string{"Retry-After", "1"}})
+		s.advance(time.Millisecond)
 		second := s.session()
 		if got := s.post(raw("1", "ping", ""), idle); got.status != 404 {
 			t.Errorf("the idle session: %d, want 404", got.status)
@@ -48,22 +48,22 @@ func TestSessionLimit(t *testing.T) {
 	})
 }
 
-// from has a request come from some address.
-func (s *site) from(address string, r *http.Request) reply {
+// serveFrom serves a request that comes from the address.
+func (s *site) serveFrom(address string, r *http.Request) reply {
 	r.RemoteAddr = address
 	return record(s.server, r)
 }
 
-// FAULTS 25: a flood of initialize from one address. The bound holds,
-// everybody else's sessions stay, and a newcomer gets in.
+// FAULTS 25: a flood of initialize from one address. The bound holds, the sessions of all
+// other clients stay, and a new client gets one.
 func TestFloodOfInitialize(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 50}}, func(s *site) {
 		open := func(address string) reply {
-			return s.from(address, s.request(s.ctx(), http.MethodPost, initialize))
+			return s.serveFrom(address, s.request(s.ctx(), http.MethodPost, initialize))
 		}
 		theirs := headers{"Mcp-Session-Id": open("192.0.2.1:1000").header.Get("Mcp-Session-Id")}
-		s.from("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
-		s.pass(10 * time.Minute) // a person who thinks
+		s.serveFrom("192.0.2.1:1001", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs))
+		s.advance(10 * time.Minute) // a person thinks
 		var served, refused int
 		for i := range 3000 {
 			switch got := open(fmt.Sprint("192.0.2.66:", 1024+i)); {
@@ -81,7 +81,7 @@ func TestFloodOfInitialize(t *testing.T) {
 		if got := open("198.51.100.7:1"); got.status != 200 {
 			t.Errorf("a newcomer: %d %s", got.status, got.body)
 		}
-		if got := s.from("192.0.2.1:1002", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs)); got.status != 200 {
+		if got := s.serveFrom("192.0.2.1:1002", s.request(s.ctx(), http.MethodPost, raw("1", "ping", ""), theirs)); got.status != 200 {
 			t.Errorf("the session of somebody else: %d %s", got.status, got.body)
 		}
 		if got := s.server.Stats().Sessions; got != 50 {
@@ -90,7 +90,7 @@ func TestFloodOfInitialize(t *testing.T) {
 	})
 }
 
-// FAULTS 25: a named principal has a bound of its own, and is told which.
+// FAULTS 25: a named principal has its own bound, and the error names it.
 func TestFloodOfAPrincipal(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Authenticate: byHeader}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
@@ -99,11 +99,11 @@ func TestFloodOfAPrincipal(t *testing.T) {
 				t.Fatalf("number %d: %d %s", i, got.status, got.body)
 			}
 		}
-		s.refuses(refusalCase{name: "the 101st", body: initialize, header: ann, status: 429, also: [2]string{"Retry-After", "10"},
+		s.wantRefusal(refusalCase{name: "the 101st", body: initialize, header: ann, status: 429, also: [2]string{"Retry-After", "10"},
 			want: `{"jsonrpc":"2.0","id":0,"error":{"code":1006,"message":"100 sessions of one principal (limits.sessionsPerPrincipal); the request was not sent",` +
 				`"data":{"source":"gateway","outcome":"not_dispatched"}}}`})
 		s.sessionOf(headers{"Authorization": "bob"})
-		s.pass(10 * time.Second)
+		s.advance(10 * time.Second)
 		s.sessionOf(ann)
 		if got := s.server.Stats().Sessions; got != 101 {
 			t.Errorf("%d sessions, want 100 of ann and one of bob", got)
@@ -111,28 +111,28 @@ func TestFloodOfAPrincipal(t *testing.T) {
 	})
 }
 
-// FAULTS 25, the other side: tools that leave a session behind each time they
-// run are served however often they do so. Of these there are enough to reach
-// the bound of a principal several times.
+// FAULTS 25, the other side: a client with tools that leave a session behind each time they
+// run is served however often it does so. The test opens enough to reach the bound of a
+// principal several times.
 func TestToolsThatLeaveSessionsBehind(t *testing.T) {
-	for _, who := range []string{"", "ann"} {
-		h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`)})
+	for _, principal := range []string{"", "ann"} {
+		h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
 		bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
-			auth := headers{"Authorization": who}
+			auth := headers{"Authorization": principal}
 			for i := range 250 {
 				sess := s.sessionOf(auth)
 				s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess, auth)
 				if got := s.post(raw("1", "tools/call", `{"name":"echo"}`), sess, auth); got.status != 200 {
-					t.Fatalf("run %d of %q: %d %s", i, who, got.status, got.body)
+					t.Fatalf("run %d of %q: %d %s", i, principal, got.status, got.body)
 				}
-				s.pass(2 * time.Second)
+				s.advance(2 * time.Second)
 			}
 		})
 	}
 }
 
-// Behind a proxy everybody has one address. The 101st user, and the last for
-// whom there is room at all, are served like the first.
+// Behind a proxy all users have one address. The 101st user, and the last for which there
+// is room, are served like the first.
 func TestUsersBehindAProxy(t *testing.T) {
 	bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 300}}, func(s *site) {
 		var all []headers
@@ -150,8 +150,8 @@ func TestUsersBehindAProxy(t *testing.T) {
 	})
 }
 
-// Whoever has one address of a network that is handed out whole has all of it.
-func TestAddressesOfOneParty(t *testing.T) {
+// Addresses of a network that is assigned as a whole count as one client.
+func TestAddressesCountedTogether(t *testing.T) {
 	tests := []struct{ first, second, third string }{
 		{"127.0.0.1:1", "127.0.0.2:2", "192.0.2.1:1"},
 		{"[::1]:1", "127.255.255.255:2", "10.0.0.1:1"},
@@ -165,10 +165,10 @@ func TestAddressesOfOneParty(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, tools(nil), server.Config{Limits: server.Limits{Sessions: 2}}, func(s *site) {
 			open := func(address string) int {
-				return s.from(address, s.request(s.ctx(), http.MethodPost, initialize)).status
+				return s.serveFrom(address, s.request(s.ctx(), http.MethodPost, initialize)).status
 			}
-			// The second has as many as the table holds only where it is the first
-			// once more; then the third, who has none, takes from it.
+			// The second fills its share of the table only if it counts as the first; the
+			// third, which has no session, then takes one of them.
 			if got := []int{open(tt.first), open(tt.second), open(tt.first), open(tt.third)}; fmt.Sprint(got) != "[200 200 429 200]" {
 				t.Errorf("%s, %s, %s: %v", tt.first, tt.second, tt.third, got)
 			}
@@ -176,9 +176,8 @@ func TestAddressesOfOneParty(t *testing.T) {
 	}
 }
 
-// A Handler that has no room for what it keeps for each session may ask for one
-// to end. One that is idle does, and its client is told when it comes back; one
-// that is in use does not.
+// A Handler that has no room for its state of each session may ask for one to end. An idle
+// session ends, and its client is informed when it returns; a session in use does not.
 func TestScopesYield(t *testing.T) {
 	scopes := map[string]*mcp.Scope{}
 	var ended []string
@@ -214,12 +213,12 @@ func TestScopesYield(t *testing.T) {
 		yields("listening", false)
 		yields("idle", true)
 		yields("idle", true) // it has ended
-		s.refuses(refusalCase{name: "its client", body: raw("2", "ping", ""), header: sessions["idle"], status: 404,
+		s.wantRefusal(refusalCase{name: "its client", body: raw("2", "ping", ""), header: sessions["idle"], status: 404,
 			want: wireError("2", "-32600", "session not found; open a new one with initialize")})
 		close(g.release)
 		<-call
 		get.close()
-		s.pass(0)
+		s.advance(0)
 		yields("calling", true)
 		yields("listening", true)
 		equal(t, "ended", strings.Join(ended, " "), "idle calling listening")
@@ -229,8 +228,8 @@ func TestScopesYield(t *testing.T) {
 	})
 }
 
-// A session cannot be asked to end while it is being opened: nobody knows of it
-// yet, so that it would be dead when its client hears of it.
+// A session cannot be asked to end while it is being opened: it would have ended before its
+// client receives its id.
 func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
 	yielded := true
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -247,8 +246,7 @@ func TestScopeDoesNotYieldDuringInitialize(t *testing.T) {
 	})
 }
 
-// The scope of a pipe never yields: there is nobody who could open another
-// session.
+// The scope of a pipe never yields: its client could not open another session.
 func TestPipeDoesNotYield(t *testing.T) {
 	var scope *mcp.Scope
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -267,12 +265,12 @@ func TestPipeDoesNotYield(t *testing.T) {
 	})
 }
 
-// However a session ends, what was kept for it is let go.
+// However a session ends, its state is released.
 func TestScopesEnd(t *testing.T) {
 	ends := map[string]func(*site, headers){
 		"deleted": func(s *site, h headers) { s.do(s.request(s.ctx(), http.MethodDelete, "", h)) },
-		"expired": func(s *site, _ headers) { s.pass(2 * time.Hour) },
-		"evicted": func(s *site, _ headers) { s.pass(30 * time.Second); s.session() },
+		"expired": func(s *site, _ headers) { s.advance(2 * time.Hour) },
+		"evicted": func(s *site, _ headers) { s.advance(30 * time.Second); s.session() },
 		"closed":  func(s *site, _ headers) { _ = s.server.Close() },
 	}
 	for name, end := range ends {
@@ -286,7 +284,7 @@ func TestScopesEnd(t *testing.T) {
 			})
 			bubble(t, h, server.Config{Limits: server.Limits{Sessions: 1}}, func(s *site) {
 				end(s, s.session())
-				s.pass(0)
+				s.advance(0)
 				if ended != 1 {
 					t.Errorf("the scope ended %d times, want 1", ended)
 				}
@@ -295,9 +293,9 @@ func TestScopesEnd(t *testing.T) {
 	}
 }
 
-// FAULTS 21, S4: to whoever is not its principal a session looks like one that
-// never was, in the whole of the answer, on every way in and while the server
-// ends; and nothing that a stranger sends keeps it alive.
+// FAULTS 21, S4: to any other principal a session looks as if it had never existed, in the
+// whole of the answer, on every method and while the server drains; and requests of a
+// stranger do not keep it alive.
 func TestForeignSessionLooksUnknown(t *testing.T) {
 	gated(t, server.Config{Authenticate: byHeader, Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site, g *gate) {
 		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
@@ -317,11 +315,11 @@ func TestForeignSessionLooksUnknown(t *testing.T) {
 			}
 		}
 		for range 4 {
-			s.pass(20 * time.Second)
+			s.advance(20 * time.Second)
 			look("in service")
 		}
 		if got := s.server.Stats().Sessions; got != 0 {
-			t.Errorf("%d sessions; want that of ann to have ended, who did not use it", got)
+			t.Errorf("%d sessions; want the unused one of ann to have ended", got)
 		}
 		sess = s.sessionOf(ann)
 		call := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess, ann))

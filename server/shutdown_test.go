@@ -16,7 +16,7 @@ import (
 const unknownOutcome = `{"jsonrpc":"2.0","id":1,"error":{"code":1004,"message":"the gateway is shutting down; the request may have been executed",` +
 	`"data":{"source":"gateway","outcome":"unknown"}}}`
 
-// shutdown begins a Shutdown and returns where its error will be.
+// shutdown begins a Shutdown and returns a channel with its error.
 func (s *site) shutdown(patience time.Duration) <-chan error {
 	done := make(chan error, 1)
 	go func() { // ends with Shutdown
@@ -24,12 +24,12 @@ func (s *site) shutdown(patience time.Duration) <-chan error {
 		defer cancel()
 		done <- s.server.Shutdown(ctx)
 	}()
-	s.pass(0)
+	s.advance(0)
 	return done
 }
 
-// M122: a graceful end delivers the results of what is running, in both eras,
-// and refuses what comes.
+// M122: a graceful shutdown delivers the results of running requests, in both eras, and
+// refuses new ones.
 func TestM122ShutdownDeliversResults(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -58,9 +58,9 @@ func TestM122ShutdownDeliversResults(t *testing.T) {
 	})
 }
 
-// When patience is over, what is left ends with an error that says that it may
-// have run, and its context ends.
-func TestShutdownCutsWhatIsLeft(t *testing.T) {
+// When the context of Shutdown ends, remaining requests end with an error that states that
+// they may have run, and their contexts end.
+func TestShutdownCancelsRemainingRequests(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
 		legacy := s.async(s.request(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"wait"}`), sess))
@@ -80,7 +80,7 @@ func TestShutdownCutsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// M123, M144: Close ends open streams, may come twice and from two sides, and leaves
+// M123, M144: Close ends open streams, may be called twice and concurrently, and leaves
 // nothing running.
 func TestM123M144CloseWhileStreamsAreOpen(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
@@ -116,8 +116,8 @@ func TestM123M144CloseWhileStreamsAreOpen(t *testing.T) {
 	})
 }
 
-// A client that ends its session has withdrawn its calls: their responses end, and no
-// error is sent to a client that has closed its reader.
+// A client that ends its session has cancelled its calls: their responses end, and no error
+// is sent to a client that has closed its reader.
 func TestDeleteWhileServing(t *testing.T) {
 	gated(t, server.Config{}, func(s *site, g *gate) {
 		sess := s.session()
@@ -135,7 +135,7 @@ func TestDeleteWhileServing(t *testing.T) {
 	})
 }
 
-// A second GET takes over: the first ends, and nothing is lost or told twice.
+// A second GET takes over: the first ends, and nothing is lost or sent twice.
 func TestSecondGetSupersedes(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()
@@ -151,7 +151,7 @@ func TestSecondGetSupersedes(t *testing.T) {
 	})
 }
 
-// T9: a quiet stream gets a comment now and then.
+// T9: a quiet stream gets a comment regularly.
 //
 // T9+ 2026-07-28 basic/transports/streamable-http: "servers are encouraged to
 // periodically emit an SSE comment line (a line beginning with a colon, e.g. `:\r\n`)
@@ -174,15 +174,15 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// FAULTS 26, M097: a client that does not read is given up after the write
-// timeout, and keeps nothing alive.
+// FAULTS 26, M097: a client that does not read is given up after the write timeout, and
+// keeps nothing alive.
 func TestClientThatDoesNotRead(t *testing.T) {
 	withChanges(t, nil, func(s *site, h *changing) {
 		sess := s.session()
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		defer st.close()
 		<-h.acked
-		s.pass(100 * time.Hour) // the comments of four days do not fit into the buffers
+		s.advance(100 * time.Hour) // the keep-alives of four days do not fit into the buffers
 		if got := s.server.Stats(); got.InFlight != 0 || got.Sessions != 0 {
 			t.Errorf("%+v; want the stream and the session gone", got)
 		}

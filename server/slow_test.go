@@ -15,8 +15,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A client on a slow line has not stopped to read: a large answer is its to have,
-// however long that takes. A modern client could not come back for it (I37).
+// A client on a slow line has not stopped reading: it receives a large answer, however long
+// that takes. A modern client could not reconnect for the rest (I37).
 func TestSlowReaderGetsALargeAnswer(t *testing.T) {
 	const size = 150 << 10
 	h := tools(map[string]mcp.HandlerFunc{"t": func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {

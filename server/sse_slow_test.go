@@ -18,25 +18,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// largeCall is a call of the tool that says more than any buffer between the two holds.
+// largeCall is a call of the tool with a result larger than all buffers in between.
 func largeCall(id int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"large"}}`, id)
 }
 
-func saysMuch(size int) mcp.Handler {
-	return tools(map[string]mcp.HandlerFunc{"large": quick(`{"content":[{"type":"text","text":"` + strings.Repeat(".", size) + `"}]}`)})
+func largeResult(size int) mcp.Handler {
+	return tools(map[string]mcp.HandlerFunc{"large": fixedResult(`{"content":[{"type":"text","text":"` + strings.Repeat(".", size) + `"}]}`)})
 }
 
-// Whoever does not read, or hardly, keeps no server from ending: it had the time that a
-// pipe has for its last words.
+// A client that does not read, or only slowly, does not keep the server from ending: it has
+// as long as a pipe for the last messages.
 func TestSSEEndDoesNotWaitForASlowReader(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"stuck": time.Hour, "slow": 200 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			const before = 5 * time.Second // less than a write may take
-			oldSite(t, saysMuch(1<<20), server.Config{}, func(s *site) {
+			sseSite(t, largeResult(1<<20), server.Config{}, func(s *site) {
 				s.net.Buffer = 512
 				c := s.connect()
-				s.greet(c)
+				s.initializeSSE(c)
 				s.send(c.to, largeCall(1))
 				ctx, stop := context.WithCancel(s.ctx())
 				var reader sync.WaitGroup
@@ -53,7 +53,7 @@ func TestSSEEndDoesNotWaitForASlowReader(t *testing.T) {
 						}
 					}
 				})
-				s.pass(before)
+				s.advance(before)
 				began := time.Now()
 				if err := s.server.Close(); err != nil {
 					t.Error(err)
@@ -69,14 +69,14 @@ func TestSSEEndDoesNotWaitForASlowReader(t *testing.T) {
 	}
 }
 
-// A client that sends and does not read is read from no faster than it reads, and what
-// it has sent meanwhile is bounded: each message that waits is one that was read.
-func TestSSEMessagesThatWaitAreBounded(t *testing.T) {
+// A client that sends and does not read is read from no faster than it reads, and the
+// number of its pending messages is bounded: each of them was read.
+func TestSSEPendingMessagesAreBounded(t *testing.T) {
 	const most, sent = 4, 40
-	oldSite(t, saysMuch(64<<10), server.Config{Limits: server.Limits{InFlightPerSession: most}, WriteTimeout: time.Hour}, func(s *site) {
+	sseSite(t, largeResult(64<<10), server.Config{Limits: server.Limits{InFlightPerSession: most}, WriteTimeout: time.Hour}, func(s *site) {
 		s.net.Buffer = 512
 		c := s.connect()
-		s.greet(c)
+		s.initializeSSE(c)
 		var answers []<-chan reply
 		for i := range sent {
 			r := s.request(s.ctx(), http.MethodPost, largeCall(i+1), headers{"Accept": "-"})
@@ -86,7 +86,7 @@ func TestSSEMessagesThatWaitAreBounded(t *testing.T) {
 			}
 			r.URL = u
 			answers = append(answers, s.async(r))
-			s.pass(0)
+			s.advance(0)
 		}
 		taken, refused, waiting := 0, 0, 0
 		for _, a := range answers {
@@ -115,10 +115,10 @@ func TestSSEMessagesThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// Where messages go is on the host that the client has asked, however it spells the path.
+// The endpoint for messages is on the requested host, however the path is spelled.
 func TestSSEEndpointStaysOnTheHost(t *testing.T) {
 	for _, path := range []string{"/mcp", "//evil.example/mcp", "///evil.example", "/%2Fevil.example/x", `/\evil.example/x`} {
-		oldSite(t, tools(nil), server.Config{}, func(s *site) {
+		sseSite(t, tools(nil), server.Config{}, func(s *site) {
 			ctx, cancel := context.WithCancel(s.ctx())
 			defer cancel()
 			r := s.request(ctx, http.MethodGet, "", headers{"Accept": "text/event-stream"})
@@ -144,17 +144,17 @@ func TestSSEEndpointStaysOnTheHost(t *testing.T) {
 	}
 }
 
-// A connection is a session to those who count them.
+// A connection counts as a session.
 func TestSSEConnectionsAreCounted(t *testing.T) {
-	oldSite(t, tools(nil), server.Config{}, func(s *site) {
+	sseSite(t, tools(nil), server.Config{}, func(s *site) {
 		a, b := s.connect(), s.connect()
-		s.greet(a)
+		s.initializeSSE(a)
 		if got := s.server.Stats().Sessions; got != 2 {
 			t.Errorf("%d sessions, want 2", got)
 		}
 		a.cancel()
 		b.cancel()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if got := s.server.Stats().Sessions; got != 0 {
 			t.Errorf("%d sessions when both have gone, want 0", got)
 		}

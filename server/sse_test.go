@@ -17,8 +17,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// oldSite is a site whose endpoint is that of HTTP with SSE.
-func oldSite(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
+// sseSite runs f in a bubble with a site that serves HTTP with SSE.
+func sseSite(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 	t.Helper()
 	bubble(t, h, cfg, func(s *site) {
 		s.http.Handler = s.server.SSE()
@@ -26,7 +26,7 @@ func oldSite(t *testing.T, h mcp.Handler, cfg server.Config, f func(*site)) {
 	})
 }
 
-// sseConnection is an open stream, and where its messages go.
+// sseConnection is an open stream with the URL for its messages.
 type sseConnection struct {
 	*stream
 	to     string
@@ -45,8 +45,8 @@ func (s *site) connect(hs ...headers) *sseConnection {
 	return &sseConnection{st, string(e.Data), cancel}
 }
 
-// send POSTs a message of a connection. An ordinary client of that transport names the
-// type of what it sends and no other.
+// send POSTs a message of a connection. Ordinary clients of that transport set no Accept
+// header.
 func (s *site) send(to, body string, hs ...headers) reply {
 	s.t.Helper()
 	r := s.request(s.ctx(), http.MethodPost, body, append([]headers{{"Accept": "-"}}, hs...)...)
@@ -60,8 +60,8 @@ func (s *site) send(to, body string, hs ...headers) reply {
 
 const oldest = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}`
 
-// greet shakes hands.
-func (s *site) greet(c *sseConnection, hs ...headers) {
+// initializeSSE completes the handshake.
+func (s *site) initializeSSE(c *sseConnection, hs ...headers) {
 	s.t.Helper()
 	if got := s.send(c.to, oldest, hs...); got.status != 202 || got.body != "" {
 		s.t.Fatalf("initialize: %d %q, want 202 and nothing", got.status, got.body)
@@ -93,18 +93,18 @@ func TestSSE(t *testing.T) {
 	}
 	large := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 100_000) + `"}]}`
 	lines := "{\n\"content\":[],\r\n\"y\":\"" + strings.Repeat("y", 100_000) + "\"}"
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[],"n":1.0}`), "ask": ask, "large": quick(large), "lines": quick(lines)})
-	oldSite(t, h, server.Config{}, func(s *site) {
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[],"n":1.0}`), "ask": ask, "large": fixedResult(large), "lines": fixedResult(lines)})
+	sseSite(t, h, server.Config{}, func(s *site) {
 		c := s.connect()
 		if !strings.HasPrefix(c.to, "/mcp?sessionId=") {
 			t.Errorf("messages go to %q", c.to)
 		}
 		other := s.connect()
 		if other.to == c.to || len(other.to) < len("/mcp?sessionId=")+26 {
-			t.Errorf("messages go to %q and to %q; want what nobody guesses", c.to, other.to)
+			t.Errorf("messages go to %q and to %q; want URLs that cannot be guessed", c.to, other.to)
 		}
 		other.cancel()
-		s.greet(c)
+		s.initializeSSE(c)
 		call := func(id, tool string) {
 			if got := s.send(c.to, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+tool+`"}}`); got.status != 202 {
 				t.Errorf("%s: %d %s", tool, got.status, got.body)
@@ -137,15 +137,15 @@ func TestSSE(t *testing.T) {
 	})
 }
 
-// What does not say that it is a message is not read, and the connection hears nothing
-// of it, whether or not the connection is there.
+// A POST of any other content type is not read, and the connection receives no answer to
+// it, whether or not the connection exists.
 //
 // T12- own: "What says to be something else is never read, so that no rule about
 // messages can miss it."
 //
 // T12+ own: "A message is sent as application/json and nothing else"
 func TestSSEOtherContentTypes(t *testing.T) {
-	oldSite(t, tools(nil), server.Config{}, func(s *site) {
+	sseSite(t, tools(nil), server.Config{}, func(s *site) {
 		c := s.connect()
 		defer c.cancel()
 		for _, kind := range []string{"-", "text/plain", "text/event-stream", "application/json, text/plain", "application/x-www-form-urlencoded", "application/*"} {
@@ -156,27 +156,27 @@ func TestSSEOtherContentTypes(t *testing.T) {
 				}
 			}
 		}
-		// The first message of the connection is the first that was read: a second
-		// initialize would be refused.
-		s.greet(c, headers{"Content-Type": "Application/JSON; charset=utf-8"})
+		// This is the first message of the connection: a second initialize would be
+		// refused.
+		s.initializeSSE(c, headers{"Content-Type": "Application/JSON; charset=utf-8"})
 	})
 }
 
-// What the modern era has is not served there.
+// The modern era is not served there.
 func TestSSEIsLegacy(t *testing.T) {
-	oldSite(t, tools(nil), server.Config{}, func(s *site) {
+	sseSite(t, tools(nil), server.Config{}, func(s *site) {
 		c := s.connect()
 		defer c.cancel()
 		s.send(c.to, modern("1", "server/discover", ""))
 		equal(t, "before the handshake", c.next(), `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"session not initialized; send initialize first, or name \"io.modelcontextprotocol/protocolVersion\" in _meta"}}`)
-		s.greet(c)
+		s.initializeSSE(c)
 		s.send(c.to, modern("2", "server/discover", ""))
 		equal(t, "after it", c.next(), `{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method \"server/discover\" does not exist in 2024-11-05"}}`)
 	})
 }
 
-// Each request is looked at by itself: where it comes from, what it is, who sends it. The
-// id in the URL is no credential.
+// Each request is checked separately: its origin, its method, its principal. The id in the
+// URL is no credential.
 //
 // T7- 2024-11-05 basic/transports: "All subsequent client messages **MUST** be sent as
 // HTTP POST requests to this endpoint."
@@ -187,20 +187,20 @@ func TestSSERefusals(t *testing.T) {
 	var events []server.EventKind
 	cfg := server.Config{
 		Authenticate: func(r *http.Request) (string, error) {
-			who := r.Header.Get("Authorization")
-			if who == "" {
+			principal := r.Header.Get("Authorization")
+			if principal == "" {
 				return "", errors.New("nobody")
 			}
-			return who, nil
+			return principal, nil
 		},
 		Limits:  server.Limits{RequestBody: 1000},
 		Observe: func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
 	}
-	oldSite(t, tools(nil), cfg, func(s *site) {
+	sseSite(t, tools(nil), cfg, func(s *site) {
 		alice := headers{"Authorization": "alice"}
 		c := s.connect(alice)
 		defer c.cancel()
-		s.greet(c, alice)
+		s.initializeSSE(c, alice)
 		const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		for _, tt := range []struct {
 			name, method, to, body string
@@ -248,17 +248,17 @@ func TestSSERefusals(t *testing.T) {
 	})
 }
 
-// A connection is a session, by its limits: how many there are, and how long one stays
-// that nobody uses. One that has ended makes room.
+// A connection is subject to the limits of sessions: their number, and how long an idle one
+// lasts. One that has ended makes room.
 func TestSSELimits(t *testing.T) {
 	cfg := server.Config{
 		Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
 		Limits:       server.Limits{Sessions: 3, SessionsPerPrincipal: 2, SessionUninitialized: time.Minute},
 	}
-	oldSite(t, tools(nil), cfg, func(s *site) {
+	sseSite(t, tools(nil), cfg, func(s *site) {
 		alice, bob := headers{"Authorization": "alice"}, headers{"Authorization": "bob"}
-		try := func(who headers) int {
-			return s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Accept": "text/event-stream"}, who)).status
+		try := func(principal headers) int {
+			return s.do(s.request(s.ctx(), http.MethodGet, "", headers{"Accept": "text/event-stream"}, principal)).status
 		}
 		a, _ := s.connect(alice), s.connect(alice)
 		if got := try(alice); got != 429 {
@@ -268,20 +268,20 @@ func TestSSELimits(t *testing.T) {
 		if got := try(bob); got != 429 {
 			t.Errorf("a fourth connection: %d, want 429", got)
 		}
-		s.greet(a, alice)
+		s.initializeSSE(a, alice)
 		a.cancel()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		c := s.connect(bob)
-		s.greet(c, bob)
-		s.pass(2 * time.Minute)
-		b.end() // nobody has said anything
+		s.initializeSSE(c, bob)
+		s.advance(2 * time.Minute)
+		b.end() // nothing was sent
 		s.send(c.to, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, bob)
 		equal(t, "the one that is used", c.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		c.cancel()
 	})
 }
 
-// The connection is the session: with it everything ends that runs in it.
+// The connection is the session: everything that runs in it ends with it.
 func TestSSEEnd(t *testing.T) {
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
@@ -289,26 +289,26 @@ func TestSSEEnd(t *testing.T) {
 	}
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`
 	t.Run("by the client", func(t *testing.T) {
-		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+		sseSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
 			g = newGate()
 			c := s.connect()
-			s.greet(c)
+			s.initializeSSE(c)
 			s.send(c.to, call)
 			<-g.entered
 			c.cancel()
 			<-g.cause
-			s.pass(time.Second)
+			s.advance(time.Second)
 			if got := s.send(c.to, call).status; got != 404 {
 				t.Errorf("a message of a connection that has ended: %d, want 404", got)
 			}
 		})
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+		sseSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
 			g = newGate()
 			c := s.connect()
 			defer c.cancel()
-			s.greet(c)
+			s.initializeSSE(c)
 			s.send(c.to, call)
 			<-g.entered
 			s.send(c.to, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
@@ -316,10 +316,10 @@ func TestSSEEnd(t *testing.T) {
 		})
 	})
 	t.Run("by the server", func(t *testing.T) {
-		oldSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
+		sseSite(t, tools(map[string]mcp.HandlerFunc{"wait": wait}), server.Config{}, func(s *site) {
 			g = newGate()
 			c := s.connect()
-			s.greet(c)
+			s.initializeSSE(c)
 			s.send(c.to, call)
 			<-g.entered
 			stopped := make(chan error, 1)
@@ -338,11 +338,11 @@ func TestSSEEnd(t *testing.T) {
 	})
 }
 
-// A quiet connection has signs of life, for what is between the two and would close it.
+// A quiet connection has keep-alives, for proxies in between that would close it.
 func TestSSEKeepAlive(t *testing.T) {
-	oldSite(t, tools(nil), server.Config{KeepAlive: 20 * time.Second}, func(s *site) {
+	sseSite(t, tools(nil), server.Config{KeepAlive: 20 * time.Second}, func(s *site) {
 		c := s.connect()
-		s.greet(c)
+		s.initializeSSE(c)
 		began := time.Now()
 		buf := make([]byte, 100)
 		n, err := c.res.Body.Read(buf)

@@ -15,9 +15,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// echoing is a modern backend: its tool "t" asks with a state, and says what state
-// comes back to it.
-func echoing(state string) mcp.Handler {
+// echoState is a modern backend: its tool "t" asks with a state, and returns the state of the
+// retry.
+func echoState(state string) mcp.Handler {
 	return tools(map[string]mcp.HandlerFunc{"t": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Params.Has(mcp.FieldRequestState) {
 			return result(fmt.Sprintf(`{"text":%q}`, "got "+string(req.Params.Raw(mcp.FieldRequestState))))
@@ -26,11 +26,11 @@ func echoing(state string) mcp.Handler {
 	}})
 }
 
-func named(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }
+func byWhoHeader(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }
 
-// Where nobody is told apart a state passes as it is, byte for byte, so that any
-// replica can serve the retry; but one that looks like ours is marked, so that a
-// gateway behind this one gets back what it gave.
+// Without authentication a state is passed byte for byte, so that any replica can serve the
+// retry. A state that resembles the gateway's own is marked, so that a gateway behind this
+// one gets back its own state.
 //
 // Q4+ 2026-07-28 basic/patterns/mrtr: "Clients MUST NOT inspect, parse, modify, or
 // make any assumptions about the `requestState` contents."
@@ -47,7 +47,7 @@ func TestStateOfABackendPasses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, echoing(tt.state), server.Config{}, func(s *site) {
+			bubble(t, echoState(tt.state), server.Config{}, func(s *site) {
 				first := s.do(s.toolRequest(s.ctx(), ""))
 				equal(t, "the question", first.body, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":`+tt.sent+`}}`)
 				got := s.tool(`,"requestState":` + tt.sent)
@@ -57,17 +57,16 @@ func TestStateOfABackendPasses(t *testing.T) {
 	}
 }
 
-// A client may write the mark in its own way.
-func TestMarkInEscapes(t *testing.T) {
-	bubble(t, echoing(`""`), server.Config{}, func(s *site) {
+// A client may escape the mark differently.
+func TestEscapedStateMark(t *testing.T) {
+	bubble(t, echoState(`""`), server.Config{}, func(s *site) {
 		got := s.tool(`,"requestState":"\u0073bm1.sbp1.\u00e9"`)
 		equal(t, "the backend", got.Result.Text, `got "sbp1.é"`)
 	})
 }
 
-// Where clients are told apart the state of a backend is of one of them, and of one
-// request: nobody else can use it, also where the backend cannot tell them apart
-// (Q8).
+// With authentication the state of a backend belongs to one principal and one request: no
+// other can use it, even if the backend does not distinguish principals (Q8).
 //
 // Q8+ own: "The state of a backend goes back to that backend alone, and only from
 // the user whom it was given to."
@@ -85,12 +84,12 @@ func TestMarkInEscapes(t *testing.T) {
 // NOT** treat possession of a state handle as authentication."
 func TestStateOfABackendIsSealed(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
-	bubble(t, echoing(`"st\u0061te"`), server.Config{Authenticate: named}, func(s *site) {
+	bubble(t, echoState(`"st\u0061te"`), server.Config{Authenticate: byWhoHeader}, func(s *site) {
 		first := s.tool("", ann)
 		if !strings.HasPrefix(first.Result.RequestState, "sbs1.") || strings.Contains(first.Result.RequestState, "state") {
 			t.Fatalf("the state goes out as %q", first.Result.RequestState)
 		}
-		retry := with(first, "")
+		retry := retryParams(first, "")
 		for name, got := range map[string]round{
 			"another principal": s.tool(retry, bob),
 			"other arguments":   s.tool(`,"arguments":{"a":1}`+retry, ann),
@@ -101,11 +100,11 @@ func TestStateOfABackendIsSealed(t *testing.T) {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}
-		// It is stateless, and may be used as often as the backend lets it.
+		// It is stateless, and may be used as often as the backend permits.
 		for range 2 {
 			equal(t, "the backend", s.tool(retry, ann).Result.Text, `got "st\u0061te"`)
 		}
-		s.pass(25 * time.Hour)
+		s.advance(25 * time.Hour)
 		if got := s.tool(retry, ann); got.Error == nil {
 			t.Errorf("a day later: %+v", got)
 		}
@@ -117,8 +116,8 @@ func TestStateKeys(t *testing.T) {
 	a, b := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
 	ann := headers{"Who": "ann"}
 	var retry string
-	bubble(t, echoing(`"s"`), server.Config{Authenticate: named, StateKeys: [][]byte{a}}, func(s *site) {
-		retry = with(s.tool("", ann), "")
+	bubble(t, echoState(`"s"`), server.Config{Authenticate: byWhoHeader, StateKeys: [][]byte{a}}, func(s *site) {
+		retry = retryParams(s.tool("", ann), "")
 	})
 	for _, tt := range []struct {
 		name string
@@ -126,7 +125,7 @@ func TestStateKeys(t *testing.T) {
 		want bool
 	}{{"the same", [][]byte{a}, true}, {"a newer one first", [][]byte{b, a}, true}, {"another", [][]byte{b}, false}, {"a random one", nil, false}} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, echoing(`"s"`), server.Config{Authenticate: named, StateKeys: tt.keys}, func(s *site) {
+			bubble(t, echoState(`"s"`), server.Config{Authenticate: byWhoHeader, StateKeys: tt.keys}, func(s *site) {
 				if got := s.tool(retry, ann); (got.Result.Text == `got "s"`) != tt.want {
 					t.Errorf("the retry: %+v, want it taken: %t", got, tt.want)
 				}
@@ -144,7 +143,8 @@ func TestShortStateKeyIsAMistake(t *testing.T) {
 	server.New(nil, server.Config{StateKeys: [][]byte{[]byte("short")}})
 }
 
-// What a backend asks for is checked before it is asked: it is we who ask.
+// The questions of a backend are checked before they are sent: the gateway is responsible
+// for them.
 //
 // Q5- 2026-07-28 basic/patterns/mrtr: "Servers MUST NOT send an `inputRequests` that
 // the client has not declared support for in its capabilities."
@@ -163,7 +163,7 @@ func TestQuestionsOfABackendAreChecked(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(tt.result) })
 			bubble(t, h, server.Config{}, func(s *site) {
-				body := strings.Replace(asking("1", `"name":"t"`), "tools/call", tt.method, 1)
+				body := strings.Replace(askableCall("1", `"name":"t"`), "tools/call", tt.method, 1)
 				name := "t"
 				if tt.method != "tools/call" {
 					name = ""
@@ -174,21 +174,21 @@ func TestQuestionsOfABackendAreChecked(t *testing.T) {
 			})
 		})
 	}
-	// "MissingRequiredClientCapability" has a status of its own.
+	// "MissingRequiredClientCapability" has its own HTTP status.
 	h := mcp.HandlerFunc(func(ctxType, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 		return result(ask + `{"a":{"method":"sampling/createMessage","params":{}}}}`)
 	})
 	bubble(t, h, server.Config{}, func(s *site) {
-		got := s.call("t") // which declares nothing
+		got := s.call("t") // declares nothing
 		if got.status != 400 || !strings.Contains(got.body, `"requiredCapabilities":{"sampling":{}}`) {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
 }
 
-// -32042 of a backend of 2025-11-25 is a question to a modern client, whose retry is
-// a new request.
-func TestURLsToVisitFirst(t *testing.T) {
+// An error -32042 of a backend of 2025-11-25 becomes a question to a modern client. Its
+// retry is a new request.
+func TestURLElicitationError(t *testing.T) {
 	const data = `{"elicitations":[{"mode":"url","message":"In","url":"https://x/1","elicitationId":"1"},{"mode":"url","message":"In","url":"https://x/2","elicitationId":"2"}]}`
 	visit := func(data string) mcp.Handler {
 		return tools(map[string]mcp.HandlerFunc{"t": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -203,18 +203,18 @@ func TestURLsToVisitFirst(t *testing.T) {
 		if first.keys() != "q1 q2" || string(first.Result.InputRequests["q2"].Params) != `{"mode":"url","message":"In","url":"https://x/2"}` {
 			t.Fatalf("asked %+v", first)
 		}
-		s.parked(0)
-		if got := s.tool(with(first, `"q1":{"action":"accept"},"q2":{"action":"decline"}`)); got.Error == nil || !strings.Contains(got.Error.Message, "decline") {
+		s.wantParked(0)
+		if got := s.tool(retryParams(first, `"q1":{"action":"accept"},"q2":{"action":"decline"}`)); got.Error == nil || !strings.Contains(got.Error.Message, "decline") {
 			t.Errorf("after a decline: %+v", got)
 		}
-		if got := s.tool(`,"arguments":{}` + with(first, ``)); got.Error == nil || got.Error.Code != -32602 {
+		if got := s.tool(`,"arguments":{}` + retryParams(first, ``)); got.Error == nil || got.Error.Code != -32602 {
 			t.Errorf("another request: %+v", got)
 		}
-		second := s.tool(with(first, `"q1":{"action":"accept"},"q2":{"action":"accept"}`))
+		second := s.tool(retryParams(first, `"q1":{"action":"accept"},"q2":{"action":"accept"}`))
 		if second.keys() != "q1 q2" {
 			t.Fatalf("asked again %+v", second)
 		}
-		if got := s.tool(with(second, `"q1":{"action":"accept"},"q2":{"action":"accept"}`)); got.Error == nil || got.Error.Message != "sign in" {
+		if got := s.tool(retryParams(second, `"q1":{"action":"accept"},"q2":{"action":"accept"}`)); got.Error == nil || got.Error.Message != "sign in" {
 			t.Errorf("a third time: %+v, want the error itself", got)
 		}
 	})

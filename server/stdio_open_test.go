@@ -17,9 +17,9 @@ import (
 
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// slowOpening is a Handler whose server/discover takes a time, or fails after it.
+// slowOpening is a Handler with a server/discover that takes that long, and may then fail.
 func slowOpening(takes time.Duration, err error) mcp.Handler {
-	rest := tools(map[string]mcp.HandlerFunc{"echo": quick(`{}`), "slow": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	rest := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`), "slow": func(ctx ctxType, _ *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		select {
 		case <-time.After(500 * time.Millisecond):
 			return result(`{"slow":true}`)
@@ -47,8 +47,9 @@ func callEcho(id string) string { return raw(id, "tools/call", `{"name":"echo"}`
 
 func echoed(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
-// rest returns the lines until the end, and checks that that is in order.
-func (c *console) rest() []string {
+// readAll returns the lines until the end of the pipe, and checks that it ends without an
+// error.
+func (c *console) readAll() []string {
 	c.t.Helper()
 	var lines []string
 	for c.lines.Scan() {
@@ -60,15 +61,15 @@ func (c *console) rest() []string {
 	return lines
 }
 
-// A client that says all it has to say and closes its input gets all its
-// answers, the first one first.
+// A client that sends all its messages and closes its input receives all its answers, that
+// of initialize first.
 func TestStdioPipelined(t *testing.T) {
 	for _, takes := range []time.Duration{0, 600 * time.Millisecond} {
 		pipes(t, slowOpening(takes, nil), server.Config{}, func(c *console) {
 			start := time.Now()
 			c.send(initialize, initialized, callEcho("1"), raw("2", "tools/call", `{"name":"slow"}`), callEcho("3"))
 			c.closeInput()
-			got := c.rest()
+			got := c.readAll()
 			if len(got) != 4 || !strings.HasPrefix(got[0], `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion"`) {
 				t.Fatalf("%q; want the answer of initialize and three more", got)
 			}
@@ -81,20 +82,20 @@ func TestStdioPipelined(t *testing.T) {
 	}
 }
 
-// An answer that needs no Handler is written before the pipe ends, too.
+// An answer without a Handler is also written before the pipe ends.
 func TestStdioPingAndEnd(t *testing.T) {
 	for range 20 {
 		pipes(t, tools(nil), server.Config{}, func(c *console) {
 			c.send(raw("1", "ping", ""), `junk`)
 			c.closeInput()
-			if got := c.rest(); len(got) != 2 || got[0] != echoed("1") || !strings.Contains(got[1], "-32700") {
+			if got := c.readAll(); len(got) != 2 || got[0] != echoed("1") || !strings.Contains(got[1], "-32700") {
 				t.Fatalf("%q; want the answer of a ping and an error", got)
 			}
 		})
 	}
 }
 
-// While a session opens, what does not belong to it is served.
+// While a session opens, messages that do not depend on it are served.
 func TestStdioServesWhileOpening(t *testing.T) {
 	pipes(t, slowOpening(time.Hour, nil), server.Config{}, func(c *console) {
 		c.send(initialize, callEcho("1"), raw("2", "ping", ""), modern("3", "tools/call", `"name":"echo"`))
@@ -107,14 +108,14 @@ func TestStdioServesWhileOpening(t *testing.T) {
 	})
 }
 
-// An initialize that does not end when the client has ended is cut after a
+// An initialize that is still running after the client has ended is cancelled after a
 // moment, and nothing is written to a client that has left.
 func TestStdioOpeningThatHangs(t *testing.T) {
 	pipes(t, slowOpening(time.Hour, nil), server.Config{}, func(c *console) {
 		start := time.Now()
 		c.send(initialize, initialized, callEcho("1"))
 		c.closeInput()
-		if got := c.rest(); len(got) != 0 {
+		if got := c.readAll(); len(got) != 0 {
 			t.Errorf("%q; want nothing", got)
 		}
 		if d := time.Since(start); d != 1200*time.Millisecond {
@@ -123,8 +124,8 @@ func TestStdioOpeningThatHangs(t *testing.T) {
 	})
 }
 
-// What was held for a session that did not open is answered as if it had come
-// before any initialize; another may be tried.
+// Messages that were queued for a session that did not open are answered as if they had
+// arrived before any initialize; another initialize is possible.
 func TestStdioOpeningThatFails(t *testing.T) {
 	pipes(t, slowOpening(time.Second, mcp.Errorf(7, "no")), server.Config{}, func(c *console) {
 		c.send(initialize, initialized, callEcho("1"), strings.Replace(initialize, `"id":0`, `"id":5`, 1), callEcho("2"))
@@ -139,8 +140,8 @@ func TestStdioOpeningThatFails(t *testing.T) {
 	})
 }
 
-// What is held is bounded as what is in flight is.
-func TestStdioHoldsNoMoreThanMayRun(t *testing.T) {
+// The number of queued messages has the same bound as that of requests in flight.
+func TestStdioQueueIsBounded(t *testing.T) {
 	cfg := server.Config{Limits: server.Limits{InFlightPerSession: 3}}
 	pipes(t, slowOpening(time.Hour, nil), cfg, func(c *console) {
 		c.send(initialize)
@@ -159,14 +160,14 @@ func TestStdioHoldsNoMoreThanMayRun(t *testing.T) {
 	})
 }
 
-// The order of what is held is that in which it came: a cancel follows what it
-// cancels, and a batch is a batch.
-func TestStdioHeldInOrder(t *testing.T) {
+// Queued messages keep their order: a cancel follows its request, and a batch stays a
+// batch.
+func TestStdioQueueKeepsOrder(t *testing.T) {
 	pipes(t, slowOpening(time.Second, nil), server.Config{}, func(c *console) {
 		c.send(opening("2025-03-26"), initialized, raw("1", "tools/call", `{"name":"slow"}`),
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `[`+callEcho("2")+`]`)
 		c.closeInput()
-		if got := c.rest(); len(got) != 2 || got[1] != echoed("2") {
+		if got := c.readAll(); len(got) != 2 || got[1] != echoed("2") {
 			t.Errorf("%q; want the answers of initialize and of the batch", got)
 		}
 	})

@@ -16,10 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// stream of a process whose Close does not end a read or write that is parked in
-// the system: what the standard streams of a process are.
+// standardStream is a stream with a Close that does not end a blocked read or write, like
+// the standard streams of a process.
 type standardStream struct {
-	released chan struct{} // what ends parked calls
+	released chan struct{} // ends blocked calls
 }
 
 func (s standardStream) Read([]byte) (int, error) {
@@ -35,8 +35,8 @@ func (s standardStream) Write([]byte) (int, error) {
 func (standardStream) Close() error { return nil }
 
 // I26: the end of a pipe is bounded although neither reading nor writing can be
-// interrupted. A process that a signal asks to end must not wait for its parent
-// to say or take one more thing.
+// interrupted. A process that is asked to end by a signal must not wait until its parent
+// writes or reads once more.
 func TestStdioEndsOnStandardStreams(t *testing.T) {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
 	tests := []struct {
@@ -47,7 +47,7 @@ func TestStdioEndsOnStandardStreams(t *testing.T) {
 		{"a parked read", func(stuck standardStream) (io.Reader, io.Writer) { return stuck, io.Discard }, time.Second},
 		{"a parked write", func(stuck standardStream) (io.Reader, io.Writer) {
 			in, client := memnet.Pipe(memnet.DefaultBuffer)
-			_, _ = io.WriteString(client, ask) // has room
+			_, _ = io.WriteString(client, ask) // fits into the buffer
 			return in, stuck
 		}, 3 * time.Second},
 		{"both", func(stuck standardStream) (io.Reader, io.Writer) {
@@ -79,8 +79,8 @@ func TestStdioEndsOnStandardStreams(t *testing.T) {
 	}
 }
 
-// The end of its input is the end of a server, also where a Handler does not end and
-// nobody takes what is left to say.
+// The end of its input ends a server, even if a Handler does not return and the remaining
+// output is not read.
 //
 // D4- 2026-07-28 basic/transports/stdio: "This is the primary graceful-shutdown signal
 // and the only portable one, so honoring it reduces the need for forced termination."
@@ -113,8 +113,8 @@ func TestStdioEndsWithItsInput(t *testing.T) {
 	}
 }
 
-// I21: a client on a pipe that asks and does not read is not served for ever.
-// What waits for it is bounded, however much it sends.
+// I21: a client on a pipe that sends requests and does not read is not served for ever.
+// What is queued for it is bounded, however much it sends.
 func TestStdioFloodWithoutReading(t *testing.T) {
 	pipes(t, tools(nil), server.Config{}, func(c *console) {
 		taken := 0

@@ -74,8 +74,7 @@ func (c *console) expect(want string) {
 	equal(c.t, "line", c.next(), want)
 }
 
-// closeInput says that the client has said everything, and checks that the
-// server ends the pipe.
+// closeInput closes the client's output, and checks that the server ends the pipe.
 func (c *console) closeInput() {
 	c.t.Helper()
 	if err := c.conn.CloseWrite(); err != nil {
@@ -83,7 +82,7 @@ func (c *console) closeInput() {
 	}
 }
 
-func (c *console) ended() {
+func (c *console) wantEnd() {
 	c.t.Helper()
 	if c.lines.Scan() {
 		c.t.Errorf("after the end: %s", c.lines.Text())
@@ -106,7 +105,7 @@ func (c *console) handshake() {
 // io.modelcontextprotocol/* fields in _meta; fields marked as required MUST be
 // included on every request."
 func TestStdioBothEras(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"echo": quick(`{"content":[],"resultType":"complete"}`)})
+	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[],"resultType":"complete"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.send(modern("1", "tools/call", `"name":"echo"`))
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
@@ -116,25 +115,25 @@ func TestStdioBothEras(t *testing.T) {
 		c.send(modern("3", "tools/call", `"name":"echo"`))
 		c.expect(`{"jsonrpc":"2.0","id":3,"result":{"content":[],"resultType":"complete"}}`)
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }
 
-// pipesGated is pipes with a tool "wait" that is a gate.
+// pipesGated is pipes with a gate as its tool "wait".
 func pipesGated(t *testing.T, cfg server.Config, f func(*console, *gate)) {
 	t.Helper()
 	var g *gate
 	wait := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		return g.serve(ctx, req, c)
 	}
-	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "echo": quick(`{}`), "ask": ask("roots/list", "{}")})
+	h := tools(map[string]mcp.HandlerFunc{"wait": wait, "echo": fixedResult(`{}`), "ask": ask("roots/list", "{}")})
 	pipes(t, h, cfg, func(c *console) {
 		g = newGate()
 		f(c, g)
 	})
 }
 
-// FAULTS 6, 7, 10, 12, 19; M200: bad lines are answered, and the next is read.
+// FAULTS 6, 7, 10, 12, 19; M200: invalid lines are answered, and the next line is read.
 //
 // J1- 2025-11-25 basic/transports: "JSON-RPC messages **MUST** be UTF-8 encoded."
 func TestStdioRefusals(t *testing.T) {
@@ -167,7 +166,7 @@ func TestStdioRefusals(t *testing.T) {
 		c.send(initialize)
 		c.expect(wireError("0", "-32600", "the session is already initialized"))
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 }
 
@@ -224,21 +223,21 @@ func TestStdioAsk(t *testing.T) {
 	})
 }
 
-// A client that closes its end right after a request still gets the answer.
-func TestStdioLastWords(t *testing.T) {
+// A client that closes its output right after a request still receives the answer.
+func TestStdioAnswerAfterInputClosed(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"wait"`))
 		c.closeInput()
 		<-g.entered
 		close(g.release)
 		c.expect(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete"}}`)
-		c.ended()
+		c.wantEnd()
 	})
 }
 
-// D4: with nothing in flight the end comes at once; a request that was just made is cut after
-// a moment, and an older one at once. Nothing is written of them: some clients fail when a
-// message comes while they close.
+// D4: without requests in flight the pipe ends at once; a recent request is cancelled after
+// a moment, and an older one at once. Nothing is written for them: some clients fail if a
+// message arrives while they close.
 //
 // D4+ 2026-07-28 basic/transports/stdio: "Servers SHOULD exit promptly when their
 // standard input is closed or reads return end-of-file."
@@ -249,7 +248,7 @@ func TestStdioEnd(t *testing.T) {
 		<-g.entered
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 1200*time.Millisecond {
 			t.Errorf("the end took %v, want 1.2s", d)
 		}
@@ -261,7 +260,7 @@ func TestStdioEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 0 {
 			t.Errorf("the end beside an old request took %v, want none", d)
 		}
@@ -270,7 +269,7 @@ func TestStdioEnd(t *testing.T) {
 		c.handshake()
 		start := time.Now()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 		if d := time.Since(start); d != 0 {
 			t.Errorf("the end took %v, want none", d)
 		}
@@ -294,15 +293,15 @@ func TestStdioScopeEnds(t *testing.T) {
 		c.send(raw("1", "tools/list", ""))
 		c.next()
 		c.closeInput()
-		c.ended()
+		c.wantEnd()
 	})
 	if ended["server/discover"] != 1 || ended["tools/list"] != 1 {
 		t.Errorf("ended: %v; want both once", ended)
 	}
 }
 
-// A legacy client on a pipe hears of changes from initialized on; U3: a modern
-// one from its listen on, which U7 ends with its result and, on a pipe, a
+// A legacy client on a pipe receives changes after its notifications/initialized; U3: a
+// modern one after its listen, which U7 ends with its result and, on a pipe, a
 // notification.
 //
 // U7+ 2026-07-28 basic/patterns/cancellation: "A server MUST send
@@ -335,7 +334,7 @@ func TestStdioListen(t *testing.T) {
 	})
 }
 
-// During a shutdown what is running ends, and what comes is refused.
+// During a shutdown running requests end, and new ones are refused.
 func TestStdioShutdown(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, g *gate) {
 		c.send(modern("1", "tools/call", `"name":"wait"`))
@@ -354,7 +353,7 @@ func TestStdioShutdown(t *testing.T) {
 	})
 }
 
-// M137: the end of the context ends the pipe although a read is parked on it.
+// M137: the end of the context ends the pipe although a read is blocked on it.
 func TestM137ContextEndsAParkedRead(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.handshake()
@@ -365,7 +364,7 @@ func TestM137ContextEndsAParkedRead(t *testing.T) {
 	})
 }
 
-// Batches exist on a pipe for the one revision that has them.
+// Batches work on a pipe for the one revision that has them.
 func TestStdioBatch(t *testing.T) {
 	pipesGated(t, server.Config{}, func(c *console, _ *gate) {
 		c.send(opening("2025-03-26"))
@@ -379,9 +378,9 @@ func TestStdioBatch(t *testing.T) {
 	})
 }
 
-// A client that does not read is not waited for when the pipe ends.
+// The end of a pipe does not wait for a client that does not read.
 func TestStdioClientThatDoesNotRead(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"big": quick(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
+	h := tools(map[string]mcp.HandlerFunc{"big": fixedResult(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.send(modern("1", "tools/call", `"name":"big"`))
 		synctest.Wait()
@@ -392,12 +391,12 @@ func TestStdioClientThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// D1: one message is one line, whatever white space its maker used.
+// D1: one message is one line, even if a result contains line breaks.
 //
 // D1+ 2026-07-28 basic/transports/stdio: "Messages are delimited by newlines, and MUST
 // NOT contain embedded newlines."
 func TestStdioPrettyResult(t *testing.T) {
-	h := tools(map[string]mcp.HandlerFunc{"pretty": quick("{\n\"a\":\r\n1}"), "large": quick("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
+	h := tools(map[string]mcp.HandlerFunc{"pretty": fixedResult("{\n\"a\":\r\n1}"), "large": fixedResult("{\"x\":\"" + strings.Repeat("x", 50_000) + "\"\n}")})
 	pipes(t, h, server.Config{}, func(c *console) {
 		c.handshake()
 		c.send(raw("1", "tools/call", `{"name":"pretty"}`))

@@ -17,60 +17,60 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// library is a Handler whose listens for resources the test has in its hands.
-type library struct {
+// resourceHandler is a Handler of listens for resources that the test controls.
+type resourceHandler struct {
 	mcp.Handler
 
-	serve func(ctx context.Context, l *loan) (*mcp.Result, error) // nil: agree and wait
+	serve func(ctx context.Context, l *resourceListen) (*mcp.Result, error) // nil: acknowledge and wait
 
-	mu    sync.Mutex
-	loans []*loan
+	mu      sync.Mutex
+	listens []*resourceListen
 }
 
-// loan is one listen for resources.
-type loan struct {
+// resourceListen is one listen for resources.
+type resourceListen struct {
 	filter string
 	caller mcp.Caller
 	cause  error // why it has ended
-	over   bool
+	ended  bool
 }
 
-func newLibrary() *library {
-	l := &library{}
+func newResourceHandler() *resourceHandler {
+	l := &resourceHandler{}
 	l.Handler = mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		filter := string(req.Params.Raw(mcp.FieldNotifications))
 		if req.Method != "subscriptions/listen" || !strings.Contains(filter, "resourceSubscriptions") {
 			return tools(nil).Serve(ctx, req, c)
 		}
-		lo := &loan{filter: filter, caller: c}
+		lo := &resourceListen{filter: filter, caller: c}
 		l.mu.Lock()
-		l.loans = append(l.loans, lo)
+		l.listens = append(l.listens, lo)
 		l.mu.Unlock()
-		defer l.noteEnd(ctx, lo)
+		defer l.recordEnd(ctx, lo)
 		if l.serve != nil {
 			return l.serve(ctx, lo)
 		}
-		return lo.keep(ctx)
+		return lo.acknowledge(ctx)
 	})
 	return l
 }
 
-func (l *library) noteEnd(ctx context.Context, lo *loan) {
+func (l *resourceHandler) recordEnd(ctx context.Context, lo *resourceListen) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lo.over, lo.cause = true, context.Cause(ctx)
+	lo.ended, lo.cause = true, context.Cause(ctx)
 }
 
-// keep agrees to the filter and waits.
-func (lo *loan) keep(ctx context.Context) (*mcp.Result, error) {
-	if err := lo.say(ctx, "subscriptions/acknowledged", `{"notifications":`+lo.filter+`}`); err != nil {
+// acknowledge acknowledges the filter and waits.
+func (lo *resourceListen) acknowledge(ctx context.Context) (*mcp.Result, error) {
+	if err := lo.notify(ctx, "subscriptions/acknowledged", `{"notifications":`+lo.filter+`}`); err != nil {
 		return nil, err
 	}
 	<-ctx.Done()
 	return result(`{}`)
 }
 
-func (lo *loan) say(ctx context.Context, method, params string) error {
+func (lo *resourceListen) notify(ctx context.Context, method, params string) error {
 	n, err := mcp.NewNotification("notifications/"+method, []byte(params))
 	if err != nil {
 		return err
@@ -78,16 +78,16 @@ func (lo *loan) say(ctx context.Context, method, params string) error {
 	return lo.caller.Notify(ctx, n)
 }
 
-// all returns the filters of the listens so far; those that have ended have a minus
-// sign.
-func (l *library) all() []string {
+// all returns the filters of the listens so far, with a minus sign before those that have
+// ended.
+func (l *resourceHandler) all() []string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
-	for _, lo := range l.loans {
+	for _, lo := range l.listens {
 		uri := strings.Split(lo.filter, `"`)[3]
-		if lo.over {
+		if lo.ended {
 			uri = "-" + uri
 		}
 		all = append(all, uri)
@@ -95,10 +95,10 @@ func (l *library) all() []string {
 	return all
 }
 
-func (l *library) at(i int) *loan {
+func (l *resourceHandler) at(i int) *resourceListen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.loans[i]
+	return l.listens[i]
 }
 
 func subscribe(id, uri string) string { return raw(id, "resources/subscribe", `{"uri":"`+uri+`"}`) }
@@ -109,37 +109,37 @@ func unsubscribe(id, uri string) string {
 
 const emptyOne = `{"jsonrpc":"2.0","id":1,"result":{}}`
 
-func wantLoans(t *testing.T, l *library, want ...string) {
+func wantListens(t *testing.T, l *resourceHandler, want ...string) {
 	t.Helper()
 	if got := l.all(); !slices.Equal(got, want) {
 		t.Errorf("listens %q, want %q", got, want)
 	}
 }
 
-// Each resource is one inner listen, whatever is asked how often; its updates go on
-// the standalone stream, without the marks of a subscription.
+// Each resource is one inner listen, however often it is subscribed; its updates are sent
+// on the standalone stream, without the metadata of a subscription.
 func TestSubscribeIsAnInnerListen(t *testing.T) {
-	lib := newLibrary()
+	lib := newResourceHandler()
 	bubble(t, lib, server.Config{}, func(s *site) {
 		sess := s.session()
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
 		equal(t, "again", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
 		equal(t, "another", s.post(subscribe("1", "x:2"), sess).body, emptyOne)
-		wantLoans(t, lib, "x:1", "x:2")
-		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","x":1.0,"_meta":{"io.modelcontextprotocol/subscriptionId":"s","k":1}}`); err != nil {
+		wantListens(t, lib, "x:1", "x:2")
+		if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1","x":1.0,"_meta":{"io.modelcontextprotocol/subscriptionId":"s","k":1}}`); err != nil {
 			t.Error(err)
 		}
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","x":1.0,"_meta":{"k":1}}}`)
-		if err := lib.at(0).say(s.ctx(), "tools/list_changed", `{}`); err != nil { // not what was asked for
+		if err := lib.at(0).notify(s.ctx(), "tools/list_changed", `{}`); err != nil { // not subscribed
 			t.Error(err)
 		}
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
-		wantLoans(t, lib, "-x:1", "x:2")
+		wantListens(t, lib, "-x:1", "x:2")
 		equal(t, "again", s.post(unsubscribe("1", "x:1"), sess).body, emptyOne)
 		equal(t, "a new one", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
-		wantLoans(t, lib, "-x:1", "x:2", "x:1")
-		if err := lib.at(1).say(s.ctx(), "resources/updated", `{"uri":"x:2"}`); err != nil {
+		wantListens(t, lib, "-x:1", "x:2", "x:1")
+		if err := lib.at(1).notify(s.ctx(), "resources/updated", `{"uri":"x:2"}`); err != nil {
 			t.Error(err)
 		}
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:2"}}`)
@@ -147,22 +147,23 @@ func TestSubscribeIsAnInnerListen(t *testing.T) {
 	})
 }
 
-// Where nothing is agreed, the client is told, and nothing is left behind.
-func TestSubscribeThatIsRefused(t *testing.T) {
-	const nobody = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
+// If the Handler acknowledges nothing, the client gets an error, and nothing is left
+// behind.
+func TestSubscribeRefused(t *testing.T) {
+	const noUpdates = `{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no updates are available for this resource","data":{"uri":"x:1"}}}`
 	for name, tt := range map[string]struct {
-		serve func(ctx context.Context, l *loan) (*mcp.Result, error)
+		serve func(ctx context.Context, l *resourceListen) (*mcp.Result, error)
 		want  string
 	}{
-		"nothing agreed": {func(ctx context.Context, l *loan) (*mcp.Result, error) {
+		"nothing agreed": {func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
 			l.filter = `{"toolsListChanged":true,"resourceSubscriptions":["x:2"]}`
-			return l.keep(ctx)
-		}, nobody},
-		"no word":      {func(context.Context, *loan) (*mcp.Result, error) { return result(`{}`) }, nobody},
-		"its own word": {func(context.Context, *loan) (*mcp.Result, error) { return nil, mcp.Errorf(-1050, "no") }, wireError("1", "-1050", "no")},
+			return l.acknowledge(ctx)
+		}, noUpdates},
+		"no word":      {func(context.Context, *resourceListen) (*mcp.Result, error) { return result(`{}`) }, noUpdates},
+		"its own word": {func(context.Context, *resourceListen) (*mcp.Result, error) { return nil, mcp.Errorf(-1050, "no") }, wireError("1", "-1050", "no")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lib := newLibrary()
+			lib := newResourceHandler()
 			lib.serve = tt.serve
 			bubble(t, lib, server.Config{}, func(s *site) {
 				sess := s.session()
@@ -171,7 +172,7 @@ func TestSubscribeThatIsRefused(t *testing.T) {
 				}
 				synctest.Wait()
 				for i := range 2 {
-					if !lib.at(i).over {
+					if !lib.at(i).ended {
 						t.Error("the listen goes on")
 					}
 				}
@@ -183,27 +184,27 @@ func TestSubscribeThatIsRefused(t *testing.T) {
 
 // A subscription ends with its session, and with the server.
 func TestSubscriptionsEndWithTheirSession(t *testing.T) {
-	lib := newLibrary()
+	lib := newResourceHandler()
 	bubble(t, lib, server.Config{Limits: server.Limits{SessionIdle: time.Hour}}, func(s *site) {
 		ended, idle, kept := s.session(), s.session(), s.session()
 		for i, sess := range []headers{ended, idle, kept} {
 			equal(t, "subscribe", s.post(subscribe("1", "x:"+string(rune('1'+i))), sess).body, emptyOne)
 		}
 		s.do(s.request(s.ctx(), http.MethodDelete, "", ended))
-		wantLoans(t, lib, "-x:1", "x:2", "x:3")
+		wantListens(t, lib, "-x:1", "x:2", "x:3")
 		get := s.open(s.ctx(), http.MethodGet, "", kept)
-		s.pass(2 * time.Hour)
-		wantLoans(t, lib, "-x:1", "-x:2", "x:3")
+		s.advance(2 * time.Hour)
+		wantListens(t, lib, "-x:1", "-x:2", "x:3")
 		get.close()
 	})
-	wantAllOver(t, lib)
+	wantAllEnded(t, lib)
 	pipes(t, lib, server.Config{}, func(c *console) {
 		c.send(initialize)
 		c.next()
 		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, subscribe("1", "x:4"))
 		c.expect(emptyOne)
 		synctest.Wait()
-		if err := lib.at(3).say(c.t.Context(), "resources/updated", `{"uri":"x:4"}`); err != nil {
+		if err := lib.at(3).notify(c.t.Context(), "resources/updated", `{"uri":"x:4"}`); err != nil {
 			t.Error(err)
 		}
 		c.expect(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:4"}}`)
@@ -212,27 +213,27 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 		c.send(subscribe("1", "x:5"))
 		c.expect(emptyOne)
 	})
-	wantAllOver(t, lib)
+	wantAllEnded(t, lib)
 }
 
-func wantAllOver(t *testing.T, l *library) {
+func wantAllEnded(t *testing.T, l *resourceHandler) {
 	t.Helper()
-	for _, lo := range l.loans {
-		if !lo.over {
+	for _, lo := range l.listens {
+		if !lo.ended {
 			t.Errorf("a listen for %s goes on", lo.filter)
 		}
 	}
 }
 
-// A client that takes its request back is not subscribed, unless another request
-// waits for the same.
-func TestSubscribeThatIsTakenBack(t *testing.T) {
-	lib := newLibrary()
+// A client that cancels its request is not subscribed, unless another of its requests waits
+// for the same resource.
+func TestSubscribeCancelled(t *testing.T) {
+	lib := newResourceHandler()
 	var agree chan struct{}
-	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+	lib.serve = func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
 		select {
 		case <-agree:
-			return l.keep(ctx)
+			return l.acknowledge(ctx)
 		case <-ctx.Done():
 			return result(`{}`)
 		}
@@ -252,7 +253,7 @@ func TestSubscribeThatIsTakenBack(t *testing.T) {
 		}
 		cancel("1")
 		synctest.Wait()
-		over := func() (n int) {
+		ended := func() (n int) {
 			for _, text := range lib.all() {
 				if text[0] == '-' {
 					n++
@@ -260,28 +261,28 @@ func TestSubscribeThatIsTakenBack(t *testing.T) {
 			}
 			return n
 		}
-		if n := over(); n != 0 {
+		if n := ended(); n != 0 {
 			t.Errorf("%d listens have ended while somebody waits for each", n)
 		}
 		cancel("2")
-		if n := over(); n != 1 {
-			t.Errorf("%d listens have ended, want the one that nobody waits for", n)
+		if n := ended(); n != 1 {
+			t.Errorf("%d listens have ended, want the one without a waiting request", n)
 		}
-		// Taken back by the opposite.
+		// Cancelled by an unsubscribe.
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
 		equal(t, "subscribe", (<-third).body, `{"jsonrpc":"2.0","id":3,"result":{}}`)
-		if n := over(); n != 2 {
+		if n := ended(); n != 2 {
 			t.Errorf("%d listens have ended, want both", n)
 		}
 	})
 }
 
-// A listen that its Handler ends by itself is begun again, and what may have
-// happened meanwhile is told.
-func TestSubscriptionIsKept(t *testing.T) {
-	lib := newLibrary()
+// A listen that its Handler ends is retried, and the client is notified of a possible
+// change meanwhile.
+func TestSubscriptionIsRetried(t *testing.T) {
+	lib := newResourceHandler()
 	var end chan struct{}
-	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+	lib.serve = func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		go func() { // ends with the listen
 			select {
@@ -291,7 +292,7 @@ func TestSubscriptionIsKept(t *testing.T) {
 			}
 		}()
 		defer cancel()
-		return l.keep(ctx)
+		return l.acknowledge(ctx)
 	}
 	bubble(t, lib, server.Config{}, func(s *site) {
 		end = make(chan struct{})
@@ -299,21 +300,21 @@ func TestSubscriptionIsKept(t *testing.T) {
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
 		end <- struct{}{}
-		s.pass(time.Minute)
-		wantLoans(t, lib, "-x:1", "x:1")
+		s.advance(time.Minute)
+		wantListens(t, lib, "-x:1", "x:1")
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
 		get.close()
 	})
 }
 
-// A listen that ends again and again is begun again after longer and longer; one that
-// has held counts for a good beginning.
-func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
-	lib := newLibrary()
+// A listen that ends again and again is retried after longer and longer pauses; one that
+// has lasted resets them.
+func TestSubscriptionRetryBackoff(t *testing.T) {
+	lib := newResourceHandler()
 	var ends, began chan struct{}
-	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
+	lib.serve = func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
 		began <- struct{}{}
-		if err := l.say(ctx, "subscriptions/acknowledged", `{"notifications":`+l.filter+`}`); err != nil {
+		if err := l.notify(ctx, "subscriptions/acknowledged", `{"notifications":`+l.filter+`}`); err != nil {
 			return nil, err
 		}
 		select {
@@ -329,7 +330,7 @@ func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
 		for i, step := range []struct{ held, want time.Duration }{
 			{0, time.Second}, {0, 2 * time.Second}, {0, 4 * time.Second}, {10 * time.Minute, time.Second}, {0, 2 * time.Second},
 		} {
-			s.pass(step.held)
+			s.advance(step.held)
 			ended := time.Now()
 			ends <- struct{}{}
 			<-began
@@ -340,10 +341,10 @@ func TestSubscriptionIsBegunAgainSoonAfterOneThatHeld(t *testing.T) {
 	})
 }
 
-// While nobody reads the standalone stream, of many updates one is kept for each
-// resource; none for one that is not subscribed to any more.
-func TestUpdatesAreALevel(t *testing.T) {
-	lib := newLibrary()
+// While the standalone stream is not read, many updates are merged into one for each
+// resource; none is kept for a resource that is not subscribed any more.
+func TestUpdatesAreMerged(t *testing.T) {
+	lib := newResourceHandler()
 	bubble(t, lib, server.Config{}, func(s *site) {
 		sess := s.session()
 		for _, uri := range []string{"x:1", "x:2"} {
@@ -351,7 +352,7 @@ func TestUpdatesAreALevel(t *testing.T) {
 		}
 		for range 1000 {
 			for i, uri := range []string{"x:1", "x:2"} {
-				if err := lib.at(i).say(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
+				if err := lib.at(i).notify(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -359,7 +360,7 @@ func TestUpdatesAreALevel(t *testing.T) {
 		equal(t, "unsubscribe", s.post(unsubscribe("1", "x:2"), sess).body, emptyOne)
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
-		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","n":2}`); err != nil {
+		if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1","n":2}`); err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","n":2}}`)
@@ -367,9 +368,9 @@ func TestUpdatesAreALevel(t *testing.T) {
 	})
 }
 
-// What is kept of a subscription is its URI, which has a bound as their number has.
+// The URI is all that is kept of a subscription; its length is bounded like their number.
 func TestSubscribedURIIsBounded(t *testing.T) {
-	bubble(t, newLibrary(), server.Config{}, func(s *site) {
+	bubble(t, newResourceHandler(), server.Config{}, func(s *site) {
 		sess := s.session()
 		long := "x:" + strings.Repeat("y", 16<<10)
 		if got := s.post(subscribe("1", long), sess).body; !strings.Contains(got, `"code":-32602`) || !strings.Contains(got, "16384 at most") {
@@ -379,10 +380,9 @@ func TestSubscribedURIIsBounded(t *testing.T) {
 	})
 }
 
-// How many resources a session may be subscribed to is bounded, and told to whoever
-// watches the server.
+// The number of subscriptions of a session is bounded, and exceeding it is an event.
 func TestSubscriptionsAreBounded(t *testing.T) {
-	lib := newLibrary()
+	lib := newResourceHandler()
 	var seen []server.Event
 	var mu sync.Mutex
 	observe := func(_ context.Context, e server.Event) {
@@ -404,15 +404,14 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// A Handler that does not end when it is told to holds up nobody: what a later
-// subscription to the same resource is told meanwhile is not taken back with what
-// belonged to the first. What belonged to the first is, a part of the resource that
-// it told of included.
-func TestUnsubscribeTakesBackItsOwn(t *testing.T) {
-	lib := newLibrary()
+// A Handler that does not return when its context ends blocks nothing: the updates of a
+// later subscription to the same resource are not dropped with those of the first. Those of
+// the first are, including updates of a part of the resource.
+func TestUnsubscribeDropsOwnUpdates(t *testing.T) {
+	lib := newResourceHandler()
 	var leave chan struct{}
-	lib.serve = func(ctx context.Context, l *loan) (*mcp.Result, error) {
-		_, err := l.keep(ctx)
+	lib.serve = func(ctx context.Context, l *resourceListen) (*mcp.Result, error) {
+		_, err := l.acknowledge(ctx)
 		<-leave
 		return nil, err
 	}
@@ -421,22 +420,22 @@ func TestUnsubscribeTakesBackItsOwn(t *testing.T) {
 		defer close(leave)
 		sess := s.session()
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
-		say := func(i int, uri string) {
+		notify := func(i int, uri string) {
 			t.Helper()
-			if err := lib.at(i).say(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
+			if err := lib.at(i).notify(s.ctx(), "resources/updated", `{"uri":"`+uri+`"}`); err != nil {
 				t.Fatal(err)
 			}
 		}
-		say(0, "x:1")
-		say(0, "x:1/part")
+		notify(0, "x:1")
+		notify(0, "x:1/part")
 		gone := s.async(s.request(s.ctx(), http.MethodPost, unsubscribe("1", "x:1"), sess))
 		synctest.Wait()
 		equal(t, "a new one", s.post(subscribe("2", "x:1"), sess).body, `{"jsonrpc":"2.0","id":2,"result":{}}`)
-		say(1, "x:1")
+		notify(1, "x:1")
 		equal(t, "unsubscribe", (<-gone).body, emptyOne)
 		get := s.open(s.ctx(), http.MethodGet, "", sess)
 		equal(t, "update", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`)
-		say(1, "x:1/other")
+		notify(1, "x:1/other")
 		equal(t, "and nothing else before", get.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1/other"}}`)
 		get.close()
 	})

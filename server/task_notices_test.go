@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// announcer is a Handler whose calls are tasks t1, t2 and so on, and that tells what
-// becomes of them.
+// announcer is a Handler that answers calls with tasks t1, t2 and so on, and sends their
+// states.
 type announcer struct {
 	refuses bool
-	tell    chan *mcp.Notification
+	notify  chan *mcp.Notification
 	calls   atomic.Int64
-	open    chan string // what is listened for, "" for the end of it
+	open    chan string // the filter of a listen, "" for its end
 }
 
 func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -46,7 +46,7 @@ func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Call
 		defer func() { a.open <- "" }()
 		for err = caller.Notify(ctx, n); err == nil; {
 			select {
-			case n := <-a.tell:
+			case n := <-a.notify:
 				err = caller.Notify(ctx, n)
 			case <-ctx.Done():
 				return result(`{}`)
@@ -59,14 +59,14 @@ func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Call
 
 // ready makes the channels, in the bubble of the test.
 func (a *announcer) ready() {
-	a.tell, a.open = make(chan *mcp.Notification), make(chan string, 200)
+	a.notify, a.open = make(chan *mcp.Notification), make(chan string, 200)
 }
 
 const beginTask = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x","task":{}}}`
 
-// What the Handler says of a task that a session has begun goes on the standalone stream
-// of the session as 2025-11-25 says it, until the task has ended.
-func TestTaskIsTold(t *testing.T) {
+// States of a task that a session has begun are sent on the standalone stream of the
+// session in the form of 2025-11-25, until the task has ended.
+func TestTaskStatesAreSent(t *testing.T) {
 	a := &announcer{}
 	bubble(t, a, server.Config{}, func(s *site) {
 		a.ready()
@@ -75,19 +75,19 @@ func TestTaskIsTold(t *testing.T) {
 		defer st.close()
 		s.post(beginTask, h)
 		equal(t, "listens for", <-a.open, `{"taskIds":["t1"]}`)
-		a.tell <- note(t, "notifications/tasks", `{"taskId":"other","status":"working"}`)
-		a.tell <- note(t, "notifications/tasks", `{"taskId":"t1","status":"input_required",`+handlerTimes+`,"inputRequests":{},"_meta":{"io.modelcontextprotocol/subscriptionId":7,"x":1.0}}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"other","status":"working"}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"t1","status":"input_required",`+handlerTimes+`,"inputRequests":{},"_meta":{"io.modelcontextprotocol/subscriptionId":7,"x":1.0}}`)
 		const times = `"createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z","ttl":60000,"pollInterval":500`
 		equal(t, "told", st.next(), `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"input_required",`+times+`,"_meta":{"x":1.0}}}`)
-		a.tell <- note(t, "notifications/tasks", `{"taskId":"t1","status":"completed",`+handlerTimes+`,"result":{"isError":true}}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"t1","status":"completed",`+handlerTimes+`,"result":{"isError":true}}`)
 		equal(t, "told", st.next(), `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"failed",`+times+`}}`)
 		equal(t, "listens for", <-a.open, "")
 	})
 }
 
-// A Handler that does not agree is not listened to, and neither is one for a session
-// that has ended.
-func TestTaskIsNotTold(t *testing.T) {
+// The listen for a task ends if the Handler does not acknowledge it, and when its session
+// ends.
+func TestTaskStatesNotSent(t *testing.T) {
 	for _, refuses := range []bool{true, false} {
 		t.Run(fmt.Sprint(refuses), func(t *testing.T) {
 			a := &announcer{}
@@ -108,8 +108,9 @@ func TestTaskIsNotTold(t *testing.T) {
 	}
 }
 
-// A session is told of so many tasks; the oldest goes for a new one.
-func TestTasksToldAreBounded(t *testing.T) {
+// The number of listens for the tasks of a session is bounded; a new one replaces the
+// oldest.
+func TestTaskListensAreBounded(t *testing.T) {
 	a := &announcer{}
 	bubble(t, a, server.Config{}, func(s *site) {
 		a.ready()
@@ -130,8 +131,8 @@ func TestTasksToldAreBounded(t *testing.T) {
 	})
 }
 
-// The status of a task is of 2025-11-25: no client of another revision is told in its
-// words, whatever a Handler says in a call.
+// Task status notifications belong to 2025-11-25: clients of other revisions do not receive
+// them, whatever a Handler sends in a call.
 func TestTaskStatusIsOfOneRevision(t *testing.T) {
 	for version, want := range map[string]int{"2025-11-25": 1, "2025-06-18": 0} {
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -146,7 +147,7 @@ func TestTaskStatusIsOfOneRevision(t *testing.T) {
 			ss := s.handshake(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 			r := s.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, ss)
 			if n := strings.Count(r.body, "tasks/status"); n != want {
-				t.Errorf("%s is told %d times: %s", version, n, r.body)
+				t.Errorf("%s receives %d notifications: %s", version, n, r.body)
 			}
 		})
 	}

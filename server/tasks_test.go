@@ -15,13 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// taskHandler is a Handler of the extension io.modelcontextprotocol/tasks and of
-// nothing else: whatever a client of 2025-11-25 gets, the edge has made.
+// taskHandler is a Handler of the extension io.modelcontextprotocol/tasks only: what a
+// client of 2025-11-25 receives is made by the server.
 type taskHandler struct {
 	mu     sync.Mutex
-	task   string // the members of the one task behind its times
+	task   string // the members of the only task after its times
 	after  string // what it becomes when it is cancelled; "" is nothing
-	direct string // what a call is answered with at once; "" is the task
+	direct string // the result that a call returns at once; "" is the task
 	seen   []string
 	native func(req *mcp.Request) (*mcp.Result, error) // serves tasks/result, unless nil
 }
@@ -58,7 +58,7 @@ func (h *taskHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no method %q", req.Method)
 }
 
-func (h *taskHandler) become(task string) {
+func (h *taskHandler) setTask(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.task = task
@@ -76,8 +76,8 @@ func (h *taskHandler) count(method string) int {
 	return n
 }
 
-// W4: tasks/cancel is answered with what the task has become, and refused where it
-// has ended before; what never ends is shown as it is.
+// W4: tasks/cancel is answered with the new state of the task, and refused if the task has
+// already ended; a task that does not end is returned in its current state.
 //
 // W4- 2025-11-25 basic/utilities/tasks: "Receivers MUST reject cancellation requests for
 // tasks already in a terminal status (`completed`, `failed`, or `cancelled`) with error
@@ -95,15 +95,15 @@ func TestTaskCancelled(t *testing.T) {
 			bubble(t, h, server.Config{}, func(s *site) {
 				equal(t, "answer", s.post(raw("1", "tasks/cancel", `{"taskId":"t"}`), s.session()).body, tt.want)
 				if over := strings.Contains(tt.name, "over"); over && h.count("tasks/cancel") > 0 {
-					t.Error("the handler was told to cancel what has ended")
+					t.Error("tasks/cancel reached the Handler after the task had ended")
 				}
 			})
 		})
 	}
 }
 
-// tasks/result returns what the call would have (W4), marked with its task, and
-// blocks until then.
+// tasks/result returns the result of the call (W4), marked with its task, and blocks until
+// there is one.
 func TestTaskResult(t *testing.T) {
 	const related = `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}`
 	for _, tt := range []struct{ name, end, want string }{
@@ -115,8 +115,8 @@ func TestTaskResult(t *testing.T) {
 			h := &taskHandler{task: `"status":"working"`}
 			bubble(t, h, server.Config{}, func(s *site) {
 				waiting := s.async(s.request(s.ctx(), "POST", raw("1", "tasks/result", `{"taskId":"t"}`), s.session()))
-				s.pass(3 * time.Second)
-				h.become(tt.end)
+				s.advance(3 * time.Second)
+				h.setTask(tt.end)
 				got := <-waiting
 				equal(t, "result", got.body, tt.want)
 			})
@@ -124,8 +124,8 @@ func TestTaskResult(t *testing.T) {
 	}
 }
 
-// A Handler in front of a server of that revision waits by itself. That its wait takes
-// too long is no end of the task's; an error that is the call's own is.
+// A Handler in front of a backend of that revision serves tasks/result itself. A timeout of
+// its wait does not end the task; an error of the call does.
 func TestTaskResultOfItsOwn(t *testing.T) {
 	late := &mcp.Fault{Code: mcp.CodeDeadline, Outcome: mcp.Unknown, Message: "idle"}
 	h := &taskHandler{task: `"status":"working"`}
@@ -143,16 +143,16 @@ func TestTaskResultOfItsOwn(t *testing.T) {
 		if h.count("tasks/get") != 2 {
 			t.Errorf("the task was looked at %d times, want once for each wait that was too long", h.count("tasks/get"))
 		}
-		// The call has ended with the error that a Handler without the method has.
+		// The call has ended with the error of a Handler without the method.
 		h.native = nil
-		h.become(`"status":"failed"`)
+		h.setTask(`"status":"failed"`)
 		got = s.post(raw("2", "tasks/result", `{"taskId":"t"}`), sess).body
 		equal(t, "own error", got, wireError("2", "-32601", `no method "tasks/result"`))
 	})
 }
 
-// What is at once a result where a task was asked for is a task of the session's own,
-// of which the last few are kept.
+// A result that a call returns at once although a task was requested becomes a task of the
+// session itself, which keeps the last few.
 func TestTaskKept(t *testing.T) {
 	h := &taskHandler{direct: `{"content":[],"isError":true}`}
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -182,8 +182,8 @@ func taskIDIn(body string) string {
 	return id
 }
 
-// W3: a client that did not declare the extension gets no task, and cannot ask about
-// any; one that did gets what the Handler has said, byte for byte.
+// W3: a client that did not declare the extension gets no task, and cannot ask about any; a
+// client that did receives the Handler's results byte for byte.
 //
 // W3- seps 2663-tasks-extension: "A server MUST NOT return `CreateTaskResult` to a client
 // that did not include the extension capability on its request, regardless of prior
@@ -223,8 +223,8 @@ func TestModernTasks(t *testing.T) {
 	})
 }
 
-// modernWith makes a request of a client with the given capabilities; params is open
-// at its end.
+// modernWith returns a request of a client with the given capabilities; params lacks its
+// closing brace.
 func modernWith(params, capabilities, method string) string {
 	return raw("1", method, params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+capabilities+`}}`)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// answering is a Handler that answers each method with one and the same result or
-// error, as a catalog does.
-func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Error) mcp.Handler {
+// fixedAnswers is a Handler that returns the same result or error for each call of a method,
+// as a catalog does.
+func fixedAnswers(t *testing.T, results map[string]string, errs map[string]*mcp.Error) mcp.Handler {
 	t.Helper()
 	made := map[string]*mcp.Result{"server/discover": {}}
 	for method, text := range results {
@@ -31,9 +31,9 @@ func answering(t *testing.T, results map[string]string, errs map[string]*mcp.Err
 	})
 }
 
-// A client of each revision gets a result in what its revision has.
+// A client receives results in the form of its revision.
 func TestResultsByRevision(t *testing.T) {
-	h := answering(t, map[string]string{
+	h := fixedAnswers(t, map[string]string{
 		"tools/call":     `{"resultType":"complete","content":[{"type":"resource_link","uri":"x:y","name":"n"}],"structuredContent":[1.0]}`,
 		"prompts/get":    `{"messages":[{"role":"user","content":{"type":"audio","data":"AA==","mimeType":"audio/wav"}}]}`,
 		"resources/read": `{"contents":[],"ttlMs":5,"cacheScope":"public"}`,
@@ -59,15 +59,15 @@ func TestResultsByRevision(t *testing.T) {
 	}
 }
 
-// A list is translated for each revision by itself, however often it is asked for, and
-// a modern client in between gets it as it is.
+// A list is translated separately for each revision, however often it is requested, and a
+// modern client in between receives it unmodified.
 func TestListsByRevision(t *testing.T) {
 	const icons, array = `,"icons":[{"src":"x:y"}]`, `,"outputSchema":{"type":"array"}`
 	const wrapped = `,"outputSchema":{"type":"object","properties":{"result":{"type":"array"}},"required":["result"]}`
 	list := func(members string) string {
 		return `"tools":[{"name":"x","inputSchema":{"type":"object"}` + members + `}]`
 	}
-	h := answering(t, map[string]string{"tools/list": `{"resultType":"complete","ttlMs":0,"cacheScope":"public",` + list(icons+array) + `}`}, nil)
+	h := fixedAnswers(t, map[string]string{"tools/list": `{"resultType":"complete","ttlMs":0,"cacheScope":"public",` + list(icons+array) + `}`}, nil)
 	bubble(t, h, server.Config{}, func(s *site) {
 		older, last := s.handshake(opening("2025-06-18")), s.handshake(opening("2025-11-25"))
 		for range 3 {
@@ -79,8 +79,8 @@ func TestListsByRevision(t *testing.T) {
 	})
 }
 
-// Many more lists than are remembered, each of them new.
-func TestListsAreEachTheirOwn(t *testing.T) {
+// Many more lists than are cached, each of them new.
+func TestManyDifferentLists(t *testing.T) {
 	var names []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "tools/list" {
@@ -98,12 +98,12 @@ func TestListsAreEachTheirOwn(t *testing.T) {
 	})
 }
 
-// An error has the code of the client's era, and the status that goes with it there.
+// An error has the code and the HTTP status of the client's era.
 func TestErrorsByEra(t *testing.T) {
 	missing := &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such resource", Data: []byte(`{"uri":"x:y"}`)}
 	header := mcp.Errorf(mcp.CodeHeaderMismatch, "other headers, please")
 	undefined := mcp.Errorf(-32050, "of a time to come")
-	h := answering(t, nil, map[string]*mcp.Error{"resources/read": missing, "tools/call": header, "prompts/get": undefined})
+	h := fixedAnswers(t, nil, map[string]*mcp.Error{"resources/read": missing, "tools/call": header, "prompts/get": undefined})
 	wire := func(code, rest string) string {
 		return `{"jsonrpc":"2.0","id":1,"error":{"code":` + code + `,"message":` + rest + `}}`
 	}
@@ -134,8 +134,8 @@ func TestErrorsByEra(t *testing.T) {
 	})
 }
 
-// What a client declares is kept as it sent it, whatever its revision names. Extensions
-// are of the modern era.
+// The capabilities of a client are kept unmodified, whatever its revision defines.
+// Extensions belong to the modern era.
 func TestCapabilitiesOfClients(t *testing.T) {
 	var seen []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
@@ -150,7 +150,7 @@ func TestCapabilitiesOfClients(t *testing.T) {
 			s.post(raw("1", "tools/call", `{"name":"x"}`), hs)
 		}
 	})
-	const said = ` {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"x-own":1.0}`
-	want := []string{"2024-11-05" + said, "2025-06-18" + said, "2025-11-25" + said}
+	const capabilities = ` {"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"x-own":1.0}`
+	want := []string{"2024-11-05" + capabilities, "2025-06-18" + capabilities, "2025-11-25" + capabilities}
 	equal(t, "capabilities", strings.Join(seen, "\n"), strings.Join(want, "\n"))
 }

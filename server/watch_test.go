@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// watchman is a Handler that goes on with its listens when it has returned.
-type watchman struct {
+// watchHandler is a Handler with listens that continue after Watch has returned.
+type watchHandler struct {
 	mcp.Handler
 	watch func(context.Context, mcp.Caller) (func(), error)
 }
 
-func (w watchman) Watch(ctx context.Context, _ *mcp.Request, c mcp.Caller) (func(), error) {
+func (w watchHandler) Watch(ctx context.Context, _ *mcp.Request, c mcp.Caller) (func(), error) {
 	return w.watch(ctx, c)
 }
 
-// greet acknowledges a listen for tools.
-func greet(ctx context.Context, c mcp.Caller) error {
+// acknowledgeListen acknowledges a listen for tools.
+func acknowledgeListen(ctx context.Context, c mcp.Caller) error {
 	ack, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":{"toolsListChanged":true}}`))
 	if err != nil {
 		return err
@@ -34,8 +34,8 @@ func greet(ctx context.Context, c mcp.Caller) error {
 	return c.Notify(ctx, ack)
 }
 
-// unlistened fails where a listen comes to Serve.
-func unlistened(t *testing.T) mcp.Handler {
+// failOnListen fails if Serve is called for a listen.
+func failOnListen(t *testing.T) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "subscriptions/listen" {
 			t.Error("Serve was asked to listen")
@@ -44,25 +44,25 @@ func unlistened(t *testing.T) mcp.Handler {
 	})
 }
 
-// What a Handler tells after it has returned reaches the client, and the listen is
-// stopped once, when the client is gone.
-func TestWatchGoesOnByItself(t *testing.T) {
+// Notifications after Watch has returned reach the client, and the watch is stopped once,
+// when the client is gone.
+func TestWatchContinues(t *testing.T) {
 	var caller mcp.Caller
 	stopped := 0
-	h := watchman{unlistened(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+	h := watchHandler{failOnListen(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
 		caller = c
 		return func() {
 			stopped++
 			if ctx.Err() == nil {
 				t.Error("stopped before its context had ended")
 			}
-		}, greet(ctx, c)
+		}, acknowledgeListen(ctx, c)
 	}}
 	bubble(t, h, server.Config{}, func(s *site) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
 		synctest.Wait()
 		for range 3 {
-			s.pass(time.Hour)
+			s.advance(time.Hour)
 			if err := caller.Notify(s.ctx(), note(t, toolsChanged, `{}`)); err != nil {
 				t.Error(err)
 			}
@@ -72,43 +72,43 @@ func TestWatchGoesOnByItself(t *testing.T) {
 			t.Error("stopped while the client listens")
 		}
 		st.close()
-		s.pass(time.Second)
+		s.advance(time.Second)
 		if stopped != 1 {
 			t.Errorf("stopped %d times, want once", stopped)
 		}
 	})
 }
 
-// A shutdown ends what goes on by itself, and waits for it.
+// Shutdown stops the watches, and waits until they have stopped.
 func TestShutdownWaitsForWatches(t *testing.T) {
 	var hold chan struct{}
 	stopped := false
-	h := watchman{unlistened(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
-		return func() { <-hold; stopped = true }, greet(ctx, c)
+	h := watchHandler{failOnListen(t), func(ctx context.Context, c mcp.Caller) (func(), error) {
+		return func() { <-hold; stopped = true }, acknowledgeListen(ctx, c)
 	}}
 	bubble(t, h, server.Config{}, func(s *site) {
 		hold = make(chan struct{})
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
 		defer st.close()
 		synctest.Wait()
-		over := make(chan error, 1)
-		go func() { over <- s.server.Shutdown(s.ctx()) }() // ends with the watch
-		s.pass(time.Minute)
+		done := make(chan error, 1)
+		go func() { done <- s.server.Shutdown(s.ctx()) }() // ends with the watch
+		s.advance(time.Minute)
 		select {
-		case err := <-over:
+		case err := <-done:
 			t.Errorf("Shutdown = %v while a watch was being stopped", err)
 		default:
 		}
 		close(hold)
-		if err := <-over; err != nil || !stopped {
+		if err := <-done; err != nil || !stopped {
 			t.Errorf("Shutdown = %v, stopped %v", err, stopped)
 		}
 	})
 }
 
-// A listen that did not begin is begun again where that may help; one that a Handler
-// serves in Serve alone is served there.
-func TestWatchThatDoesNotBegin(t *testing.T) {
+// A listen that did not begin is retried if that may help; if Watch is unsupported, Serve
+// is called instead.
+func TestWatchFails(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
 		err             error
@@ -125,14 +125,14 @@ func TestWatchThatDoesNotBegin(t *testing.T) {
 			}
 			return tools(nil).Serve(ctx, req, c)
 		})
-		h := watchman{serve, func(context.Context, mcp.Caller) (func(), error) {
+		h := watchHandler{serve, func(context.Context, mcp.Caller) (func(), error) {
 			watched++
 			return nil, tt.err
 		}}
 		bubble(t, h, server.Config{}, func(s *site) {
 			st := s.open(s.ctx(), http.MethodGet, "", s.session())
 			defer st.close()
-			s.pass(10 * time.Second)
+			s.advance(10 * time.Second)
 			if watched != tt.watched || served != tt.served {
 				t.Errorf("%s: watched %d times, served %d; want %d, %d", tt.name, watched, served, tt.watched, tt.served)
 			}
@@ -140,13 +140,13 @@ func TestWatchThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// A panic is an error of its listen, which is begun no more.
+// A panic fails its listen, which is not retried.
 func TestPanicOfAWatch(t *testing.T) {
-	h := watchman{unlistened(t), func(context.Context, mcp.Caller) (func(), error) { panic("oops") }}
+	h := watchHandler{failOnListen(t), func(context.Context, mcp.Caller) (func(), error) { panic("oops") }}
 	bubble(t, h, server.Config{}, func(s *site) {
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
 		defer st.close()
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		if got := s.server.Stats().Panics; got != 1 {
 			t.Errorf("%d panics, want 1", got)
 		}

@@ -15,50 +15,50 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// counter is a Handler that has its lists at hand, where now says so, and is asked for
-// all else.
-type counter struct {
+// cachedLists is a Handler with cached lists: now returns one, if there is one, and the
+// Handler serves everything else.
+type cachedLists struct {
 	mcp.Handler
 	now func(*mcp.Request) (*mcp.Result, bool)
 }
 
-func (l counter) ServeNow(req *mcp.Request) (*mcp.Result, bool) { return l.now(req) }
+func (l cachedLists) ServeNow(req *mcp.Request) (*mcp.Result, bool) { return l.now(req) }
 
-// shelf is a page of tools, and a legacy client's form of it.
+// toolsPage is a page of tools, and its form for a legacy client.
 const (
-	shelf       = `{"resultType":"complete","ttlMs":7,"cacheScope":"public","tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
-	legacyShelf = `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
+	toolsPage       = `{"resultType":"complete","ttlMs":7,"cacheScope":"public","tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
+	legacyToolsPage = `{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`
 )
 
-// listing is a Handler that answers lists in Serve.
-func listing(serve mcp.HandlerFunc) mcp.Handler {
+// listHandler is a Handler that answers lists in Serve.
+func listHandler(serve mcp.HandlerFunc) mcp.Handler {
 	return tools(map[string]mcp.HandlerFunc{"tools/list": serve})
 }
 
 const legacyList = `{"jsonrpc":"2.0","id":"x","method":"tools/list"}`
 
-// bothEras asks for the tools as a legacy client and as a modern one.
+// bothEras lists the tools as a legacy client and as a modern one.
 func (s *site) bothEras(h headers) []reply {
 	s.t.Helper()
 	return []reply{s.post(legacyList, h), s.post(modern(`"x"`, "tools/list", ""), modernHeaders("tools/list", ""))}
 }
 
-// What is at hand and what is served say the same in the same form, and of what is at
-// hand nothing stays in flight.
-func TestListsAtHand(t *testing.T) {
-	served := func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(shelf) }
+// A cached list and a served one give the same answer, and a cached list leaves nothing in
+// flight.
+func TestCachedLists(t *testing.T) {
+	served := func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(toolsPage) }
 	unasked := func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		t.Errorf("%s was served", req.Method)
-		return result(shelf)
+		return result(toolsPage)
 	}
 	var got [2][]reply
 	for i, h := range []mcp.Handler{
-		listing(served),
-		counter{listing(unasked), func(req *mcp.Request) (*mcp.Result, bool) {
+		listHandler(served),
+		cachedLists{listHandler(unasked), func(req *mcp.Request) (*mcp.Result, bool) {
 			if req.Method != "tools/list" || req.Client == nil {
 				t.Errorf("asked for %s of %v", req.Method, req.Client)
 			}
-			res, err := result(shelf)
+			res, err := result(toolsPage)
 			return res, err == nil
 		}},
 	} {
@@ -78,22 +78,22 @@ func TestListsAtHand(t *testing.T) {
 	if diff := cmp.Diff(got[1], got[0], cmp.AllowUnexported(reply{})); diff != "" {
 		t.Errorf("(-at hand +served):\n%s", diff)
 	}
-	if want := `{"jsonrpc":"2.0","id":"x","result":` + legacyShelf + `}`; got[1][0].body != want {
+	if want := `{"jsonrpc":"2.0","id":"x","result":` + legacyToolsPage + `}`; got[1][0].body != want {
 		t.Errorf("a legacy client got %s, want %s", got[1][0].body, want)
 	}
-	if want := `{"jsonrpc":"2.0","id":"x","result":` + shelf + `}`; got[1][1].body != want {
+	if want := `{"jsonrpc":"2.0","id":"x","result":` + toolsPage + `}`; got[1][1].body != want {
 		t.Errorf("a modern client got %s, want %s", got[1][1].body, want)
 	}
 }
 
-// What is not at hand is served, and so is what a Handler has nothing to say to.
-func TestListsNotAtHand(t *testing.T) {
+// A list that is not cached is served, and so is one for which the Handler returns nothing.
+func TestUncachedLists(t *testing.T) {
 	for name, now := range map[string]func(*mcp.Request) (*mcp.Result, bool){
 		"not now": func(*mcp.Request) (*mcp.Result, bool) { return nil, false },
 		"nothing": func(*mcp.Request) (*mcp.Result, bool) { return nil, true },
 	} {
 		served := 0
-		h := counter{listing(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		h := cachedLists{listHandler(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			served++
 			return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown cursor")
 		}), now}
@@ -110,9 +110,9 @@ func TestListsNotAtHand(t *testing.T) {
 	}
 }
 
-// Only lists are asked for so: what else is at hand may be slow to be taken.
-func TestOnlyListsAreAtHand(t *testing.T) {
-	h := counter{tools(map[string]mcp.HandlerFunc{
+// Only lists are looked up: other cached results may be slow to fetch.
+func TestOnlyListsAreCached(t *testing.T) {
+	h := cachedLists{tools(map[string]mcp.HandlerFunc{
 		"x": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) { return result(`{"content":[]}`) },
 	}), func(req *mcp.Request) (*mcp.Result, bool) {
 		t.Errorf("asked for %s", req.Method)
@@ -126,10 +126,10 @@ func TestOnlyListsAreAtHand(t *testing.T) {
 	})
 }
 
-// A list whose id is in flight is refused, as any request is (I5).
-func TestListAtHandOfAnIDInFlight(t *testing.T) {
+// A list request with an id in flight is refused, as any request is (I5).
+func TestCachedListWithIDInFlight(t *testing.T) {
 	var began, end chan struct{} // of the bubble
-	h := counter{tools(map[string]mcp.HandlerFunc{
+	h := cachedLists{tools(map[string]mcp.HandlerFunc{
 		"slow": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			close(began)
 			<-end
@@ -154,12 +154,12 @@ func TestListAtHandOfAnIDInFlight(t *testing.T) {
 	})
 }
 
-// A Server that drains asks for nothing more, and refuses as it always does.
-func TestListsAtHandWhileDraining(t *testing.T) {
+// A Server that drains looks up no lists, and refuses as usual.
+func TestCachedListsWhileDraining(t *testing.T) {
 	asked := 0
-	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
+	h := cachedLists{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
 		asked++
-		res, err := result(shelf)
+		res, err := result(toolsPage)
 		return res, err == nil
 	}}
 	bubble(t, h, server.Config{}, func(s *site) {
@@ -178,25 +178,24 @@ func TestListsAtHandWhileDraining(t *testing.T) {
 	}
 }
 
-// Shutdown returns after the last Handler has, also where that is asked for what it has
-// at hand.
-func TestShutdownWaitsForWhatIsAtHand(t *testing.T) {
+// Shutdown returns after the last Handler, also while a Handler looks up a cached list.
+func TestShutdownWaitsForCachedList(t *testing.T) {
 	var began, end chan struct{} // of the bubble
-	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
+	h := cachedLists{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
 		close(began)
 		<-end
-		res, err := result(shelf)
+		res, err := result(toolsPage)
 		return res, err == nil
 	}}
 	bubble(t, h, server.Config{}, func(s *site) {
 		began, end = make(chan struct{}), make(chan struct{})
 		answered := s.async(s.request(s.ctx(), "POST", legacyList, s.session()))
 		<-began
-		over := make(chan error, 1)
-		go func() { over <- s.server.Shutdown(s.ctx()) }() // ends when the Handler has returned
+		done := make(chan error, 1)
+		go func() { done <- s.server.Shutdown(s.ctx()) }() // ends when the Handler has returned
 		synctest.Wait()
 		select {
-		case err := <-over:
+		case err := <-done:
 			t.Errorf("Shutdown = %v while a Handler was asked", err)
 		default:
 		}
@@ -204,15 +203,15 @@ func TestShutdownWaitsForWhatIsAtHand(t *testing.T) {
 		if got := <-answered; got.status != 200 {
 			t.Errorf("got %d %s", got.status, got.body)
 		}
-		if err := <-over; err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// A panic is an error of its request and of nothing else.
-func TestPanicOfWhatIsAtHand(t *testing.T) {
-	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) { panic("secret") }}
+// A panic fails only its own request.
+func TestPanicOfCachedList(t *testing.T) {
+	h := cachedLists{tools(nil), func(*mcp.Request) (*mcp.Result, bool) { panic("secret") }}
 	bubble(t, h, server.Config{}, func(s *site) {
 		for _, got := range s.bothEras(s.session()) {
 			if !strings.Contains(got.body, `"code":-32603`) || strings.Contains(got.body, "secret") {
@@ -227,9 +226,9 @@ func TestPanicOfWhatIsAtHand(t *testing.T) {
 
 // An answer that could not be written is not counted as delivered, and the connection
 // breaks.
-func TestUndeliveredListAtHand(t *testing.T) {
+func TestUndeliveredCachedList(t *testing.T) {
 	big := `{"tools":[{"name":"` + strings.Repeat("x", 4<<20) + `"}]}`
-	h := counter{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
+	h := cachedLists{tools(nil), func(*mcp.Request) (*mcp.Result, bool) {
 		res, err := result(big)
 		return res, err == nil
 	}}
@@ -238,7 +237,7 @@ func TestUndeliveredListAtHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res.Body.Close() // with most of it unread
+		res.Body.Close() // most of it is unread
 		synctest.Wait()
 		if st := s.server.Stats(); st.Undelivered != 1 {
 			t.Errorf("%d undelivered, want 1", st.Undelivered)

@@ -15,18 +15,18 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-func progressed(i int) string {
+func progressMessage(i int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":%d}}`, i)
 }
 
-// DELIVERY 5.7, I21: of a flood of progress the client gets a burst and the
-// latest, however fast it reads; the result does not wait.
+// DELIVERY 5.7, I21: of a flood of progress the client receives a burst and the latest,
+// however fast it reads; the result does not wait.
 //
 // C9- 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
 func TestFloodOfProgress(t *testing.T) {
 	const flood = 100_000
-	h := tools(map[string]mcp.HandlerFunc{"flood": burst(t, flood)})
+	h := tools(map[string]mcp.HandlerFunc{"flood": progressBurst(t, flood)})
 	bubble(t, h, server.Config{}, func(s *site) {
 		start := time.Now()
 		events := s.post(withToken("1", "flood", "7"), s.session()).events(t)
@@ -36,8 +36,8 @@ func TestFloodOfProgress(t *testing.T) {
 		if len(events) != 102 {
 			t.Fatalf("%d events, want 100, the latest and the result", len(events))
 		}
-		equal(t, "the last of the burst", events[99], progressed(99))
-		equal(t, "the latest", events[100], progressed(flood-1))
+		equal(t, "the last of the burst", events[99], progressMessage(99))
+		equal(t, "the latest", events[100], progressMessage(flood-1))
 		equal(t, "result", events[101], `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		if got := s.server.Stats().Merged; got != flood-101 {
 			t.Errorf("merged = %d, want %d", got, flood-101)
@@ -45,12 +45,12 @@ func TestFloodOfProgress(t *testing.T) {
 	})
 }
 
-// A flood that goes on gets its ten in a second, and what was kept back when it
-// stops is delivered in its turn, not with the result an hour later.
+// A continuous flood is reduced to ten messages a second, and a message that was kept back
+// when the flood stops is delivered soon, not with the result an hour later.
 //
 // C9+ 2026-07-28 basic/patterns/progress: "Both parties SHOULD implement rate limiting
 // to prevent flooding"
-func TestProgressHasAPaceOfItsOwn(t *testing.T) {
+func TestProgressRateLimit(t *testing.T) {
 	release := make(chan struct{})
 	h := tools(map[string]mcp.HandlerFunc{"flood": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for i := range 5000 {
@@ -61,7 +61,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		}
 		select {
 		case <-release:
-		case <-time.After(2 * time.Hour): // where the latest does not come
+		case <-time.After(2 * time.Hour): // if the latest is not delivered
 		}
 		return result(`{}`)
 	}})
@@ -70,7 +70,7 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		st := s.open(s.ctx(), http.MethodPost, withToken("1", "flood", "7"), s.session())
 		start := time.Now()
 		n, last := 0, ""
-		for last != progressed(4999) {
+		for last != progressMessage(4999) {
 			if last = st.next(); strings.Contains(last, `"result"`) {
 				t.Fatalf("the latest never came, and the result after %v", time.Since(start))
 			}
@@ -82,14 +82,14 @@ func TestProgressHasAPaceOfItsOwn(t *testing.T) {
 		if n > 152 || n < 148 {
 			t.Errorf("%d events, want 100 and ten for each of five seconds", n)
 		}
-		s.pass(time.Hour)
+		s.advance(time.Hour)
 		close(release)
 		equal(t, "result", st.next(), `{"jsonrpc":"2.0","id":1,"result":{}}`)
 		st.end()
 	})
 }
 
-// Log messages have a burst too; what is beyond is counted.
+// Log messages may also come in a burst; those beyond it are counted.
 func TestFloodOfLogs(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"flood": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		for i := range 3000 {
@@ -97,7 +97,7 @@ func TestFloodOfLogs(t *testing.T) {
 				return nil, err
 			}
 			if i%100 == 99 {
-				sleep(time.Microsecond) // for the client to keep up: none is dropped because it is slow
+				sleep(time.Microsecond) // lets the client keep up: none is dropped because it is slow
 			}
 		}
 		return result(`{}`)
@@ -111,8 +111,8 @@ func TestFloodOfLogs(t *testing.T) {
 	})
 }
 
-// A client that does not read costs what fits into its stream, whatever the
-// flood is.
+// A client that does not read costs no more than its stream holds, whatever the size of the
+// flood.
 func TestFloodCostsBoundedMemory(t *testing.T) {
 	text := strings.Repeat("x", 1<<10)
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -135,13 +135,13 @@ func TestFloodCostsBoundedMemory(t *testing.T) {
 		defer st.close()
 		<-entered
 		if grown := heap() - before; grown > 1<<20 {
-			t.Errorf("5 MB of progress that nobody reads cost %d KiB; want at most 1 MiB", grown>>10)
+			t.Errorf("5 MB of progress that is not read cost %d KiB; want at most 1 MiB", grown>>10)
 		}
 		close(release)
 	})
 }
 
-// heap returns the bytes that are in use.
+// heap returns the bytes of the heap in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// wire sends a POST over a connection of its own, says that nothing more will
-// come, and returns all that the server says after that.
-func (s *site) wire(body string, hs headers) string {
+// postHalfClosed sends a POST over its own connection, closes its writing half, and returns
+// all that the server sends after that.
+func (s *site) postHalfClosed(body string, hs headers) string {
 	s.t.Helper()
 	conn, err := s.net.Dial(s.ctx())
 	if err != nil {
@@ -31,18 +31,18 @@ func (s *site) wire(body string, hs headers) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.pass(0) // until the request is served
+	s.advance(0) // until the request is served
 	if err := conn.CloseWrite(); err != nil {
 		s.t.Fatal(err)
 	}
-	got, _ := io.ReadAll(conn) // however it ends
+	got, _ := io.ReadAll(conn) // with or without an error
 	return string(got)
 }
 
-// FAULTS 27: a client that has closed its half of the connection counts as gone.
-// But it may still read, so that what it gets then must not pass for an answer:
-// either there is one, or the transport breaks visibly (I3).
-func TestHalfClosedClientIsToldNoLie(t *testing.T) {
+// FAULTS 27: a client that has closed its half of the connection counts as gone. But it may
+// still read, so that what it receives then must not pass for an answer: either there is
+// one, or the transport breaks visibly (I3).
+func TestHalfClosedClient(t *testing.T) {
 	speak := func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		n, err := mcp.NewNotification("notifications/progress", []byte(`{"progressToken":"p","progress":1}`))
 		if err != nil {
@@ -64,15 +64,15 @@ func TestHalfClosedClientIsToldNoLie(t *testing.T) {
 	tests := []struct {
 		name string
 		send func(*site) string
-		want string // what a client that sees it can do nothing with
+		want string // must be unusable for a client that reads it
 	}{
 		{"modern, before the header", func(s *site) string {
-			return s.wire(modern("1", "tools/call", `"name":"silent"`), modernHeaders("tools/call", "silent"))
+			return s.postHalfClosed(modern("1", "tools/call", `"name":"silent"`), modernHeaders("tools/call", "silent"))
 		}, ""},
-		{"legacy, before the header", func(s *site) string { return s.wire(legacy("silent"), s.session()) }, ""},
-		{"legacy, on a stream", func(s *site) string { return s.wire(legacy("speaking"), s.session()) }, `"progress":1`},
+		{"legacy, before the header", func(s *site) string { return s.postHalfClosed(legacy("silent"), s.session()) }, ""},
+		{"legacy, on a stream", func(s *site) string { return s.postHalfClosed(legacy("speaking"), s.session()) }, `"progress":1`},
 		{"batch", func(s *site) string {
-			return s.wire(`[`+legacy("speaking")+`]`, s.handshake(opening("2025-03-26")))
+			return s.postHalfClosed(`[`+legacy("speaking")+`]`, s.handshake(opening("2025-03-26")))
 		}, `"progress":1`},
 	}
 	for _, tt := range tests {

@@ -16,10 +16,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A client that comes back to its standalone stream trusts that it gets what it has
-// missed. Nobody has listened for it meanwhile, so that everything may have changed,
-// and it is told so; one that begins anew knows that it has missed something (I33).
-func TestChangesWhileAClientIsAway(t *testing.T) {
+// A client that resumes its standalone stream trusts that it receives what it has missed.
+// As no Handler has listened meanwhile, anything may have changed, and the client is
+// notified of all changes. A client that opens a new stream knows that it has missed
+// something (I33).
+func TestChangesWhileDisconnected(t *testing.T) {
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "subscriptions/listen" {
 			return tools(nil).Serve(ctx, req, c)
@@ -34,9 +35,9 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	bubble(t, h, server.Config{StreamLife: time.Second}, func(s *site) {
 		sess := s.session()
-		began := s.do(s.request(s.ctx(), http.MethodGet, "", sess)) // ends with its life
+		began := s.do(s.request(s.ctx(), http.MethodGet, "", sess)) // ends with its lifetime
 		if got := began.events(t); len(got) != 0 {
-			t.Errorf("who begins was told %q, want nothing", got)
+			t.Errorf("the new stream received %q, want nothing", got)
 		}
 		_, id, ok := strings.Cut(began.body, "id: ")
 		id, _, _ = strings.Cut(id, "\n")
@@ -45,46 +46,46 @@ func TestChangesWhileAClientIsAway(t *testing.T) {
 		}
 		again := s.do(s.request(s.ctx(), http.MethodGet, "", sess, headers{"Last-Event-ID": id}))
 		if got := again.events(t); len(got) != 1 || got[0] != changed {
-			t.Errorf("who came back was told %q, want %s", got, changed)
+			t.Errorf("the resumed stream received %q, want %s", got, changed)
 		}
 	})
 }
 
-// What a client missed on its standalone stream may have been given up for want of
-// room. It is refused the rest then, and the stream that it begins instead tells it
-// that all may have changed, to what it is subscribed included; once (DELIVERY 5.2).
-func TestChangesThatWereGivenUp(t *testing.T) {
+// What a client missed on its standalone stream may have been dropped for lack of room.
+// Resuming is refused then, and the new stream notifies the client that everything may have
+// changed, including the resources that it is subscribed to, once (DELIVERY 5.2).
+func TestDroppedChanges(t *testing.T) {
 	for _, remembers := range []bool{false, true} {
-		lib := newLibrary()
+		lib := newResourceHandler()
 		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 			if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
 				return lib.Serve(ctx, req, c)
 			}
-			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+			return (&resourceListen{filter: `{"toolsListChanged":true}`, caller: c}).acknowledge(ctx)
 		})
 		bubble(t, h, server.Config{Remembers: remembers, Limits: server.Limits{EventLog: 2 << 10}}, func(s *site) {
 			sess := s.session()
 			for _, uri := range []string{"x:1", "x:2"} {
 				equal(t, "subscribe", s.post(subscribe("1", uri), sess).body, emptyOne)
 			}
-			wantLoans(t, lib, "x:1", "x:2")
+			wantListens(t, lib, "x:1", "x:2")
 			update := func(i int) {
-				if err := lib.at(i).say(s.ctx(), "resources/updated", fmt.Sprintf(`{"uri":"x:%d"}`, i+1)); err != nil {
+				if err := lib.at(i).notify(s.ctx(), "resources/updated", fmt.Sprintf(`{"uri":"x:%d"}`, i+1)); err != nil {
 					t.Error(err)
 				}
 			}
-			told := func(uri string) string {
+			updateOf := func(uri string) string {
 				return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
 			}
 			st := s.open(s.ctx(), http.MethodGet, "", sess)
 			before := ""
 			for range 40 { // more than there is room for
 				update(0)
-				equal(t, "update", st.next(), told("x:1"))
+				equal(t, "update", st.next(), updateOf("x:1"))
 				before = cmp.Or(before, st.last)
 			}
-			s.drop(st)
-			if got := s.refusedBack(sess, before); got.status != 400 {
+			s.dropConnection(st)
+			if got := s.resumeRefused(sess, before); got.status != 400 {
 				t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
 			}
 			fresh := s.open(s.ctx(), http.MethodGet, "", sess)
@@ -92,25 +93,25 @@ func TestChangesThatWereGivenUp(t *testing.T) {
 			for range 3 {
 				all[fresh.next()]++
 			}
-			for _, want := range []string{told("x:1"), told("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
+			for _, want := range []string{updateOf("x:1"), updateOf("x:2"), `{"jsonrpc":"2.0","method":"` + toolsChanged + `"}`} {
 				if all[want] != 1 {
-					t.Errorf("told %v; want %s among it, once", all, want)
+					t.Errorf("received %v; want %s among it, once", all, want)
 				}
 			}
-			s.drop(fresh)
+			s.dropConnection(fresh)
 			another := s.open(s.ctx(), http.MethodGet, "", sess)
-			s.pass(time.Second)
+			s.advance(time.Second)
 			update(0)
-			equal(t, "the next one", another.next(), told("x:1"))
-			s.drop(another)
+			equal(t, "the next one", another.next(), updateOf("x:1"))
+			s.dropConnection(another)
 		})
 	}
 }
 
-// Who leaves before the Handler has agreed to tell of changes has been told of none:
-// what it had missed is told to the next, its lists and its resources.
-func TestGapIsOwedUntilItIsTold(t *testing.T) {
-	lib := newLibrary()
+// A client that disconnects before the Handler has acknowledged the listen has received no
+// changes: the next stream sends what was missed, of lists and of resources.
+func TestMissedChangesUntilSent(t *testing.T) {
+	lib := newResourceHandler()
 	var agree chan struct{}
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if !strings.Contains(string(req.Params.Raw(mcp.FieldNotifications)), "toolsListChanged") {
@@ -118,7 +119,7 @@ func TestGapIsOwedUntilItIsTold(t *testing.T) {
 		}
 		select {
 		case <-agree:
-			return (&loan{filter: `{"toolsListChanged":true}`, caller: c}).keep(ctx)
+			return (&resourceListen{filter: `{"toolsListChanged":true}`, caller: c}).acknowledge(ctx)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -127,36 +128,36 @@ func TestGapIsOwedUntilItIsTold(t *testing.T) {
 		agree = make(chan struct{})
 		sess := s.session()
 		equal(t, "subscribe", s.post(subscribe("1", "x:1"), sess).body, emptyOne)
-		const told = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`
+		const updateOf = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1"}}`
 		st := s.open(s.ctx(), http.MethodGet, "", sess)
 		before := ""
 		for range 40 { // more than there is room for
-			if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
+			if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1"}`); err != nil {
 				t.Error(err)
 			}
-			equal(t, "update", st.next(), told)
+			equal(t, "update", st.next(), updateOf)
 			before = cmp.Or(before, st.last)
 		}
-		s.drop(st)
-		if got := s.refusedBack(sess, before); got.status != 400 {
+		s.dropConnection(st)
+		if got := s.resumeRefused(sess, before); got.status != 400 {
 			t.Fatalf("coming back for what was given up: %d %s; want 400", got.status, got.body)
 		}
 		for range 2 {
 			early := s.open(s.ctx(), http.MethodGet, "", sess)
-			equal(t, "the resource", early.next(), told)
-			s.drop(early)
+			equal(t, "the resource", early.next(), updateOf)
+			s.dropConnection(early)
 		}
 		close(agree)
 		next := s.open(s.ctx(), http.MethodGet, "", sess)
-		equal(t, "the resource", next.next(), told)
+		equal(t, "the resource", next.next(), updateOf)
 		equal(t, "the list", next.next(), `{"jsonrpc":"2.0","method":"`+toolsChanged+`"}`)
-		s.drop(next)
+		s.dropConnection(next)
 		another := s.open(s.ctx(), http.MethodGet, "", sess)
-		s.pass(time.Second)
-		if err := lib.at(0).say(s.ctx(), "resources/updated", `{"uri":"x:1","last":true}`); err != nil {
+		s.advance(time.Second)
+		if err := lib.at(0).notify(s.ctx(), "resources/updated", `{"uri":"x:1","last":true}`); err != nil {
 			t.Error(err)
 		}
 		equal(t, "once", another.next(), `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1","last":true}}`)
-		s.drop(another)
+		s.dropConnection(another)
 	})
 }

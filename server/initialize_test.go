@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// A Handler that gives one and the same result of server/discover to all is shown to
-// each revision as that has it, however often; and one that changes its mind is shown
-// as it is now.
-func TestGreetingsByRevision(t *testing.T) {
+// The answers to initialize and server/discover follow the Handler's server/discover, in
+// each revision's form, also if the Handler returns the same result each time; and a result
+// that changes is used at once.
+func TestInitializeResultByRevision(t *testing.T) {
 	const tasked = `"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	made := map[string]*mcp.Result{}
 	for name, text := range map[string]string{

@@ -17,8 +17,8 @@ import (
 
 const taskRunner = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`
 
-// stateLog is a Handler that notes the states of tasks that clients run. It has each
-// wait until it is let go.
+// stateLog is a Handler that records the states of clients' tasks. Each notification waits
+// until it is released.
 type stateLog struct {
 	mu    sync.Mutex
 	begun []string
@@ -51,10 +51,10 @@ func taskState(n int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t%d","status":"working"}}`, n)
 }
 
-// What a client says of the tasks that it runs reaches the Handler one after the other,
-// in the order in which it came, whatever the Handler makes of each; and another
-// session waits for nothing of that.
-func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
+// Status notifications of a client about its tasks reach the Handler one after the other,
+// in the order of their arrival, even if the Handler fails; and another session does not
+// wait for them.
+func TestTaskStatesInOrder(t *testing.T) {
 	l := &stateLog{}
 	const caps = `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`
 	bubble(t, l, server.Config{}, func(s *site) {
@@ -74,9 +74,9 @@ func TestTaskStatesAreHandedOnInTurn(t *testing.T) {
 	})
 }
 
-// States of tasks are dropped of a client that did not declare to run any. A revision
-// that does not name tasks makes no difference.
-func TestTaskStatesOfWhoRunsNone(t *testing.T) {
+// Status notifications of a client that declared no tasks are dropped. A revision that does
+// not define tasks makes no difference.
+func TestTaskStatesOfClientWithoutTasks(t *testing.T) {
 	for _, tt := range []struct{ version, caps, want string }{
 		{"2025-11-25", `{"sampling":{},"tasks":{"list":{}}}`, ""},
 		{"2025-06-18", `{"sampling":{}}`, ""},

@@ -12,14 +12,14 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// flaky is a Handler whose listens end with an error as often as the test says.
-type flaky struct {
+// failingListens is a Handler that ends listens with the errors that the test sends.
+type failingListens struct {
 	mcp.Handler
 	ends  chan error
 	began chan struct{}
 }
 
-func (h *flaky) Serve(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+func (h *failingListens) Serve(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 	if req.Method != "subscriptions/listen" {
 		return h.Handler.Serve(ctx, req, c)
 	}
@@ -39,10 +39,10 @@ func (h *flaky) Serve(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result,
 	}
 }
 
-// relisten runs f with a standalone stream whose inner listen is flaky.
-func relisten(t *testing.T, f func(*site, *flaky, *stream)) {
+// withFailingListens runs f with a standalone stream of a Handler of failingListens.
+func withFailingListens(t *testing.T, f func(*site, *failingListens, *stream)) {
 	t.Helper()
-	h := &flaky{Handler: tools(nil)}
+	h := &failingListens{Handler: tools(nil)}
 	bubble(t, h, server.Config{}, func(s *site) {
 		h.ends, h.began = make(chan error), make(chan struct{}, 64)
 		st := s.open(s.ctx(), http.MethodGet, "", s.session())
@@ -52,10 +52,10 @@ func relisten(t *testing.T, f func(*site, *flaky, *stream)) {
 	})
 }
 
-// I33: a client whose stream stays open cannot see that nobody listens for it. The
-// listen is begun again, and says that there was a gap.
-func TestListenThatFailsIsBegunAgain(t *testing.T) {
-	relisten(t, func(s *site, h *flaky, st *stream) {
+// I33: a client with an open stream cannot see that no Handler listens for it. The listen
+// is retried, and notifies the client of the gap.
+func TestFailedListenIsRetried(t *testing.T) {
+	withFailingListens(t, func(s *site, h *failingListens, st *stream) {
 		for i := range 4 {
 			began := time.Now()
 			h.ends <- &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}
@@ -68,15 +68,15 @@ func TestListenThatFailsIsBegunAgain(t *testing.T) {
 	})
 }
 
-// A Handler that has no such thing has said so, and one that ends a listen in order
-// means it: neither is asked again.
-func TestListenThatIsRefusedStaysSo(t *testing.T) {
+// A Handler without subscriptions refuses the listen, and one that returns a result has
+// ended it deliberately: neither is asked again.
+func TestRefusedListenIsNotRetried(t *testing.T) {
 	for _, refusal := range []error{
 		nil, mcp.Errorf(mcp.CodeMethodNotFound, "no"), &mcp.Fault{Code: mcp.CodeUnsupported, Message: "no"},
 	} {
-		relisten(t, func(s *site, h *flaky, _ *stream) {
+		withFailingListens(t, func(s *site, h *failingListens, _ *stream) {
 			h.ends <- refusal
-			s.pass(time.Hour)
+			s.advance(time.Hour)
 			if n := len(h.began); n != 0 {
 				t.Errorf("after %v: %d further attempts", refusal, n)
 			}
@@ -84,17 +84,17 @@ func TestListenThatIsRefusedStaysSo(t *testing.T) {
 	}
 }
 
-// A backend that was replaced by one of another era refuses listens in words of its own,
-// until that is found out. The client's stream stays open meanwhile.
-func TestListenOutlastsRefusalsThatPass(t *testing.T) {
+// A backend that was replaced by one of another era refuses listens with errors of its own,
+// until the gateway has detected the change. The client's stream stays open meanwhile.
+func TestListenRetriedAfterTemporaryRefusal(t *testing.T) {
 	for _, refusal := range []*mcp.Error{
 		mcp.Errorf(mcp.CodeInvalidParams, "Invalid request parameters"),
 		mcp.Errorf(mcp.CodeInvalidRequest, "invalid during session initialization"),
 		mcp.Errorf(-32001, "Session not found"),
 	} {
-		relisten(t, func(s *site, h *flaky, st *stream) {
+		withFailingListens(t, func(s *site, h *failingListens, st *stream) {
 			h.ends <- refusal
-			s.pass(time.Minute)
+			s.advance(time.Minute)
 			if n := len(h.began); n != 1 {
 				t.Fatalf("after %v: %d further attempts in a minute, want 1 that lasts", refusal, n)
 			}
