@@ -173,7 +173,7 @@ func layerless(files []sourceFile) []string {
 	}
 	var breaches []string
 	for _, pkg := range slices.Sorted(maps.Keys(unknown)) {
-		breaches = append(breaches, pkg+": is in no layer of repoLayers (repo_imports_test.go)")
+		breaches = append(breaches, pkg+": is in no layer of repoLayers (internal/repocheck/imports_test.go)")
 	}
 	return breaches
 }
@@ -186,8 +186,8 @@ func TestRepoEachPackageHasALayer(t *testing.T) {
 		{name: "unknown", files: map[string]string{
 			"util/b.go": "", "util/a.go": "", "mcp/deep/x.go": "", "only/tests_test.go": "",
 		}, want: []string{
-			"mcp/deep: is in no layer of repoLayers (repo_imports_test.go)",
-			"util: is in no layer of repoLayers (repo_imports_test.go)",
+			"mcp/deep: is in no layer of repoLayers (internal/repocheck/imports_test.go)",
+			"util: is in no layer of repoLayers (internal/repocheck/imports_test.go)",
 		}},
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tests in repo_*_test.go check the rules of the repository itself: allowed
+// The tests of this package check the rules of the repository itself: allowed
 // imports, file headers, the content of documents. A rule is a function of data that
 // returns one line per breach. Each rule is tried on made-up input first, which shows
 // that it detects breaches, then on the tree.
