@@ -93,7 +93,7 @@ func (l *clientLists) keepFetching(b *activeBackend, own *backendLists) {
 }
 
 // fetchOnce reports whether another fetch must follow. If the fetch fails, the previous
-// lists stay, or those of the base if there are none.
+// lists stay; without previous lists, those of the base are used.
 //
 //nolint:contextcheck,nolintlint // read from here by contextcheck for all callers: it outlives the request
 func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool) {

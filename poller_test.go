@@ -18,13 +18,13 @@ import (
 )
 
 // polling is a server with a tool that ends the connection of its call and waits for
-// the client to reconnect. said receives the result of Poll.
-func polling(said chan<- bool, back <-chan struct{}) mcp.Handler {
+// the client to reconnect. result receives the result of Poll.
+func polling(result chan<- bool, back <-chan struct{}) mcp.Handler {
 	tools := mux.New(mux.Tool{Name: "slow", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "tools/call" {
 			polled := mcp.Poll(caller, time.Millisecond)
-			said <- polled
+			result <- polled
 			if polled {
 				<-back
 			}
@@ -36,10 +36,10 @@ func polling(said chan<- bool, back <-chan struct{}) mcp.Handler {
 // A Handler can poll as a backend in the gateway's process, as it can behind
 // server.New.
 func TestHandlerPollsBehindTheGateway(t *testing.T) {
-	said, back := make(chan bool, 1), make(chan struct{}, 1)
-	direct := server.New(polling(said, back), server.Config{})
+	result, back := make(chan bool, 1), make(chan struct{}, 1)
+	direct := server.New(polling(result, back), server.Config{})
 	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
-		InProcess: []signalbox.InProcess{{Name: "p", Handler: polling(said, back)}},
+		InProcess: []signalbox.InProcess{{Name: "p", Handler: polling(result, back)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestHandlerPollsBehindTheGateway(t *testing.T) {
 			if err != nil || string(res.Raw(mcp.FieldContent)) != `[{"type":"text","text":"done"}]` {
 				t.Errorf("%v, %v", res, err)
 			}
-			if !<-said {
+			if !<-result {
 				t.Error("Poll = false, or the Caller is no Poller")
 			}
 		})

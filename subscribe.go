@@ -206,7 +206,7 @@ func (l *backendListen) run(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the listen fails or ends. A failure says nothing about the
+// listenOnce listens until the listen fails or ends. A failure proves nothing about the
 // topics and is retried. A refusal, by an error response or by ending the listen,
 // settles them.
 func (l *backendListen) listenOnce(ctx context.Context, topics []topic) {

@@ -189,7 +189,7 @@ func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notificat
 	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
 	switch {
 	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
-		return nil, nil //nolint:nilnil // as the comment says
+		return nil, nil //nolint:nilnil // as documented
 	case err != nil:
 		return nil, err
 	case res == nil:

@@ -145,8 +145,8 @@ func (w *world) rawHTTP() *rawHTTP {
 //
 // A line of the body that is not a header is the content. Accept and Content-Type are
 // those of an ordinary client unless they are given; "-" leaves one out. The word
-// $session stands for the last session of the gateway, $state for the requestState,
-// shown only by its beginning, and $connection for the id of the last connection of
+// $session is replaced by the last session of the gateway, $state by the requestState,
+// shown only by its beginning, and $connection by the id of the last connection of
 // HTTP with SSE.
 //
 // After the method may follow another path than that of the endpoint, and the members

@@ -73,7 +73,7 @@ func (x *wire) conn(label string) *wireConn {
 }
 
 // do sends a line of the transcript: wire a> 1 {"jsonrpc":"2.0","id":1,"result":{}}. A
-// numeric id stands for the id of the gateway's request of that number, and so does a
+// numeric id represents the id of the gateway's request of that number, and so does a
 // progress token.
 func (x *wire) do(line string) bool {
 	label, msg, _ := strings.Cut(line, " ")

@@ -20,7 +20,7 @@ const discoverTimeout = 3 * time.Second
 const noLimit = time.Duration(-1)
 
 // pending reports whether a backend that lacking accepts is still starting, and for how
-// long to wait for it: until its start has taken limit. A negative limit is none.
+// long to wait for it: until its start has taken limit. A negative limit means no limit.
 func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLists) bool) (left time.Duration, ok bool) {
 	now := time.Now()
 	for i, b := range v.backends {
@@ -114,7 +114,7 @@ func timeoutChan(d time.Duration) (over <-chan time.Time, stop func() bool) {
 	return t.C, t.Stop
 }
 
-// withTimeout is context.WithTimeout for a limit: a negative one is none.
+// withTimeout is context.WithTimeout for a limit: a negative one means no limit.
 func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit < 0 {
 		return context.WithCancel(ctx)

@@ -44,7 +44,7 @@ func FuzzServerLines(f *testing.F) {
 			}, cfg)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 			defer cancel()
-			res, err := c.Serve(ctx, echo(t), &recorder{answer: says("{}")})
+			res, err := c.Serve(ctx, echo(t), &recorder{answer: respondWith("{}")})
 			if (res == nil) == (err == nil) || ctx.Err() != nil {
 				t.Errorf("ended with %v, %v (%v)", res, err, ctx.Err())
 			}

@@ -181,8 +181,8 @@ func (r *recorder) asked() []string {
 	return slices.Clone(r.asks)
 }
 
-// says returns a response to every request of the server.
-func says(result string) func(context.Context, *mcp.Request) (*mcp.Result, error) {
+// respondWith returns a response to every request of the server.
+func respondWith(result string) func(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return func(context.Context, *mcp.Request) (*mcp.Result, error) { return mcp.NewResult([]byte(result)) }
 }
 

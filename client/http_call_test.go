@@ -267,7 +267,7 @@ func TestM009IdsOfTheTwoDirections(t *testing.T) {
 			answered <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		caller := &recorder{answer: says(`{"role":"assistant"}`)}
+		caller := &recorder{answer: respondWith(`{"role":"assistant"}`)}
 		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
 		wantResult(t, res, err, `{"content":["done"]}`)
 		wantStrings(t, "asks", caller.asked(), []string{"sampling/createMessage"})
@@ -452,10 +452,10 @@ func TestM150ResponseDependsOnAServerRequest(t *testing.T) {
 				x.Polite()
 				close(answered)
 			}
-			caller := &recorder{answer: says(`{"action":"decline"}`)}
+			caller := &recorder{answer: respondWith(`{"action":"decline"}`)}
 			c := dialHTTP(t, s, client.Config{})
 			req := echo(t)
-			unrelated := &recorder{answer: says(`{"action":"cancel"}`)}
+			unrelated := &recorder{answer: respondWith(`{"action":"cancel"}`)}
 			scope := mcp.NewScope("s", unrelated)
 			defer scope.End()
 			addressee := caller

@@ -262,7 +262,7 @@ func TestPostAnsweredAfterTheResponse(t *testing.T) {
 		req := in(scope, echo(t))
 		req.Client.Capabilities = []byte(`{"roots":{}}`)
 		began := time.Now()
-		res, err := within(t, c, req, &recorder{answer: says(`{"roots":[]}`)})
+		res, err := within(t, c, req, &recorder{answer: respondWith(`{"roots":[]}`)})
 		wantResult(t, res, err, `{"content":[]}`)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the answer took %v", took)

@@ -92,7 +92,7 @@ func TestLegacySessionsOverLines(t *testing.T) {
 		c, opened := dialLines(t, s, client.Config{})
 		for i := range 2 {
 			scope := mcp.NewScope(fmt.Sprint(i), nil)
-			caller := &recorder{answer: says(`{"role":"assistant"}`)}
+			caller := &recorder{answer: respondWith(`{"role":"assistant"}`)}
 			for range 2 {
 				res, err := within(t, c, in(scope, echo(t)), caller)
 				wantResult(t, res, err, `{"content":[{"role":"assistant"}]}`)

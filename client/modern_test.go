@@ -169,7 +169,7 @@ func TestMRTR(t *testing.T) {
 			}
 		}
 		c := dialHTTP(t, s, client.Config{})
-		caller := &recorder{answer: says(`{"ok":1.0}`)}
+		caller := &recorder{answer: respondWith(`{"ok":1.0}`)}
 		res, err := within(t, c, request(t, "tools/call", `{"name":"x","arguments":{"k":1.0}}`), caller)
 		wantResult(t, res, err, `{"resultType":"complete","content":[]}`)
 		asked := caller.asked()
@@ -440,7 +440,7 @@ func TestSecondRoundFails(t *testing.T) {
 						x.Result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":"s"}`)
 					}}}
 					c := dialHTTP(t, s, client.Config{})
-					_, err := within(t, c, request(t, method, `{"name":"x"}`), &recorder{answer: says(`{"roots":[]}`)})
+					_, err := within(t, c, request(t, method, `{"name":"x"}`), &recorder{answer: respondWith(`{"roots":[]}`)})
 					if name == "headers" {
 						wantError(t, err, mcp.CodeHeaderMismatch)
 					} else {

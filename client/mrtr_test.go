@@ -47,7 +47,7 @@ func TestLaterRoundIsSentAgain(t *testing.T) {
 				x.Polite()
 			})
 			c := dialHTTP(t, s, client.Config{})
-			caller := &recorder{answer: says(`{"roots":[]}`)}
+			caller := &recorder{answer: respondWith(`{"roots":[]}`)}
 			res, err := within(t, c, echo(t), caller)
 			if failures <= 2 {
 				wantResult(t, res, err, `{"content":[]}`)
@@ -134,7 +134,7 @@ func TestLaterRoundNotForwardedByAGateway(t *testing.T) {
 					e := &mcp.Error{Code: 1004, Message: "as it said", Data: []byte(tt.data)}
 					x.Status(tt.status, "application/json", string(mcp.AppendError(nil, x.Msg.ID, e)))
 				})
-				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: says(`{"roots":[]}`)})
+				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: respondWith(`{"roots":[]}`)})
 				if err == nil || !strings.Contains(mcp.ToWire(err).Message, tt.want) {
 					t.Errorf("error %v, want one with %q", err, tt.want)
 				}
@@ -164,7 +164,7 @@ func TestInvalidInputRequired(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Result(tt.result) }}}
-			caller := &recorder{answer: says(`{"roots":[]}`)}
+			caller := &recorder{answer: respondWith(`{"roots":[]}`)}
 			_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
 			wantFault(t, err, tt.code, mcp.Unknown, tt.text)
 			if n := len(caller.asked()); n != 0 {

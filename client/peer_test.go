@@ -212,7 +212,7 @@ func TestPeer(t *testing.T) {
 					`progress {"progressToken":"tok","progress":2}`, `message {"level":"warning","data":"done"}`,
 				})
 				if !modern {
-					res, err = call("ask", &recorder{answer: says(`{"role":"assistant","model":"m","content":{"k":1.0}}`)})
+					res, err = call("ask", &recorder{answer: respondWith(`{"role":"assistant","model":"m","content":{"k":1.0}}`)})
 					wantResult(t, res, err, `{"content":[],"answer":{"k":1.0}}`)
 				}
 

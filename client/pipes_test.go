@@ -63,7 +63,7 @@ func TestM017IdsOfQuestionsAreTokens(t *testing.T) {
 		c, _ := dialLines(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
-		if _, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{"roots":[]}`)}); err != nil {
+		if _, err := within(t, c, in(scope, echo(t)), &recorder{answer: respondWith(`{"roots":[]}`)}); err != nil {
 			t.Fatal(err)
 		}
 		var want []string

@@ -107,7 +107,7 @@ func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 					if _, err := within(t, c, withPrincipal("v", tool(t, "x")), &recorder{}); err != nil {
 						t.Errorf("a call of another principal: %v", err)
 					}
-					res, err := within(t, c, withPrincipal("v", tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
+					res, err := within(t, c, withPrincipal("v", tool(t, "ask")), &recorder{answer: respondWith(`{"action":"accept"}`)})
 					if err != nil || !strings.Contains(string(res.Bytes()), "accept") {
 						t.Errorf("a question to another principal: %v, %v", res, err)
 					}
@@ -121,7 +121,7 @@ func TestI41OpenQuestionsLeaveSessionsForOthers(t *testing.T) {
 				}
 				synctest.Wait()
 				for range tt.max + 1 {
-					res, err := within(t, c, withPrincipal(tt.principal, tool(t, "ask")), &recorder{answer: says(`{"action":"accept"}`)})
+					res, err := within(t, c, withPrincipal(tt.principal, tool(t, "ask")), &recorder{answer: respondWith(`{"action":"accept"}`)})
 					if err != nil || !strings.Contains(string(res.Bytes()), "accept") {
 						t.Fatalf("after the others: %v, %v", res, err)
 					}

@@ -138,7 +138,7 @@ func TestStateIsForOneRound(t *testing.T) {
 			params = append(params, string(x.Msg.Params.Raw(mcp.FieldRequestState))+string(x.Msg.Params.Raw(mcp.FieldInputResponses)))
 			x.Result(rounds[len(params)-1])
 		}}}
-		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: says(`{"roots":[]}`)})
+		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: respondWith(`{"roots":[]}`)})
 		wantResult(t, res, err, `{"content":[]}`)
 		if want := []string{"", `"one"{"a":{"roots":[]}}`, `{"b":{"roots":[]}}`, `"two"`}; !slices.Equal(params, want) {
 			t.Errorf("the rounds brought %q, want %q", params, want)
@@ -160,7 +160,7 @@ func TestRoundsWithinTheirBound(t *testing.T) {
 				}
 				x.Result(fmt.Sprintf(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"%d"}`, n))
 			}}}
-			caller := &recorder{answer: says(`{"roots":[]}`)}
+			caller := &recorder{answer: respondWith(`{"roots":[]}`)}
 			res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
 			wantResult(t, res, err, `{"content":[]}`)
 			if got := len(caller.asked()); got != rounds {
@@ -188,7 +188,7 @@ func TestRetriedResultsAreNotKept(t *testing.T) {
 		}}}
 		c := dialHTTP(t, s, client.Config{})
 		for i := range 3 {
-			caller := &recorder{answer: says(`{"roots":[]}`)}
+			caller := &recorder{answer: respondWith(`{"roots":[]}`)}
 			res, err := within(t, c, request(t, "resources/read", `{"uri":"x:y"}`), caller)
 			wantResult(t, res, err, fmt.Sprintf(`{"resultType":"complete","contents":[],"n":%d,"ttlMs":3600000,"cacheScope":"public"}`, i+1))
 			if len(caller.asked()) != 1 {

@@ -162,7 +162,7 @@ func TestServerRequestDuringTheHandshake(t *testing.T) {
 			refusals <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		caller := &recorder{answer: says(`{"roots":[]}`)}
+		caller := &recorder{answer: respondWith(`{"roots":[]}`)}
 		res, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), caller)
 		wantResult(t, res, err, `{"content":[]}`)
 		if len(caller.asked()) != 0 || len(caller.notifications()) != 0 {

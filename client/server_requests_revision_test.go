@@ -22,8 +22,8 @@ func TestAnswersByRevision(t *testing.T) {
 		answer        func(context.Context, *mcp.Request) (*mcp.Result, error)
 		want          string
 	}{
-		{"the last revision", "2025-11-25", says(two), `{"jsonrpc":"2.0","id":"q","result":` + two + `}`},
-		{"an earlier one", "2025-06-18", says(two),
+		{"the last revision", "2025-11-25", respondWith(two), `{"jsonrpc":"2.0","id":"q","result":` + two + `}`},
+		{"an earlier one", "2025-06-18", respondWith(two),
 			`{"jsonrpc":"2.0","id":"q","result":{"role":"assistant","model":"m","content":{"type":"text","text":"a\n\nb"}}}`},
 		{"not declared", "2025-11-25", func(context.Context, *mcp.Request) (*mcp.Result, error) { return nil, missing },
 			`{"jsonrpc":"2.0","id":"q","error":{"code":-32601,"message":"not declared","data":{"requiredCapabilities":{"sampling":{}}}}}`},

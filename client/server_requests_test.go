@@ -236,7 +236,7 @@ func TestServerRequestWithAnAnsweredID(t *testing.T) {
 		c := dialHTTP(t, s, client.Config{})
 		scope := mcp.NewScope("s", nil)
 		defer scope.End()
-		res, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{"n":1}`)})
+		res, err := within(t, c, in(scope, echo(t)), &recorder{answer: respondWith(`{"n":1}`)})
 		wantResult(t, res, err, `{"content":[{"n":1},{"n":1}]}`)
 	})
 }
@@ -283,7 +283,7 @@ func TestLostAnswerIsSentAgain(t *testing.T) {
 				c := dialHTTP(t, s, client.Config{})
 				scope := mcp.NewScope("s", nil)
 				defer scope.End()
-				res, err := within(t, c, in(scope, echo(t)), &recorder{answer: says(`{}`)})
+				res, err := within(t, c, in(scope, echo(t)), &recorder{answer: respondWith(`{}`)})
 				wantResult(t, res, err, `{}`)
 				if tries != tt.tries {
 					t.Errorf("the answer was sent %d times, want %d", tries, tt.tries)
@@ -323,7 +323,7 @@ func TestManyServerRequestsOfOneSession(t *testing.T) {
 			},
 		}
 		c, _ := dialLines(t, s, client.Config{})
-		res, err := within(t, c, echo(t), &recorder{answer: says(`{}`)})
+		res, err := within(t, c, echo(t), &recorder{answer: respondWith(`{}`)})
 		wantResult(t, res, err, `{"content":[]}`)
 	})
 }
@@ -387,7 +387,7 @@ func TestEveryServerRequestIsAnswered(t *testing.T) {
 			},
 		}
 		c, _ := dialLines(t, s, client.Config{})
-		res, err := within(t, c, echo(t), &recorder{answer: says(`{"roots":[]}`)})
+		res, err := within(t, c, echo(t), &recorder{answer: respondWith(`{"roots":[]}`)})
 		wantResult(t, res, err, `{"content":[]}`)
 		for id, n := range seen {
 			if n != 1 {

@@ -430,7 +430,7 @@ func TestM110SessionIsNotBoundToItsFirstRequest(t *testing.T) {
 		defer scope.End()
 		for _, name := range []string{"1", "2"} {
 			ctx, cancel := context.WithCancel(t.Context())
-			caller := &recorder{answer: says(`{"content":` + name + `}`)}
+			caller := &recorder{answer: respondWith(`{"content":` + name + `}`)}
 			res, err := c.Serve(ctx, in(scope, echo(t)), caller)
 			cancel()
 			wantResult(t, res, err, `{"content":["`+name+`"]}`)

@@ -191,8 +191,8 @@ func TestM055ServerRequestOfOneSession(t *testing.T) {
 		var callers [2]recorder
 		var calls [2]*running
 		for i := range 2 {
-			callers[i].answer = says(fmt.Sprintf(`{"role":"assistant","model":"%d"}`, i))
-			scope := mcp.NewScope(fmt.Sprint(i), &recorder{answer: says(`{"model":"nobody's"}`)})
+			callers[i].answer = respondWith(fmt.Sprintf(`{"role":"assistant","model":"%d"}`, i))
+			scope := mcp.NewScope(fmt.Sprint(i), &recorder{answer: respondWith(`{"model":"nobody's"}`)})
 			defer scope.End()
 			calls[i] = launch(t, c, in(scope, echo(t)), &callers[i])
 			synctest.Wait()

@@ -501,7 +501,7 @@ func TestTaskAwaited(t *testing.T) {
 		c := listed(t, s)
 		req := modernTask(t, "tools/call", `{"name":"must","_meta":{"progressToken":"mine"}}`)
 		req.Client.Version, req.Client.Capabilities, req.TakesInputRequired = mcp.V20250618, []byte(`{"elicitation":{}}`), false
-		caller := &pulseRecorder{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		caller := &pulseRecorder{recorder: recorder{answer: respondWith(`{"action":"accept"}`)}}
 		call := launch(t, c, req, caller)
 		time.Sleep(10 * time.Second)
 		s.result <- ""
@@ -647,7 +647,7 @@ func TestTaskInputOnAPipe(t *testing.T) {
 		synctest.Wait()
 		wait := in(scope, modernTask(t, "tasks/result", `{"taskId":"t1"}`))
 		wait.Client.Version = mcp.V20251125
-		caller := &recorder{answer: says(`{"action":"accept"}`)}
+		caller := &recorder{answer: respondWith(`{"action":"accept"}`)}
 		waiting := launch(t, c, wait, caller)
 		synctest.Wait()
 		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})

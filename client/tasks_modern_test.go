@@ -127,7 +127,7 @@ func TestModernTaskAwaited(t *testing.T) {
 		const asks = `"status":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"message":"?"}}}`
 		s := newModernTaskServer(`"status":"working"`, asks, asks, asks, `"status":"completed","result":{"content":[],"n":1.0}`)
 		c := dialHTTP(t, s, client.Config{})
-		caller := &pulseRecorder{recorder: recorder{answer: says(`{"action":"accept"}`)}}
+		caller := &pulseRecorder{recorder: recorder{answer: respondWith(`{"action":"accept"}`)}}
 		res, err := within(t, c, legacyCall(t), caller)
 		wantResult(t, res, err, `{"content":[],"n":1.0}`)
 		wantStrings(t, "asks", caller.asked(), []string{"elicitation/create"})

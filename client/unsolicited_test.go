@@ -51,7 +51,7 @@ func TestServerRequestOutlivesItsCall(t *testing.T) {
 					"response": func(x *faultyserver.Line) { answers <- string(x.Msg.Raw) },
 				}}
 				c, _ := dialLines(t, s, client.Config{})
-				later := &recorder{answer: says(`{"roots":[]}`)}
+				later := &recorder{answer: respondWith(`{"roots":[]}`)}
 				scope := mcp.NewScope("s", later)
 				defer scope.End()
 				caller := &recorder{answer: func(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
@@ -217,7 +217,7 @@ func TestI22NothingOfAnAbandonedCallCrosses(t *testing.T) {
 				c, _ := dialLines(t, s, client.Config{Share: !modern})
 				// begin makes a call of another client, and lets the server send.
 				begin := func(text string) (*recorder, *running, *faultyserver.Line) {
-					rec := &recorder{answer: says("{}")}
+					rec := &recorder{answer: respondWith("{}")}
 					req := echo(t)
 					req.LogLevel = mcp.LogUnset
 					call := launch(t, c, req, rec)

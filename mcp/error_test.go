@@ -128,7 +128,7 @@ func TestToWireRoundTrip(t *testing.T) {
 }
 
 // The outcome is in the text for people and in the data for programs, and both agree
-// (DELIVERY: an error always says whether the call may have run).
+// (DELIVERY: an error always reports whether the call may have run).
 func TestOutcomeInTextAndData(t *testing.T) {
 	for outcome, words := range map[Outcome]string{
 		NotDispatched: "was not sent", Unknown: "may have been executed", Completed: "was executed",

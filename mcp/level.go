@@ -3,7 +3,7 @@
 
 package mcp
 
-// level is one of the objects whose members are interpreted. Duplicate members are
+// level is an object with members that are interpreted. Duplicate members are
 // rejected at these levels only. All objects inside a client's capabilities belong to
 // them, because capabilities are checked here and passed on unmodified. Below the
 // levels (the arguments of a tool, the content of a result) only the syntax is checked,

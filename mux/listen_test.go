@@ -51,8 +51,8 @@ func TestListen(t *testing.T) {
 		})
 		tools := listening(t, m, `{"toolsListChanged":true,"unheardOf":true}`)
 		others := listening(t, m, `{"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x:y","x:unknown","x:y"]}`)
-		heard(t, tools.says(), acknowledged+`{"toolsListChanged":true}}`)
-		heard(t, others.says(), acknowledged+`{"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x:y"]}}`)
+		heard(t, tools.notifications(), acknowledged+`{"toolsListChanged":true}}`)
+		heard(t, others.notifications(), acknowledged+`{"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x:y"]}}`)
 		for _, step := range []struct {
 			do            func() error
 			tools, others []string
@@ -70,8 +70,8 @@ func TestListen(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			heard(t, tools.says(), step.tools...)
-			heard(t, others.says(), step.others...)
+			heard(t, tools.notifications(), step.tools...)
+			heard(t, others.notifications(), step.others...)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestListenToNothing(t *testing.T) {
 		fixed := &Mux{Fixed: true}
 		fixed.MustAdd(hello("a"), note("x:y"), verse("v"))
 		for _, m := range []*Mux{{}, fixed} {
-			heard(t, listening(t, m, all).says(), acknowledged+`{}}`)
+			heard(t, listening(t, m, all).notifications(), acknowledged+`{}}`)
 		}
 		refused(t, new(Mux), request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":1}}`), mcp.CodeInvalidParams, "not a notification filter")
 		var many strings.Builder
@@ -92,7 +92,7 @@ func TestListenToNothing(t *testing.T) {
 		}
 		refused(t, fixed, request(t, "subscriptions/listen", `{"notifications":{"resourceSubscriptions":[`+many.String()+`"x:y"]}}`), mcp.CodeInvalidParams, "1001 resources and tasks")
 		twice := `{"resourceSubscriptions":[` + many.String() + `"x:0"]}` // a duplicate
-		heard(t, listening(t, fixed, twice).says(), acknowledged+`{}}`)
+		heard(t, listening(t, fixed, twice).notifications(), acknowledged+`{}}`)
 	})
 }
 
@@ -141,7 +141,7 @@ func TestChangesAreMerged(t *testing.T) {
 			synctest.Wait()
 		}
 		const tools, updated = "tools/list_changed ", `resources/updated {"uri":"x:y"}`
-		heard(t, s.says(), acknowledged+`{"toolsListChanged":true,"resourceSubscriptions":["x:y"]}}`, tools, updated, tools, updated)
+		heard(t, s.notifications(), acknowledged+`{"toolsListChanged":true,"resourceSubscriptions":["x:y"]}}`, tools, updated, tools, updated)
 		cancel()
 		<-over
 	})

@@ -45,8 +45,8 @@ func (a *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error)
 	return mcp.NewResult([]byte(text))
 }
 
-// says returns the notifications since the last call.
-func (a *recorder) says() []string {
+// notifications returns the notifications since the last call.
+func (a *recorder) notifications() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	heard := a.heard

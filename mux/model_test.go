@@ -186,7 +186,7 @@ func TestChangeWhileListeningBegins(t *testing.T) {
 				_, _ = m.Serve(ctx, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`), p)
 			})
 			synctest.Wait()
-			if heard := p.says(); len(heard) < 2 && !slices.Contains(fetched, "b") {
+			if heard := p.notifications(); len(heard) < 2 && !slices.Contains(fetched, "b") {
 				t.Errorf("heard %q, and the list was %v", heard, fetched)
 			}
 			cancel()

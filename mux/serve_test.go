@@ -125,7 +125,7 @@ func TestReports(t *testing.T) {
 		if _, err := m.Serve(t.Context(), req, a); (err != nil) != tt.fails {
 			t.Errorf("%v: %v", tt.level, err)
 		}
-		heard(t, a.says(), tt.want...)
+		heard(t, a.notifications(), tt.want...)
 	}
 }
 

@@ -32,9 +32,9 @@ func TestTaskDropsNotifications(t *testing.T) {
 		}
 		id, _ := res.Text(mcp.FieldTaskID)
 		a := listening(t, m, `{"taskIds":["`+id+`"]}`)
-		a.says() // the acknowledgement
+		a.notifications() // the acknowledgement
 		time.Sleep(10 * time.Second)
-		heard(t, append(a.says(), caller.says()...))
+		heard(t, append(a.notifications(), caller.notifications()...))
 		time.Sleep(time.Minute)
 		look(t, m, `{"taskId":"`+id+`"}`, "completed")
 	})
@@ -139,7 +139,7 @@ func TestListenersThatFail(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := <-over; !errors.Is(err, errClientGone) || len(d.says()) != accepts {
+			if err := <-over; !errors.Is(err, errClientGone) || len(d.notifications()) != accepts {
 				t.Errorf("after %d messages: %v", accepts, err)
 			}
 			if n := len(m.subscribers.all); n != 0 {

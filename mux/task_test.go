@@ -284,7 +284,7 @@ func TestTaskNotices(t *testing.T) {
 		})
 		s, about := begin(t, m)
 		a := listening(t, m, `{"taskIds":["`+s.TaskID+`","made-up"]}`)
-		heard(t, a.says(), acknowledged+`{"taskIds":["`+s.TaskID+`"]}}`)
+		heard(t, a.notifications(), acknowledged+`{"taskIds":["`+s.TaskID+`"]}}`)
 		told := func(status string) {
 			t.Helper()
 			synctest.Wait()
@@ -292,7 +292,7 @@ func TestTaskNotices(t *testing.T) {
 			if err != nil || !strings.Contains(want, status) {
 				t.Fatalf("the task is %s, %v", want, err)
 			}
-			heard(t, a.says(), "tasks "+want)
+			heard(t, a.notifications(), "tasks "+want)
 		}
 		time.Sleep(2 * time.Second)
 		told("input_required")

@@ -34,8 +34,8 @@ is started. Without FILE, the file that serve would use is checked.`,
 	}
 }
 
-// fileToCheck returns the file of the arguments, or the file that serve would use. If
-// there is none, that is an error, and not the demo: the caller expects a file to be there.
+// fileToCheck returns the file of the arguments, or the file that serve would use. A
+// missing file is an error, and not the demo: the caller expects a file.
 func (e *env) fileToCheck(args []string) (string, error) {
 	if len(args) == 1 {
 		return e.path(args[0]), nil

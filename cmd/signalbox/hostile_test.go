@@ -18,9 +18,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// says is a server that responds to each method with its result, or with an error if it has
-// none.
-func says(results map[string]string) mcp.Handler {
+// responding returns a server that responds to each method with its result, or with an
+// error if it has none.
+func responding(results map[string]string) mcp.Handler {
 	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		if result, ok := results[req.Method]; ok {
 			return mcp.NewResult([]byte(result))
@@ -60,7 +60,7 @@ func hostile() mcp.Handler {
 		"resources/read":           `{"contents":[{"uri":"x:y","text":"one` + bad + `"}]}`,
 		"tools/call":               `{"content":[{"type":"text","text":"one` + bad + `"},{"type":"` + bad + `"},{"type":"resource_link","name":"` + bad + `","uri":"x:` + bad + `"},{"type":"image","mimeType":"` + bad + `","data":"AA=="}]}`,
 	}
-	plain := says(results)
+	plain := responding(results)
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "tools/call" {
 			return plain.Serve(ctx, req, caller)
@@ -160,7 +160,7 @@ func TestOddResults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := serving(t, says(map[string]string{"server/discover": discovery, tt.method: tt.result}))
+			url := serving(t, responding(map[string]string{"server/discover": discovery, tt.method: tt.result}))
 			e := newTestEnv(t, "")
 			if code := e.run(t.Context(), append(tt.args, "--url", url)...); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
@@ -186,7 +186,7 @@ func TestHugeAnswers(t *testing.T) {
 		}
 		tools.WriteString(`{"name":"tool_` + strings.Repeat("x", i%60) + `","description":"` + text[:300] + `","inputSchema":{"type":"object"}}`)
 	}
-	url := serving(t, says(map[string]string{
+	url := serving(t, responding(map[string]string{
 		"server/discover": discovery,
 		"tools/list":      `{"tools":[` + tools.String() + `]}`,
 		"tools/call":      `{"content":[{"type":"text","text":"` + text + `"}]}`,
@@ -306,7 +306,7 @@ func TestResourceIsSaved(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := serving(t, says(map[string]string{"server/discover": discovery, "resources/read": `{"contents":[` + tt.contents + `]}`}))
+			url := serving(t, responding(map[string]string{"server/discover": discovery, "resources/read": `{"contents":[` + tt.contents + `]}`}))
 			e := newTestEnv(t, "")
 			code := e.run(t.Context(), "read", "a:b", "--url", url, "--output", tt.file)
 			path := filepath.Join(e.Dir, tt.file)

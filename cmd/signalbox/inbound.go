@@ -202,8 +202,8 @@ func withInbound(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// closeAmbiguous makes net/http close the connection after its response to a request whose
-// end other HTTP implementations may place elsewhere, so that the bytes after it are not
+// closeAmbiguous makes net/http close the connection after its response to a request
+// that other HTTP implementations may delimit differently, so that the bytes after it are not
 // taken for a request: "the
 // server MUST close the connection after responding to such a request" (RFC 9112, 6.1).
 // HTTP/1.0 has no Transfer-Encoding, and net/http ignores it there.

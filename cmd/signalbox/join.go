@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 )
 
-// join returns the running gateway that serves a file, or nil if there is none. A gateway
+// join returns the running gateway that serves a file, or nil if no gateway does. A gateway
 // that serves only a client on stdio is not joined: its backends' processes belong to that
 // client.
 func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
-// A client's file of servers is a valid configuration, and users are told to add the
-// gateway to that file. A gateway that is started with it would then be its own backend:
+// A client's file of servers is a valid configuration, and the documentation asks users to
+// add the gateway to that file. A gateway that is started with it would then be its own backend:
 // with stdio each process would start another without end, with HTTP each list would
 // contain the previous one.
 
@@ -89,7 +89,7 @@ func leaveSelf(cfg *signalbox.Config) {
 }
 
 // isSelf reports whether a URL is that of the endpoint at a listener's address. Names are
-// not looked up in the DNS: the line that users are told to paste names loopback.
+// not looked up in the DNS: the line that the documentation asks users to paste names loopback.
 func isSelf(address, listen, path string) bool {
 	// A mistake in one of the addresses is reported elsewhere, and makes no loop.
 	u, err := url.Parse(address)

@@ -102,7 +102,7 @@ func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 	}
 	stdout.Close()
 	// More than one response: a process that another test is just starting may hold the closed
-	// pipe open for a moment. Ends with the command, whose pipe Wait closes.
+	// pipe open for a moment. Ends with the command: Wait closes the pipe.
 	go func() {
 		ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
 		for err := error(nil); err == nil; {

@@ -125,7 +125,7 @@ func (c *responseConn) checkPace(all, taken int, err error) error {
 }
 
 // CloseWrite closes the writing side, if the connection can. net/http calls it before it
-// closes a connection whose request it has not read completely, so that the client
+// closes a connection with an unread rest of a request, so that the client
 // receives the response.
 func (c *responseConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {

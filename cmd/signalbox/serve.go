@@ -37,7 +37,7 @@ func newServe(e *env) *cobra.Command {
 		Long: `Serve the MCP endpoint on HTTP or, with --stdio, on standard input and output.
 
 Without --config, the first of ` + configNames + `
-in the working directory is used, or the built-in demo if there is none.
+in the working directory is used, or the built-in demo if none exists.
 
 A changed file is reloaded automatically, with one exception: if a backend or another
 user may have written it, changes that would run something new wait for 'signalbox reload'

@@ -212,8 +212,8 @@ func (b *Backend) translateHopError(rpcErr *mcp.Error) error {
 }
 
 // outcome returns the outcome in an error: a request that was still waiting for a
-// connection has not run. Without information it assumes the worse: a client that is
-// wrongly told to retry may execute something twice.
+// connection has not run. Without information it assumes the worse: a client that
+// retries without reason may execute something twice.
 func outcome(err error) mcp.Outcome {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok && f.Outcome != "" {
 		return f.Outcome
@@ -235,8 +235,8 @@ func (b *Backend) publish(o *Offer) {
 	}
 }
 
-// orDefault replaces zero by the default. A negative limit is none, which its users
-// check.
+// orDefault replaces zero by the default. A negative value means no limit; its users
+// check for that.
 func orDefault[T ~int | ~int64](v, def T) T {
 	if v == 0 {
 		return def

@@ -151,7 +151,7 @@ func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error)
 }
 
 // completeLists waits for the lists that are late and fetches those that failed again,
-// until there are none. It reports true if all lists must be fetched again.
+// until all are complete. It reports true if all lists must be fetched again.
 func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
 		due, stop := g.retry()

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// fourLists is a server with all four lists, each of one item, some of which fail.
+// fourLists is a server with all four lists, each of one item. Some lists fail.
 type fourLists struct {
 	*oddServer
 

@@ -64,13 +64,13 @@ func countKeys() []key[Limits] {
 		// Ends a list with cursors that form a loop.
 		field("pages", count(), func(l *Limits) *int { return &l.Pages }, "200",
 			"How many pages of a backend's list are fetched."),
-		// Ends a call whose server asks for more input after each response, so that users are
+		// Ends a call if the server asks for more input after each response, so that users are
 		// not asked until they agree.
 		field("rounds", count(), func(l *Limits) *int { return &l.Rounds }, "10",
 			"How many times a backend may ask for input during one call."),
 		// Bounds the memory of all sessions; a single principal has fewer.
 		field("sessions", count(), func(l *Limits) *int { return &l.Sessions }, "20000",
-			"How many sessions there may be. At the limit, a new session replaces one that has been idle for a while, of the principal with the most sessions; if there is none, it is rejected."),
+			"How many sessions there may be. At the limit, a new session replaces one that has been idle for a while, of the principal with the most sessions. If no session is idle, the new one is rejected."),
 		// A client that forgets its session at each start must not block the others.
 		field("sessionsPerPrincipal", count(), func(l *Limits) *int { return &l.SessionsPerPrincipal }, "100",
 			"How many sessions one principal may have, with the same replacement. Without \"auth\" it has no effect."),
@@ -97,7 +97,7 @@ func countKeys() []key[Limits] {
 			"How many sessions or processes of one legacy backend may be open for clients without sessions. One principal may use three quarters of what others leave for sessions that wait for input, and always one; more questions are rejected. Without \"auth\" all of them may wait."),
 		// Clients' sessions start processes, so this limits what clients can start.
 		field("processes", count(), func(l *Limits) *int { return &l.Processes }, "64",
-			"How many processes of one stdio server there may be at a time, in addition to one for its lists. At the limit, a new process replaces the one whose client has been idle longest."),
+			"How many processes of one stdio server there may be at a time, in addition to one for its lists. At the limit, a new process replaces the process of the client that has been idle longest."),
 	}
 }
 

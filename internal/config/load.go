@@ -15,7 +15,7 @@ import (
 
 // Find returns the path of the configuration in a folder: the first that exists of
 // signalbox.yaml, signalbox.json, .mcp.json (the project file of clients) and mcp.json. It
-// returns false if there is none.
+// returns false if none exists.
 func Find(dir string) (path string, ok bool) {
 	// The gateway's own names first, as they are specific.
 	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"} {

@@ -21,7 +21,7 @@ func TestUnclearDisabled(t *testing.T) {
 		`"maybe"`: {refused: true, neither: true},
 	}
 	for value, want := range tests {
-		got := told(`{"mcpServers": {"g": {"disabled": ` + value + `}}}`)
+		got := problemsOf(`{"mcpServers": {"g": {"disabled": ` + value + `}}}`)
 		if diff := cmp.Diff(got, want); diff != "" {
 			t.Errorf("%s (-got +want):\n%s", value, diff)
 		}
@@ -57,7 +57,7 @@ func TestFollowsFromRejected(t *testing.T) {
 		`{"mcpServers": {}, "audit": {"file": "${X}"}}`: 1,
 	}
 	for text, want := range tests {
-		if got := told(text); len(got) != want {
+		if got := problemsOf(text); len(got) != want {
 			t.Errorf("%s: %v, want %d problems", text, got, want)
 		}
 	}

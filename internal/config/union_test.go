@@ -269,8 +269,8 @@ func lonelyExcuses() []excuse {
 	}
 }
 
-// told returns the problems of a config, without positions.
-func told(text string) map[string]bool {
+// problemsOf returns the problems of a config, without positions.
+func problemsOf(text string) map[string]bool {
 	_, err := Parse("x.json", []byte(text), unionEnv)
 	problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
 	all := make(map[string]bool)
@@ -283,13 +283,13 @@ func told(text string) map[string]bool {
 // TestNoProblemHidesAnother checks that a file with several mistakes has exactly the problems
 // of each of them. Any two compatible mistakes occur together in some file.
 func TestNoProblemHidesAnother(t *testing.T) {
-	if problems := told(rightConfig); len(problems) > 0 {
+	if problems := problemsOf(rightConfig); len(problems) > 0 {
 		t.Fatalf("the config is not right: %v", problems)
 	}
 	slips, excuses := lonelySlips(), lonelyExcuses()
 	alone := make([]map[string]bool, len(slips))
 	for i, s := range slips {
-		if alone[i] = told(mistaken(t, s)); len(alone[i]) == 0 {
+		if alone[i] = problemsOf(mistaken(t, s)); len(alone[i]) == 0 {
 			t.Errorf("%s: nothing is told", s.name)
 		}
 	}
@@ -299,7 +299,7 @@ func TestNoProblemHidesAnother(t *testing.T) {
 			maps.Copy(want, alone[i])
 			names, chosen = append(names, slips[i].name), append(chosen, slips[i])
 		}
-		return strings.Join(names, ", "), told(mistaken(t, chosen...)), want
+		return strings.Join(names, ", "), problemsOf(mistaken(t, chosen...)), want
 	}
 	used := make(map[int]bool)
 	apart := func(i, k int) bool {

@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // "Resource not found" names the resource, so that a client that reads several at once can
-// tell them apart (2026-07-28, server/resources, "Error Handling").
+// distinguish them (2026-07-28, server/resources, "Error Handling").
 func TestNotFoundNamesTheResource(t *testing.T) {
 	_, err := serve(t, &audience{}, mcp.LogNone, "resources/read", `{"uri":"demo://\"quoted\""}`)
 	e, ok := errors.AsType[*mcp.Error](err)

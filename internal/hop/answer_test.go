@@ -113,7 +113,7 @@ func (tt *answerCase) first(p *peer) {
 	if _, _, more := p.request(); !more {
 		return
 	}
-	if p.say(tt.says...); tt.stays {
+	if p.write(tt.says...); tt.stays {
 		echo(p)
 	}
 }

@@ -29,18 +29,18 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	breaks := map[string]func(p *peer){
 		"at once":     func(*peer) {},
 		"reset":       (*peer).reset,
-		"garbage":     func(p *peer) { p.request(); p.say("garbage\r\n\r\n"); p.gone() },
-		"half a head": func(p *peer) { p.request(); p.say("HTTP/1.1 2") },
-		"half a body": func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab") },
+		"garbage":     func(p *peer) { p.request(); p.write("garbage\r\n\r\n"); p.gone() },
+		"half a head": func(p *peer) { p.request(); p.write("HTTP/1.1 2") },
+		"half a body": func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab") },
 		"the last": func(p *peer) {
 			p.request()
-			p.say(head("HTTP/1.1 200 OK", "Content-Length: 2", "Connection: close") + "ab")
+			p.write(head("HTTP/1.1 200 OK", "Content-Length: 2", "Connection: close") + "ab")
 			p.gone()
 		},
-		"strays":    func(p *peer) { p.request(); p.say(ok + "stray"); p.gone() },
+		"strays":    func(p *peer) { p.request(); p.write(ok + "stray"); p.gone() },
 		"none":      echo,
-		"no end":    func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK") + strings.Repeat("x", 9)); p.gone() },
-		"too early": func(p *peer) { p.header(); p.say(refusal + "!") },
+		"no end":    func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK") + strings.Repeat("x", 9)); p.gone() },
+		"too early": func(p *peer) { p.header(); p.write(refusal + "!") },
 	}
 	for name, script := range breaks {
 		t.Run(name, func(t *testing.T) {

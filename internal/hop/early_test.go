@@ -46,18 +46,18 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 		kept bool
 		on   []func(*testing.T, func(*world))
 	}{
-		{name: "and nothing more is read", then: func(p *peer) { p.say("!"); <-p.w.over }, on: on(inMemory, onTCP)},
-		{name: "and the connection is closed", then: func(p *peer) { p.say("!"); _ = p.Close() }, wait: time.Millisecond, on: on(inMemory, onTCP)},
-		{name: "and the rest is read first", then: func(p *peer) { rest(p); p.say("!") }, kept: true, on: on(inMemory, onTCP)},
-		{name: "and the rest is read soon", then: func(p *peer) { p.say("!"); p.w.settle(40 * time.Millisecond); rest(p) }, kept: true, on: on(inMemory)},
-		{name: "and the rest is read too late", then: func(p *peer) { p.say("!"); p.w.settle(60 * time.Millisecond); rest(p) }, on: on(inMemory)},
+		{name: "and nothing more is read", then: func(p *peer) { p.write("!"); <-p.w.over }, on: on(inMemory, onTCP)},
+		{name: "and the connection is closed", then: func(p *peer) { p.write("!"); _ = p.Close() }, wait: time.Millisecond, on: on(inMemory, onTCP)},
+		{name: "and the rest is read first", then: func(p *peer) { rest(p); p.write("!") }, kept: true, on: on(inMemory, onTCP)},
+		{name: "and the rest is read soon", then: func(p *peer) { p.write("!"); p.w.settle(40 * time.Millisecond); rest(p) }, kept: true, on: on(inMemory)},
+		{name: "and the rest is read too late", then: func(p *peer) { p.write("!"); p.w.settle(60 * time.Millisecond); rest(p) }, on: on(inMemory)},
 	} {
 		for i, in := range tt.on {
 			t.Run([]string{"memory", "tcp"}[i]+", "+tt.name, func(t *testing.T) {
 				in(t, func(w *world) {
 					w.serve(func(p *peer) {
 						if p.number == 1 && p.header() {
-							p.say(refusal)
+							p.write(refusal)
 							tt.then(p)
 						}
 						echo(p)
@@ -93,7 +93,7 @@ func TestResetBeforeTheRequestIsRead(t *testing.T) {
 				return
 			}
 			if p.header() {
-				p.say(refusal)
+				p.write(refusal)
 				p.reset()
 			}
 		})
@@ -108,7 +108,7 @@ func TestResetBeforeTheRequestIsRead(t *testing.T) {
 // of the request can be written. The request is not repeated.
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	inMemory(t, func(w *world) {
-		w.serve(func(p *peer) { p.say(ok) })
+		w.serve(func(p *peer) { p.write(ok) })
 		dial := w.hop.Dial
 		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)

@@ -60,10 +60,10 @@ func TestContextEnds(t *testing.T) {
 			<-p.w.over
 		}},
 		{name: "before the answer", serve: func(p *peer) { p.gone() }},
-		{name: "in the head", serve: func(p *peer) { p.request(); p.say("HTTP/1.1 200"); p.gone() }},
-		{name: "behind a provisional answer", serve: func(p *peer) { p.request(); p.say(head("HTTP/1.1 100 Continue")); p.gone() }},
-		{name: "before the body", serve: func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK")); p.gone() }},
-		{name: "in the body", serve: func(p *peer) { p.request(); p.say(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab"); p.gone() }},
+		{name: "in the head", serve: func(p *peer) { p.request(); p.write("HTTP/1.1 200"); p.gone() }},
+		{name: "behind a provisional answer", serve: func(p *peer) { p.request(); p.write(head("HTTP/1.1 100 Continue")); p.gone() }},
+		{name: "before the body", serve: func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK")); p.gone() }},
+		{name: "in the body", serve: func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab"); p.gone() }},
 	} {
 		for _, ours := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, ours %v", tt.name, ours), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestBodyIsClosedWhileItIsRead(t *testing.T) {
 				return
 			}
 			p.request()
-			p.say(head("HTTP/1.1 200 OK") + "begun")
+			p.write(head("HTTP/1.1 200 OK") + "begun")
 			p.gone()
 			close(ended)
 		})
@@ -210,8 +210,8 @@ func TestBodyIsClosedWhileItIsRead(t *testing.T) {
 	})
 }
 
-// A request fails after WriteTimeout if the server does not read it, with an error that says
-// so, for any part of the request.
+// A request fails after WriteTimeout if the server does not read it, with an error that
+// names the timeout, for any part of the request.
 func TestWriteTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -235,7 +235,7 @@ func TestWriteTimeout(t *testing.T) {
 						_, _ = io.ReadFull(p, buf)
 						p.w.settle(tt.read)
 					}
-					p.say(ok)
+					p.write(ok)
 					p.gone()
 				})
 				start := time.Now()

@@ -169,7 +169,7 @@ type peer struct {
 	w      *world
 }
 
-// request reads a request and returns its body, or false if there is none.
+// request reads a request and returns its body, or false if no request arrives.
 func (p *peer) request() (req *http.Request, body string, ok bool) {
 	req, err := http.ReadRequest(p.in)
 	if err != nil {
@@ -179,8 +179,8 @@ func (p *peer) request() (req *http.Request, body string, ok bool) {
 	return req, string(got), err == nil
 }
 
-// say writes the pieces. In a bubble, each has arrived before the next is written.
-func (p *peer) say(pieces ...string) {
+// write writes the pieces. In a bubble, each has arrived before the next is written.
+func (p *peer) write(pieces ...string) {
 	for _, s := range pieces {
 		if _, err := io.WriteString(p, s); err != nil {
 			return // the client has left, as it may
@@ -222,6 +222,6 @@ func echo(p *peer) {
 		if body == "" {
 			body = "ok"
 		}
-		p.say(answer(body))
+		p.write(answer(body))
 	}
 }

@@ -28,7 +28,7 @@ func TestRequestArrives(t *testing.T) {
 					return
 				}
 				seen <- req
-				p.say(answer(body))
+				p.write(answer(body))
 			}
 		})
 		for _, size := range []int{1, 4 << 10, 28<<10 - 300, 28 << 10, 28<<10 + 1, 32 << 10, 64 << 10, 1 << 20} {
@@ -197,7 +197,7 @@ func TestRequestBodyFails(t *testing.T) {
 // echo1 is echo for one request.
 func echo1(p *peer) {
 	_, body, _ := p.request()
-	p.say(answer(body))
+	p.write(answer(body))
 }
 
 // The body is closed eventually, wherever the request ends.

@@ -23,7 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
-// Consecutive requests share a connection. Concurrent requests have one each, all of which are
+// Consecutive requests share a connection. Concurrent requests have one each, and all are
 // kept.
 func TestConnectionsAreKept(t *testing.T) {
 	onBoth(t, func(w *world) {
@@ -210,7 +210,7 @@ func TestClosedByTheServer(t *testing.T) {
 						return
 					}
 					p.request()
-					p.say(ok)
+					p.write(ok)
 					_ = closeWrite(p)
 					p.gone()
 					ended <- time.Now()
@@ -289,7 +289,7 @@ func TestAnswerIsClosedBeforeItsEnd(t *testing.T) {
 				return
 			}
 			p.request()
-			p.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")
+			p.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")
 			ended <- p.gone()
 		})
 		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), ""))
@@ -322,11 +322,11 @@ func TestKeptConnectionTurnsOutDead(t *testing.T) {
 	}{
 		{name: "GET, closed", end: func(*peer) {}, again: true},
 		{name: "GET, reset", end: (*peer).reset, again: true},
-		{name: "GET, half an answer", end: func(p *peer) { p.say("HTTP/1.1 2") }},
-		{name: "GET, no answer of HTTP", end: func(p *peer) { p.say("no\r\n\r\n") }},
+		{name: "GET, half an answer", end: func(p *peer) { p.write("HTTP/1.1 2") }},
+		{name: "GET, no answer of HTTP", end: func(p *peer) { p.write("no\r\n\r\n") }},
 		{name: "POST, closed", body: "pay", end: func(*peer) {}},
 		{name: "POST, reset", body: "pay", end: (*peer).reset},
-		{name: "POST, half an answer", body: "pay", end: func(p *peer) { p.say("HTTP/1.1 2") }},
+		{name: "POST, half an answer", body: "pay", end: func(p *peer) { p.write("HTTP/1.1 2") }},
 		{name: "large POST, closed", body: large[:100<<10], end: func(*peer) {}},
 		{name: "large POST, reset", body: large[:100<<10], end: (*peer).reset},
 	} {
@@ -343,7 +343,7 @@ func TestKeptConnectionTurnsOutDead(t *testing.T) {
 							tt.end(p)
 							return
 						}
-						p.say(ok)
+						p.write(ok)
 					}
 				})
 				w.want("", "ok")
@@ -359,8 +359,8 @@ func TestKeptConnectionTurnsOutDead(t *testing.T) {
 	}
 }
 
-// breaking returns a context for requests whose reused connections are reset after they were
-// checked.
+// breaking returns a context that resets reused connections of its requests after their
+// check.
 func (w *world) breaking(open *sync.Map) context.Context {
 	return httptrace.WithClientTrace(w.t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if !info.Reused {
@@ -386,7 +386,7 @@ func TestNothingOfARequestIsSent(t *testing.T) {
 					return
 				}
 				seen <- body
-				p.say(ok)
+				p.write(ok)
 			}
 		})
 		w.openAndRead(4, "ok")
@@ -485,15 +485,15 @@ func TestPostsAreReadOnce(t *testing.T) {
 				case 1:
 					p.reset()
 				case 2:
-					p.say("HTTP/1.1 2")
+					p.write("HTTP/1.1 2")
 					return
 				case 3:
-					p.say(answer(body)) // and the connection is closed after it
+					p.write(answer(body)) // and the connection is closed after it
 					return
 				case 4:
-					p.say(answer(body) + answer("stray"))
+					p.write(answer(body) + answer("stray"))
 				default:
-					p.say(answer(body))
+					p.write(answer(body))
 				}
 			}
 		})

@@ -107,7 +107,7 @@ func TestJobQueueWait(t *testing.T) {
 }
 
 // put returns at once, whatever the job does. Jobs run in order, one at a time, and the
-// goroutine ends when there are none.
+// goroutine ends after the last.
 func TestJobQueueDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o jobQueue

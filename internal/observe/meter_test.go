@@ -19,15 +19,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// told records the reports of a meter.
-type told struct {
+// reports records the reports of a meter.
+type reports struct {
 	mu     sync.Mutex
 	counts map[string]int
 	order  []string
 	times  int
 }
 
-func (d *told) tell(key string, n int) {
+func (d *reports) tell(key string, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {
@@ -38,7 +38,7 @@ func (d *told) tell(key string, n int) {
 	d.times++
 }
 
-func (d *told) all() map[string]int {
+func (d *reports) all() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.counts)
@@ -57,7 +57,7 @@ func flood(m *meter[string], key string, n int) int {
 
 func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		m := newMeter(10, 8, d.tell)
 		if got := flood(m, "a", 25); got != 10 {
 			t.Errorf("%d pass of 25 at once, want 10", got)
@@ -81,7 +81,7 @@ func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 
 // Reports are in the order in which the drops began.
 func TestMeterReportsInOrder(t *testing.T) {
-	var d told
+	var d reports
 	m := newMeter(1, 64, d.tell)
 	var want []string
 	for i := range 50 {
@@ -98,7 +98,7 @@ func TestMeterReportsInOrder(t *testing.T) {
 // The rate is enforced as long as the flood lasts, with one report per second.
 func TestMeterReportsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		m := newMeter(10, 8, d.tell)
 		passed := 0
 		const seconds, each = 20, 100
@@ -123,7 +123,7 @@ func TestMeterReportsOnceASecond(t *testing.T) {
 // Without drops there is no timer, so that an idle gateway does not wake up.
 func TestMeterIsSilentWithoutAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		m := newMeter(10, 8, d.tell)
 		flood(m, "a", 10)
 		<-time.After(time.Minute)
@@ -146,7 +146,7 @@ func TestMeterIsSilentWithoutAFlood(t *testing.T) {
 // Arbitrary keys use no additional memory and do not avoid the limit.
 func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		const most, keys = 5, 8
 		m := newMeter(most, keys, d.tell)
 		passed := 0
@@ -177,7 +177,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 // A key with an unreported count is not removed.
 func TestMeterForgetsNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		m := newMeter(1, 2, d.tell)
 		flood(m, "a", 5)
 		<-time.After(reportEvery / 2)
@@ -194,7 +194,7 @@ func TestMeterForgetsNoCount(t *testing.T) {
 
 func TestMeterConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var d told
+		var d reports
 		m := newMeter(10, 4, d.tell)
 		var passed atomic.Int64
 		var all sync.WaitGroup
@@ -221,7 +221,7 @@ func TestMeterConcurrently(t *testing.T) {
 
 // A caller with an earlier time gets no additional tokens.
 func TestMeterOfTimesOutOfOrder(t *testing.T) {
-	var d told
+	var d reports
 	m := newMeter(10, 4, d.tell)
 	now, passed := time.Now(), 0
 	for i := range 1000 {

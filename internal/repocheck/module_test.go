@@ -107,7 +107,7 @@ const (
 	indirectHeading = "## Indirect modules"
 )
 
-// dependencyRow is a table row whose first cell is a module.
+// dependencyRow is a table row with a module in its first cell.
 var dependencyRow = regexp.MustCompile("^\\| `([^`]+)` \\|([^|]*)\\|")
 
 // parseDependencies reads the two tables of docs/dependencies.md.

@@ -131,8 +131,8 @@ func (l *ParkedRequests[T, X]) dropLocked(p *ParkedRequest[T, X]) {
 	p.dropped = true
 }
 
-// DropIfParked drops the request if it has been parked since it left this exchange, whose
-// end could not be delivered: the client has no questions to answer. It reports whether it
+// DropIfParked drops the request if it has been parked since it left this exchange, and
+// the result of the exchange could not be delivered: the client has no questions to answer. It reports whether it
 // did; then the caller must stop the Handler and call Fail.
 func (p *ParkedRequest[T, X]) DropIfParked(left *X) bool {
 	p.set.mu.Lock()

@@ -86,8 +86,8 @@ const bridgePage = "../../docs/bridge.md"
 
 var bridgeReason = regexp.MustCompile(`(?m)^- \*\*([a-z])\*\*: (.*) \(\[`)
 
-// bridgeReasons returns the letters of docs/bridge.md by their reasons, each of which is
-// shown by a transcript.
+// bridgeReasons returns the letters of docs/bridge.md by their reasons. A transcript
+// shows each of them.
 func bridgeReasons(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(bridgePage)

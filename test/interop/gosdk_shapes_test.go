@@ -20,7 +20,7 @@ import (
 const headerAttempts = 5
 
 // tryHeader lists the tools first: a client does not know the headers of a tool that it has
-// not listed, or whose list has changed since.
+// not listed, or that has changed since.
 func (s *goSession) tryHeader(ctx context.Context, p *callProbe) error {
 	var err error
 	for range headerAttempts {

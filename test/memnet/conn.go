@@ -21,7 +21,7 @@ func Pipe(size int) (a, b *Conn) {
 	return &Conn{in: ba, out: ab}, &Conn{in: ab, out: ba}
 }
 
-// Read returns bytes that the other end wrote. It blocks while there are none, and returns
+// Read returns bytes that the other end wrote. It blocks until there are some, and returns
 // io.EOF when the other end has closed and everything was read.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.read(p) }
 

@@ -415,8 +415,8 @@ func (t *arrival) retryParked(w *world, id string) bool {
 	return false
 }
 
-// checkLookup checks an error against the owner of the request, and reports whether there
-// is none.
+// checkLookup checks an error against the owner of the request, and reports whether it
+// is nil.
 //
 // On the wire a foreign principal and an unknown id have the same answer. Here they are
 // distinguished, because a table that confuses them may also serve the foreign one. With

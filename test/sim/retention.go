@@ -103,8 +103,8 @@ func (w *world) keptBytes(s *sess) (least, most int) {
 	return least, most
 }
 
-// checkDropOrder checks that of the streams that have ended and whose clients are away, the
-// one that ended first is dropped first.
+// checkDropOrder checks that of the ended streams without a client, the one that
+// ended first is dropped first.
 //
 // The client of the last one has most probably not read it and may be about to reconnect,
 // while the client of an older one had time to do so.

@@ -34,7 +34,7 @@ func text(key, message, field string) mux.Question {
 	return mux.Elicit(key, message, one(field))
 }
 
-// fieldOf returns the text of a field, or the user's action if there is none.
+// fieldOf returns the text of a field, or the user's action if it is missing.
 func fieldOf(a mux.Answer, field string) string {
 	var in map[string]any
 	if !a.Content(&in) {

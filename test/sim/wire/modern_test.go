@@ -169,7 +169,7 @@ func (c *modernClient) round(ctx context.Context, r *record, to *gateway, input 
 	return required
 }
 
-// answer returns the parameters of the next round, or "" if there is none.
+// answer returns the parameters of the next round, or "" after the last.
 func (c *modernClient) answer(ctx context.Context, r *record, required *note, b answerMode, input string) string {
 	c.w.countAction("input required")
 	next := c.reply(r, required)
@@ -230,7 +230,7 @@ func (c *modernClient) twice(ctx context.Context, r *record, input string) {
 }
 
 // aside sends a request and checks only that its answer belongs to it. It returns the
-// answer. The status is 0 if there is none.
+// answer. The status is 0 without an answer.
 func (c *modernClient) aside(ctx context.Context, to *gateway, body, mark string) (answer string, status int) {
 	c.w.note("%s > aside %s", mark, body)
 	res, err := c.send(ctx, to, nil, http.MethodPost, body, modernHeaders("tools/call", c.w.tool))

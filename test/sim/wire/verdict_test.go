@@ -156,7 +156,7 @@ func (r *record) judgeEndLocked() {
 		r.wrongLocked("its work went on for %v after its session was deleted", j.ended.Sub(r.deleted))
 	}
 	if r.ended != "result" && strings.Contains(j.stopped, "did not retry") {
-		return // the answer was lost, or there was none
+		return // the answer was lost or never sent
 	}
 	if r.era == mcp.EraLegacy && j.stopped != "" && r.cancelled.IsZero() && !r.stoppable && !r.sentTo(lostPipe) && !r.sentTo(wasShut) && r.w.backend.life == 1 {
 		r.wrongLocked("its work was stopped, and nobody had asked for that: %s", j.stopped)
