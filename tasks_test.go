@@ -34,8 +34,8 @@ func taskIDsWith(t testing.TB, keys ...string) *taskIDs {
 // W2, W7: an id leads to its backend in every process with the key, is the same each
 // time, and is valid for its principal only.
 //
-// W7+ own: "The id of a task that we give out stands for a user, a backend and the id that
-// this has given it, and for nothing else."
+// W7+ own: "The id of a task that we issue represents one user, one backend and the id that
+// the backend has issued, and nothing else."
 //
 // W2- seps 2663-tasks-extension: "Servers MUST generate them with sufficient entropy that
 // a third party cannot enumerate or guess them."
@@ -220,8 +220,8 @@ func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
 // Other members that look like a task id are unmodified, and a related task that is not
 // the caller's does not reach the backend.
 //
-// W7- own: "The id of a task that we give out stands for a user, a backend and the id that
-// this has given it, and for nothing else."
+// W7- own: "The id of a task that we issue represents one user, one backend and the id that
+// the backend has issued, and nothing else."
 func TestOnlyTaskIDsAreTranslated(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		var got string

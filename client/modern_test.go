@@ -197,7 +197,7 @@ func TestMRTR(t *testing.T) {
 // Input requests that fail end the request with the reason. A server that asks without
 // end is stopped.
 //
-// Q9- own: "How often one request may ask for more has a bound."
+// Q9- own: "The number of times that one request may ask for more input is limited."
 func TestMRTREnds(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -148,7 +148,7 @@ func TestStateIsForOneRound(t *testing.T) {
 
 // A server may ask ten times, and gets an answer each time.
 //
-// Q9+ own: "How often one request may ask for more has a bound."
+// Q9+ own: "The number of times that one request may ask for more input is limited."
 func TestRoundsWithinTheirBound(t *testing.T) {
 	for _, rounds := range []int{1, 2, 10} {
 		inBubble(t, func(t *testing.T) {

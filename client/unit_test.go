@@ -78,8 +78,8 @@ func TestCrashBackoffOfFailedStarts(t *testing.T) {
 	}
 }
 
-// D8- own: "A process gets from our environment what it was given by name, and none
-// of our secrets."
+// D8- own: "A process inherits only the environment variables that are configured by
+// name, and none of our secrets."
 func TestEnvironment(t *testing.T) {
 	got := environment([]string{"PATH=/bin", "SECRET=x", "HOME=/h", "LANG=() { evil; }", "path=/other", "NOVALUE"}, []string{"SECRET=mine"})
 	if want := []string{"PATH=/bin", "HOME=/h", "path=/other", "SECRET=mine"}; !slices.Equal(got, want) {

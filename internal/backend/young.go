@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// youth is how long a call is young. Nearly all calls have ended by then, and it is
-// far less than what any sensible limit is.
+// youth is the time for which a call is young. Nearly all calls end earlier, and any
+// sensible limit is far longer.
 const youth = time.Second
 
-// young are the calls of a backend that began a moment ago, oldest first. They have
-// one timer together, and a call that ends in time has none of its own: to set a
-// timer and stop it again costs more than to be one of a list.
+// young is the list of the young calls of a backend, oldest first. They share one timer,
+// and a call that ends in time has none of its own: setting and stopping a timer costs
+// more than an entry in a list.
 type young struct {
-	span time.Duration       // for which a call is young; no limit is shorter
-	late func(time.Duration) // told how late the timer has fired; may be nil
+	span time.Duration       // a call is young for this time; no limit is shorter
+	late func(time.Duration) // receives the delay of the timer; may be nil
 
 	mu          sync.Mutex
 	first, last *deadline
-	ticking     bool      // sweep will be called
-	due         time.Time // then
+	ticking     bool      // the timer is set
+	due         time.Time // of the timer
 }
 
-// youthOf returns for how long calls with these limits are young, of which negative
-// or zero means none. The list keeps its order because it is the same for all.
+// youthOf returns the time for which calls with these limits are young. Zero and negative
+// limits are ignored. The time is the same for all calls, which keeps the list in order.
 func youthOf(limits ...time.Duration) time.Duration {
 	span := youth
 	for _, limit := range limits {
@@ -37,7 +37,7 @@ func youthOf(limits ...time.Duration) time.Duration {
 	return span
 }
 
-// enter adds a call that begins now.
+// enter adds a call that begins now to the list.
 func (y *young) enter(d *deadline) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -54,7 +54,7 @@ func (y *young) enter(d *deadline) {
 	}
 }
 
-// leave takes out a call that has ended. It reports false if it is young no more.
+// leave removes a call that has ended. It reports false if the call is no longer young.
 func (y *young) leave(d *deadline) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -79,14 +79,14 @@ func (y *young) takeLocked(d *deadline) {
 	d.before, d.behind, d.isYoung = nil, nil, false
 }
 
-// tickLocked has sweep called, once. It is not taken back where the call that it is
-// for ends before: it fires at most once in a span, and then finds the next one.
+// tickLocked sets the timer. It is not stopped if its call ends before: it fires at most
+// once in a span, and is then set for the next call.
 func (y *young) tickLocked(in time.Duration) {
 	y.ticking, y.due = true, time.Now().Add(in)
-	time.AfterFunc(in, y.sweep) // it returns at once; nobody waits for it
+	time.AfterFunc(in, y.sweep) // it does not block; no goroutine waits for it
 }
 
-// sweep has the calls look at the time by themselves that are young no more.
+// sweep calls onTimer of each call that is no longer young.
 func (y *young) sweep() {
 	if y.late != nil {
 		y.late(time.Since(y.dueAt()))
@@ -102,8 +102,8 @@ func (y *young) dueAt() time.Time {
 	return y.due
 }
 
-// grown takes out the oldest call if it is young no more. Where it is still, or where
-// there is none, sweep has done, and is called again when it is time to.
+// grown removes and returns the oldest call if it is no longer young. Otherwise it returns
+// nil, and sets the timer if the list is not empty.
 func (y *young) grown(now time.Time) *deadline {
 	y.mu.Lock()
 	defer y.mu.Unlock()

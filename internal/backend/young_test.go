@@ -16,12 +16,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// atOnce is a server that answers each call as soon as it comes.
+// atOnce is a server that responds to each call at once.
 var atOnce = mcp.HandlerFunc(func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 	return &mcp.Result{}, nil
 })
 
-// inOrder returns the list, and fails the test where its two directions differ.
+// inOrder returns the list, and fails the test if its two directions differ.
 func (y *young) inOrder(t *testing.T) []*deadline {
 	t.Helper()
 	y.mu.Lock()
@@ -46,8 +46,8 @@ func (y *young) isTicking() bool {
 	return y.ticking
 }
 
-// What the timer of the young calls fires too late is told, while there are calls.
-func TestLateTimerIsTold(t *testing.T) {
+// The delay of the timer of the young calls is reported while there are calls.
+func TestLateTimerIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late []time.Duration
 		l := newLimits(&Config{Late: func(d time.Duration) { late = append(late, d) }})
@@ -67,8 +67,8 @@ func TestLateTimerIsTold(t *testing.T) {
 	})
 }
 
-// Whatever begins and ends in whatever order, the list is those that have not ended
-// and are young, oldest first; each call grows up once at most, and when it is time.
+// In any order of begins and ends, the list contains the young calls that have not ended,
+// oldest first. Each call is removed by the timer at most once, when its time is up.
 func TestYoungAreInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 5))
@@ -140,7 +140,7 @@ func TestEachCallHasItsOwnDeadline(t *testing.T) {
 	}
 }
 
-// A call without limits is not watched at all.
+// A call without limits is not in the list.
 func TestNoLimitIsNotWatched(t *testing.T) {
 	l := newLimits(&Config{Idle: -1, Max: -1})
 	ctx, d := l.begin(t.Context(), slowCaller{})
@@ -154,7 +154,7 @@ func TestNoLimitIsNotWatched(t *testing.T) {
 	}
 }
 
-// The sweep has taken a call out when the call ends: no timer is set for it any more.
+// A call that ends after the sweep has removed it sets no timer.
 func TestCallThatEndsWhileItGrowsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{})
@@ -172,8 +172,8 @@ func TestCallThatEndsWhileItGrowsUp(t *testing.T) {
 	})
 }
 
-// A question that is open when a call grows up is waited for, and so is one that opens
-// between the look of the timer and the end of the time.
+// The deadline waits for a question that is open when the call is no longer young, and for
+// one that opens between the check of the timer and the end of the time.
 func TestCallGrowsUpWhileItsClientThinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{Idle: 2 * time.Second, Max: 10 * time.Second})
@@ -193,8 +193,7 @@ func TestCallGrowsUpWhileItsClientThinks(t *testing.T) {
 	})
 }
 
-// While calls come and end all the time there is one timer, and when none come any
-// more there is none.
+// There is one timer while calls begin and end all the time, and no timer after the last.
 func TestYoungShareOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Config{Name: "shelf", Handler: atOnce})
@@ -215,7 +214,7 @@ func TestYoungShareOneTimer(t *testing.T) {
 	})
 }
 
-// A call costs its own cell and its context.
+// A call allocates its own struct and its context.
 func TestServeAllocations(t *testing.T) {
 	b := New(Config{Name: "shelf", Handler: atOnce})
 	req := &mcp.Request{Method: "tools/call"}

@@ -154,9 +154,9 @@ func pick(a author, texts ...string) string { return texts[a.IntN(len(texts))] }
 
 // A thousand schemas, with everything that may be in one, are listed unmodified.
 //
-// K7+ own: "A schema arrives as it was sent, whatever stands in it."
+// K7+ own: "A schema is forwarded unmodified, whatever it contains."
 //
-// K7- own: "A schema arrives as it was sent, whatever stands in it."
+// K7- own: "A schema is forwarded unmodified, whatever it contains."
 func TestSchemasAreUnmodified(t *testing.T) {
 	a := author{rand.New(rand.NewPCG(2106, 1))}
 	for i := range 1000 {

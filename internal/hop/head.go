@@ -15,23 +15,23 @@ import (
 	"strings"
 )
 
-// fewHeaders is how many headers there is room for at first.
+// fewHeaders is the number of headers that need no allocation.
 const fewHeaders = 16
 
-// ownAgent is what net/http says of itself where a request says nothing.
+// ownAgent is the User-Agent of net/http for requests without one.
 const ownAgent = "Go-http-client/1.1"
 
-// isOrdinary reports whether appendHead may know how to begin a request: a message of which
-// nobody wants to be told how it is sent.
+// isOrdinary reports whether appendHead may be able to write the head of a request: a POST
+// with a body and without an httptrace.
 func isOrdinary(req *http.Request) bool {
 	return req.Method == http.MethodPost && req.ContentLength > 0 && httptrace.ContextClientTrace(req.Context()) == nil
 }
 
-// appendHead appends the head of an ordinary request, which check has let pass. It
-// reports false where something in it is to be changed or refused before it is written.
+// appendHead appends the head of an ordinary request that check has accepted. It reports
+// false if a part of the request must be changed or refused before it is written.
 //
-// It is what [http.Request.Write] writes, byte by byte. That can write any request, and
-// what it goes through for that was a twentieth of the CPU of a small call.
+// The head is the same, byte by byte, as that of [http.Request.Write], which handles all
+// requests and took a twentieth of the CPU of a small call.
 func appendHead(b []byte, req *http.Request) (_ []byte, ok bool) {
 	host, path := cmp.Or(req.Host, req.URL.Host), req.URL.RequestURI()
 	if !isHost(host) || hasControl(path) || strings.Contains(path, "\t") {
@@ -46,7 +46,7 @@ func appendHead(b []byte, req *http.Request) (_ []byte, ok bool) {
 			if len(values) > 0 {
 				agent = values[0]
 			}
-		case "Content-Length", "Host": // are said by the request itself
+		case "Content-Length", "Host": // are fields of the request
 		default:
 			fields = append(fields, field{name, values})
 		}
@@ -79,10 +79,10 @@ func appendField(b []byte, name, value string) []byte {
 	return append(append(b, textproto.TrimString(value)...), "\r\n"...)
 }
 
-// isHost reports whether a host is said as it is written. Of others a part is left out.
+// isHost reports whether net/http writes a host unmodified. It omits parts of others.
 func isHost(s string) bool { return consistsOf(s, ".-:[]_") }
 
-// takeBody puts the body of a request behind its head, and closes it.
+// takeBody appends the body of a request after its head, and closes it.
 func (o *piece) takeBody(req *http.Request) error {
 	n, err := o.take(req.Body, req.ContentLength)
 	if err == nil {

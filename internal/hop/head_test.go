@@ -24,23 +24,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 )
 
-// recorded is a connection that keeps what is written to it, of which all is taken, and
-// answers when that is all.
+// recorded is a connection that records everything that is written to it, and responds
+// after all bytes.
 type recorded struct {
 	*canned
-	all  int          // how much that is at least
-	wire bytes.Buffer // of who writes, until there is an answer
-	most atomic.Int64 // that was written at once
+	all  int          // minimum number of bytes before the response
+	wire bytes.Buffer // owned by the writing goroutine until the response
+	most atomic.Int64 // size of the largest write
 }
 
-// record returns a connection that is recorded, and what makes one request on it.
+// record returns a recorded connection, and a transport that sends one request on it.
 func record() (*recorded, *hop.Transport) {
 	r := &recorded{canned: newCanned([][]byte{[]byte(head("HTTP/1.1 204 No Content"))})}
 	dial := func(context.Context, string, string) (net.Conn, error) { return r, nil }
 	return r, &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead}
 }
 
-// Write keeps p.
+// Write records p.
 func (r *recorded) Write(p []byte) (int, error) {
 	r.wire.Write(p)
 	r.most.Store(max(r.most.Load(), int64(len(p))))
@@ -50,17 +50,17 @@ func (r *recorded) Write(p []byte) (int, error) {
 	return r.canned.Write(p)
 }
 
-// TryWrite keeps p.
+// TryWrite records p.
 func (r *recorded) TryWrite(p []byte) (int, error) { return r.Write(p) }
 
-// post is a request as it may be made.
+// post describes a request.
 type post struct {
 	method      string
-	host, asked string // of the URL, and of the request where it is another one
+	host, asked string // of the URL, and of the request if it differs
 	path, query string
 	header      http.Header
 	body        string
-	length      int64 // besides that of the body
+	length      int64 // added to the length of the body
 }
 
 func (p *post) request(ctx context.Context) *http.Request {
@@ -74,8 +74,8 @@ func (p *post) request(ctx context.Context) *http.Request {
 	return req.WithContext(ctx)
 }
 
-// wire returns what goes out for a request, by hop and by net/http. What fails sends
-// nothing: a text for that is the same for both.
+// wire returns the bytes that hop and net/http send for a request. A failure adds the same
+// text to both.
 func (p *post) wire(ctx context.Context, t *testing.T) (ours, std string) {
 	t.Helper()
 	const failed = "an error"
@@ -91,7 +91,7 @@ func (p *post) wire(ctx context.Context, t *testing.T) (ours, std string) {
 	return ours, b.String()
 }
 
-// What goes out is what net/http makes of a request, byte by byte, whoever has made it.
+// The bytes of a request are those of net/http, for any request.
 func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 	const at = "example.com:8080"
 	many := http.Header{}
@@ -111,24 +111,24 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 		{name: "of an address of IPv6", post: post{host: "[::1]:80", path: "/", body: "{}"}},
 		{name: "of an address with a zone", post: post{host: "[fe80::1%25lo]:80", path: "/", body: "{}"}},
 		{name: "of another host", post: post{host: at, asked: "other_one.example", path: "/", body: "{}"}},
-		{name: "of a host that is none", post: post{host: at, asked: "no host/at all", path: "/", body: "{}"}},
+		{name: "of an invalid host", post: post{host: at, asked: "no host/at all", path: "/", body: "{}"}},
 		{name: "of a host with an umlaut", post: post{host: at, asked: "zwölf.example", path: "/", body: "{}"}},
 		{name: "of a host with an end of line", post: post{host: at, asked: "a\r\nEvil: 1", path: "/", body: "{}"}},
 		{name: "with headers", post: post{host: at, body: "{}", header: http.Header{
 			"Mcp-Method": {"tools/call"}, "Accept": {"a", "b"}, "accept": {"c"}, "X-None": nil, "X-Empty": {""}, "X-Wide": {" \ta\tb "},
 		}}},
-		{name: "with headers that the request says itself", post: post{host: at, body: "{}", header: http.Header{
+		{name: "with headers that are fields of the request", post: post{host: at, body: "{}", header: http.Header{
 			"Host": {"evil"}, "Content-Length": {"7"}, "content-length": {"8"}, "User-Agent": {" agent ", "b"},
 		}}},
-		{name: "of nobody", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {""}}}},
-		{name: "of nobody at all", post: post{host: at, body: "{}", header: http.Header{"User-Agent": nil}}},
-		{name: "of a blank", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {" "}}}},
+		{name: "with an empty agent", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {""}}}},
+		{name: "without an agent", post: post{host: at, body: "{}", header: http.Header{"User-Agent": nil}}},
+		{name: "with a blank agent", post: post{host: at, body: "{}", header: http.Header{"User-Agent": {" "}}}},
 		{name: "with many headers", post: post{host: at, body: "{}", header: many}},
 		{name: "with a long header", post: post{host: at, body: "{}", header: http.Header{"X-Long": {large[:8<<10]}}}},
 		{name: "without a body", post: post{host: at, path: "/"}},
 		{name: "of another method", post: post{method: http.MethodPut, host: at, path: "/", body: "{}"}},
-		{name: "with less than it says", post: post{host: at, path: "/", body: "{}", length: 1}},
-		{name: "with more than it says", post: post{host: at, path: "/", body: "{}", length: -1}},
+		{name: "with a body shorter than its length", post: post{host: at, path: "/", body: "{}", length: 1}},
+		{name: "with a body longer than its length", post: post{host: at, path: "/", body: "{}", length: -1}},
 		{name: "large", post: post{host: at, path: "/", body: large[:28<<10]}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// However long a head is, no more than a piece is written under one deadline.
+// A long head is written in pieces: each write has its own deadline.
 func TestLongHeadIsWrittenInPieces(t *testing.T) {
 	p := post{method: http.MethodPost, host: "example.com", path: "/", body: large[:40<<10], header: http.Header{"X-Long": {large[:40<<10]}}}
 	conn, by := record()
@@ -164,7 +164,7 @@ var errUnclosable = errors.New("it cannot be closed")
 // Close fails.
 func (unclosable) Close() error { return errUnclosable }
 
-// A body that cannot be closed may not be what it was announced to be: nothing is sent.
+// If the body cannot be closed, it may be incomplete: nothing is sent.
 func TestBodyCannotBeClosed(t *testing.T) {
 	p := post{method: http.MethodPost, host: "example.com", path: "/", body: "{}"}
 	req := p.request(t.Context())
@@ -175,25 +175,25 @@ func TestBodyCannotBeClosed(t *testing.T) {
 	}
 }
 
-// An httptrace of the request is called.
+// The httptrace of a request is called.
 func TestRequestIsTraced(t *testing.T) {
-	var told []string
+	var events []string
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-		GotConn:          func(httptrace.GotConnInfo) { told = append(told, "connection") },
-		WroteHeaderField: func(name string, _ []string) { told = append(told, name) },
-		WroteRequest:     func(httptrace.WroteRequestInfo) { told = append(told, "request") },
+		GotConn:          func(httptrace.GotConnInfo) { events = append(events, "connection") },
+		WroteHeaderField: func(name string, _ []string) { events = append(events, name) },
+		WroteRequest:     func(httptrace.WroteRequestInfo) { events = append(events, "request") },
 	})
 	p := post{method: http.MethodPost, host: "example.com", path: "/", body: "{}"}
 	_, by := record()
 	if _, err := read(by.RoundTrip(p.request(ctx))); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(told, []string{"connection", "Host", "User-Agent", "Content-Length", "request"}); diff != "" {
-		t.Errorf("(-told +want):\n%s", diff)
+	if diff := cmp.Diff(events, []string{"connection", "Host", "User-Agent", "Content-Length", "request"}); diff != "" {
+		t.Errorf("(-got +want):\n%s", diff)
 	}
 }
 
-// FuzzHead holds what goes out against what net/http writes.
+// FuzzHead compares the bytes that are sent with those of net/http.
 func FuzzHead(f *testing.F) {
 	f.Add("example.com:80", "", "/mcp", "a=b", "Mcp-Name", "x", "Accept", "y", "agent", "{}")
 	f.Add("[::1]", "other", "/ü", "\x7f", "accept", " x ", "Accept", "\ty", "", "body")
@@ -201,11 +201,11 @@ func FuzzHead(f *testing.F) {
 		p := post{method: http.MethodPost, host: host, asked: asked, path: path, query: query, body: body,
 			header: http.Header{name1: {value1, value2}, name2: {value2}, "User-Agent": {agent}}}
 		if !hop.Serves(p.request(t.Context())) {
-			return // it is for others
+			return // net/http sends it
 		}
 		ours, std := p.wire(t.Context(), t)
 		if isRefused(&p) {
-			std = "an error" // net/http leaves out, or changes, what is refused here
+			std = "an error" // net/http omits or changes the headers that hop refuses
 		}
 		if diff := cmp.Diff(ours, std); diff != "" {
 			t.Errorf("(-hop +net/http):\n%s", diff)
@@ -213,7 +213,7 @@ func FuzzHead(f *testing.F) {
 	})
 }
 
-// token is what a name in HTTP is (RFC 9110, section 5.6.2).
+// token matches the name of a header (RFC 9110, section 5.6.2).
 var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
 // isRefused reports whether a header of the request cannot be expressed in HTTP.

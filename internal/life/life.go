@@ -1,12 +1,12 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package life has contexts that stand in the structs of whoever makes them.
+// Package life provides contexts that are embedded in other structs.
 //
-// What the standard library makes for a context, for its cancel function, for the
-// list of those that end with it and for its place in such a list is six to eight
-// allocations, and each call of a gateway has several contexts. Here they are none, as
-// long as nobody else's context or function depends on one.
+// A cancelable context of the standard library costs six to eight allocations: the
+// context, its cancel function, the set of its children and its entry in its parent's
+// set. Each call of a gateway has several contexts. A Context costs none as long as no
+// other kind of context and no function depends on it.
 package life
 
 import (
@@ -15,44 +15,46 @@ import (
 	"time"
 )
 
-// Context is a [context.Context] that ends when End is called, and, after Follow, when
-// another one does. The zero value is ready, and has no values. It must not be copied.
+// Context is a [context.Context] that ends when End is called or, after Follow, when the
+// followed context ends. The zero value is ready to use and has no values. A Context must
+// not be copied.
 //
-// It is for contexts of the standard library to be made of, which have ended when End
-// returns, and [context.Cause] knows what End was given. Its methods
-// may be called concurrently, but for Carry and Follow, which come before all others.
+// It may be the parent of contexts of the standard library: these have ended when End
+// returns, and [context.Cause] returns the argument of End. Its methods may be called
+// concurrently, except Carry and Follow, which must be called before all others.
 type Context struct {
-	values   context.Context //nolint:containedctx // what a context is made of
-	followed context.Context //nolint:containedctx // likewise; nil where none is
+	values   context.Context //nolint:containedctx // part of a context
+	followed context.Context //nolint:containedctx // likewise; may be nil
 	place    follower        // in followed, if that is a Context
-	stop     func() bool     // what leaves it, if it is another one
+	stop     func() bool     // leaves followed, if that is another kind of context
 
 	mu    sync.Mutex
-	done  chan struct{} // made for the first who asks
+	done  chan struct{} // created by the first call of Done
 	err   error
-	why   context.Context //nolint:containedctx // ended with the cause, where there is one
-	first *follower       // of those that end with it
-	other follower        // the first that is no Context, which is the only one nearly always
-	taken bool            // other is
+	why   context.Context //nolint:containedctx // ended with the cause; nil without a cause
+	first *follower       // list of all that end with the context
+	other follower        // the first that is a function; usually the only one
+	taken bool            // other is in use
 }
 
-// follower is one that ends with a Context. Where it stands among the others is guarded
-// by that one's lock.
+// follower is a Context or a function that ends with, or is called at the end of, the
+// Context of. The lock of that Context guards its position in the list.
 type follower struct {
 	of    *Context
-	child *Context // ends, or
-	f     func()   // is called
+	child *Context // to end; if nil:
+	f     func()   // to call
 
 	next, prev *follower
 	listed     bool
 }
 
-// Carry gives c the values of ctx, whose end is nothing to it. It is called at most once.
+// Carry sets the values of c to those of ctx. The end of ctx does not affect c. Carry may
+// be called once.
 func (c *Context) Carry(ctx context.Context) { c.values = ctx }
 
-// Apart returns a context with the values of ctx that never ends. It is
-// [context.WithoutCancel] for what outlives a request: nothing is kept that a Context
-// stands in.
+// Apart returns a context with the values of ctx that never ends. Unlike
+// [context.WithoutCancel] it does not retain a struct that contains a Context, so it is
+// suitable for work that outlives a request.
 func Apart(ctx context.Context) context.Context {
 	for c, ours := ctx.(*Context); ours; c, ours = ctx.(*Context) {
 		if c.values == nil {
@@ -63,8 +65,8 @@ func Apart(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// Follow has c end when ctx does, for the same reason, until it is told to Leave. It is
-// called at most once.
+// Follow ends c when ctx ends, with the same cause, unless Leave is called before. Follow
+// may be called once.
 func (c *Context) Follow(ctx context.Context) {
 	c.followed = ctx
 	above, ours := ctx.(*Context)
@@ -82,7 +84,7 @@ func (c *Context) Follow(ctx context.Context) {
 	}
 }
 
-// Leave has c follow nobody any more. What has ended before that may end it still.
+// Leave undoes Follow. If the followed context ended before, it may still end c.
 func (c *Context) Leave() {
 	if c.place.of != nil {
 		c.place.leave()
@@ -92,16 +94,16 @@ func (c *Context) Leave() {
 	}
 }
 
-// End ends c, and all that follow it, and leaves what it follows. The first reason
-// stands; nil is [context.Canceled].
+// End ends c and all its followers, and calls Leave. The first cause is kept; nil means
+// [context.Canceled].
 func (c *Context) End(cause error) {
 	c.Leave()
 	c.finish(context.Canceled, cause)
 }
 
-// finish tells the followers, without the lock. Those of the standard library end here,
-// too, and not a moment later on goroutines of their own: who sees that one context has
-// ended looks at another to find out why.
+// finish ends the followers, without holding the lock. Children of the standard library
+// end here too, not later on another goroutine: code that observes the end of one context
+// reads the cause from another.
 func (c *Context) finish(err, cause error) {
 	if !c.close(err, cause) {
 		return
@@ -122,7 +124,7 @@ func (c *Context) close(err, cause error) bool {
 		return false
 	}
 	c.err = err
-	if cause != nil && cause != err { //nolint:errorlint // identity: what is said twice need not be kept
+	if cause != nil && cause != err { //nolint:errorlint // identity: err is the cause already
 		c.why = because(cause)
 	}
 	if c.done != nil {
@@ -131,15 +133,15 @@ func (c *Context) close(err, cause error) bool {
 	return true
 }
 
-// because returns a context that has ended with the cause, for [context.Cause], which
-// reads it from those of the standard library alone.
+// because returns a context that has ended with the cause. [context.Cause] reads a cause
+// only from contexts of the standard library.
 func because(cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
 	return ctx
 }
 
-// add reports false if c has ended.
+// add adds f to the list. It reports false if c has ended.
 func (c *Context) add(f *follower) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +156,7 @@ func (c *Context) add(f *follower) bool {
 	return true
 }
 
-// pop takes out one of those that are to be told.
+// pop removes and returns a follower, or nil if the list is empty.
 func (c *Context) pop() *follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +167,7 @@ func (c *Context) pop() *follower {
 	return f
 }
 
-// leave reports false if it is too late, or was done before.
+// leave removes f from the list. It reports false if f is not in the list.
 func (f *follower) leave() bool {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
@@ -188,21 +190,21 @@ func (f *follower) unlinkLocked() {
 	f.next, f.prev, f.listed = nil, nil, false
 }
 
-// AfterFunc has f called when c ends. The function that it returns prevents that, and
-// reports whether it has. It is what the contexts of the standard library call, whose
-// functions end a context and do nothing else; f must not wait, and must call nobody.
-// For other functions there is [context.AfterFunc].
+// AfterFunc calls f when c ends. The returned function prevents the call, and reports
+// whether it did. The contexts of the standard library call AfterFunc with functions that
+// end a context; f must not block and must not call other code. Use [context.AfterFunc]
+// for other functions.
 func (c *Context) AfterFunc(f func()) (stop func() bool) {
 	one := c.room()
 	one.of, one.f = c, f
 	if !c.add(one) {
-		go f() // its context may be locked by who calls this; nobody waits for it
+		go f() // the caller may hold the lock of the child; no goroutine waits for f
 	}
 	return one.leave
 }
 
-// room returns the place of a function, which is used once: whoever has it may leave
-// it at any time.
+// room returns a follower for a function. It is not reused: its stop function may be
+// called at any time.
 func (c *Context) room() *follower {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +215,7 @@ func (c *Context) room() *follower {
 	return &c.other
 }
 
-// Done returns the channel that is closed when c has ended.
+// Done returns a channel that is closed when c ends.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +235,7 @@ func (c *Context) Err() error {
 	return c.err
 }
 
-// Deadline returns that of what c follows.
+// Deadline returns the deadline of the followed context.
 func (c *Context) Deadline() (deadline time.Time, ok bool) {
 	if c.followed == nil {
 		return time.Time{}, false
@@ -241,7 +243,7 @@ func (c *Context) Deadline() (deadline time.Time, ok bool) {
 	return c.followed.Deadline()
 }
 
-// Value returns the value of that key.
+// Value returns the value of key.
 func (c *Context) Value(key any) any {
 	if why := c.reason(); why != nil {
 		if v := why.Value(key); v != nil {
@@ -260,5 +262,5 @@ func (c *Context) reason() context.Context {
 	return c.why
 }
 
-// String names c: what is in it is not to be read without its lock.
+// String returns a constant: fmt must not read the fields without the lock.
 func (c *Context) String() string { return "life.Context" }

@@ -25,7 +25,7 @@ var errWhy = errors.New("why")
 
 type key struct{}
 
-// under returns a context that carries and follows another.
+// under returns a context that carries and follows ctx.
 func under(ctx context.Context) *life.Context {
 	c := new(life.Context)
 	c.Carry(ctx)
@@ -33,10 +33,10 @@ func under(ctx context.Context) *life.Context {
 	return c
 }
 
-// background is what never ends, and cannot be made to.
+// background returns a context that never ends.
 func background() context.Context { return context.Background() }
 
-// end is what can be seen of the end of a context.
+// end returns the state of a context: its channel, error and cause.
 func end(ctx context.Context) string {
 	select {
 	case <-ctx.Done():
@@ -46,8 +46,8 @@ func end(ctx context.Context) string {
 	}
 }
 
-// Contexts here end as those of the standard library do, whichever stands above which,
-// whatever ends them, and whether they have been looked at before or not.
+// Contexts end like those of the standard library, for every order of parents and
+// children and every cause, whether Done was called before or not.
 func TestEndsAsTheStandardOnesDo(t *testing.T) {
 	kinds := map[string]func(context.Context) (context.Context, context.CancelCauseFunc){
 		"standard": context.WithCancelCause,
@@ -67,7 +67,7 @@ func TestEndsAsTheStandardOnesDo(t *testing.T) {
 		},
 	}
 	for _, root := range []string{"background", "deadline"} {
-		for _, which := range []int{0, 1, 2, 3} { // the one that ends, of root and three below; 0 by its time
+		for _, which := range []int{0, 1, 2, 3} { // the context that ends: 0 is the root, by its deadline
 			for _, cause := range []error{nil, errWhy} {
 				want := chain(t, roots[root], []func(context.Context) (context.Context, context.CancelCauseFunc){kinds["standard"], kinds["standard"], kinds["standard"]}, which, cause, true)
 				for _, names := range [][3]string{
@@ -90,8 +90,8 @@ func TestEndsAsTheStandardOnesDo(t *testing.T) {
 	}
 }
 
-// chain makes contexts below each other, has one of them end, and says what is seen of
-// each, and of one that is made below the last afterwards.
+// chain creates a chain of contexts, ends one of them, and returns the states of all, and
+// of another context that is created below the last one afterwards.
 func chain(t *testing.T, root func() (context.Context, context.CancelFunc), makes []func(context.Context) (context.Context, context.CancelCauseFunc), which int, cause error, looked bool) (seen string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func chain(t *testing.T, root func() (context.Context, context.CancelFunc), make
 	return seen
 }
 
-// Who carries a context has its values, and its end is nothing to him.
+// Carry takes over the values of a context, and not its end.
 func TestCarry(t *testing.T) {
 	above, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 1))
 	var c life.Context
@@ -143,7 +143,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// What is apart has the values, no end, and keeps nothing alive that a context was in.
+// The context of Apart has the values, never ends, and does not retain the struct of the
+// original context.
 func TestApart(t *testing.T) {
 	type request struct {
 		body []byte
@@ -173,7 +174,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// The zero value is a context.
+// The zero value is a context without values, deadline and end.
 func TestZeroValue(t *testing.T) {
 	var c life.Context
 	if _, ok := c.Deadline(); ok || c.Value(key{}) != nil || c.Err() != nil || fmt.Sprint(&c) != "life.Context" {
@@ -186,7 +187,7 @@ func TestZeroValue(t *testing.T) {
 	}
 }
 
-// Who has left is not ended by what it followed, and ends by itself still.
+// After Leave, a context does not end with the followed context, but End still ends it.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		std, cancel := context.WithCancel(t.Context())
@@ -213,8 +214,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// Of many that follow one, those that leave, in whatever order, are not ended, and all
-// others are.
+// If some of several followers leave, in any order, exactly the others are ended.
 func TestManyFollow(t *testing.T) {
 	for _, leaving := range [][]int{{}, {0}, {4}, {2}, {0, 1}, {4, 3, 2}, {1, 3}, {0, 4, 2}, {2, 1, 0, 4, 3}} {
 		var above life.Context
@@ -236,8 +236,7 @@ func TestManyFollow(t *testing.T) {
 	}
 }
 
-// Contexts of the standard library have ended when End returns: who hears of the end from
-// one context, and asks another why, is told the same.
+// Children of the standard library have ended when End returns, with the same cause.
 func TestStandardOnesEndAtOnce(t *testing.T) {
 	var above life.Context
 	c := under(&above)
@@ -253,8 +252,8 @@ func TestStandardOnesEndAtOnce(t *testing.T) {
 	}
 }
 
-// A function is called once, at the end, unless it was stopped before. The one that
-// [context.AfterFunc] is given has a goroutine of its own.
+// A function is called once, at the end, unless it is stopped before. A function of
+// [context.AfterFunc] runs on its own goroutine.
 func TestAfterFunc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c life.Context
@@ -291,8 +290,7 @@ func TestAfterFunc(t *testing.T) {
 	})
 }
 
-// A function that was stopped gives its place to nobody: who stops it twice stops no
-// other.
+// A second call of a stop function does not stop another function.
 func TestStoppedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c life.Context
@@ -311,8 +309,7 @@ func TestStoppedTwice(t *testing.T) {
 	})
 }
 
-// Those that come, leave and end at the same time do so as if one after another: who
-// has not left when all is over has ended.
+// Follow, Leave and End may be called concurrently: all contexts that have not left end.
 func TestAllAtOnce(t *testing.T) {
 	for range 200 {
 		var above life.Context
@@ -337,7 +334,7 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// A context in a struct that is there anyway, below another one, costs nothing.
+// A Context that follows another one costs no allocation.
 func TestAllocations(t *testing.T) {
 	var above life.Context
 	type call struct {
@@ -364,7 +361,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkBelow is a call's two contexts, and the one that net/http makes below them.
+// BenchmarkBelow creates the two contexts of a call, and a child as net/http creates one.
 func BenchmarkBelow(b *testing.B) {
 	b.Run("standard", func(b *testing.B) {
 		b.ReportAllocs()

@@ -24,13 +24,13 @@ const (
 	requirementsPage = "docs/requirements.md"
 )
 
-const requirementsIntroduction = `# What the specification asks, and what proves it
+const requirementsIntroduction = `# Requirements of the specification, and the tests that prove them
 
-The sentences of the specification of MCP that bear on who stands between clients and servers, of every revision, and some
-rules of our own beside them. Each has a test which shows that what is right works, and one which shows that what is wrong
-is refused or cannot be brought about. A test says so itself, with the number, a sign (+ right, - wrong) and the sentence,
-and this page is generated from that and from [the list](../testdata/requirements.txt), by ` + "`make generate`" + `. Authorization
-is not among them yet.
+The requirements of the MCP specification, in every revision, that apply to a gateway between clients and servers, and some
+rules of our own. For each, one test proves that correct behaviour works, and one proves that incorrect behaviour is refused
+or cannot be caused. The comment of the test contains the id, a sign (+ right, - wrong) and the sentence. This page is
+generated from these comments and from [the list](../testdata/requirements.txt), by ` + "`make generate`" + `. Authorization is
+not included yet.
 `
 
 // markdownLink is a link in a sentence of the specification, relative to its own site.
@@ -70,7 +70,7 @@ func parseRequirements(text string) ([]chapter, error) {
 		}
 		row, err := parseRequirement(block)
 		if err == nil && seen[row.id] {
-			err = fmt.Errorf("%s is there twice", row.id)
+			err = fmt.Errorf("%s is listed twice", row.id)
 		}
 		errs = append(errs, err)
 		seen[row.id] = true

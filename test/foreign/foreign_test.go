@@ -19,12 +19,12 @@ func TestDrain(t *testing.T) {
 	for i := range 2 * maxLog {
 		fmt.Fprintf(&out, "line %d\n", i)
 	}
-	said := make(chan string, 1)
-	last := drain(strings.NewReader(out.String()), "listening on ", said)
-	if got := <-said; got != "http://one" {
+	address := make(chan string, 1)
+	last := drain(strings.NewReader(out.String()), "listening on ", address)
+	if got := <-address; got != "http://one" {
 		t.Errorf("got %q, want the first address", got)
 	}
-	if got, more := <-said; more {
+	if got, more := <-address; more {
 		t.Errorf("got %q as well", got)
 	}
 	if len(last) != maxLog || last[maxLog-1] != fmt.Sprintf("line %d", 2*maxLog-1) {
@@ -32,8 +32,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainReadsOn wants everything read, whatever the length of a line: who
-// writes would wait for ever.
+// drain reads all output, also after a line that is too long: the process would block
+// in its write otherwise.
 func TestDrainReadsOn(t *testing.T) {
 	in := strings.NewReader("one\n" + strings.Repeat("x", 1<<20) + "\nmore\n")
 	drain(in, "", make(chan string, 1))
@@ -44,16 +44,16 @@ func TestDrainReadsOn(t *testing.T) {
 
 func TestLockBreaches(t *testing.T) {
 	lock := `{"packages":{"":{},"good":{"integrity":"sha512-x"},"bare":{},"placed":{"integrity":"sha512-y","resolved":"https://host/"}}}`
-	want := []string{"bare has no hash", "placed names its address https://host/"}
+	want := []string{"bare has no hash", "placed contains the address https://host/"}
 	if got := lockBreaches([]byte(lock)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := lockBreaches([]byte("[")); len(got) != 1 {
-		t.Errorf("of what is no lock file: got %q", got)
+		t.Errorf("an invalid lock file: got %q", got)
 	}
 }
 
-// TestStart has a server end with its test: by the end of its input.
+// A server ends with its test, at the end of its input.
 func TestStart(t *testing.T) {
 	var p *Process
 	mark := filepath.Join(t.TempDir(), "ended")
@@ -65,16 +65,16 @@ func TestStart(t *testing.T) {
 	})
 	<-p.Done
 	if p.Err != nil || !slices.Equal(p.Log, []string{"warming up", "listening on http://here"}) {
-		t.Errorf("it ended with %v and said %q", p.Err, p.Log)
+		t.Errorf("it ended with %v and output %q", p.Err, p.Log)
 	}
 	if _, err := os.Stat(mark); err != nil {
 		t.Errorf("it did not end by itself: %v", err)
 	}
 }
 
-// TestStartAt reaches a server that does not say where it is.
+// StartAt waits for a server that does not print its address.
 func TestStartAt(t *testing.T) {
-	l := listen(t) // stands in for what the process would open
+	l := listen(t) // in place of the listener of the process
 	defer l.Close()
 	p := StartAt(t, l.Addr().String(), "sleep", "60")
 	if err := p.Signal(syscall.SIGTERM); err != nil {
@@ -82,7 +82,7 @@ func TestStartAt(t *testing.T) {
 	}
 	<-p.Done
 	if p.Err == nil {
-		t.Error("a signal ended it, and nothing tells")
+		t.Error("a signal ended the process, and Err is nil")
 	}
 }
 
@@ -126,19 +126,19 @@ func TestJavaTooOld(t *testing.T) {
 	}
 }
 
-// TestLacks has no programs at all.
+// PATH contains no programs.
 func TestLacks(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if got, want := LacksNode(t), "there is no npm that works"; got != want {
+	if got, want := LacksNode(t), "npm is missing or fails"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := LacksPython(t), "there is no python3"; got != want {
+	if got, want := LacksPython(t), "python3 is missing"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := LacksRust(t), "there is no cargo that works"; got != want {
+	if got, want := LacksRust(t), "cargo is missing or fails"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := LacksJava(t), "there is no mvn"; got != want {
+	if got, want := LacksJava(t), "mvn is missing"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -12,27 +12,27 @@ import (
 	"testing"
 )
 
-// oldestJava is the first that has what our programs are written in.
+// oldestJava is the first version that our programs compile with.
 const oldestJava = 17
 
-// LacksJava says why no Maven project can be built on this machine, or nothing when it can.
+// LacksJava returns why this machine cannot build a Maven project, or "" if it can.
 func LacksJava(t testing.TB) string {
 	t.Helper()
 	for _, command := range []string{"mvn", "javac"} {
 		if _, err := exec.LookPath(command); err != nil {
-			return "there is no " + command
+			return command + " is missing"
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), "javac", "-version").CombinedOutput()
 	if err != nil {
-		return "there is no javac that works"
+		return "javac -version fails"
 	}
 	return javaTooOld(strings.TrimSpace(string(out)))
 }
 
 var javaVersion = regexp.MustCompile(`^javac (\d+)`)
 
-// javaTooOld reads what the compiler says of its version, as in "javac 17.0.15".
+// javaTooOld is the result of LacksJava for the output of javac, such as "javac 17.0.15".
 func javaTooOld(javac string) string {
 	m := javaVersion.FindStringSubmatch(javac)
 	if m == nil {
@@ -44,8 +44,8 @@ func javaTooOld(javac string) string {
 	return ""
 }
 
-// BuildJava builds the Maven project in dir and returns its class path. What Maven
-// fetches and makes is in .cache of dir.
+// BuildJava builds the Maven project in dir and returns its class path. Downloads and
+// compiled classes are in .cache of dir.
 func BuildJava(t testing.TB, dir string) string {
 	t.Helper()
 	cache := cacheOf(t, dir)

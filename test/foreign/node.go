@@ -22,36 +22,36 @@ import (
 
 const (
 	nodeModules = "node_modules"
-	// stampFile says which lock file node_modules was made from.
+	// stampFile contains the hash of the lock file that node_modules was installed from.
 	stampFile = nodeModules + "/.lock-sha256"
-	// npmTimeout is enough for a cold cache on a slow line.
+	// npmTimeout allows for a cold cache and a slow network.
 	npmTimeout = 5 * time.Minute
 )
 
-// Node is Node.js with the packages that a lock file pins.
+// Node is an installation of Node.js with the packages of a lock file.
 type Node struct {
-	// Bin is the program.
+	// Bin is the path of node.
 	Bin string
-	// Env is what a child gets on top of our own environment.
+	// Env is added to the environment of the test process.
 	Env []string
 
 	dir string // absolute path of node_modules
 }
 
-// Module is the absolute path of a file of an installed package, whose path
-// below node_modules is given with slashes.
+// Module returns the absolute path of a file of an installed package. The argument is
+// its path below node_modules, with slashes.
 func (n Node) Module(path string) string { return filepath.Join(n.dir, filepath.FromSlash(path)) }
 
-// oldestNpm is the first that reads our lock files.
+// oldestNpm is the first major version that reads our lock files.
 const oldestNpm = 7
 
-// LacksNode says why nothing that needs Node.js can run on this machine, or nothing
-// when it can.
+// LacksNode returns why this machine cannot run tests that need Node.js, or "" if it
+// can.
 func LacksNode(t testing.TB) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "npm", "--version").Output()
 	if err != nil {
-		return "there is no npm that works"
+		return "npm is missing or fails"
 	}
 	return tooOld(strings.TrimSpace(string(out)))
 }
@@ -64,8 +64,8 @@ func tooOld(npm string) string {
 	return ""
 }
 
-// InstallNode makes node_modules of the working directory what the lock file
-// there says, unless it is already.
+// InstallNode installs the packages of package-lock.json into node_modules, both in
+// the working directory, unless they are installed already.
 func InstallNode(t testing.TB) Node {
 	t.Helper()
 	lock, err := os.ReadFile("package-lock.json")
@@ -83,7 +83,7 @@ func InstallNode(t testing.TB) Node {
 	return findNode(t)
 }
 
-// npmInstall runs no scripts of the packages: none of them needs it here.
+// npmInstall runs no scripts of the packages: none of our packages needs them.
 func npmInstall(t testing.TB) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), npmTimeout)
@@ -94,8 +94,8 @@ func npmInstall(t testing.TB) {
 	}
 }
 
-// findNode prefers the Node that npm installed to the system's, which may be
-// too old for some of the packages.
+// findNode prefers the Node.js that npm installed: that of the system may be too old
+// for some of the packages.
 func findNode(t testing.TB) Node {
 	t.Helper()
 	dir, err := filepath.Abs(nodeModules)
@@ -108,12 +108,12 @@ func findNode(t testing.TB) Node {
 			t.Fatal(err)
 		}
 	}
-	// Compiled code is kept beside its source: some programs start often.
+	// Node.js caches compiled code: some programs are started often.
 	return Node{Bin: bin, dir: dir, Env: []string{"NODE_COMPILE_CACHE=" + filepath.Join(dir, ".compiled")}}
 }
 
-// CheckLock keeps the place that packages were once fetched from out of the
-// lock file of the working directory, and wants a hash for each.
+// CheckLock fails the test if a package in the lock file of the working directory has
+// no hash, or has an address: it must not depend on the registry of an earlier install.
 func CheckLock(t testing.TB) {
 	t.Helper()
 	lock, err := os.ReadFile("package-lock.json")
@@ -138,7 +138,7 @@ func lockBreaches(data []byte) []string {
 	for _, name := range slices.Sorted(maps.Keys(lock.Packages)) {
 		p := lock.Packages[name]
 		if p.Resolved != "" {
-			breaches = append(breaches, name+" names its address "+p.Resolved)
+			breaches = append(breaches, name+" contains the address "+p.Resolved)
 		}
 		if name != "" && p.Integrity == "" {
 			breaches = append(breaches, name+" has no hash")

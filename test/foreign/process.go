@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// StopGrace is how long a process may take to end after it was asked to.
+// StopGrace is the time that a process has to exit before it is killed.
 const StopGrace = 5 * time.Second
 
-// BuildGo builds a command of the module in dir and returns its path, which
-// lasts as long as the test.
+// BuildGo builds a command of the module in dir and returns its path. The binary is
+// removed after the test.
 func BuildGo(t testing.TB, dir, pkg string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, pkg) //nolint:gosec // which program is the word of a test
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, pkg) //nolint:gosec // the program is chosen by a test
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", pkg, err, out)
@@ -35,8 +35,8 @@ func BuildGo(t testing.TB, dir, pkg string) string {
 	return bin
 }
 
-// inGroup gives cmd a process group of its own, and makes the end of its
-// context end the whole group: what it started, too.
+// inGroup runs cmd in a process group of its own. When its context ends, the whole
+// group is killed, including the processes that cmd has started.
 func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -44,34 +44,33 @@ func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// Process is a running server. What it has may be read at any time, but Err and
-// Log only after Done is closed.
+// Process is a server process. Err and Log may be read only after Done is closed.
 type Process struct {
-	// URL is where it listens.
+	// URL is its address; empty after StartAt.
 	URL string
-	// Done is closed when it has ended.
+	// Done is closed when the process has ended.
 	Done chan struct{}
-	// Err is how it ended.
+	// Err is the error of exec.Cmd.Wait.
 	Err error
-	// Log is the last that it said, by lines.
+	// Log contains the last lines of its output.
 	Log []string
 
 	cmd *exec.Cmd
 }
 
-// Signal sends it a signal.
+// Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// maxLog is how many of the last lines a process said are kept.
+// maxLog is the maximum number of lines in Log.
 const maxLog = 100
 
-// Start starts a server that prints "listening on URL" on one of its outputs,
-// and returns when it has. The server is ended with the test, unless it has ended
-// before: first its standard input is closed, then it is killed.
+// Start starts a server and returns after the server has printed "listening on URL"
+// on its standard output or error. A server that still runs at the end of the test is
+// stopped: its standard input is closed, and after StopGrace it is killed.
 func Start(t testing.TB, command string, args ...string) *Process {
 	t.Helper()
 	p := start(t, "listening on ", command, args...)
-	u, ok := <-p.said
+	u, ok := <-p.address
 	if !ok {
 		t.Fatalf("%s ended before it was listening", filepath.Base(command))
 	}
@@ -79,12 +78,12 @@ func Start(t testing.TB, command string, args ...string) *Process {
 	return p.Process
 }
 
-// StartAt is Start for a server that is told where to listen and does not say
-// when it does: the address, HOST:PORT, is tried until somebody is there.
+// StartAt is like Start, for a server that does not print its address. It returns when
+// a connection to address, HOST:PORT, succeeds.
 func StartAt(t testing.TB, address, command string, args ...string) *Process {
 	t.Helper()
 	p := start(t, "", command, args...)
-	// Before the cleanup of start, which such a server may not mind.
+	// Runs before the cleanup of start: the server may ignore the end of its input.
 	t.Cleanup(func() { _ = p.Signal(syscall.SIGTERM) }) // it may have ended
 	for {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
@@ -102,10 +101,10 @@ func StartAt(t testing.TB, address, command string, args ...string) *Process {
 	}
 }
 
-// dialPause is between two attempts to reach a server that is starting.
+// dialPause is the time between two attempts of StartAt to connect.
 const dialPause = 10 * time.Millisecond
 
-// FreeAddress is an address of this machine that nobody listens at now.
+// FreeAddress returns an address on loopback that is not in use.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l := listen(t)
@@ -122,17 +121,17 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// started is a process of which the first line that is looked for, without its
-// beginning, will be said. The channel is closed at the end of its output.
+// started is a process with the channel that receives the rest of the first line with
+// the prefix. The channel is closed at the end of the output.
 type started struct {
 	*Process
-	said <-chan string
+	address <-chan string
 }
 
 func start(t testing.TB, prefix, command string, args ...string) started {
 	t.Helper()
 	ctx, kill := context.WithCancel(context.WithoutCancel(t.Context()))
-	p := &Process{cmd: inGroup(exec.CommandContext(ctx, command, args...)), Done: make(chan struct{})} //nolint:gosec // which program is the word of a test
+	p := &Process{cmd: inGroup(exec.CommandContext(ctx, command, args...)), Done: make(chan struct{})} //nolint:gosec // the program is chosen by a test
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,13 +148,13 @@ func start(t testing.TB, prefix, command string, args ...string) started {
 		r.Close()
 		t.Fatalf("start %s: %v", command, err)
 	}
-	said := make(chan string, 1)
-	// The cleanup waits for this one; it ends when the process has ended and
-	// nobody has its output any more.
+	address := make(chan string, 1)
+	// Ends when the process has ended and no other process has its output open. The
+	// cleanup waits for it.
 	go func() {
 		defer close(p.Done)
 		defer r.Close()
-		p.Log = drain(r, prefix, said)
+		p.Log = drain(r, prefix, address)
 		p.Err = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
@@ -165,37 +164,37 @@ func start(t testing.TB, prefix, command string, args ...string) started {
 		timer.Stop()
 		kill()
 		if t.Failed() {
-			t.Logf("the last words of %s:\n%s", filepath.Base(command), strings.Join(p.Log, "\n"))
+			t.Logf("the last lines of %s:\n%s", filepath.Base(command), strings.Join(p.Log, "\n"))
 		}
 	})
-	return started{p, said}
+	return started{p, address}
 }
 
-// drain reads to the end, reports the rest of the first line that begins with
-// prefix, and returns the last lines.
-func drain(output io.Reader, prefix string, said chan<- string) []string {
-	defer close(said)
+// drain reads output to its end and returns the last lines. It sends the rest of the
+// first line that begins with prefix to found, and closes found.
+func drain(output io.Reader, prefix string, found chan<- string) []string {
+	defer close(found)
 	var last []string
 	lines := bufio.NewScanner(output)
-	found := false
+	sent := false
 	for lines.Scan() {
 		rest, ok := strings.CutPrefix(lines.Text(), prefix)
-		if ok && !found {
-			found = true
-			said <- rest
+		if ok && !sent {
+			sent = true
+			found <- rest
 		}
 		last = append(last, lines.Text())
 		last = last[max(0, len(last)-maxLog):]
 	}
-	// Behind a line that is too long: nobody may wait for a reader.
+	// The scanner stops at a line that is too long. The process must not block in a write.
 	_, _ = io.Copy(io.Discard, output)
 	return last
 }
 
-// Output runs a command to its end, with more environment than ours, and returns
-// what it printed. The end of ctx ends it, and what it started.
+// Output runs a command with env added to the environment, and returns its output.
+// When ctx ends, the command and the processes that it has started are killed.
 func Output(ctx context.Context, stdin []byte, env []string, command string, args ...string) (stdout, stderr []byte, err error) {
-	cmd := inGroup(exec.CommandContext(ctx, command, args...)) //nolint:gosec // which program is the word of a test
+	cmd := inGroup(exec.CommandContext(ctx, command, args...)) //nolint:gosec // the program is chosen by a test
 	cmd.Env = append(os.Environ(), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &errs

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// pythonCheck fails where an environment cannot be made: Debian has venv in a
-	// package of its own, and the packages want this version.
+	// pythonCheck fails if a virtual environment cannot be created (Debian has venv in a
+	// package of its own) or if the version is too old for our packages.
 	pythonCheck = "import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 10))"
-	// pipTimeout is enough for a cold cache on a slow line.
+	// pipTimeout allows for a cold cache and a slow network.
 	pipTimeout = 5 * time.Minute
 )
 
-// Python is a virtual environment with the packages that a list pins.
+// Python is a virtual environment with the packages of a requirements.txt.
 type Python struct {
-	// Bin is its interpreter.
+	// Bin is the path of its interpreter.
 	Bin string
 
 	dir string // absolute path of the folder with the list
 }
 
-// Script is the absolute path of a file beside the list of packages.
+// Script returns the absolute path of a file next to requirements.txt.
 func (p Python) Script(name string) string { return filepath.Join(p.dir, name) }
 
-// LacksPython says why nothing that needs Python can run on this machine, or
-// nothing when it can.
+// LacksPython returns why this machine cannot run tests that need Python, or "" if it
+// can.
 func LacksPython(t testing.TB) string {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		return "there is no python3"
+		return "python3 is missing"
 	}
 	if err := exec.CommandContext(t.Context(), "python3", "-c", pythonCheck).Run(); err != nil {
 		return "python3 is older than 3.10, or has no venv (Debian: apt-get install python3-venv)"
@@ -47,8 +47,8 @@ func LacksPython(t testing.TB) string {
 	return ""
 }
 
-// InstallPython makes the virtual environment .venv in dir what requirements.txt
-// there says, unless it is already.
+// InstallPython installs the packages of requirements.txt into the virtual environment
+// .venv, both in dir, unless they are installed already.
 func InstallPython(t testing.TB, dir string) Python {
 	t.Helper()
 	dir, err := filepath.Abs(dir)
@@ -68,14 +68,14 @@ func InstallPython(t testing.TB, dir string) Python {
 		return p
 	}
 	pipInstall(t, p, venv)
-	if err := os.WriteFile(stamp, want, 0o600); err != nil { //nolint:gosec // in a folder that a test names
+	if err := os.WriteFile(stamp, want, 0o600); err != nil { //nolint:gosec // the folder is chosen by a test
 		t.Fatal(err)
 	}
 	return p
 }
 
-// pipInstall builds nothing: what a package would run while it is built, nobody
-// has looked at.
+// pipInstall installs wheels only: the build of a source package would run code that
+// has not been reviewed.
 func pipInstall(t testing.TB, p Python, venv string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), pipTimeout)

@@ -13,23 +13,24 @@ import (
 	"time"
 )
 
-// buildTimeout is enough for a cold cache on a slow line and a busy machine.
+// buildTimeout allows for a cold cache, a slow network and a busy machine.
 const buildTimeout = 15 * time.Minute
 
-// oldestRust is the minor version of the first Rust 1 that has the edition of our crates.
+// oldestRust is the first minor version of Rust 1 that supports the edition of our crates.
 const oldestRust = 85
 
-// LacksRust says why no crate can be built on this machine, or nothing when it can.
+// LacksRust returns why this machine cannot build a crate, or "" if it can.
 func LacksRust(t testing.TB) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "cargo", "--version").Output()
 	if err != nil {
-		return "there is no cargo that works"
+		return "cargo is missing or fails"
 	}
 	return rustTooOld(strings.TrimSpace(string(out)))
 }
 
-// rustTooOld reads what cargo says of its version, as in "cargo 1.95.0 (f2d3ce0bd 2026-03-21)".
+// rustTooOld is the result of LacksRust for the output of cargo, such as
+// "cargo 1.95.0 (f2d3ce0bd 2026-03-21)".
 func rustTooOld(cargo string) string {
 	fields := strings.FieldsFunc(cargo, func(r rune) bool { return r == ' ' || r == '.' })
 	if len(fields) < 3 || fields[1] != "1" {
@@ -41,8 +42,8 @@ func rustTooOld(cargo string) string {
 	return ""
 }
 
-// BuildRust builds the crate in dir as its Cargo.lock says and returns the path of the
-// program. What cargo fetches and makes is in .cache of dir.
+// BuildRust builds the crate in dir with its Cargo.lock and returns the path of the
+// program. Downloads and build output are in .cache of dir.
 func BuildRust(t testing.TB, dir, program string) string {
 	t.Helper()
 	cache := cacheOf(t, dir)
