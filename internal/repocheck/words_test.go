@@ -86,12 +86,12 @@ func codeProse(files []sourceFile) prose {
 	return p
 }
 
-// docsProse returns the lines of documents.
+// docsProse returns the lines of documents, without quotations.
 func docsProse(docs map[string]string) prose {
 	var p prose
 	for _, text := range docs {
 		for line := range strings.Lines(text) {
-			if strings.TrimSpace(line) != "" {
+			if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, ">") {
 				p.texts = append(p.texts, line)
 				p.lines++
 			}
@@ -146,7 +146,7 @@ const who = "who"
 			t.Errorf("%q: counted %v, want %v", name, got[name], n)
 		}
 	}
-	docs := docsProse(map[string]string{"a.md": "# Who\n\nIt stands.\n"})
+	docs := docsProse(map[string]string{"a.md": "# Who\n\n> whoever\n\nIt stands.\n"})
 	if docs.lines != 2 || docs.per1000(words("who")) != 500 {
 		t.Errorf("documents: %+v", docs)
 	}

@@ -48,7 +48,7 @@ const (
 	notPassedOn = "an extension is negotiated by the two ends of a connection, and the gateway does not support this one " +
 		"([0026](adr/0026-negotiate-extensions-per-hop.md)); the suite checks nothing if the client is not offered the extension"
 	// noKeys is a reason of docs/bridge.md.
-	noKeys = "the legacy era has none: a question is a request, and known by its id when it is asked, so that no answer can come before it"
+	noKeys = "the legacy era has none: an input request is a JSON-RPC request, identified by its id, so that no answer can precede it"
 )
 
 func knownExceptions(t *testing.T) exceptions {
