@@ -20,14 +20,14 @@ func TestLogRouting(t *testing.T) {
 		do   func(h *logRouting)
 		want mcp.ID
 	}{
-		{"nobody asked", func(*logRouting) {}, mcp.ID{}},
+		{"no call asked", func(*logRouting) {}, mcp.ID{}},
 		{"the only one that asked", func(h *logRouting) { h.begin(one, mcp.LogInfo, nil) }, one},
 		{"two clients asked", func(h *logRouting) { h.begin(one, mcp.LogInfo, ann); h.begin(two, mcp.LogInfo, bob) }, mcp.ID{}},
 		{"two asked, and may be two clients", func(h *logRouting) { h.begin(one, mcp.LogInfo, nil); h.begin(two, mcp.LogInfo, nil) }, mcp.ID{}},
 		{"one client asked twice", func(h *logRouting) { h.begin(two, mcp.LogInfo, ann); h.begin(one, mcp.LogInfo, ann) }, two},
 		{"the other wants nothing so low", func(h *logRouting) { h.begin(one, mcp.LogError, ann); h.begin(two, mcp.LogDebug, bob) }, two},
-		{"nobody wants anything so low", func(h *logRouting) { h.begin(one, mcp.LogNotice, ann) }, mcp.ID{}},
-		{"given up by one who wanted nothing so low", func(h *logRouting) {
+		{"no call wants this level", func(h *logRouting) { h.begin(one, mcp.LogNotice, ann) }, mcp.ID{}},
+		{"cancelled by a client that did not want this level", func(h *logRouting) {
 			h.begin(one, mcp.LogWarning, ann)
 			h.abandon(one)
 			h.end(one)
@@ -40,7 +40,7 @@ func TestLogRouting(t *testing.T) {
 			h.end(one)
 			h.begin(two, mcp.LogInfo, bob)
 		}, mcp.ID{}},
-		{"given up by nobody knows whom", func(h *logRouting) {
+		{"cancelled by an unknown client", func(h *logRouting) {
 			h.begin(one, mcp.LogInfo, nil)
 			h.abandon(one)
 			h.end(one)

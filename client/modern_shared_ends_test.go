@@ -338,7 +338,7 @@ func TestServerWithNothingToNotifyAbout(t *testing.T) {
 		if lists.acks != 1 || len(lists.agreed) > 0 || nothing.acks != 1 {
 			t.Errorf("%d and %d acknowledgements, and %q agreed", lists.acks, nothing.acks, lists.agreed)
 		}
-		lists.wantReceived(t, "who listens for lists")
+		lists.wantReceived(t, "the listen for lists")
 		one := s.join(t, c, nil, "x:1")
 		synctest.Wait()
 		s.change("x:1")

@@ -353,7 +353,7 @@ func (m *listenMember) wantReceived(t *testing.T, who string, want ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	slices.Sort(m.received)
-	wantStrings(t, who+" was told", slices.Compact(m.received), want)
+	wantStrings(t, who+" received", slices.Compact(m.received), want)
 	m.received = nil
 }
 
@@ -388,7 +388,7 @@ func TestOneListenOnAPipe(t *testing.T) {
 		synctest.Wait()
 		two := s.join(t, c, b, "x:1", "x:2")
 		synctest.Wait()
-		lists.wantReceived(t, "who listens for lists", "resources", "tools")
+		lists.wantReceived(t, "the listen for lists", "resources", "tools")
 		one.wantReceived(t, "one", "x:1")
 		two.wantReceived(t, "two")
 
@@ -397,7 +397,7 @@ func TestOneListenOnAPipe(t *testing.T) {
 			s.change(item)
 		}
 		one.wantReceived(t, "one", "x:1")
-		lists.wantReceived(t, "who listens for lists", "tools")
+		lists.wantReceived(t, "the listen for lists", "tools")
 		again := s.join(t, c, b, "x:2")
 		again.wantReceived(t, "two")
 		s.change("x:2")

@@ -27,7 +27,7 @@ func TestExitReasonWaits(t *testing.T) {
 	}{
 		{"at once", 0, 0, ended + "; its last lines on stderr: why", 0},
 		{"busy machine", late, late, ended + "; its last lines on stderr: why", 2 * late},
-		{"somebody else holds its standard error", late, silent, ended, late + exitWait},
+		{"another process holds its standard error", late, silent, ended, late + exitWait},
 		{"keeps running", silent, silent, "it closed its output", exitWait},
 	}
 	cmd := exec.Command("/bin/sh", "-c", "exit 7")

@@ -12,8 +12,8 @@ import (
 // J16. Names in another letter case are recognized by the folding of case-insensitive
 // readers: that of strings.EqualFold and encoding/json.
 //
-// J16- own: "A name that another reader would take for one of the envelope is not
-// passed over."
+// J16- own: "A name that another parser could read as a member of the envelope is not
+// ignored."
 func TestFoldsTo(t *testing.T) {
 	for f := FieldName; f < endFields; f++ {
 		word := f.Key()

@@ -185,8 +185,8 @@ func badMessages() []badMessage {
 //
 // J6- 2026-07-28 basic/index: "Result responses **MUST** include a `result` field."
 //
-// J16- own: "A name that another reader would take for one of the envelope is not
-// passed over."
+// J16- own: "A name that another parser could read as a member of the envelope is not
+// ignored."
 //
 // J17- own: "A member that occurs twice, in the envelope or in the parameters that we
 // act upon, makes the message invalid."

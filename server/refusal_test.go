@@ -146,8 +146,8 @@ func TestHTTPRefusals(t *testing.T) {
 
 // A body of any other content type, however similar, is not read, in either era.
 //
-// T12- own: "What says to be something else is never read, so that no rule about
-// messages can miss it."
+// T12- own: "A body with another type is not read, so that no check of messages is
+// bypassed."
 func TestOtherContentTypes(t *testing.T) {
 	bubble(t, never(t), server.Config{}, func(s *site) {
 		for _, kind := range []string{

@@ -97,8 +97,8 @@ func TestQuestionsHaveNoCacheHints(t *testing.T) {
 // although all are called with one credential: if principals are known, and if they are not
 // and there are keys to seal with.
 //
-// Q8- own: "The state of a backend goes back to that backend alone, and only from the
-// user whom it was given to."
+// Q8- own: "The state of a backend is returned to that backend only, and only from the user
+// that it was issued to."
 func TestStateGoesToNoOtherBackend(t *testing.T) {
 	var reached []string
 	h := mcp.HandlerFunc(func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

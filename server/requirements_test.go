@@ -163,10 +163,10 @@ func TestCodesByEra(t *testing.T) {
 // J16, J17: member names are case-sensitive, and two readers must not understand a message
 // differently.
 //
-// J16+ own: "The names of members are compared letter by letter."
+// J16+ own: "The names of members are compared exactly."
 //
-// J16- own: "A name that another reader would take for one of the envelope is not
-// passed over."
+// J16- own: "A name that another parser could read as a member of the envelope is not
+// ignored."
 //
 // J17- own: "A member that occurs twice, in the envelope or in the parameters that we
 // act upon, makes the message invalid."

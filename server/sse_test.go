@@ -140,8 +140,8 @@ func TestSSE(t *testing.T) {
 // A POST of any other content type is not read, and the connection receives no answer to
 // it, whether or not the connection exists.
 //
-// T12- own: "What says to be something else is never read, so that no rule about
-// messages can miss it."
+// T12- own: "A body with another type is not read, so that no check of messages is
+// bypassed."
 //
 // T12+ own: "A message is sent as application/json and nothing else"
 func TestSSEOtherContentTypes(t *testing.T) {

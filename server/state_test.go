@@ -68,8 +68,8 @@ func TestEscapedStateMark(t *testing.T) {
 // With authentication the state of a backend belongs to one principal and one request: no
 // other can use it, even if the backend does not distinguish principals (Q8).
 //
-// Q8+ own: "The state of a backend goes back to that backend alone, and only from
-// the user whom it was given to."
+// Q8+ own: "The state of a backend is returned to that backend only, and only from the user
+// that it was issued to."
 //
 // Q2- 2026-07-28 basic/patterns/mrtr: "the authenticated principal, rejecting state
 // presented by a different principal."

@@ -172,8 +172,16 @@ func TestNoticesAreCounted(t *testing.T) {
 		s.fail(nil)
 		b.Refresh()
 		want(1)
+		during := make(chan struct{})
+		s.hook(func() { // two notices during the fetch count once with the one that caused it
+			s.hook(nil)
+			s.set("a")
+			s.set("a")
+			time.Sleep(time.Millisecond) // until they are received
+			close(during)
+		})
 		s.set("a")
-		s.set("a")
+		<-during
 		want(2)
 	})
 }
