@@ -103,6 +103,32 @@ func TestClosedSocketIsNotUsed(t *testing.T) {
 	})
 }
 
+// A connection on which data arrived after a response is not used again.
+func TestLaterDataOnSocket(t *testing.T) {
+	onTCP(t, func(w *world) {
+		var last net.Conn
+		dial := w.hop.Dial
+		w.hop.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+			last, err = dial(ctx, network, address)
+			return last, err
+		}
+		read := make(chan struct{})
+		w.serve(func(p *peer) {
+			if p.number == 1 {
+				p.request()
+				p.write(ok)
+				<-read
+				p.write("stray")
+			}
+			echo(p)
+		})
+		w.want("", "ok")
+		close(read)
+		untilReadable(w.t, last)
+		w.wantNext(false)
+	})
+}
+
 // untilReadable returns when data or the end can be read.
 func untilReadable(t *testing.T, c net.Conn) {
 	t.Helper()
