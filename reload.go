@@ -11,8 +11,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
 // ErrClosed is returned by Reload after the Gateway was closed.

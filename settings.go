@@ -3,7 +3,7 @@
 
 package signalbox
 
-import "github.com/signalbox-mcp/signalbox/internal/config"
+import "github.com/signalbox-mcp/signalbox/config"
 
 // The parts of a configuration, for programs that build one themselves. docs/config.md
 // documents every key.

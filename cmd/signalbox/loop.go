@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A client's file of servers is a valid configuration, and the documentation asks users to

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 func TestAddressThatIsOurOwn(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
-	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/console", "internal/policy"},
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},

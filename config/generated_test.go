@@ -19,8 +19,8 @@ import (
 
 // The committed files that are generated from the tables of keys.
 const (
-	schemaFile   = "../../schema/config.schema.json"
-	documentFile = "../../docs/config.md"
+	schemaFile   = "../schema/config.schema.json"
+	documentFile = "../docs/config.md"
 )
 
 // current compares a committed file with its generated content, or writes it.
@@ -37,7 +37,7 @@ func current(t *testing.T, path string, want []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(got), string(want)); diff != "" {
-		t.Errorf("%s is stale, run go generate ./internal/config (-got +want):\n%s", path, diff)
+		t.Errorf("%s is stale, run go generate ./config (-got +want):\n%s", path, diff)
 	}
 }
 

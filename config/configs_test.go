@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // TestConfigs checks the result of parsing valid files.

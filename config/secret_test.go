@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // TestSecretIsNotPrinted tries all ways of the standard library to print a value, alone and

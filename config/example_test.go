@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 func ExampleParse() {

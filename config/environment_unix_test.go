@@ -122,7 +122,7 @@ func TestInspectFindsMissingPrograms(t *testing.T) {
 // TestReadmeExampleKeepsItsFileToItself checks that the server of the README's first example
 // cannot write the example's file.
 func TestReadmeExampleKeepsItsFileToItself(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../README.md")
 	must(t, err)
 	_, after, _ := strings.Cut(string(readme), "```json\n")
 	text, _, found := strings.Cut(after, "```")
