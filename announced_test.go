@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
@@ -91,7 +91,7 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 						}
 					}
 				}
-				h := backends{"b": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
+				h := backends{"b": s}.open(t, func(cfg *config.Config) { cfg.Limits.CallIdle = -1 })
 				time.Sleep(time.Second) // until the first list is known, which is not a change
 				ann, bob := h.legacy(), h.legacy()
 				h.post(legacyRequest("1", "tools/list", ""), bob)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -53,7 +54,7 @@ func TestReadsAreNotCached(t *testing.T) {
 			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
 		}
-		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		h := backends{"a": s}.open(t, func(cfg *config.Config) { withPrincipals(cfg, "ann", "bob") })
 		sessions := []header{h.legacy(withToken("ann")), h.legacy(withToken("bob")), h.legacy(withToken("ann"))}
 		n := 0
 		for _, uri := range spellings() {
@@ -80,7 +81,7 @@ func TestPublicIsNoPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serverWithTools(true, "open", "hidden")
 		s.On["tools/list"] = resultHandler(strings.TrimSuffix(toolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
-		h := backends{"a": s}.open(t, func(c *signalbox.Config) {
+		h := backends{"a": s}.open(t, func(c *config.Config) {
 			c.Servers[0].Exclude = []string{"hidden"}
 			withPrincipals(c, "ann", "bob")
 		})

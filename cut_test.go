@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -84,7 +85,7 @@ func withCutGateway(t *testing.T, answer func(x *faultyserver.Exchange), f func(
 					answer(x)
 				},
 			}}
-			cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://b/mcp"}}}
+			cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://b/mcp"}}}
 			cfg.Audit.File = h.record
 			h.gateway = openGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
 			body, headers := modernRequest("1", "tools/call", "b__large", "")

@@ -92,7 +92,7 @@ func openAudit(cfg *config.Config) (*os.File, error) {
 	}
 	file, err := observe.OpenAudit(cfg.Audit.File)
 	if err != nil {
-		return nil, Problems{{
+		return nil, config.Problems{{
 			Path:    "audit.file",
 			Message: "cannot write the audit record: " + err.Error(),
 			Hint:    "use a file in an existing folder that the gateway may write to",

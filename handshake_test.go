@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A server that starts slowly, for example because it is being installed, is waited
@@ -39,7 +39,7 @@ func TestServerThatStartsSlowly(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := backends{"b": slow}.open(t, func(cfg *signalbox.Config) {
+				h := backends{"b": slow}.open(t, func(cfg *config.Config) {
 					cfg.Servers[0].Era = "legacy"
 					cfg.Limits.Handshake = within
 					cfg.Limits.CallIdle = 5 * time.Second // a start is not a call

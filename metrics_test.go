@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
 
@@ -80,7 +81,7 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 		return true
 	})
 	var got []string
-	for name := range metricsOf(t, newGateway(t, signalbox.Config{}, signalbox.Options{})) {
+	for name := range metricsOf(t, newGateway(t, config.Config{}, signalbox.Options{})) {
 		if kind, ok := strings.CutPrefix(name, `signalbox_events_total{kind="`); ok {
 			got = append(got, strings.TrimSuffix(kind, `"}`))
 		}
@@ -99,7 +100,7 @@ func TestMetricsOfBackends(t *testing.T) {
 			"tools/call": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
 		}}
 		cfg := configOf(1)
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "gone", Command: "/no/such/program"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: "gone", Command: "/no/such/program"})
 		g := newGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, server)})
 		<-time.After(5 * time.Second)
 		before := metricsOf(t, g)
@@ -129,8 +130,8 @@ func TestMetricsOfBackends(t *testing.T) {
 
 // Two gateways in one process have separate metrics.
 func TestMetricsOfTwoGateways(t *testing.T) {
-	a := newGateway(t, signalbox.Config{}, signalbox.Options{})
-	b := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	a := newGateway(t, config.Config{}, signalbox.Options{})
+	b := newGateway(t, config.Config{}, signalbox.Options{})
 	a.RefuseReload(signalbox.ErrClosed)
 	const refused = `signalbox_reloads_total{result="refused"}`
 	if one, other := metricsOf(t, a)[refused], metricsOf(t, b)[refused]; one != 1 || other != 0 {
@@ -140,7 +141,7 @@ func TestMetricsOfTwoGateways(t *testing.T) {
 
 // Names from clients are not used as labels.
 func TestMetricsHaveNoLabelsOfClients(t *testing.T) {
-	g := newGateway(t, signalbox.Config{}, signalbox.Options{})
+	g := newGateway(t, config.Config{}, signalbox.Options{})
 	before := len(metricsOf(t, g))
 	for _, host := range []string{"a.example", "b.example", "c.example"} {
 		if got := operate(g, "GET", "http://"+host+"/status").StatusCode; got != 403 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -57,7 +58,7 @@ func pathGateway(tb testing.TB, backends int, method, params string) (g *signalb
 	for i := range backends {
 		opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%03d", i), Handler: cannedServer()})
 	}
-	g, err := signalbox.New(signalbox.Config{}, opt)
+	g, err := signalbox.New(config.Config{}, opt)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestResultPassesAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: own}}}
-	g := newGateway(t, signalbox.Config{}, opt)
+	g := newGateway(t, config.Config{}, opt)
 	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"a__add"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/server"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
@@ -41,7 +42,7 @@ func inProcess(a *announcer) signalbox.Options {
 func TestM173AcknowledgedListenGetsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := openGateway(t, signalbox.Config{}, inProcess(a))
+		h := openGateway(t, config.Config{}, inProcess(a))
 		synctest.Wait()
 		one, two := h.listenModern(`1`), h.listenModern(`"x"`)
 		for range 3 {
@@ -81,7 +82,7 @@ func TestM175ListsArePrivateUnlessStated(t *testing.T) {
 					s := list(scope)
 					servers[fmt.Sprint("b", i)], all = s, append(all, s)
 				}
-				h := servers.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+				h := servers.open(t, func(cfg *config.Config) { withPrincipals(cfg, "ann", "bob") })
 				fetched := all[0].Count("tools/list")
 				for _, who := range []string{"ann", "bob", "ann"} {
 					got := h.postModern("1", "tools/list", "", "", withToken(who)).body
@@ -154,8 +155,8 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 		}
 		a := &announcer{}
 		way := serveBackends(t, sick)
-		entry := signalbox.Backend{Name: "sick", URL: "http://sick/mcp"}
-		cfg := signalbox.Config{Servers: []signalbox.Backend{entry}}
+		entry := config.Backend{Name: "sick", URL: "http://sick/mcp"}
+		cfg := config.Config{Servers: []config.Backend{entry}}
 		opt := inProcess(a)
 		opt.Transport = way
 		h := openGateway(t, cfg, opt)
@@ -176,7 +177,7 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 		down.Store(false)
 		wantList("a backend is well again", "sick__s", "a__v1")
 		entry.Exclude = []string{"s"}
-		filtered := signalbox.Config{Servers: []signalbox.Backend{entry}}
+		filtered := config.Config{Servers: []config.Backend{entry}}
 		if err := h.g.Reload(t.Context(), filtered); err != nil {
 			t.Fatal(err)
 		}
@@ -233,10 +234,10 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: "a", Handler: a})
 				silent := serverWithTools(false, "s")
 				silent.Capabilities = `{"tools":{"listChanged":false}}`
-				cfg := signalbox.Config{}
+				cfg := config.Config{}
 				if backends == 2 {
 					opt.Transport = serveBackends(t, silent)
-					cfg.Servers = []signalbox.Backend{{Name: "s", URL: "http://s/mcp"}}
+					cfg.Servers = []config.Backend{{Name: "s", URL: "http://s/mcp"}}
 				}
 				h := openGateway(t, cfg, opt)
 				sess := h.legacy()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -107,7 +108,7 @@ func (a *announcer) unsubscribe(listener chan struct{}) {
 func TestM049BackendInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
+		h := openGateway(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
 		sess := h.legacy()
 		wantEqual(t, "before", h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":`+toolList("a__v0")+`}`)
 		get := h.listen(sess)
@@ -123,7 +124,7 @@ func TestM049BackendInThisProcess(t *testing.T) {
 			}
 		}
 		before := a.served()
-		if err := h.g.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
+		if err := h.g.Reload(t.Context(), config.Config{}); !errors.Is(err, signalbox.ErrClosed) {
 			t.Errorf("Reload after the end: %v, want ErrClosed", err)
 		}
 		if got := h.post(legacyRequest("3", "tools/list", ""), sess); got.status == 200 {
@@ -151,7 +152,7 @@ func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%02d", i), Handler: a})
 			want = append(want, fmt.Sprintf("b%02d__v%d", i, changes))
 		}
-		g := newGateway(t, signalbox.Config{}, opt)
+		g := newGateway(t, config.Config{}, opt)
 		var busy sync.WaitGroup
 		for _, a := range all {
 			busy.Go(func() { // ends by itself; waited for below
@@ -165,7 +166,7 @@ func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 		}
 		busy.Go(func() { // ends by itself; waited for below
 			for i := range 50 {
-				var cfg signalbox.Config
+				var cfg config.Config
 				cfg.Instructions = fmt.Sprint(i)
 				if err := g.Reload(t.Context(), cfg); err != nil {
 					t.Error(err)
@@ -214,16 +215,16 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 		}
 		way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
 		// The two configurations exchange the prefixes of the backends.
-		config := func(n int) signalbox.Config {
+		numbered := func(n int) config.Config {
 			one, two := fmt.Sprintf("%d.p.", n%2), fmt.Sprintf("%d.q.", n%2)
 			if n%2 == 1 {
 				one, two = two, one
 			}
-			return signalbox.Config{Servers: []signalbox.Backend{
+			return config.Config{Servers: []config.Backend{
 				{Name: "x", URL: "http://x/mcp", Prefix: &one}, {Name: "y", URL: "http://y/mcp", Prefix: &two},
 			}}
 		}
-		g := newGateway(t, config(0), signalbox.Options{Transport: way})
+		g := newGateway(t, numbered(0), signalbox.Options{Transport: way})
 		synctest.Wait()
 		owners := map[string]string{"0.p.t": "x", "0.q.t": "y", "1.q.t": "x", "1.p.t": "y"}
 		done, listed := make(chan struct{}), make(chan byte)
@@ -252,7 +253,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 		seen := map[byte]int{}
 		for i := range swaps {
 			time.Sleep(2 * time.Second) // so that the next catalog need not wait
-			if err := g.Reload(t.Context(), config(i+1)); err != nil {
+			if err := g.Reload(t.Context(), numbered(i+1)); err != nil {
 				t.Error(err)
 			}
 			for range 2 * clients { // they continue while the catalog is being swapped
@@ -273,7 +274,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 			})
 		}
 		for {
-			if err := g.Reload(t.Context(), config(0)); err != nil {
+			if err := g.Reload(t.Context(), numbered(0)); err != nil {
 				if !errors.Is(err, signalbox.ErrClosed) {
 					t.Error(err)
 				}

@@ -44,7 +44,7 @@ func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gatewa
 		}
 		wg.Wait()
 	})
-	return openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
+	return openGateway(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
 }
 
 // M014, I4: two requests without a session, both with the id 1, share one process,
@@ -134,7 +134,7 @@ func (k *keeper) forget() {
 func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		h := backends{"a": k}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		h := backends{"a": k}.open(t, func(cfg *config.Config) { withPrincipals(cfg, "ann", "bob") })
 		ways := map[string]func(who header, what string) response{
 			"modern": func(who header, what string) response {
 				return h.postModern("1", "tools/call", "a__keep", `"arguments":"`+what+`"`, who)
@@ -411,7 +411,7 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 				x.W.Header().Set("Mcp-Session-Id", secret)
 				x.Polite()
 			}
-			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) {
+			h := backends{"a": s}.open(t, func(cfg *config.Config) {
 				withPrincipals(cfg, "ann")
 				cfg.Servers[0].Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer for-the-backend")}
 			})

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
@@ -194,7 +194,7 @@ func TestM187SlowBackendDelaysNoOther(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		h := backends{"late": late, "quick": quick}.open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		h := backends{"late": late, "quick": quick}.open(t, func(cfg *config.Config) { cfg.Limits.FirstList = 3 * time.Second })
 		sess := h.legacy()
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("initialize took %v, want at most 3s", took)
@@ -269,7 +269,7 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := serverWithTools(modern)
 					s.On["tools/list"] = tt.list
-					h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
+					h := backends{"a": s}.open(t, func(cfg *config.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
 					sess := h.legacy()
 					for client, got := range map[string]response{
 						"legacy": h.post(legacyRequest("1", "tools/list", ""), sess), "modern": h.postModern("1", "tools/list", "", ""),
@@ -345,7 +345,7 @@ func TestM195OneBoundOnBothLegs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := serverWithTools(true, "x")
 			s.On["tools/call"] = resultHandler(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
-			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
+			h := backends{"a": s}.open(t, func(cfg *config.Config) { cfg.Limits.BackendMessage = tt.bound })
 			for client, got := range map[string]response{
 				"legacy": h.post(legacyRequest("9", "tools/call", `{"name":"a__x"}`), h.legacy()),
 				"modern": h.postModern("9", "tools/call", "a__x", ""),

@@ -37,12 +37,12 @@ type backends map[string]http.Handler
 
 // open returns a gateway in front of the servers, at http://NAME/mcp. It returns after
 // the gateway knows all that answer at once.
-func (b backends) open(t *testing.T, change func(*signalbox.Config)) *gateway {
+func (b backends) open(t *testing.T, change func(*config.Config)) *gateway {
 	t.Helper()
 	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
-	var cfg signalbox.Config
+	var cfg config.Config
 	for _, name := range slices.Sorted(maps.Keys(b)) {
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://" + name + "/mcp"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: name, URL: "http://" + name + "/mcp"})
 	}
 	if change != nil {
 		change(&cfg)
@@ -51,7 +51,7 @@ func (b backends) open(t *testing.T, change func(*signalbox.Config)) *gateway {
 }
 
 // openGateway returns a gateway with the configuration.
-func openGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *gateway {
+func openGateway(t *testing.T, cfg config.Config, opt signalbox.Options) *gateway {
 	t.Helper()
 	g := newGateway(t, cfg, opt)
 	ln := memnet.Listen()
@@ -72,7 +72,7 @@ func openGateway(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *gat
 }
 
 // withPrincipals admits only these principals, each by a token made of its name.
-func withPrincipals(cfg *signalbox.Config, names ...string) {
+func withPrincipals(cfg *config.Config, names ...string) {
 	for _, name := range names {
 		cfg.Auth.Tokens = append(cfg.Auth.Tokens, config.Token{Principal: name, Value: config.NewSecret(tokenOf(name))})
 	}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -38,7 +38,7 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 			refused <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
+		h := backends{"a": s}.open(t, func(cfg *config.Config) { cfg.Servers[0].Share = true })
 
 		var sessions [2]header
 		var gets [2]*eventStream

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -35,7 +35,7 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				x.Result(state("complete", "t1"))
 			}
 		}
-		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+		h := backends{"a": s}.open(t, func(cfg *config.Config) { withPrincipals(cfg, "ann", "bob") })
 		ask := func(who, method, name, params string) response {
 			body, hs := modernRequest("1", method, "", params)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)

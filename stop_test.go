@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -61,7 +62,7 @@ func TestBackendsEndTogether(t *testing.T) {
 // While load balancers learn that a gateway is about to close, it is not ready and
 // refuses new sessions; existing ones are served.
 func TestDrain(t *testing.T) {
-	g, err := signalbox.New(signalbox.Config{}, signalbox.Options{})
+	g, err := signalbox.New(config.Config{}, signalbox.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +116,10 @@ func callTool(t *testing.T, g *signalbox.Gateway, name string) {
 }
 
 // configOf returns a configuration with n backends at the same address.
-func configOf(n int) signalbox.Config {
-	var cfg signalbox.Config
+func configOf(n int) config.Config {
+	var cfg config.Config
 	for i := range n {
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
 	}
 	return cfg
 }

@@ -57,7 +57,7 @@ func (v *view) backend(name string) (*activeBackend, bool) {
 }
 
 // reusable returns the running backend that can serve this entry, or nil.
-func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBackend {
+func (v *view) reusable(srv *config.Backend, limits *config.Limits) *activeBackend {
 	b, ok := v.backend(srv.Name)
 	if !ok {
 		return nil
@@ -66,7 +66,7 @@ func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBacken
 }
 
 // lastOffer returns what the server of an entry offered until now, or nil.
-func (v *view) lastOffer(srv *config.Server) *backend.Offer {
+func (v *view) lastOffer(srv *config.Backend) *backend.Offer {
 	b, ok := v.backend(srv.Name)
 	if !ok || !b.isSameServer(srv) {
 		return nil

@@ -101,7 +101,7 @@ func TestAddressesOfServers(t *testing.T) {
 		"https://h/\x01": false, "http://a b/": false,
 	}
 	for url, want := range tests {
-		c := Config{Servers: []Server{{Name: "a", URL: url}}}
+		c := Config{Servers: []Backend{{Name: "a", URL: url}}}
 		if got := judged(t, c, "mcpServers.a.url"); got != want {
 			t.Errorf("url %q: sound %t, want %t", url, got, want)
 		}
@@ -127,8 +127,8 @@ func TestPrefixesOfServers(t *testing.T) {
 		{"one of their own", nil, &own, true},
 	}
 	for _, tt := range tests {
-		a, b := Server{Name: "a", Command: "x", Prefix: tt.a}, Server{Name: "b", Command: "x", Prefix: tt.b}
-		for _, servers := range [][]Server{{a, b}, {b, a}} {
+		a, b := Backend{Name: "a", Command: "x", Prefix: tt.a}, Backend{Name: "b", Command: "x", Prefix: tt.b}
+		for _, servers := range [][]Backend{{a, b}, {b, a}} {
 			c := Config{Servers: servers}
 			if got := c.Validate() == nil; got != tt.want {
 				t.Errorf("%s, %s first: %v, want sound %t", tt.name, servers[0].Name, c.Validate(), tt.want)

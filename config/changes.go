@@ -41,17 +41,17 @@ func (c *Config) NewEnvFiles(next *Config) []string {
 }
 
 // runs reports whether c has a server, under any name, that launches the same as s.
-func (c *Config) runs(s *Server) bool {
+func (c *Config) runs(s *Backend) bool {
 	want := s.launch()
-	same := func(old Server) bool { return !old.Disabled && reflect.DeepEqual(old.launch(), want) }
+	same := func(old Backend) bool { return !old.Disabled && reflect.DeepEqual(old.launch(), want) }
 	// The server of the same name is the most likely one.
-	i := slices.IndexFunc(c.Servers, func(old Server) bool { return old.Name == s.Name })
+	i := slices.IndexFunc(c.Servers, func(old Backend) bool { return old.Name == s.Name })
 	return i >= 0 && same(c.Servers[i]) || slices.ContainsFunc(c.Servers, same)
 }
 
 // launch returns the server without the fields that change neither what is run or called
 // nor what is passed to it. A field that is added later counts until it is listed here.
-func (s Server) launch() Server {
+func (s Backend) launch() Backend {
 	s.Name, s.Disabled = "", false
 	s.EnvFile = "" // its content is in Env
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil

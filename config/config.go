@@ -6,8 +6,6 @@ package config
 import (
 	"cmp"
 	"time"
-
-	"github.com/signalbox-mcp/signalbox/internal/seal"
 )
 
 // Config is the content of a configuration file. The zero value of each field means its
@@ -20,7 +18,7 @@ type Config struct {
 	Schema string `json:"$schema"`
 
 	// Servers are the backends, in the order of the file.
-	Servers []Server `json:"mcpServers"`
+	Servers []Backend `json:"mcpServers"`
 
 	// Listen is the address to serve HTTP on, as host:port.
 	Listen string `json:"listen"`
@@ -49,18 +47,22 @@ type Config struct {
 	Conflict Conflict `json:"conflict"`
 
 	// Reload decides which changes of the file are applied automatically.
-	Reload Reload `json:"reload"`
+	Reload ReloadPolicy `json:"reload"`
 
 	// StreamLife is how long one response carries a stream before the client has to
 	// resume it with another request.
 	StreamLife time.Duration `json:"streamLife"`
 
-	// Limits, State, Drain, Log and Audit are mappings of their own.
+	// Limits bounds the resources that clients and backends can use.
 	Limits Limits `json:"limits"`
-	State  State  `json:"state"`
-	Drain  Drain  `json:"drain"`
-	Log    Log    `json:"log"`
-	Audit  Audit  `json:"audit"`
+	// State configures the protection of state that clients keep for the gateway.
+	State State `json:"state"`
+	// Drain configures the shutdown.
+	Drain Drain `json:"drain"`
+	// Log configures the log of the command. A program sets a Logger instead.
+	Log Log `json:"log"`
+	// Audit configures the record of calls and of security events.
+	Audit Audit `json:"audit"`
 
 	// Notes are remarks on what has no effect, such as a key for another program or a
 	// pattern that another one covers. They are meant for the operator. Only Parse and
@@ -78,17 +80,17 @@ const (
 	ConflictFirst Conflict = "first"
 )
 
-// Reload is the policy for applying changes of the file automatically.
-type Reload string
+// ReloadPolicy is the policy for applying changes of the file automatically.
+type ReloadPolicy string
 
 const (
 	// ReloadGuarded applies a change that runs nothing new, and any change if only the
 	// operator can write the file. It is the default.
-	ReloadGuarded Reload = "guarded"
+	ReloadGuarded ReloadPolicy = "guarded"
 	// ReloadAuto applies every change.
-	ReloadAuto Reload = "auto"
+	ReloadAuto ReloadPolicy = "auto"
 	// ReloadManual applies no change.
-	ReloadManual Reload = "manual"
+	ReloadManual ReloadPolicy = "manual"
 )
 
 // Auth configures authentication.
@@ -114,67 +116,89 @@ type Token struct {
 // State configures the protection of state that clients keep for the gateway: the states
 // of requests that wait for input, and task IDs.
 type State struct {
-	// Keys are secrets of at least MinStateKey bytes. The first one seals, and all of
+	// Keys are secrets of at least 32 bytes. The first one seals, and all of
 	// them open. Without keys a random one is used, which no other process has.
 	Keys []Secret `json:"keys"`
 }
 
-// MinStateKey is the minimum length in bytes of a key of State.
-const MinStateKey = seal.MinKey
-
-// Limits bounds the resources that clients and backends can use. Sizes are in bytes.
+// Limits bounds the resources that clients and backends can use. Zero means the default of
+// docs/config.md, and a negative value means no limit. Sizes are in bytes.
 type Limits struct {
-	// A client's request, a backend's message, and parts of them.
+	// RequestBody and RequestHeaders are the sizes of a client's request.
 	RequestBody    int64 `json:"requestBody"`
 	RequestHeaders int64 `json:"requestHeaders"`
+	// BackendMessage is the size of a message of a backend.
 	BackendMessage int64 `json:"backendMessage"`
-	Schema         int64 `json:"schema"`
-	LogLine        int64 `json:"logLine"`
+	// Schema is the size of the schema of a tool.
+	Schema int64 `json:"schema"`
+	// LogLine is the length of a line that a backend writes to standard error.
+	LogLine int64 `json:"logLine"`
 
-	// Events kept of streams for clients that resume them: per session, and in
-	// total.
+	// EventLog is the size of the events kept of one session's streams for a client that
+	// resumes them, and EventLogs that of all sessions.
 	EventLog  int64 `json:"eventLog"`
 	EventLogs int64 `json:"eventLogTotal"`
 
-	// Responses that clients have not read yet: in total, and per principal.
+	// Pending is the size of all responses that clients have not read yet, and
+	// PendingPerPrincipal that of the responses for one principal.
 	Pending             int64 `json:"pending"`
 	PendingPerPrincipal int64 `json:"pendingPerPrincipal"`
 
-	// The content of one message, and the offer of one backend. ToolsPerBackend
-	// applies to each kind of item separately.
-	Depth           int `json:"depth"`
-	Members         int `json:"members"`
-	Batch           int `json:"batch"`
+	// Depth is how deep the values of a message may nest, and Members how many members
+	// all its objects may have together.
+	Depth   int `json:"depth"`
+	Members int `json:"members"`
+	// Batch is the number of messages in a batch.
+	Batch int `json:"batch"`
+	// ToolsPerBackend is the number of tools of one backend, and likewise of its
+	// resources, templates and prompts. Pages is the number of pages of such a list.
 	ToolsPerBackend int `json:"toolsPerBackend"`
 	Pages           int `json:"pages"`
-	Rounds          int `json:"rounds"`
+	// Rounds is how many times a backend may ask for input during one call.
+	Rounds int `json:"rounds"`
 
-	// Sessions of legacy clients, and what one session may have open.
-	// BackendSessions and Processes bound what one backend has open:
-	// BackendSessions for clients without sessions, Processes for all clients.
+	// Sessions is the number of sessions of legacy clients, and SessionsPerPrincipal that
+	// of one principal.
 	Sessions             int `json:"sessions"`
 	SessionsPerPrincipal int `json:"sessionsPerPrincipal"`
-	StreamsPerSession    int `json:"streamsPerSession"`
+	// StreamsPerSession is the number of GET requests that carry streams of one session.
+	StreamsPerSession int `json:"streamsPerSession"`
+	// InFlightPerSession is the number of requests of one session in flight, and
+	// InFlightPerPrincipal that of one principal without a session.
 	InFlightPerSession   int `json:"inFlightPerSession"`
 	InFlightPerPrincipal int `json:"inFlightPerPrincipal"`
-	Parked               int `json:"parked"`
-	Subscriptions        int `json:"subscriptions"`
-	BackendSessions      int `json:"backendSessions"`
-	Processes            int `json:"processes"`
+	// Parked is the number of requests of modern clients that wait for input.
+	Parked int `json:"parked"`
+	// Subscriptions is the number of resources that one session subscribes to.
+	Subscriptions int `json:"subscriptions"`
+	// BackendSessions is the number of sessions of one backend for clients without
+	// sessions, and Processes the number of its processes for all clients.
+	BackendSessions int `json:"backendSessions"`
+	Processes       int `json:"processes"`
 
-	// Times. CallIdle and CallMax do not run while a client
-	// is asked for input.
+	// SessionIdle is how long a session lives without a request or an open stream, and
+	// SessionUninitialized how long it lives without a completed handshake.
 	SessionIdle          time.Duration `json:"sessionIdle"`
 	SessionUninitialized time.Duration `json:"sessionUninitialized"`
-	EventRetention       time.Duration `json:"eventRetention"`
-	CallIdle             time.Duration `json:"callIdle"`
-	CallMax              time.Duration `json:"callMax"`
-	InputWait            time.Duration `json:"inputWait"`
-	FirstList            time.Duration `json:"firstList"`
-	Connect              time.Duration `json:"connect"`
-	Handshake            time.Duration `json:"handshake"`
-	Write                time.Duration `json:"write"`
-	HeaderRead           time.Duration `json:"headerRead"`
+	// EventRetention is how long the stream of a completed request is kept.
+	EventRetention time.Duration `json:"eventRetention"`
+	// CallIdle is how long a call may take without a message from the backend, and CallMax
+	// how long it may take in total. They do not run while a client is asked for input.
+	CallIdle time.Duration `json:"callIdle"`
+	CallMax  time.Duration `json:"callMax"`
+	// InputWait is how long a client may take to answer a question of a backend.
+	InputWait time.Duration `json:"inputWait"`
+	// FirstList is how long a list waits for backends that are starting. The default is
+	// Handshake.
+	FirstList time.Duration `json:"firstList"`
+	// Connect is how long connecting to a backend may take, and Handshake how long its
+	// handshake may take after that.
+	Connect   time.Duration `json:"connect"`
+	Handshake time.Duration `json:"handshake"`
+	// Write is how long a client may take to read 16 KiB of a response.
+	Write time.Duration `json:"write"`
+	// HeaderRead is how long a client may take to send the header of a request.
+	HeaderRead time.Duration `json:"headerRead"`
 }
 
 // Drain configures the shutdown.

@@ -149,7 +149,7 @@ func TestValidateLoopback(t *testing.T) {
 // TestValidateInvented validates a Config that no file can produce.
 func TestValidateInvented(t *testing.T) {
 	c := config.Config{
-		Servers: []config.Server{
+		Servers: []config.Backend{
 			{Name: "a", Command: "x", Type: "pigeon", Era: "stone"},
 			{Name: "a", Command: "x"},
 		},
@@ -173,7 +173,7 @@ func TestEffective(t *testing.T) {
 	c := config.Config{
 		Listen:  "[::1]:1",
 		Limits:  config.Limits{Sessions: 7, CallIdle: -1},
-		Servers: []config.Server{{Name: "a", Command: "x"}, {Name: "b", Command: "x", Era: "modern"}},
+		Servers: []config.Backend{{Name: "a", Command: "x"}, {Name: "b", Command: "x", Era: "modern"}},
 	}
 	before, err := json.Marshal(c)
 	if err != nil {
@@ -188,7 +188,7 @@ func TestEffective(t *testing.T) {
 		t.Errorf("the config itself changed (-got +want):\n%s", diff)
 	}
 	want := &config.Config{
-		Servers: []config.Server{{Name: "a", Command: "x", Era: "auto"}, {Name: "b", Command: "x", Era: "modern"}},
+		Servers: []config.Backend{{Name: "a", Command: "x", Era: "auto"}, {Name: "b", Command: "x", Era: "modern"}},
 		Listen:  "[::1]:1", Path: "/mcp", Name: "signalbox", Conflict: config.ConflictHide, Reload: config.ReloadGuarded,
 		Limits: config.Limits{
 			RequestBody: 4 << 20, RequestHeaders: 64 << 10, BackendMessage: 16 << 20, Schema: 256 << 10, LogLine: 8 << 10,
@@ -211,13 +211,13 @@ func TestEffective(t *testing.T) {
 func TestServerOffers(t *testing.T) {
 	tests := []struct {
 		name string
-		s    config.Server
+		s    config.Backend
 		want map[string]bool
 	}{
-		{"no rules", config.Server{}, map[string]bool{"read": true, "": true}},
-		{"included", config.Server{Include: []string{"read_*", "stat"}}, map[string]bool{"read_file": true, "stat": true, "write": false}},
-		{"excluded", config.Server{Exclude: []string{"write*"}}, map[string]bool{"read": true, "write": false, "write_file": false}},
-		{"both", config.Server{Include: []string{"*_file"}, Exclude: []string{"write_*"}}, map[string]bool{"read_file": true, "write_file": false, "stat": false}},
+		{"no rules", config.Backend{}, map[string]bool{"read": true, "": true}},
+		{"included", config.Backend{Include: []string{"read_*", "stat"}}, map[string]bool{"read_file": true, "stat": true, "write": false}},
+		{"excluded", config.Backend{Exclude: []string{"write*"}}, map[string]bool{"read": true, "write": false, "write_file": false}},
+		{"both", config.Backend{Include: []string{"*_file"}, Exclude: []string{"write_*"}}, map[string]bool{"read_file": true, "write_file": false, "stat": false}},
 	}
 	for _, tt := range tests {
 		for name, want := range tt.want {
@@ -230,14 +230,14 @@ func TestServerOffers(t *testing.T) {
 
 func TestServerTransport(t *testing.T) {
 	tests := []struct {
-		s    config.Server
+		s    config.Backend
 		want config.Type
 	}{
-		{config.Server{Command: "x"}, config.TypeStdio},
-		{config.Server{URL: "https://x/"}, config.TypeHTTP},
-		{config.Server{URL: "https://x/", Type: config.TypeHTTP}, config.TypeHTTP},
-		{config.Server{URL: "https://x/", Type: config.TypeStreamableHTTP}, config.TypeHTTP},
-		{config.Server{URL: "https://x/", Type: config.TypeSSE}, config.TypeSSE},
+		{config.Backend{Command: "x"}, config.TypeStdio},
+		{config.Backend{URL: "https://x/"}, config.TypeHTTP},
+		{config.Backend{URL: "https://x/", Type: config.TypeHTTP}, config.TypeHTTP},
+		{config.Backend{URL: "https://x/", Type: config.TypeStreamableHTTP}, config.TypeHTTP},
+		{config.Backend{URL: "https://x/", Type: config.TypeSSE}, config.TypeSSE},
 	}
 	for _, tt := range tests {
 		if got := tt.s.Transport(); got != tt.want {

@@ -14,7 +14,7 @@ import (
 const maxEnvFile = 1 << 20
 
 // withEnvFile adds the variables of a server's envFile to its Env, which has precedence.
-func (r *reader) withEnvFile(s *Server, n node, p place) {
+func (r *reader) withEnvFile(s *Backend, n node, p place) {
 	at, ok := n.member("envFile")
 	p = p.key("envFile")
 	if !ok || s.EnvFile == "" || r.formOnly || r.rejected.has(p) {

@@ -33,7 +33,7 @@ func (r *reader) noteEnvironment(c *Config) {
 
 // noteEnvFile adds notes on others that can read or may be able to write the file with a
 // server's variables.
-func (r *reader) noteEnvFile(c *Config, s *Server) {
+func (r *reader) noteEnvFile(c *Config, s *Backend) {
 	info, err := os.Stat(s.EnvFile)
 	if s.EnvFile == "" || err != nil {
 		return
@@ -95,7 +95,7 @@ func (r *reader) noteWriters(c *Config, at position, p place, file string) {
 
 // noteProgram adds a note on a program that cannot be found. Only what is known to be the
 // name of a program is shown: the rest may come from a variable with a secret.
-func (r *reader) noteProgram(s *Server) {
+func (r *reader) noteProgram(s *Backend) {
 	p := place{}.key(serversKey).key(s.Name).key("command")
 	at := r.nearestPosition(p.path)
 	err := findProgram(s.Command, s.Cwd)

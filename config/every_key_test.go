@@ -336,7 +336,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 func TestEffectiveTwice(t *testing.T) {
 	c := &Config{
 		Limits:  Limits{CallMax: time.Second, Batch: -1},
-		Servers: []Server{{Name: "a", Command: "x"}},
+		Servers: []Backend{{Name: "a", Command: "x"}},
 	}
 	once := c.Effective()
 	twice := once.Effective()

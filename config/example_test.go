@@ -4,7 +4,6 @@
 package config_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -41,15 +40,4 @@ func ExampleParse_problems() {
 	// Output:
 	// signalbox.json:2:28: unknown key "comand" (did you mean "command"?)
 	// signalbox.json:2:56: "timeout" must be a duration, but "30" has no unit (write "30s" for seconds or "30ms" for milliseconds)
-}
-
-func ExampleSchema() {
-	text, err := json.Marshal(config.Schema().Properties["path"])
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(string(text))
-	// Output:
-	// {"type":"string","description":"The URL path of the MCP endpoint.","default":"/mcp"}
 }

@@ -46,8 +46,8 @@ func ExampleConfig_Validate() {
 	// "listen" reaches beyond this machine, so that anyone on the network could use every server
 }
 
-func ExampleServer_Offers() {
-	s := &config.Server{Include: []string{"read_*", "stat"}, Exclude: []string{"*_secret"}}
+func ExampleBackend_Offers() {
+	s := &config.Backend{Include: []string{"read_*", "stat"}, Exclude: []string{"*_secret"}}
 	for _, name := range []string{"read_file", "read_secret", "stat", "write_file"} {
 		fmt.Println(name, s.Offers(name))
 	}
@@ -58,10 +58,10 @@ func ExampleServer_Offers() {
 	// write_file false
 }
 
-func ExampleServer_NamePrefix() {
+func ExampleBackend_NamePrefix() {
 	none := ""
-	fmt.Printf("%q\n", (&config.Server{Name: "files"}).NamePrefix())
-	fmt.Printf("%q\n", (&config.Server{Name: "files", Prefix: &none}).NamePrefix())
+	fmt.Printf("%q\n", (&config.Backend{Name: "files"}).NamePrefix())
+	fmt.Printf("%q\n", (&config.Backend{Name: "files", Prefix: &none}).NamePrefix())
 	// Output:
 	// "files__"
 	// ""

@@ -7,3 +7,6 @@ import "flag"
 
 // Update is set to rewrite generated files and the expectations in testdata.
 var Update = flag.Bool("update", false, "rewrite what is generated and the expectations in testdata")
+
+// Schema gives the external tests the schema.
+var Schema = schema

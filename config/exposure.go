@@ -43,7 +43,7 @@ func (e *Exposure) Add(c *Config) {
 
 // grantsOf returns the working directory of a server, and every path that its arguments and
 // variables may contain.
-func grantsOf(s *Server) []grant {
+func grantsOf(s *Backend) []grant {
 	here, err := filepath.Abs(s.Cwd)
 	if err != nil {
 		here = s.Cwd

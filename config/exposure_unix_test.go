@@ -16,7 +16,7 @@ import (
 // exposed is a file in new folders, which a test modifies.
 type exposed struct {
 	base, file string
-	servers    []Server
+	servers    []Backend
 }
 
 func (x *exposed) at(path ...string) string {
@@ -24,7 +24,7 @@ func (x *exposed) at(path ...string) string {
 }
 
 func (x *exposed) gives(args ...string) {
-	x.servers = append(x.servers, Server{Name: "files", Command: "x", Args: args, Cwd: x.at("elsewhere")})
+	x.servers = append(x.servers, Backend{Name: "files", Command: "x", Args: args, Cwd: x.at("elsewhere")})
 }
 
 func must(t *testing.T, errs ...error) {
@@ -53,10 +53,10 @@ func TestExposureOf(t *testing.T) {
 		}, ""},
 		{"a folder with the same beginning", func(t *testing.T, x *exposed) { must(t, os.Mkdir(x.at("et"), 0o700)); x.gives(x.at("et")) }, ""},
 		{"an address", func(_ *testing.T, x *exposed) {
-			x.servers = append(x.servers, Server{Name: "web", URL: "http://x/" + x.at("etc")})
+			x.servers = append(x.servers, Backend{Name: "web", URL: "http://x/" + x.at("etc")})
 		}, ""},
 		{"one that is disabled", func(_ *testing.T, x *exposed) {
-			x.servers = append(x.servers, Server{Name: "off", Command: "x", Cwd: x.at("etc"), Disabled: true})
+			x.servers = append(x.servers, Backend{Name: "off", Command: "x", Cwd: x.at("etc"), Disabled: true})
 		}, ""},
 
 		{"its folder", func(_ *testing.T, x *exposed) { x.gives(x.at("etc")) }, `backend "files" is given BASE/etc`},
@@ -64,7 +64,7 @@ func TestExposureOf(t *testing.T) {
 		{"all there is", func(_ *testing.T, x *exposed) { x.gives("/") }, `backend "files" is given /`},
 		{"the file itself", func(_ *testing.T, x *exposed) { x.gives(x.file) }, `backend "files" is given BASE/etc/signalbox.yaml`},
 		{"the folder that it works in", func(_ *testing.T, x *exposed) {
-			x.servers = append(x.servers, Server{Name: "files", Command: "x", Cwd: x.at("etc")}, Server{Name: "more", Command: "x", Cwd: x.at("etc")})
+			x.servers = append(x.servers, Backend{Name: "files", Command: "x", Cwd: x.at("etc")}, Backend{Name: "more", Command: "x", Cwd: x.at("etc")})
 		}, `backend "files" works in BASE/etc, and so does another one`},
 		{"a dot", func(_ *testing.T, x *exposed) { x.gives("../etc/.") }, `backend "files" is given BASE/etc`},
 		{"behind an equals sign", func(_ *testing.T, x *exposed) { x.gives("--root=" + x.at("etc")) }, `backend "files" is given BASE/etc`},
@@ -82,7 +82,7 @@ func TestExposureOf(t *testing.T) {
 		{"below the home folder", func(t *testing.T, x *exposed) { t.Setenv("HOME", x.base); x.gives("-c", "server ~/etc") }, `backend "files" is given BASE/etc`},
 		{"the home folder", func(t *testing.T, x *exposed) { t.Setenv("HOME", x.base); x.gives("-c", `server "${HOME}"`) }, `backend "files" is given BASE`},
 		{"a variable", func(_ *testing.T, x *exposed) {
-			x.servers = append(x.servers, Server{Name: "notes", Command: "x", Cwd: x.at("elsewhere"), Env: map[string]Secret{"VAULT": NewSecret(x.at("etc"))}})
+			x.servers = append(x.servers, Backend{Name: "notes", Command: "x", Cwd: x.at("elsewhere"), Env: map[string]Secret{"VAULT": NewSecret(x.at("etc"))}})
 		}, `backend "notes" is given BASE/etc`},
 		{"a link to its folder", func(t *testing.T, x *exposed) { link(t, x.at("etc"), x.at("away")); x.gives(x.at("away")) }, `backend "files" is given BASE/etc`},
 		{"where a link to it is", func(t *testing.T, x *exposed) {

@@ -6,6 +6,8 @@ package config
 import (
 	"slices"
 	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
 // foreignKey is a key that other programs read in such a file.
@@ -37,10 +39,10 @@ func (r *reader) unknownKey(name string, mapping place, known []string, others [
 		}
 		return
 	}
-	if word := nearest(name, known); word != "" {
+	if word := spelling.Nearest(name, known); word != "" {
 		r.rejected.addMeant(mapping.key(word))
 	}
-	r.report(at, p, didYouMean(name, known), "unknown key %q", name)
+	r.report(at, p, spelling.DidYouMean(name, known), "unknown key %q", name)
 }
 
 // foreignServerKeys returns the keys that clients and editors write into a server's entry.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
 // form is one way to write a value: how it is parsed, and how it is described in
@@ -177,7 +179,7 @@ func oneOf[S ~string](words ...S) form[S] {
 			case slices.Contains(names, s):
 				*into = S(s)
 			default:
-				hint := didYouMean(s, names)
+				hint := spelling.DidYouMean(s, names)
 				r.reject(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
 			}
 		},

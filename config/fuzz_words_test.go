@@ -74,28 +74,3 @@ func plainOnly(text string) string {
 		return r
 	}, text)
 }
-
-// FuzzNearest checks that a suggestion is one of the candidates, that a candidate is its own
-// suggestion, and that it takes little time.
-func FuzzNearest(f *testing.F) {
-	for _, seed := range []string{"", "comand", "COMMAND", "mcp_servers", "x", "ünknown", strings.Repeat("a", 1000)} {
-		f.Add(seed)
-	}
-	keys := append(keyNames(configKeys()), keyNames(serverKeys())...)
-	f.Fuzz(func(t *testing.T, word string) {
-		got := nearest(word, keys)
-		isKey := false
-		for _, key := range keys {
-			isKey = isKey || key == got
-			if key == word && got != key {
-				t.Errorf("nearest(%q) = %q", word, got)
-			}
-		}
-		if got != "" && !isKey {
-			t.Errorf("nearest(%q) = %q, which is no key", word, got)
-		}
-		if got != "" && distance(normalize(word), normalize(got)) > max(1, len(normalize(word))/3) {
-			t.Errorf("nearest(%q) = %q, which is far away", word, got)
-		}
-	})
-}

@@ -124,7 +124,7 @@ func foreignTable() string {
 // TestKeysAreFields checks that each key has a field with its name, and each field a key.
 func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
-	sameNames(t, serverKeys(), Server{})
+	sameNames(t, serverKeys(), Backend{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})
 	sameNames(t, limitKeys(), Limits{})

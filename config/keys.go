@@ -12,7 +12,7 @@ func configKeys() []key[Config] {
 		field("$schema", text(), func(c *Config) *string { return &c.Schema }, "",
 			"The address of the JSON Schema of this file, for editors."),
 		// The name that most clients use, so that their files are valid configurations.
-		field("mcpServers", servers(), func(c *Config) *[]Server { return &c.Servers }, "",
+		field("mcpServers", servers(), func(c *Config) *[]Backend { return &c.Servers }, "",
 			"The backends by name, as clients and editors write them. A file has either this key or \"servers\"."),
 
 		// Loopback, so that trying out the gateway opens nothing to the network.
@@ -46,7 +46,7 @@ func configKeys() []key[Config] {
 		field("conflict", oneOf(ConflictHide, ConflictFirst), func(c *Config) *Conflict { return &c.Conflict }, "hide",
 			"Which backend gets a name that several backends offer: none (hide), or the first in the file (first)."),
 		// Guarded: a writer of the file could run any program (docs/adr/0041).
-		field("reload", oneOf(ReloadGuarded, ReloadAuto, ReloadManual), func(c *Config) *Reload { return &c.Reload }, "guarded",
+		field("reload", oneOf(ReloadGuarded, ReloadAuto, ReloadManual), func(c *Config) *ReloadPolicy { return &c.Reload }, "guarded",
 			"Which changes of this file are applied automatically: all (auto), none (manual), or changes that run nothing new, and others only if neither a backend nor another user can write the file (guarded). All other changes wait for `signalbox reload` or SIGHUP."),
 		// None by default: each resumption costs the client a request, and most networks
 		// permit responses of any duration.

@@ -30,14 +30,14 @@ func Find(dir string) (path string, ok bool) {
 
 // Load reads the file at path; see Parse. The error is that of package os if the file
 // cannot be read, or Problems.
-func Load(path string, env Lookup) (*Config, error) {
+func Load(path string, env func(string) (string, bool)) (*Config, error) {
 	config, _, err := load(path, env)
 	return config, err
 }
 
 // Inspect is Load with additional notes: on other users and backends that can read or write
 // the file, and on missing programs.
-func Inspect(path string, env Lookup) (*Config, error) {
+func Inspect(path string, env func(string) (string, bool)) (*Config, error) {
 	config, r, err := load(path, env)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Inspect(path string, env Lookup) (*Config, error) {
 	return config, nil
 }
 
-func load(path string, env Lookup) (*Config, *reader, error) {
+func load(path string, env func(string) (string, bool)) (*Config, *reader, error) {
 	data, err := readAtMost(path, maxFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read config: %w%s", err, lookedIn(path, err))
@@ -74,13 +74,13 @@ func lookedIn(path string, err error) string {
 //
 // The error, if any, is Problems with everything that is wrong. A returned Config has been
 // validated. It does not retain data.
-func Parse(name string, data []byte, env Lookup) (*Config, error) {
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
 	config, _, err := parse(name, data, env)
 	return config, err
 }
 
 // parse is Parse, and also returns the reader, which has the positions.
-func parse(name string, data []byte, env Lookup) (*Config, *reader, error) {
+func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
 	r := &reader{file: name, lookup: env, positions: make(map[string]position)}
 	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
 	extension := strings.ToLower(filepath.Ext(name))

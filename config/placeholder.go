@@ -56,7 +56,7 @@ func isTemplate(text string) bool {
 }
 
 // notePlaceholders notes values that were copied from an example. It shows no value.
-func notePlaceholders(s *Server, p place, j *validator) {
+func notePlaceholders(s *Backend, p place, j *validator) {
 	const cure = "write the real one"
 	check := func(at place, value string) {
 		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {

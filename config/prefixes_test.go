@@ -66,9 +66,9 @@ func TestPrefixesKeepNamesApart(t *testing.T) {
 	}
 	refused, apart := 0, 0
 	for range 3000 {
-		server := func(name string) *Server {
+		server := func(name string) *Backend {
 			prefix := "a" + word("ab", 2)
-			s := &Server{Name: name, Prefix: &prefix}
+			s := &Backend{Name: name, Prefix: &prefix}
 			for range random.IntN(3) {
 				s.Include = append(s.Include, word("ab*", 3))
 			}

@@ -70,7 +70,7 @@ func (s script) cases() []txtar.File {
 }
 
 // env returns the environment of a script.
-func (s script) env() config.Lookup {
+func (s script) env() func(string) (string, bool) {
 	vars := make(map[string]string)
 	for line := range strings.Lines(s.file("env")) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")

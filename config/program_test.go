@@ -26,16 +26,16 @@ func TestValidatePaths(t *testing.T) {
 	token := func(principal, value string) config.Token {
 		return config.Token{Principal: principal, Value: config.NewSecret(value)}
 	}
-	server := func(change func(*config.Server)) config.Config {
-		s := config.Server{Name: "a", Command: "x"}
+	server := func(change func(*config.Backend)) config.Config {
+		s := config.Backend{Name: "a", Command: "x"}
 		change(&s)
-		return config.Config{Servers: []config.Server{s}}
+		return config.Config{Servers: []config.Backend{s}}
 	}
 	secrets := func(name, value string) map[string]config.Secret {
 		return map[string]config.Secret{name: config.NewSecret(value)}
 	}
-	remote := func(change func(*config.Server)) config.Config {
-		return server(func(s *config.Server) { s.Command, s.URL = "", "https://h/"; change(s) })
+	remote := func(change func(*config.Backend)) config.Config {
+		return server(func(s *config.Backend) { s.Command, s.URL = "", "https://h/"; change(s) })
 	}
 	prefix := "a b"
 	tests := map[string]config.Config{
@@ -50,29 +50,29 @@ func TestValidatePaths(t *testing.T) {
 		"auth.tokens[1]":                  {Auth: config.Auth{Tokens: []config.Token{token("p", "sesame"), token("q", "sesame")}}},
 		"auth.tokens[0].principal":        {Auth: config.Auth{Tokens: []config.Token{token("p\n", "sesame")}}},
 		"allowUnauthenticated":            {AllowUnauthenticated: true, Auth: config.Auth{Tokens: []config.Token{token("p", "sesame")}}},
-		"mcpServers.a":                    server(func(s *config.Server) { s.Command = "" }),
-		`mcpServers.a b`:                  server(func(s *config.Server) { s.Name = "a b" }),
-		"mcpServers.a.command":            server(func(s *config.Server) { s.Command = "\x00" }),
-		"mcpServers.a.args[1]":            server(func(s *config.Server) { s.Args = []string{"", "\x00"} }),
-		"mcpServers.a.type":               server(func(s *config.Server) { s.Type = "http" }),
-		"mcpServers.a.headers":            server(func(s *config.Server) { s.Headers = secrets("A", "b") }),
-		"mcpServers.a.prefix":             server(func(s *config.Server) { s.Prefix = &prefix }),
-		"mcpServers.a.era":                server(func(s *config.Server) { s.Era = "stone" }),
-		"mcpServers.a.include[0]":         server(func(s *config.Server) { s.Include = []string{""} }),
-		"mcpServers.a.exclude[1]":         server(func(s *config.Server) { s.Exclude = []string{"a", "a"} }),
-		"mcpServers.a.rename.b":           server(func(s *config.Server) { s.Rename = map[string]string{"b": "b c"} }),
-		`mcpServers.a.rename["b.c"]`:      server(func(s *config.Server) { s.Rename = map[string]string{"b.c": ""} }),
-		`mcpServers.a.env.A=`:             server(func(s *config.Server) { s.Env = secrets("A=", "b") }),
-		"mcpServers.a.env.A":              server(func(s *config.Server) { s.Env = secrets("A", "\x00") }),
-		"mcpServers.a.url":                remote(func(s *config.Server) { s.URL = "h" }),
-		"mcpServers.a.headers.A":          remote(func(s *config.Server) { s.Headers = secrets("A", "\n") }),
-		"mcpServers.a.headers.Host":       remote(func(s *config.Server) { s.Headers = secrets("Host", "h") }),
-		`mcpServers.a.headers[""]`:        remote(func(s *config.Server) { s.Headers = secrets("", "h") }),
-		"mcpServers.a.cwd":                remote(func(s *config.Server) { s.Cwd = "/" }),
-		"mcpServers.a.args":               remote(func(s *config.Server) { s.Args = []string{"a"} }),
-		"mcpServers.a.env":                remote(func(s *config.Server) { s.Env = secrets("A", "b") }),
-		`mcpServers.a.headers.A: B`:       remote(func(s *config.Server) { s.Headers = secrets("A: B", "h") }),
-		"mcpServers.a.headers.Mcp-Method": remote(func(s *config.Server) { s.Headers = secrets("Mcp-Method", "h") }),
+		"mcpServers.a":                    server(func(s *config.Backend) { s.Command = "" }),
+		`mcpServers.a b`:                  server(func(s *config.Backend) { s.Name = "a b" }),
+		"mcpServers.a.command":            server(func(s *config.Backend) { s.Command = "\x00" }),
+		"mcpServers.a.args[1]":            server(func(s *config.Backend) { s.Args = []string{"", "\x00"} }),
+		"mcpServers.a.type":               server(func(s *config.Backend) { s.Type = "http" }),
+		"mcpServers.a.headers":            server(func(s *config.Backend) { s.Headers = secrets("A", "b") }),
+		"mcpServers.a.prefix":             server(func(s *config.Backend) { s.Prefix = &prefix }),
+		"mcpServers.a.era":                server(func(s *config.Backend) { s.Era = "stone" }),
+		"mcpServers.a.include[0]":         server(func(s *config.Backend) { s.Include = []string{""} }),
+		"mcpServers.a.exclude[1]":         server(func(s *config.Backend) { s.Exclude = []string{"a", "a"} }),
+		"mcpServers.a.rename.b":           server(func(s *config.Backend) { s.Rename = map[string]string{"b": "b c"} }),
+		`mcpServers.a.rename["b.c"]`:      server(func(s *config.Backend) { s.Rename = map[string]string{"b.c": ""} }),
+		`mcpServers.a.env.A=`:             server(func(s *config.Backend) { s.Env = secrets("A=", "b") }),
+		"mcpServers.a.env.A":              server(func(s *config.Backend) { s.Env = secrets("A", "\x00") }),
+		"mcpServers.a.url":                remote(func(s *config.Backend) { s.URL = "h" }),
+		"mcpServers.a.headers.A":          remote(func(s *config.Backend) { s.Headers = secrets("A", "\n") }),
+		"mcpServers.a.headers.Host":       remote(func(s *config.Backend) { s.Headers = secrets("Host", "h") }),
+		`mcpServers.a.headers[""]`:        remote(func(s *config.Backend) { s.Headers = secrets("", "h") }),
+		"mcpServers.a.cwd":                remote(func(s *config.Backend) { s.Cwd = "/" }),
+		"mcpServers.a.args":               remote(func(s *config.Backend) { s.Args = []string{"a"} }),
+		"mcpServers.a.env":                remote(func(s *config.Backend) { s.Env = secrets("A", "b") }),
+		`mcpServers.a.headers.A: B`:       remote(func(s *config.Backend) { s.Headers = secrets("A: B", "h") }),
+		"mcpServers.a.headers.Mcp-Method": remote(func(s *config.Backend) { s.Headers = secrets("Mcp-Method", "h") }),
 	}
 	for path, c := range tests {
 		problems, ok := errors.AsType[config.Problems](c.Validate())
@@ -119,7 +119,7 @@ func places() []struct {
 	of         func(*config.Config) string
 	expands    bool
 } {
-	first := func(c *config.Config) *config.Server { return &c.Servers[0] }
+	first := func(c *config.Config) *config.Backend { return &c.Servers[0] }
 	return []struct {
 		name, text string
 		of         func(*config.Config) string
@@ -245,7 +245,7 @@ func TestRulesMeanWhatTheCatalogDoes(t *testing.T) {
 	prefix := "p."
 	for _, include := range append(patterns, "") {
 		for _, exclude := range append(patterns, "") {
-			s := config.Server{Name: "s", Prefix: &prefix, Rename: map[string]string{"ab": "other"}}
+			s := config.Backend{Name: "s", Prefix: &prefix, Rename: map[string]string{"ab": "other"}}
 			if include != "" {
 				s.Include = []string{include, "bb"}
 			}

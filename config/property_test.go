@@ -157,45 +157,6 @@ func TestUnitHintsAreRight(t *testing.T) {
 	}
 }
 
-// TestDistanceIsOne checks that every word that one edit makes of another has distance one,
-// and that distance is symmetric.
-func TestDistanceIsOne(t *testing.T) {
-	words := wordsOf("ab", 4)
-	for _, a := range words {
-		near := oneSlip(a)
-		for _, b := range words {
-			d := distance(a, b)
-			if d != distance(b, a) {
-				t.Errorf("from %q to %q it is %d, and back %d", a, b, d, distance(b, a))
-			}
-			if (d == 1) != near[b] || (d == 0) != (a == b) {
-				t.Errorf("distance(%q, %q) = %d, one slip makes one of the other: %t", a, b, d, near[b])
-			}
-		}
-	}
-}
-
-// oneSlip returns all other words that one edit makes of a word of a and b.
-func oneSlip(word string) map[string]bool {
-	made := make(map[string]bool)
-	for i := range len(word) + 1 {
-		for _, letter := range []string{"a", "b"} {
-			made[word[:i]+letter+word[i:]] = true
-			if i < len(word) {
-				made[word[:i]+letter+word[i+1:]] = true
-			}
-		}
-		if i < len(word) {
-			made[word[:i]+word[i+1:]] = true
-		}
-		if i+1 < len(word) {
-			made[word[:i]+word[i+1:i+2]+word[i:i+1]+word[i+2:]] = true
-		}
-	}
-	delete(made, word)
-	return made
-}
-
 // TestTokenFileModes tries each mode: a file is rejected if users other than the owner and the
 // group have any permission.
 func TestTokenFileModes(t *testing.T) {

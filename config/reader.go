@@ -8,13 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Lookup returns the value of an environment variable, like os.LookupEnv.
-type Lookup = func(name string) (value string, ok bool)
-
 // reader converts a tree into a Config and collects the problems. It is used once.
 type reader struct {
 	file   string
-	lookup Lookup
+	lookup func(name string) (value string, ok bool) // as os.LookupEnv; nil if no variable is set
 
 	// formOnly is set while the entry of a disabled server is read: variables are not
 	// looked up, so that a server can be disabled because they are missing.

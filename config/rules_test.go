@@ -27,8 +27,8 @@ func TestRulesWithoutEffect(t *testing.T) {
 			}
 			return list
 		}
-		s := Server{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
-		j := (&Config{Servers: []Server{s}}).check()
+		s := Backend{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
+		j := (&Config{Servers: []Backend{s}}).check()
 		if len(j.problems) > 0 {
 			continue
 		}
@@ -51,7 +51,7 @@ func TestRulesWithoutEffect(t *testing.T) {
 	}
 }
 
-func offeredOf(s *Server, names []string) []string {
+func offeredOf(s *Backend, names []string) []string {
 	var offered []string
 	for _, name := range names {
 		if s.Offers(name) {
@@ -62,7 +62,7 @@ func offeredOf(s *Server, names []string) []string {
 }
 
 // leavesNothing reports whether no name is offered, which has a note of its own.
-func leavesNothing(s *Server, names []string) bool { return len(offeredOf(s, names)) == 0 }
+func leavesNothing(s *Backend, names []string) bool { return len(offeredOf(s, names)) == 0 }
 
 // touch reports whether one of the problems is at a path or below it.
 func (p Problems) touch(path string) bool {
@@ -91,9 +91,9 @@ func TestManyPatterns(t *testing.T) {
 		for i := range list {
 			list[i] = strings.Repeat("a", i+1) + wildcard
 		}
-		for _, s := range []Server{{Include: list}, {Exclude: list}} {
+		for _, s := range []Backend{{Include: list}, {Exclude: list}} {
 			s.Name, s.Command = "s", "x"
-			c := &Config{Servers: []Server{s}}
+			c := &Config{Servers: []Backend{s}}
 			if got := len(c.check().notes); got != want {
 				t.Errorf("%d patterns: %d notes, want %d", n, got, want)
 			}

@@ -14,10 +14,10 @@ import (
 // schemaID is the URL of the committed schema.
 const schemaID = "https://raw.githubusercontent.com/signalbox-mcp/signalbox/main/schema/config.schema.json"
 
-// Schema returns a JSON Schema (2020-12) of configuration files, for editors. It is less
+// schema returns a JSON Schema (2020-12) of configuration files, for editors. It is less
 // strict than Parse: it covers keys, types and forms, but not how settings depend on each
 // other or the values of variables. It accepts everything that Parse accepts.
-func Schema() *jsonschema.Schema {
+func schema() *jsonschema.Schema {
 	s := objectSchema(configKeys(), foreignConfigKeys())
 	s.ID = schemaID
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"

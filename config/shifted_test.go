@@ -82,7 +82,7 @@ func unfinished(problems config.Problems) bool {
 	return false
 }
 
-func problemsIn(name, text string, env config.Lookup) config.Problems {
+func problemsIn(name, text string, env func(string) (string, bool)) config.Problems {
 	_, err := config.Parse(name, []byte(text), env)
 	problems, _ := errors.AsType[config.Problems](err)
 	return problems

@@ -32,7 +32,7 @@ func checkReached(j *validator, p place, one, all namedLimit) {
 }
 
 // checkTimeout notes a timeout that is shorter than limits.callIdle.
-func checkTimeout(s *Server, idle time.Duration, p place, j *validator) {
+func checkTimeout(s *Backend, idle time.Duration, p place, j *validator) {
 	if !s.Disabled && s.Timeout > 0 && idle > s.Timeout {
 		j.note(p.key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)
 	}

@@ -50,12 +50,12 @@ func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
 	}
 }
 
-func (s *Server) place() place { return place{}.key(serversKey).key(s.Name) }
+func (s *Backend) place() place { return place{}.key(serversKey).key(s.Name) }
 
 // SharedNames reports whether one server could offer a name that begins with the prefix of
 // the other and that the other could offer, too. The problem is that of the second server.
 // Two servers with the empty prefix share all names, which is no problem.
-func SharedNames(first, second *Server) (Problem, bool) {
+func SharedNames(first, second *Backend) (Problem, bool) {
 	short, long := first, second
 	if len(short.NamePrefix()) > len(long.NamePrefix()) {
 		short, long = long, short
@@ -77,7 +77,7 @@ func SharedNames(first, second *Server) (Problem, bool) {
 	}, true
 }
 
-func samePrefix(first, second *Server) Problem {
+func samePrefix(first, second *Backend) Problem {
 	return Problem{
 		Path:    second.place().key("prefix").path,
 		Message: fmt.Sprintf("%q and %q have the same prefix %q", first.Name, second.Name, second.NamePrefix()),
@@ -87,7 +87,7 @@ func samePrefix(first, second *Server) Problem {
 
 // reaches reports whether the server may offer a tool named rest followed by the name of a
 // tool that other may offer.
-func (s *Server) reaches(rest string, other *Server) bool {
+func (s *Backend) reaches(rest string, other *Backend) bool {
 	for _, theirs := range other.included() {
 		for _, ours := range s.included() {
 			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
@@ -99,7 +99,7 @@ func (s *Server) reaches(rest string, other *Server) bool {
 }
 
 // included returns the patterns of what the server may offer, before Exclude.
-func (s *Server) included() []string {
+func (s *Backend) included() []string {
 	if len(s.Include) == 0 {
 		return []string{wildcard}
 	}

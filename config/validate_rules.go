@@ -28,12 +28,12 @@ type ruleLists struct {
 	atInclude, atExclude, atRename place
 }
 
-func newRuleLists(s *Server, p place) ruleLists {
+func newRuleLists(s *Backend, p place) ruleLists {
 	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude"), p.key("rename")}
 }
 
 // checkPatterns checks each pattern by itself.
-func checkPatterns(s *Server, p place, j *validator) {
+func checkPatterns(s *Backend, p place, j *validator) {
 	for _, list := range []struct {
 		patterns []string
 		at       place
@@ -79,7 +79,7 @@ func checkPattern(pattern string, at place, j *validator) {
 }
 
 // checkFilters finds patterns that have no effect because of others.
-func checkFilters(s *Server, p place, j *validator) {
+func checkFilters(s *Backend, p place, j *validator) {
 	// Problems of single patterns have been reported; only notes are omitted.
 	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
 		return
@@ -99,7 +99,7 @@ func checkFilters(s *Server, p place, j *validator) {
 }
 
 // excludesAll returns the index of the first exclude pattern that matches every name, or -1.
-func excludesAll(s *Server) int {
+func excludesAll(s *Backend) int {
 	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, wildcard) })
 }
 
@@ -120,7 +120,7 @@ func checkWithin(patterns []string, at place, j *validator) {
 // checkNothingOffered reports that all tools and prompts of a server are excluded. Without
 // other rules this is the way to offer only resources, which rules do not affect, and is a
 // note. With others it is a problem, because they have no effect.
-func (l ruleLists) checkNothingOffered(s *Server, i int, j *validator) {
+func (l ruleLists) checkNothingOffered(s *Backend, i int, j *validator) {
 	at := l.atExclude.item(i)
 	hasInclude, hasRename := len(s.Include) > 0 || j.has(l.atInclude), len(s.Rename) > 0 || j.has(l.atRename)
 	if !hasInclude && !hasRename {
@@ -171,7 +171,7 @@ func (l ruleLists) checkIdle(j *validator) {
 }
 
 // checkRenames requires valid new names that are unique in a server.
-func checkRenames(s *Server, p place, j *validator) {
+func checkRenames(s *Backend, p place, j *validator) {
 	include := p.key("include")
 	p = p.key("rename")
 	owner := make(map[string]string)
@@ -196,7 +196,7 @@ func checkRenames(s *Server, p place, j *validator) {
 }
 
 // checkRenamed requires that a renamed item is a single name, and offered.
-func checkRenamed(s *Server, name string, at, include place, j *validator) {
+func checkRenamed(s *Backend, name string, at, include place, j *validator) {
 	// Exclude has precedence over include, and is reported first.
 	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
 		// A pattern that excludes everything has been reported.

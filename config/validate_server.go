@@ -56,7 +56,7 @@ func checkServers(c *Config, j *validator) {
 		if s.Disabled || j.has(p) {
 			continue // only its form was checked, or it was rejected
 		}
-		for _, check := range []func(*Server, place, *validator){
+		for _, check := range []func(*Backend, place, *validator){
 			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, notePlaceholders, checkPatterns, checkFilters, checkRenames,
 		} {
 			check(s, p, j)
@@ -65,7 +65,7 @@ func checkServers(c *Config, j *validator) {
 }
 
 // checkTransport requires that a server has either a command or a URL.
-func checkTransport(s *Server, p place, j *validator) {
+func checkTransport(s *Backend, p place, j *validator) {
 	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
 	isProgram := s.Command != "" || j.hasOrMeant(p.key("command"))
 	isAddress := s.URL != "" || j.hasOrMeant(p.key("url"))
@@ -102,7 +102,7 @@ func checkUnused(j *validator, p place, beside string, keys ...unused) {
 
 // checkCommand reports what no system can start. Neither the command nor its arguments are
 // shown: a variable in them may be a secret.
-func checkCommand(s *Server, p place, j *validator) {
+func checkCommand(s *Backend, p place, j *validator) {
 	at := p.key("command")
 	switch {
 	case s.Command == "" || j.has(at):
@@ -123,7 +123,7 @@ func checkCommand(s *Server, p place, j *validator) {
 }
 
 // checkURL never shows the URL: a variable in it may be a secret.
-func checkURL(s *Server, p place, j *validator) {
+func checkURL(s *Backend, p place, j *validator) {
 	p = p.key("url")
 	if s.URL == "" || j.has(p) {
 		return
@@ -160,7 +160,7 @@ func isReserved(header string) bool {
 	}, header)
 }
 
-func checkHeaders(s *Server, p place, j *validator) {
+func checkHeaders(s *Backend, p place, j *validator) {
 	p = p.key("headers")
 	seen := make(map[string]bool)
 	// Sorted, so that a Config always has the same problems.
@@ -217,7 +217,7 @@ const urlHint = `such as "https://example.com/mcp"`
 // isControl reports whether a character is invalid in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-func checkEnv(s *Server, p place, j *validator) {
+func checkEnv(s *Backend, p place, j *validator) {
 	p = p.key("env")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -231,7 +231,7 @@ func checkEnv(s *Server, p place, j *validator) {
 }
 
 // checkEra rejects an era that the transport does not have.
-func checkEra(s *Server, p place, j *validator) {
+func checkEra(s *Backend, p place, j *validator) {
 	checkWord(j, p.key("era"), s.Era, eras()...)
 	// The transport sse belongs to 2024-11-05 only.
 	if s.Type == TypeSSE && isModern(s.Era) {
@@ -239,7 +239,7 @@ func checkEra(s *Server, p place, j *validator) {
 	}
 }
 
-func checkPrefix(s *Server, p place, j *validator) {
+func checkPrefix(s *Backend, p place, j *validator) {
 	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
 		const hint = "letters, digits, _ - . and up to 64 of them"
 		j.report(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)

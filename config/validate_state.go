@@ -3,6 +3,8 @@
 
 package config
 
+import "github.com/signalbox-mcp/signalbox/internal/seal"
+
 // stateKey is a secret that should be generated, and is called so in documents.
 func stateKey() form[Secret] {
 	f := secret()
@@ -18,8 +20,8 @@ func checkStateKeys(c *Config, j *validator) {
 		at := list.item(i)
 		switch {
 		case j.has(at):
-		case len(key.Reveal()) < MinStateKey:
-			j.report(at, `"openssl rand -hex 32" makes one`, "%q has fewer than %d characters, and could be guessed", at.name, MinStateKey)
+		case len(key.Reveal()) < seal.MinKey:
+			j.report(at, `"openssl rand -hex 32" makes one`, "%q has fewer than %d characters, and could be guessed", at.name, seal.MinKey)
 		default:
 			checkSameKey(c.State.Keys, i, list, j)
 		}

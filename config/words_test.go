@@ -87,44 +87,6 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	keys := []string{"command", "args", "env", "url", "mcpServers", "era"}
-	tests := []struct{ word, want string }{
-		{"comand", "command"},
-		{"commnad", "command"},
-		{"COMMAND", "command"},
-		{"mcp_servers", "mcpServers"},
-		{"mcp-server", "mcpServers"},
-		{"arg", "args"},
-		{"uri", "url"},
-		{"enr", "env"}, // as near as era, but first
-		{"colour", ""},
-		{"", ""},
-		{"x", ""},
-		{strings.Repeat("command", 20), ""},
-	}
-	for _, tt := range tests {
-		if got := nearest(tt.word, keys); got != tt.want {
-			t.Errorf("nearest(%q) = %q, want %q", tt.word, got, tt.want)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1},
-		{"abc", "acb", 1}, {"abc", "ab", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"ca", "abc", 3},
-	}
-	for _, tt := range tests {
-		if got := distance(tt.a, tt.b); got != tt.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
 // TestPlaces checks that different places have different paths.
 func TestPlaces(t *testing.T) {
 	servers := place{}.key("mcpServers")

@@ -51,9 +51,9 @@ func (e *env) nothingFound() string {
 func (s source) isDemo() bool { return s.path == "" }
 
 // load reads the configuration.
-func (s source) load() (*signalbox.Config, error) {
+func (s source) load() (*config.Config, error) {
 	if s.isDemo() {
-		return &signalbox.Config{}, nil
+		return &config.Config{}, nil
 	}
 	if err := s.refuseLoop(); err != nil {
 		return nil, err

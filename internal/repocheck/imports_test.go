@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/tasks"},
+	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/spelling", "internal/tasks"},
 	{"mcp"},
 }
 
@@ -54,6 +54,7 @@ var repoPure = map[string][]string{
 	"internal/hop":      nil,
 	"internal/seal":     nil,
 	"internal/life":     nil,
+	"internal/spelling": nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Server is one backend: either a program to start (Command) or a URL.
-type Server struct {
+// Backend is one entry of mcpServers: either a program to start (Command) or a URL.
+type Backend struct {
 	// Name is the key in the file. It consists of characters that a tool name may
 	// have.
 	Name string `json:"-"`
@@ -68,7 +68,7 @@ const (
 
 // Transport returns TypeStdio, TypeHTTP or TypeSSE: Type, or if it is empty, what Command
 // and URL imply.
-func (s *Server) Transport() Type {
+func (s *Backend) Transport() Type {
 	switch {
 	case s.Type == TypeStreamableHTTP:
 		return TypeHTTP
@@ -83,7 +83,7 @@ func (s *Server) Transport() Type {
 
 // NamePrefix returns the prefix of the names of the server's tools and prompts, including a
 // separator.
-func (s *Server) NamePrefix() string {
+func (s *Backend) NamePrefix() string {
 	if s.Prefix != nil {
 		return *s.Prefix
 	}
@@ -92,7 +92,7 @@ func (s *Server) NamePrefix() string {
 
 // Offers reports whether Include and Exclude permit a tool or prompt, by the server's own
 // name. Exclude has precedence.
-func (s *Server) Offers(name string) bool {
+func (s *Backend) Offers(name string) bool {
 	matches := func(pattern string) bool { return match(pattern, name) }
 	if slices.ContainsFunc(s.Exclude, matches) {
 		return false
@@ -101,7 +101,7 @@ func (s *Server) Offers(name string) bool {
 }
 
 // includes reports whether Include permits a tool or prompt.
-func (s *Server) includes(name string) bool {
+func (s *Backend) includes(name string) bool {
 	// Without include everything is offered.
 	return len(s.Include) == 0 || slices.ContainsFunc(s.Include, func(pattern string) bool { return match(pattern, name) })
 }

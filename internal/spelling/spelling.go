@@ -1,7 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+// Package spelling suggests the word that a misspelt one most likely means.
+package spelling
 
 import (
 	"fmt"
@@ -11,9 +12,9 @@ import (
 // longestWord bounds the words to compare: comparing takes time, and no key is as long.
 const longestWord = 64
 
-// nearest returns the candidate that a misspelt word most likely means, or "" if none is
+// Nearest returns the candidate that a misspelt word most likely means, or "" if none is
 // close. Of equally close candidates the first is returned.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	if word = normalize(word); len(word) > longestWord {
 		return ""
 	}
@@ -28,9 +29,6 @@ func nearest(word string, candidates []string) string {
 	}
 	return best
 }
-
-// Nearest returns the candidate that a misspelt word most likely means, or "".
-func Nearest(word string, candidates []string) string { return nearest(word, candidates) }
 
 // normalize removes the separators and case of other naming styles, so that mcp_servers is
 // close to mcpServers.
@@ -67,9 +65,9 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// didYouMean returns a hint with the nearest candidate, or "".
-func didYouMean(word string, candidates []string) string {
-	if found := nearest(word, candidates); found != "" {
+// DidYouMean returns a hint with the nearest candidate, or "".
+func DidYouMean(word string, candidates []string) string {
+	if found := Nearest(word, candidates); found != "" {
 		return fmt.Sprintf("did you mean %q?", found)
 	}
 	return ""
