@@ -8,26 +8,28 @@ import (
 	"maps"
 	"os"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // maxEnvFile bounds the size of a file of variables.
 const maxEnvFile = 1 << 20
 
 // withEnvFile adds the variables of a server's envFile to its Env, which has precedence.
-func (r *reader) withEnvFile(s *Backend, n node, p place) {
-	at, ok := n.member("envFile")
+func (r *reader) withEnvFile(s *Backend, n configfile.Node, p place) {
+	at, ok := n.Member("envFile")
 	p = p.key("envFile")
 	if !ok || s.EnvFile == "" || r.formOnly || r.rejected.has(p) {
 		return
 	}
 	text, problem, hint := readEnvFile(s.EnvFile)
 	if problem != "" {
-		r.reject(at.at, p, hint, "%q: %s", p.name, problem)
+		r.reject(at.At, p, hint, "%q: %s", p.name, problem)
 		return
 	}
 	vars, mistakes := parseEnv(text)
 	for _, m := range mistakes {
-		r.reject(at.at, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
+		r.reject(at.At, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
 	}
 	maps.Copy(vars, s.Env)
 	// With a URL the key is reported as unused, and "env" must not appear as well.

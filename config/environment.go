@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
@@ -21,7 +22,7 @@ import (
 func (r *reader) noteEnvironment(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
-		r.noteWriters(c, position{1, 1}, place{}, r.file)
+		r.noteWriters(c, configfile.Position{Line: 1, Column: 1}, place{}, r.file)
 	}
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
@@ -72,7 +73,7 @@ func (r *reader) literal(text string, p place) {
 }
 
 // noteWriters adds notes on others that may be able to write a file, and so run anything.
-func (r *reader) noteWriters(c *Config, at position, p place, file string) {
+func (r *reader) noteWriters(c *Config, at configfile.Position, p place, file string) {
 	var e Exposure
 	e.Add(c)
 	name := "this file"

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // The tests of this file iterate over the tables of keys, and so include every new key.
@@ -143,31 +145,31 @@ func TestEveryKeyTakesItsForm(t *testing.T) {
 
 // wrongKinds returns values of every kind. A key accepts at most one of them. Their texts
 // must not be shown.
-func wrongKinds() map[kind]string {
-	return map[kind]string{
-		kindNull:    `null`,
-		kindBool:    `true`,
-		kindInteger: `7`,
-		kindFloat:   `7.5`,
-		kindText:    `"` + secretText + `"`,
-		kindList:    `[{"` + secretText + `": 1}]`,
-		kindMapping: `{"` + secretText + `": ["` + secretText + `"]}`,
+func wrongKinds() map[configfile.Kind]string {
+	return map[configfile.Kind]string{
+		configfile.Null:    `null`,
+		configfile.Bool:    `true`,
+		configfile.Integer: `7`,
+		configfile.Float:   `7.5`,
+		configfile.Text:    `"` + secretText + `"`,
+		configfile.List:    `[{"` + secretText + `": 1}]`,
+		configfile.Mapping: `{"` + secretText + `": ["` + secretText + `"]}`,
 	}
 }
 
 // takes reports whether the form of a key is written as a value of kind k.
-func takes(want string, k kind) bool {
+func takes(want string, k configfile.Kind) bool {
 	switch {
 	case strings.HasPrefix(want, "a list"):
-		return k == kindList
+		return k == configfile.List
 	case strings.HasPrefix(want, "a mapping"):
-		return k == kindMapping
+		return k == configfile.Mapping
 	case want == "true or false":
-		return k == kindBool
+		return k == configfile.Bool
 	case want == "a whole number":
-		return k == kindInteger
+		return k == configfile.Integer
 	default:
-		return k == kindText
+		return k == configfile.Text
 	}
 }
 

@@ -3,7 +3,11 @@
 
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+)
 
 // expand replaces the variables in text:
 //
@@ -14,13 +18,13 @@ import "strings"
 // Nothing else is special: a dollar sign without a brace is kept, and the value of a
 // variable is not expanded again. A literal "${" cannot be written, as in the programs that
 // share these files; a variable can contain it.
-func (r *reader) expand(text string, at position, p place) string {
+func (r *reader) expand(text string, at configfile.Position, p place) string {
 	return r.expandBy(r.variable, text, at, p)
 }
 
 // expandFilled is expand, but reports an empty variable without a default.
-func (r *reader) expandFilled(text string, at position, p place) string {
-	return r.expandBy(func(reference string, at position, p place) string {
+func (r *reader) expandFilled(text string, at configfile.Position, p place) string {
+	return r.expandBy(func(reference string, at configfile.Position, p place) string {
 		known := r.problemCount()
 		value := r.variable(reference, at, p)
 		if value == "" && r.problemCount() == known && !strings.Contains(reference, ":-") {
@@ -32,7 +36,7 @@ func (r *reader) expandFilled(text string, at position, p place) string {
 }
 
 // expandBy replaces each reference by the result of one.
-func (r *reader) expandBy(one func(string, position, place) string, text string, at position, p place) string {
+func (r *reader) expandBy(one func(string, configfile.Position, place) string, text string, at configfile.Position, p place) string {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "${")
@@ -54,7 +58,7 @@ func (r *reader) expandBy(one func(string, position, place) string, text string,
 
 // variable returns the value of a reference, which is the text between the braces. Messages
 // have the name of the variable and never its value.
-func (r *reader) variable(reference string, at position, p place) string {
+func (r *reader) variable(reference string, at configfile.Position, p place) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	switch {
 	case !isVariable(name):

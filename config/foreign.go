@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -94,71 +95,71 @@ func keyAliases() map[string]string {
 }
 
 // renameAliases replaces the aliases in a server's entry by the gateway's keys.
-func (r *reader) renameAliases(server node, p place) node {
-	if server.kind != kindMapping {
+func (r *reader) renameAliases(server configfile.Node, p place) configfile.Node {
+	if server.Kind != configfile.Mapping {
 		return server
 	}
-	var members []member
-	for _, m := range server.members {
-		own, ok := keyAliases()[m.key]
-		if !ok || m.value.kind != kindText || own == "type" && !isTypeName(m.value.text) {
+	var members []configfile.Member
+	for _, m := range server.Members {
+		own, ok := keyAliases()[m.Key]
+		if !ok || m.Value.Kind != configfile.Text || own == "type" && !isTypeName(m.Value.Text) {
 			members = append(members, m)
 			continue
 		}
-		known, found := node{members: members}.member(own)
+		known, found := configfile.Node{Members: members}.Member(own)
 		if !found {
-			known, found = server.member(own)
+			known, found = server.Member(own)
 		}
 		switch {
 		case !found:
-			r.note(m.at, p.key(m.key), "%q is read as %q", m.key, own)
-			m.key = own
+			r.note(m.At, p.key(m.Key), "%q is read as %q", m.Key, own)
+			m.Key = own
 			members = append(members, m)
-		case known.kind == kindText && known.text == m.value.text:
-			r.note(m.at, p.key(m.key), "%q means the same as %q", m.key, own)
+		case known.Kind == configfile.Text && known.Text == m.Value.Text:
+			r.note(m.At, p.key(m.Key), "%q means the same as %q", m.Key, own)
 		default:
 			members = append(members, m) // rejected as an unknown key
 		}
 	}
-	server.members = members
+	server.Members = members
 	return server
 }
 
 // convertEnabled replaces "enabled" in a server's entry by "disabled", which means the
 // opposite.
-func (r *reader) convertEnabled(server node, p place) node {
-	at := slices.IndexFunc(server.members, func(m member) bool { return m.key == "enabled" })
+func (r *reader) convertEnabled(server configfile.Node, p place) configfile.Node {
+	at := slices.IndexFunc(server.Members, func(m configfile.Member) bool { return m.Key == "enabled" })
 	if at < 0 {
 		return server
 	}
-	m := server.members[at]
-	p = p.key(m.key)
-	known, both := server.member("disabled")
-	members := slices.DeleteFunc(slices.Clone(server.members[at+1:]), func(again member) bool {
-		if again.key == m.key {
-			r.report(again.at, p, "", "duplicate key %q, first on line %d", m.key, m.at.line)
+	m := server.Members[at]
+	p = p.key(m.Key)
+	known, both := server.Member("disabled")
+	members := slices.DeleteFunc(slices.Clone(server.Members[at+1:]), func(again configfile.Member) bool {
+		if again.Key == m.Key {
+			r.report(again.At, p, "", "duplicate key %q, first on line %d", m.Key, m.At.Line)
 		}
-		return again.key == m.key
+		return again.Key == m.Key
 	})
-	members = slices.Concat(server.members[:at], members)
+	members = slices.Concat(server.Members[:at], members)
 	switch {
-	case m.value.kind != kindBool:
-		r.wrongKind(m.value, p, "true or false", booleanHint(m.value))
+	case m.Value.Kind != configfile.Bool:
+		r.wrongKind(m.Value, p, "true or false", booleanHint(m.Value))
 		// Disabled as intended, so that missing parts of the entry are not reported besides.
-		if !both && booleanHint(m.value) == "write false" {
-			members = append(members, member{"disabled", m.at, node{at: m.value.at, kind: kindBool, text: "true"}})
+		if !both && booleanHint(m.Value) == "write false" {
+			members = append(members, configfile.Member{Key: "disabled", At: m.At, Value: configfile.Node{At: m.Value.At, Kind: configfile.Bool, Text: "true"}})
 		}
-	case both && known.kind == kindBool && known.text == m.value.text:
-		r.report(m.at, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.text)
-	case both && known.kind == kindBool:
-		r.note(m.at, p, `"enabled" means the same as "disabled"`)
+	case both && known.Kind == configfile.Bool && known.Text == m.Value.Text:
+		r.report(m.At, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.Text)
+	case both && known.Kind == configfile.Bool:
+		r.note(m.At, p, `"enabled" means the same as "disabled"`)
 	case both: // the value of "disabled" is rejected
 	default:
-		r.note(m.at, p, `"enabled" is read as the opposite of "disabled"`)
-		m.key, m.value.text = "disabled", strconv.FormatBool(m.value.text != "true")
+		r.note(m.At, p, `"enabled" is read as the opposite of "disabled"`)
+		m.Key, m.Value.Text = "disabled", strconv.FormatBool(m.Value.Text != "true")
 		members = slices.Insert(members, at, m)
 	}
-	server.members = members
+	server.Members = members
 	return server
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -22,7 +23,7 @@ type form[F any] struct {
 	// want describes the form in messages and documents, with its article.
 	want string
 	// read sets the field to the value, or reports a problem and leaves it unchanged.
-	read func(r *reader, n node, p place, into *F)
+	read func(r *reader, n configfile.Node, p place, into *F)
 	// schema describes the accepted values, before variables are expanded.
 	schema func() *jsonschema.Schema
 	// fill sets nested fields, if any, to their defaults.
@@ -35,7 +36,7 @@ type form[F any] struct {
 func text() form[string] {
 	return form[string]{
 		want: "a string",
-		read: func(r *reader, n node, p place, into *string) {
+		read: func(r *reader, n configfile.Node, p place, into *string) {
 			if s, ok := r.text(n, p); ok {
 				*into = s
 			}
@@ -45,17 +46,17 @@ func text() form[string] {
 }
 
 // text returns the value of a string node.
-func (r *reader) text(n node, p place) (string, bool) {
-	if n.kind == kindText {
-		return n.text, true
+func (r *reader) text(n configfile.Node, p place) (string, bool) {
+	if n.Kind == configfile.Text {
+		return n.Text, true
 	}
 	hint := ""
-	switch n.kind {
-	case kindBool, kindInteger, kindFloat:
+	switch n.Kind {
+	case configfile.Bool, configfile.Integer, configfile.Float:
 		// YAML parsed a number or boolean where text was expected. Its source text is not
 		// used instead: 0x10 or 1_000 may not be what was meant, so the author decides.
 		hint = "put it in quotes"
-	case kindNull:
+	case configfile.Null:
 		hint = `write "" for an empty one`
 	default:
 	}
@@ -66,9 +67,9 @@ func (r *reader) text(n node, p place) (string, bool) {
 // expanded is a string with variables replaced.
 func expanded() form[string] {
 	f := text()
-	f.read = func(r *reader, n node, p place, into *string) {
+	f.read = func(r *reader, n configfile.Node, p place, into *string) {
 		if s, ok := r.text(n, p); ok {
-			*into = r.expand(s, n.at, p)
+			*into = r.expand(s, n.At, p)
 		}
 	}
 	return f
@@ -79,11 +80,11 @@ func expanded() form[string] {
 func nonEmpty() form[string] {
 	f := expanded()
 	read := f.read
-	f.read = func(r *reader, n node, p place, into *string) {
+	f.read = func(r *reader, n configfile.Node, p place, into *string) {
 		known := r.problemCount()
 		read(r, n, p, into)
-		if *into == "" && n.text != "" && r.problemCount() == known && !r.formOnly {
-			r.reject(n.at, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
+		if *into == "" && n.Text != "" && r.problemCount() == known && !r.formOnly {
+			r.reject(n.At, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
 	}
 	return f
@@ -93,13 +94,13 @@ func nonEmpty() form[string] {
 func pathname() form[string] {
 	f := expanded()
 	read := f.read
-	f.read = func(r *reader, n node, p place, into *string) {
+	f.read = func(r *reader, n configfile.Node, p place, into *string) {
 		read(r, n, p, into)
-		if n.kind != kindText || n.text == "" || r.formOnly {
+		if n.Kind != configfile.Text || n.Text == "" || r.formOnly {
 			return
 		}
 		if problem, hint := notAPath(*into); problem != "" {
-			r.reject(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.At, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(*into)
@@ -122,27 +123,27 @@ func notAPath(text string) (problem, hint string) {
 // disable the record.
 func auditFile() form[string] {
 	f := text()
-	f.read = func(r *reader, n node, p place, into *string) {
+	f.read = func(r *reader, n configfile.Node, p place, into *string) {
 		s, ok := r.text(n, p)
 		if !ok {
 			return
 		}
 		if s == "" {
-			r.reject(n.at, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
+			r.reject(n.At, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
 			return
 		}
 		known := r.problemCount()
-		path := r.expandFilled(s, n.at, p)
+		path := r.expandFilled(s, n.At, p)
 		if path == "" || r.problemCount() > known {
 			return
 		}
 		if problem, hint := notAPath(path); problem != "" {
-			r.reject(n.at, p, hint, "%q %s", p.name, problem)
+			r.reject(n.At, p, hint, "%q %s", p.name, problem)
 			return
 		}
 		*into = r.resolve(path)
 		if problem, hint := checkAppendable(*into); problem != "" {
-			r.reject(n.at, p, hint, "%q: %s", p.name, problem)
+			r.reject(n.At, p, hint, "%q: %s", p.name, problem)
 		}
 	}
 	return f
@@ -153,10 +154,10 @@ func auditFile() form[string] {
 func secret() form[Secret] {
 	return form[Secret]{
 		want: "a string",
-		read: func(r *reader, n node, p place, into *Secret) {
+		read: func(r *reader, n configfile.Node, p place, into *Secret) {
 			if s, ok := r.text(n, p); ok {
 				r.literal(s, p)
-				*into = NewSecret(r.expandFilled(s, n.at, p))
+				*into = NewSecret(r.expandFilled(s, n.At, p))
 			}
 		},
 		schema: schemaOf("string"),
@@ -171,7 +172,7 @@ func oneOf[S ~string](words ...S) form[S] {
 	}
 	return form[S]{
 		want: strings.Join(names, ", "),
-		read: func(r *reader, n node, p place, into *S) {
+		read: func(r *reader, n configfile.Node, p place, into *S) {
 			s, ok := r.text(n, p)
 			switch {
 			case !ok:
@@ -180,7 +181,7 @@ func oneOf[S ~string](words ...S) form[S] {
 				*into = S(s)
 			default:
 				hint := spelling.DidYouMean(s, names)
-				r.reject(n.at, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
+				r.reject(n.At, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
 			}
 		},
 		schema: func() *jsonschema.Schema {
@@ -197,9 +198,9 @@ func oneOf[S ~string](words ...S) form[S] {
 func typeName() form[Type] {
 	f := oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
 	read, schema := f.read, f.schema
-	f.read = func(r *reader, n node, p place, into *Type) {
-		if n.kind == kindText && slices.Contains(streamableSpellings(), n.text) {
-			n.text = string(TypeStreamableHTTP)
+	f.read = func(r *reader, n configfile.Node, p place, into *Type) {
+		if n.Kind == configfile.Text && slices.Contains(streamableSpellings(), n.Text) {
+			n.Text = string(TypeStreamableHTTP)
 		}
 		read(r, n, p, into)
 	}
@@ -224,29 +225,29 @@ func isTypeName(text string) bool {
 func boolean() form[bool] {
 	return form[bool]{
 		want: "true or false",
-		read: func(r *reader, n node, p place, into *bool) {
-			if n.kind != kindBool {
+		read: func(r *reader, n configfile.Node, p place, into *bool) {
+			if n.Kind != configfile.Bool {
 				r.wrongKind(n, p, "true or false", booleanHint(n))
 				return
 			}
 			// YAML 1.2 and JSON have no other booleans.
-			*into = n.text == "true"
+			*into = n.Text == "true"
 		},
 		schema: schemaOf("boolean"),
 	}
 }
 
 // meansTrue reports whether a value is true, or is rejected with the hint to write true.
-func meansTrue(n node) bool {
-	if n.kind == kindBool {
-		return n.text == "true"
+func meansTrue(n configfile.Node) bool {
+	if n.Kind == configfile.Bool {
+		return n.Text == "true"
 	}
 	return booleanHint(n) == "write true"
 }
 
 // booleanHint recognizes the booleans of older versions of YAML.
-func booleanHint(n node) string {
-	switch strings.ToLower(n.text) {
+func booleanHint(n configfile.Node) string {
+	switch strings.ToLower(n.Text) {
 	case "true", "yes", "on", "1":
 		return "write true"
 	case "false", "no", "off", "0":
@@ -278,20 +279,20 @@ const (
 func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
 	return form[F]{
 		want: want,
-		read: func(r *reader, n node, p place, into *F) {
-			if n.kind != kindText && n.kind != kindInteger && n.kind != kindFloat {
+		read: func(r *reader, n configfile.Node, p place, into *F) {
+			if n.Kind != configfile.Text && n.Kind != configfile.Integer && n.Kind != configfile.Float {
 				r.wrongKind(n, p, want, hint("", nil))
 				return
 			}
 			// A word instead of 0 or -1, which a program may write by mistake.
-			if n.text == none {
+			if n.Text == none {
 				*into = noLimit
 				return
 			}
 			// n.text has the source text of a number, so that the hint can repeat it.
-			v, err := parse(n.text)
+			v, err := parse(n.Text)
 			if err != nil {
-				r.reject(n.at, p, hint(n.text, err), "%q must be %s, but %.20q %v", p.name, want, n.text, err)
+				r.reject(n.At, p, hint(n.Text, err), "%q must be %s, but %.20q %v", p.name, want, n.Text, err)
 				return
 			}
 			*into = v
@@ -304,15 +305,15 @@ func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hin
 func count() form[int] {
 	return form[int]{
 		want: "a whole number",
-		read: func(r *reader, n node, p place, into *int) {
-			if n.kind == kindText && n.text == none {
+		read: func(r *reader, n configfile.Node, p place, into *int) {
+			if n.Kind == configfile.Text && n.Text == none {
 				*into = noLimit
 				return
 			}
-			v, err := strconv.Atoi(n.text)
+			v, err := strconv.Atoi(n.Text)
 			// Zero is rejected: it could mean no capacity or no limit.
-			if err != nil || v <= 0 || n.kind != kindInteger {
-				r.reject(n.at, p, countHint(n), "%q must be a whole number above zero", p.name)
+			if err != nil || v <= 0 || n.Kind != configfile.Integer {
+				r.reject(n.At, p, countHint(n), "%q must be a whole number above zero", p.name)
 				return
 			}
 			*into = v
@@ -327,9 +328,9 @@ func count() form[int] {
 }
 
 // countHint returns the hint for a value that is not a count.
-func countHint(n node) string {
+func countHint(n configfile.Node) string {
 	// A quoted number is the only mistake that is hard to see.
-	if v, err := strconv.Atoi(n.text); err == nil && v > 0 {
+	if v, err := strconv.Atoi(n.Text); err == nil && v > 0 {
 		return "write it without quotes"
 	}
 	return fmt.Sprintf("write %q for no limit", none)
@@ -339,7 +340,7 @@ func countHint(n node) string {
 func optional[F any](of form[F]) form[*F] {
 	return form[*F]{
 		want: of.want,
-		read: func(r *reader, n node, p place, into **F) {
+		read: func(r *reader, n configfile.Node, p place, into **F) {
 			// Also for an invalid value, which is different from an absent one.
 			var v F
 			of.read(r, n, p, &v)
@@ -353,16 +354,16 @@ func optional[F any](of form[F]) form[*F] {
 func listOf[F any](of form[F]) form[[]F] {
 	return form[[]F]{
 		want: "a list of " + plural(of.want),
-		read: func(r *reader, n node, p place, into *[]F) {
-			if n.kind != kindList {
+		read: func(r *reader, n configfile.Node, p place, into *[]F) {
+			if n.Kind != configfile.List {
 				r.wrongKind(n, p, "a list", listHint(n))
 				return
 			}
 			// Invalid elements are kept, as paths have their indexes.
-			list := make([]F, len(n.items))
-			for i, item := range n.items {
+			list := make([]F, len(n.Items))
+			for i, item := range n.Items {
 				// Set before the element is read, as its problems need the position.
-				r.positions[p.item(i).path] = item.at
+				r.positions[p.item(i).path] = item.At
 				of.read(r, item, p.item(i), &list[i])
 			}
 			*into = list
@@ -375,11 +376,11 @@ func listOf[F any](of form[F]) form[[]F] {
 }
 
 // listHint recognizes the most common mistake, a single value without brackets.
-func listHint(n node) string {
-	switch n.kind {
-	case kindText, kindInteger, kindFloat, kindBool:
+func listHint(n configfile.Node) string {
+	switch n.Kind {
+	case configfile.Text, configfile.Integer, configfile.Float, configfile.Bool:
 		return "put it in [ ]"
-	case kindNull:
+	case configfile.Null:
 		return "write [] for an empty one"
 	default:
 		return ""
@@ -390,9 +391,9 @@ func listHint(n node) string {
 func mapOf[F any](of form[F]) form[map[string]F] {
 	return form[map[string]F]{
 		want: "a mapping of names to " + plural(of.want),
-		read: func(r *reader, n node, p place, into *map[string]F) {
-			m := make(map[string]F, len(n.members))
-			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n node, p place) {
+		read: func(r *reader, n configfile.Node, p place, into *map[string]F) {
+			m := make(map[string]F, len(n.Members))
+			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n configfile.Node, p place) {
 				var v F
 				of.read(r, n, p, &v)
 				// eachMember calls this once per key, for the first of repeated ones.

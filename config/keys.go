@@ -3,7 +3,11 @@
 
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+)
 
 // configKeys returns the keys of a file, in the order of the documents.
 func configKeys() []key[Config] {
@@ -127,10 +131,10 @@ func logKeys() []key[Log] {
 func auditRecord() form[Audit] {
 	f := object(auditKeys(), []foreignKey{{"path", false, `write "file"`, "file"}})
 	record := f.read
-	f.read = func(r *reader, n node, p place, into *Audit) {
+	f.read = func(r *reader, n configfile.Node, p place, into *Audit) {
 		record(r, n, p, into)
-		if _, found := n.member("file"); !found && !r.rejected.hasAnyOrMeant(p, p.key("file")) {
-			r.report(n.at, p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
+		if _, found := n.Member("file"); !found && !r.rejected.hasAnyOrMeant(p, p.key("file")) {
+			r.report(n.At, p, `add "file", or remove it to have the entries in the log`, "%q does not specify where to write the record", p.name)
 		}
 	}
 	return f

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // serverKeys returns the keys of a server: first those of other programs, then the gateway's
@@ -87,14 +89,14 @@ func servers() form[[]Backend] {
 	// Not mapOf: a Go map has no order.
 	return form[[]Backend]{
 		want: "a mapping of names to servers",
-		read: func(r *reader, n node, p place, into *[]Backend) {
+		read: func(r *reader, n configfile.Node, p place, into *[]Backend) {
 			// Not nil, even if it is empty: {} in a file means that there are no servers.
-			list := make([]Backend, 0, len(n.members))
-			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n node, p place) {
+			list := make([]Backend, 0, len(n.Members))
+			r.eachMember(n, p, "write each server by its name below it, or {} for none", func(name string, n configfile.Node, p place) {
 				server := Backend{Name: name}
 				n = r.renameAliases(r.convertEnabled(n, p), p)
 				// Before the entry is read, because it decides how to read it.
-				disabled, _ := n.member("disabled")
+				disabled, _ := n.Member("disabled")
 				r.formOnly = meansTrue(disabled)
 				one.read(r, n, p, &server)
 				r.withEnvFile(&server, n, p)

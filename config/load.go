@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // Find returns the path of the configuration in a folder: the first that exists of
@@ -48,7 +50,7 @@ func Inspect(path string, env func(string) (string, bool)) (*Config, error) {
 }
 
 func load(path string, env func(string) (string, bool)) (*Config, *reader, error) {
-	data, err := readAtMost(path, maxFile)
+	data, err := readAtMost(path, configfile.MaxSize)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read config: %w%s", err, lookedIn(path, err))
 	}
@@ -81,12 +83,12 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
-	r := &reader{file: name, lookup: env, positions: make(map[string]position)}
+	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position)}
 	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
 	extension := strings.ToLower(filepath.Ext(name))
-	root, syntax := parseTree(data, extension == ".json" || extension == ".jsonc")
+	root, syntax := configfile.Parse(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
-		r.reject(syntax.at, place{}, syntax.hint, "%s", syntax.message)
+		r.reject(syntax.At, place{}, syntax.Hint, "%s", syntax.Message)
 		return nil, nil, r.problems
 	}
 	config := new(Config)
@@ -106,27 +108,27 @@ const (
 )
 
 // config reads the root of a file.
-func (r *reader) config(root node, into *Config) {
+func (r *reader) config(root configfile.Node, into *Config) {
 	// All other problems would follow from this one.
-	if root.kind != kindMapping {
-		r.reject(root.at, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.kind)
+	if root.Kind != configfile.Mapping {
+		r.reject(root.At, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.Kind)
 		return
 	}
-	root.members = r.renameServersKey(root.members)
-	if _, found := root.member(serversKey); !found {
-		root.members = r.withoutBareServers(root.members)
+	root.Members = r.renameServersKey(root.Members)
+	if _, found := root.Member(serversKey); !found {
+		root.Members = r.withoutBareServers(root.Members)
 	}
 	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
 	// A file without servers is most often the wrong one. A misspelt key has been reported.
-	if _, found := root.member(serversKey); !found && !r.rejected.hasOrMeant(place{}.key(serversKey)) {
-		r.report(root.at, place{}, "write {} below it for none", "no %q", serversKey)
+	if _, found := root.Member(serversKey); !found && !r.rejected.hasOrMeant(place{}.key(serversKey)) {
+		r.report(root.At, place{}, "write {} below it for none", "no %q", serversKey)
 	}
 }
 
 // withoutBareServers reports servers at the top level of the file, without the key around
 // them, and returns the other members.
-func (r *reader) withoutBareServers(members []member) []member {
-	var rest []member
+func (r *reader) withoutBareServers(members []configfile.Member) []configfile.Member {
+	var rest []configfile.Member
 	told := false
 	for _, m := range members {
 		if !looksLikeServer(m) {
@@ -135,7 +137,7 @@ func (r *reader) withoutBareServers(members []member) []member {
 		}
 		if !told {
 			r.rejected.addMeant(place{}.key(serversKey))
-			r.report(m.at, place{}.key(m.key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.key, serversKey)
+			r.report(m.At, place{}.key(m.Key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.Key, serversKey)
 			told = true
 		}
 	}
@@ -143,30 +145,30 @@ func (r *reader) withoutBareServers(members []member) []member {
 }
 
 // looksLikeServer reports whether a member of the root looks like a server's entry.
-func looksLikeServer(m member) bool {
-	if m.value.kind != kindMapping || slices.Contains(keyNames(configKeys()), m.key) {
+func looksLikeServer(m configfile.Member) bool {
+	if m.Value.Kind != configfile.Mapping || slices.Contains(keyNames(configKeys()), m.Key) {
 		return false
 	}
 	return slices.ContainsFunc([]string{"command", "url", "serverUrl", "httpUrl"}, func(key string) bool {
-		value, found := m.value.member(key)
-		return found && value.kind == kindText
+		value, found := m.Value.Member(key)
+		return found && value.Kind == configfile.Text
 	})
 }
 
 // renameServersKey replaces the editor's name of the servers' key by the usual one.
-func (r *reader) renameServersKey(members []member) []member {
+func (r *reader) renameServersKey(members []configfile.Member) []configfile.Member {
 	// Both are looked up first: the order of the keys has no meaning.
-	ours := slices.IndexFunc(members, func(m member) bool { return m.key == serversKey })
-	var renamed, more []member
+	ours := slices.IndexFunc(members, func(m configfile.Member) bool { return m.Key == serversKey })
+	var renamed, more []configfile.Member
 	for _, m := range members {
 		// With both keys the order of the servers, which decides about names, is undefined.
-		if m.key == editorsKey && ours >= 0 {
-			r.report(m.at, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
-			more = append(more, m.value.members...)
+		if m.Key == editorsKey && ours >= 0 {
+			r.report(m.At, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			more = append(more, m.Value.Members...)
 			continue
 		}
-		if m.key == editorsKey {
-			m.key = serversKey
+		if m.Key == editorsKey {
+			m.Key = serversKey
 		}
 		renamed = append(renamed, m)
 	}
@@ -175,10 +177,10 @@ func (r *reader) renameServersKey(members []member) []member {
 
 // withServers adds more servers to those of a file that is rejected anyway, so that their
 // problems are reported, too.
-func withServers(members, more []member) []member {
+func withServers(members, more []configfile.Member) []configfile.Member {
 	for i, m := range members {
-		if m.key == serversKey && len(more) > 0 {
-			members[i].value.members = slices.Concat(m.value.members, more)
+		if m.Key == serversKey && len(more) > 0 {
+			members[i].Value.Members = slices.Concat(m.Value.Members, more)
 			break
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // key is one key of a mapping that is read into a T. A table of keys describes the mapping
@@ -22,7 +24,7 @@ type key[T any] struct {
 	def string
 
 	want   string
-	read   func(r *reader, n node, p place, into *T)
+	read   func(r *reader, n configfile.Node, p place, into *T)
 	fill   func(into *T)
 	schema func() *jsonschema.Schema
 	rows   func(prefix string) []row
@@ -35,7 +37,7 @@ type row struct{ path, want, def, doc string }
 func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) key[T] {
 	return key[T]{
 		name: name, doc: doc, def: def, want: of.want, rows: of.rows,
-		read: func(r *reader, n node, p place, into *T) { of.read(r, n, p, at(into)) },
+		read: func(r *reader, n configfile.Node, p place, into *T) { of.read(r, n, p, at(into)) },
 		fill: func(into *T) {
 			// Nested fields first: an absent mapping has the defaults of its keys.
 			if of.fill != nil {
@@ -45,7 +47,7 @@ func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) k
 			// documents contain.
 			// No form accepts a zero value other than the default, as zero means absent.
 			if def != "" && reflect.ValueOf(at(into)).Elem().IsZero() {
-				of.read(&reader{}, node{kind: defaultKind(def), text: def}, place{name: name}, at(into))
+				of.read(&reader{}, configfile.Node{Kind: defaultKind(def), Text: def}, place{name: name}, at(into))
 			}
 		},
 		schema: func() *jsonschema.Schema {
@@ -60,11 +62,11 @@ func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) k
 }
 
 // defaultKind returns the kind of a default. Only counts are not strings.
-func defaultKind(def string) kind {
+func defaultKind(def string) configfile.Kind {
 	if isNumber(def) {
-		return kindInteger
+		return configfile.Integer
 	}
-	return kindText
+	return configfile.Text
 }
 
 // defaultJSON returns a default for the schema, in which a count is a number.
@@ -87,8 +89,8 @@ func fill[T any](keys []key[T], into *T) {
 func object[T any](keys []key[T], others []foreignKey) form[T] {
 	return form[T]{
 		want: "a mapping",
-		read: func(r *reader, n node, p place, into *T) {
-			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n node, at place) {
+		read: func(r *reader, n configfile.Node, p place, into *T) {
+			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n configfile.Node, at place) {
 				// Keys are case-sensitive, as for the other programs that read the file.
 				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
 				if i < 0 {
@@ -96,8 +98,8 @@ func object[T any](keys []key[T], others []foreignKey) form[T] {
 					return
 				}
 				keys[i].read(r, n, at, into)
-				if n.kind != kindMapping {
-					r.positions[at.path] = n.at // later problems refer to the value
+				if n.Kind != configfile.Mapping {
+					r.positions[at.path] = n.At // later problems refer to the value
 				}
 			})
 		},
@@ -169,20 +171,20 @@ func objectSchema[T any](keys []key[T], others []foreignKey) *jsonschema.Schema 
 
 // eachMember calls f for the members of a mapping in file order. It records the positions
 // of keys, and reports repeated ones. hint is for a value that is not a mapping.
-func (r *reader) eachMember(n node, p place, hint string, f func(name string, n node, at place)) {
-	if n.kind != kindMapping {
+func (r *reader) eachMember(n configfile.Node, p place, hint string, f func(name string, n configfile.Node, at place)) {
+	if n.Kind != configfile.Mapping {
 		r.wrongKind(n, p, "a mapping", hint)
 		return
 	}
 	// Not r.where, which has keys of other mappings and of an earlier pass.
-	seen := make(map[string]position)
-	for _, m := range n.members {
-		at := p.key(m.key)
-		if first, twice := seen[m.key]; twice {
-			r.report(m.at, at, "", "duplicate key %q, first on line %d", m.key, first.line)
+	seen := make(map[string]configfile.Position)
+	for _, m := range n.Members {
+		at := p.key(m.Key)
+		if first, twice := seen[m.Key]; twice {
+			r.report(m.At, at, "", "duplicate key %q, first on line %d", m.Key, first.Line)
 			continue
 		}
-		seen[m.key], r.positions[at.path] = m.at, m.at
-		f(m.key, m.value, at)
+		seen[m.Key], r.positions[at.path] = m.At, m.At
+		f(m.Key, m.Value, at)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // TestExpandIsOnePattern compares expand with a regular expression, on random texts with
@@ -40,7 +42,7 @@ func TestExpandIsOnePattern(t *testing.T) {
 			return strings.TrimPrefix(m[2], ":-")
 		})
 		rd := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := rd.expand(text.String(), position{1, 1}, place{}); got != want || len(rd.problems) > 0 {
+		if got := rd.expand(text.String(), configfile.Position{Line: 1, Column: 1}, place{}); got != want || len(rd.problems) > 0 {
 			t.Fatalf("seed %d: expand(%q) = %q with %v, want %q", seed, text.String(), got, rd.problems, want)
 		}
 	}
@@ -293,18 +295,18 @@ func TestSortedKeepsPairs(t *testing.T) {
 // TestKindsHaveNames checks that every kind has a name in messages, and that only the two
 // kinds of numbers share one.
 func TestKindsHaveNames(t *testing.T) {
-	names := make(map[string][]kind)
-	for k := kindNull; k <= kindMapping; k++ {
+	names := make(map[string][]configfile.Kind)
+	for k := configfile.Null; k <= configfile.Mapping; k++ {
 		names[k.String()] = append(names[k.String()], k)
 	}
-	want := map[string][]kind{
-		"nothing": {kindNull}, "true or false": {kindBool}, "a number": {kindInteger, kindFloat},
-		"a string": {kindText}, "a list": {kindList}, "a mapping": {kindMapping},
+	want := map[string][]configfile.Kind{
+		"nothing": {configfile.Null}, "true or false": {configfile.Bool}, "a number": {configfile.Integer, configfile.Float},
+		"a string": {configfile.Text}, "a list": {configfile.List}, "a mapping": {configfile.Mapping},
 	}
 	if diff := cmp.Diff(names, want); diff != "" {
 		t.Errorf("names (-got +want):\n%s", diff)
 	}
-	if got := (kindMapping + 1).String(); got != "kind 7" {
+	if got := (configfile.Mapping + 1).String(); got != "kind 7" {
 		t.Errorf("a kind that is none is called %q", got)
 	}
 }

@@ -6,6 +6,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // reader converts a tree into a Config and collects the problems. It is used once.
@@ -18,7 +20,7 @@ type reader struct {
 	formOnly bool
 
 	// Problems of later checks need positions, which a Config does not have.
-	positions map[string]position // by path
+	positions map[string]configfile.Position // by path
 	rejected  rejected
 	literals  []place // credentials written into the file
 	problems  Problems
@@ -32,13 +34,13 @@ const maxProblems = 1000
 
 // reject reports a problem with the value at a place. The Config has the zero value or
 // only a part of it there.
-func (r *reader) reject(at position, p place, hint, format string, args ...any) {
+func (r *reader) reject(at configfile.Position, p place, hint, format string, args ...any) {
 	r.rejected.add(p)
 	r.report(at, p, hint, format, args...)
 }
 
 // report reports a problem that does not affect the value in the Config.
-func (r *reader) report(at position, p place, hint, format string, args ...any) {
+func (r *reader) report(at configfile.Position, p place, hint, format string, args ...any) {
 	if len(r.problems) == maxProblems {
 		r.omitted++
 		return
@@ -63,25 +65,25 @@ func (r *reader) result() Problems {
 }
 
 // note adds a note at a position.
-func (r *reader) note(at position, p place, format string, args ...any) {
+func (r *reader) note(at configfile.Position, p place, format string, args ...any) {
 	r.noteHint(at, p, "", format, args...)
 }
 
 // noteHint adds a note with a hint.
-func (r *reader) noteHint(at position, p place, hint, format string, args ...any) {
+func (r *reader) noteHint(at configfile.Position, p place, hint, format string, args ...any) {
 	if len(r.notes) < maxProblems {
 		r.notes = append(r.notes, r.problem(at, p, hint, fmt.Sprintf(format, args...)))
 	}
 }
 
-func (r *reader) problem(at position, p place, hint, message string) Problem {
-	return Problem{File: r.file, Line: at.line, Column: at.column, Path: p.path, Message: message, Hint: hint}
+func (r *reader) problem(at configfile.Position, p place, hint, message string) Problem {
+	return Problem{File: r.file, Line: at.Line, Column: at.Column, Path: p.path, Message: message, Hint: hint}
 }
 
 // wrongKind reports a value of the wrong kind. The value is not shown, as it may be a
 // misplaced secret.
-func (r *reader) wrongKind(n node, p place, want, hint string) {
-	r.reject(n.at, p, hint, "%q must be %s, not %s", p.name, want, n.kind)
+func (r *reader) wrongKind(n configfile.Node, p place, want, hint string) {
+	r.reject(n.At, p, hint, "%q must be %s, not %s", p.name, want, n.Kind)
 }
 
 // resolve makes a relative path of the file relative to the working directory.
@@ -111,26 +113,17 @@ func (r *reader) validate(c *Config) {
 // locate sets the position of a problem.
 func (r *reader) locate(p Problem) Problem {
 	at := r.nearestPosition(p.Path)
-	p.File, p.Line, p.Column = r.file, at.line, at.column
+	p.File, p.Line, p.Column = r.file, at.Line, at.Column
 	return p
 }
 
 // nearestPosition returns the position of a path, or of its nearest parent.
-func (r *reader) nearestPosition(path string) position {
+func (r *reader) nearestPosition(path string) configfile.Position {
 	// A missing value has no position, but what it is missing from has one.
 	for ; path != ""; path = parent(path) {
 		if at, ok := r.positions[path]; ok {
 			return at
 		}
 	}
-	return position{1, 1}
-}
-
-// parent removes the last element of a path.
-func parent(path string) string {
-	end := len(path) - 1
-	for end > 0 && path[end] != '.' && path[end] != '[' {
-		end--
-	}
-	return path[:max(end, 0)]
+	return configfile.Position{Line: 1, Column: 1}
 }

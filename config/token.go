@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // maxTokenFile is more than any token: header fields are far smaller.
@@ -20,25 +22,25 @@ func bearerToken() form[Token] {
 	// On top of the mapping, which does not know how its keys depend on each other.
 	f := object(tokenKeys(), foreignTokenKeys())
 	entry := f.read
-	f.read = func(r *reader, n node, p place, into *Token) {
+	f.read = func(r *reader, n configfile.Node, p place, into *Token) {
 		entry(r, n, p, into)
-		_, inEnv := n.member("env")
-		_, inFile := n.member("file")
+		_, inEnv := n.Member("env")
+		_, inFile := n.Member("file")
 		if inEnv && inFile {
 			return // reported by checkToken
 		}
 		// The position is that of the key's value, where a mistake has to be fixed.
-		if at, ok := n.member("env"); ok && into.Env != "" {
-			into.Value = r.tokenFromEnv(into.Env, at.at, p.key("env"))
+		if at, ok := n.Member("env"); ok && into.Env != "" {
+			into.Value = r.tokenFromEnv(into.Env, at.At, p.key("env"))
 		}
-		if at, ok := n.member("file"); ok && into.File != "" && !r.rejected.has(p.key("file")) {
-			into.Value = r.tokenFromFile(into.File, at.at, p.key("file"))
+		if at, ok := n.Member("file"); ok && into.File != "" && !r.rejected.has(p.key("file")) {
+			into.Value = r.tokenFromFile(into.File, at.At, p.key("file"))
 		}
 	}
 	return f
 }
 
-func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
+func (r *reader) tokenFromEnv(name string, at configfile.Position, p place) Secret {
 	// The value may be the token itself, and is not shown.
 	if !isVariable(name) {
 		r.reject(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
@@ -59,7 +61,7 @@ func (r *reader) tokenFromEnv(name string, at position, p place) Secret {
 	return NewSecret(value)
 }
 
-func (r *reader) tokenFromFile(path string, at position, p place) Secret {
+func (r *reader) tokenFromFile(path string, at configfile.Position, p place) Secret {
 	value, problem, hint := readToken(path)
 	if problem != "" {
 		r.reject(at, p, hint, "%s", problem)

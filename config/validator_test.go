@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 func TestIsLoopback(t *testing.T) {
@@ -143,7 +145,7 @@ func TestExpand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := r.expand(tt.text, position{1, 1}, place{}); got != tt.want || len(r.problems) != tt.problems {
+		if got := r.expand(tt.text, configfile.Position{Line: 1, Column: 1}, place{}); got != tt.want || len(r.problems) != tt.problems {
 			t.Errorf("expand(%q) = %q with %v, want %q with %d problems", tt.text, got, r.problems, tt.want, tt.problems)
 		}
 	}

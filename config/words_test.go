@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 )
@@ -121,70 +120,6 @@ func TestTouch(t *testing.T) {
 	for path, want := range tests {
 		if got := known.touch(path); got != want {
 			t.Errorf("touch(%q) = %t, want %t", path, got, want)
-		}
-	}
-}
-
-// TestPositionAt checks that columns count characters and not bytes.
-func TestPositionAt(t *testing.T) {
-	text := []byte("é=1\r\nab\n")
-	tests := []struct {
-		offset int
-		want   position
-	}{{0, position{1, 1}}, {2, position{1, 2}}, {6, position{2, 1}}, {9, position{3, 1}}, {99, position{3, 1}}, {-1, position{1, 1}}}
-	for _, tt := range tests {
-		if got := positionAt(text, tt.offset); got != tt.want {
-			t.Errorf("positionAt(%d) = %v, want %v", tt.offset, got, tt.want)
-		}
-	}
-}
-
-// TestCheckText checks the position of the first character that editors do not show.
-func TestCheckText(t *testing.T) {
-	utf16 := func(text string, swap int) []byte {
-		var out []byte
-		for _, unit := range []byte(text) {
-			pair := [2]byte{unit, 0}
-			out = append(out, pair[swap], pair[1-swap])
-		}
-		return out
-	}
-	const text = "{\n \"a\": 1}"
-	tests := []struct {
-		name string
-		data []byte
-		at   position
-		says string
-	}{
-		{"a byte of Latin 1", []byte("{\n \"a\": \"\xff\"}"), position{2, 8}, "is not UTF-8 here"},
-		{"a cut character", []byte("# \xc3"), position{1, 3}, "is not UTF-8 here"},
-		{"half of a pair", []byte("# é\xed\xa0\x80"), position{1, 4}, "is not UTF-8 here"},
-		{"UTF-16 of Windows", append([]byte("\xff\xfe"), utf16(text, 0)...), position{1, 1}, "is UTF-16"},
-		{"UTF-16 of networks", append([]byte("\xfe\xff"), utf16(text, 1)...), position{1, 1}, "is UTF-16"},
-		{"UTF-16 without a mark", utf16(text, 0), position{1, 2}, "has a NUL here"},
-		{"a NUL in a comment", []byte("a: 1\n# é\x00"), position{2, 4}, "has a NUL here"},
-		{"a NUL in a string", []byte("{\"a\": \"b\x00\"}"), position{1, 9}, "has a NUL here"},
-		{"nothing but a mark of UTF-16", []byte("\xff\xfe"), position{1, 1}, "is UTF-16"},
-	}
-	for _, tt := range tests {
-		for _, isJSON := range []bool{true, false} {
-			_, err := parseTree(tt.data, isJSON)
-			if err == nil || err.at != tt.at || !strings.Contains(err.message, tt.says) || err.hint != "save it as UTF-8" {
-				t.Errorf("%s, JSON %t: %+v, want at %v that it %s", tt.name, isJSON, err, tt.at, tt.says)
-			}
-		}
-	}
-}
-
-func TestTooLarge(t *testing.T) {
-	for size, want := range map[int]bool{maxFile: true, maxFile + 1: false} {
-		text := "a: 1 #" + strings.Repeat("x", size-len("a: 1 #"))
-		_, err := parseTree([]byte(text), false)
-		if (err == nil) != want {
-			t.Errorf("a file of %d bytes: %v, want read %t", size, err, want)
-		}
-		if err != nil && (err.Error() != "the file is larger than 1MiB" || err.hint == "") {
-			t.Errorf("a file over the limit: %q (%s)", err, err.hint)
 		}
 	}
 }

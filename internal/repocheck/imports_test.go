@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/spelling", "internal/tasks"},
+	{"internal/configfile", "internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/spelling", "internal/tasks"},
 	{"mcp"},
 }
 
@@ -35,8 +35,9 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/headroom": {"cmd/signalbox"}, // it changes settings of the whole process
-	"internal/observe":  {"."},             // the libraries of telemetry
+	"internal/configfile": {"config"},        // the YAML library
+	"internal/headroom":   {"cmd/signalbox"}, // it changes settings of the whole process
+	"internal/observe":    {"."},             // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and

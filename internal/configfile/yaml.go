@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package configfile
 
 import (
 	"errors"
@@ -21,21 +21,21 @@ import (
 //
 // Only the library's syntax tree is used. Its decoding into a Config would lose positions,
 // and report only one mistake at a time.
-func parseYAML(data []byte) (node, *syntaxError) {
+func parseYAML(data []byte) (Node, *SyntaxError) {
 	r := newYAMLReader(data)
 	// Tokens are passed to the parser, so that their nesting can be checked before.
 	tokens := lexer.Tokenize(string(data))
 	if err := r.checkDepth(tokens); err != nil {
-		return node{}, r.syntaxError(err)
+		return Node{}, r.syntaxError(err)
 	}
 	// Repeated keys are reported later, all at once and for both syntaxes.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return node{}, r.syntaxError(err)
+		return Node{}, r.syntaxError(err)
 	}
 	root, err := r.document(file)
 	if err != nil {
-		return node{}, r.syntaxError(err)
+		return Node{}, r.syntaxError(err)
 	}
 	return root, nil
 }
@@ -56,24 +56,24 @@ func newYAMLReader(data []byte) *yamlReader {
 
 // yamlError is an error of this package, at a token.
 type yamlError struct {
-	at            *token.Token
-	message, hint string
+	At            *token.Token
+	Message, Hint string
 }
 
-func (e *yamlError) Error() string { return e.message }
+func (e *yamlError) Error() string { return e.Message }
 
 // syntaxError adds the position and a hint to an error of the parser or of this package.
-func (r *yamlReader) syntaxError(err error) *syntaxError {
+func (r *yamlReader) syntaxError(err error) *SyntaxError {
 	if ours, ok := errors.AsType[*yamlError](err); ok {
-		return &syntaxError{at: r.position(ours.at), message: ours.message, hint: ours.hint}
+		return &SyntaxError{At: r.position(ours.At), Message: ours.Message, Hint: ours.Hint}
 	}
 	// Other errors of the parser would show the text around them.
-	found := &syntaxError{at: position{1, 1}, message: "not YAML"}
+	found := &SyntaxError{At: Position{1, 1}, Message: "not YAML"}
 	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		found.at, found.message = r.position(theirs.Token), "not YAML: "+cleanMessage(theirs.Message)
+		found.At, found.Message = r.position(theirs.Token), "not YAML: "+cleanMessage(theirs.Message)
 	}
-	if r.indentedByTab(found.at) {
-		found.message, found.hint = "not YAML: a tab indents this line", "indent with spaces"
+	if r.indentedByTab(found.At) {
+		found.Message, found.Hint = "not YAML: a tab indents this line", "indent with spaces"
 	}
 	return found
 }
@@ -88,20 +88,20 @@ func cleanMessage(message string) string {
 }
 
 // indentedByTab reports whether a tab is in the indentation of a line.
-func (r *yamlReader) indentedByTab(at position) bool {
+func (r *yamlReader) indentedByTab(at Position) bool {
 	// Checked in the text, because the parser reports tabs as unexpected characters.
-	line := r.lines[at.line-1]
+	line := r.lines[at.Line-1]
 	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
 }
 
 // position returns the position of a token. The scanner is slightly wrong for rare texts, so
 // the position is limited to the file.
-func (r *yamlReader) position(tk *token.Token) position {
+func (r *yamlReader) position(tk *token.Token) Position {
 	if tk == nil || tk.Position == nil {
-		return position{1, 1}
+		return Position{1, 1}
 	}
 	line := min(max(tk.Position.Line, 1), len(r.lines))
-	return position{line: line, column: min(max(tk.Position.Column, 1), r.widths[line-1]+1)}
+	return Position{Line: line, Column: min(max(tk.Position.Column, 1), r.widths[line-1]+1)}
 }
 
 // checkDepth rejects nesting so deep that the recursive parser would run out of stack.
@@ -124,14 +124,14 @@ func (r *yamlReader) checkDepth(tokens token.Tokens) error {
 		default:
 		}
 		if brackets > maxDepth || marks > maxDepth {
-			return &yamlError{at: tk, message: errTooDeep.Error()}
+			return &yamlError{At: tk, Message: errTooDeep.Error()}
 		}
 	}
 	return nil
 }
 
 // document returns the only document of a file. Directives before it are permitted.
-func (r *yamlReader) document(file *ast.File) (node, error) {
+func (r *yamlReader) document(file *ast.File) (Node, error) {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		switch {
@@ -139,20 +139,20 @@ func (r *yamlReader) document(file *ast.File) (node, error) {
 		case doc.Body == nil, doc.Body.Type() == ast.DirectiveType, doc.Body.Type() == ast.CommentType:
 			continue
 		case body != nil:
-			return node{}, &yamlError{at: doc.Body.GetToken(), message: "a second document", hint: "a config is one document"}
+			return Node{}, &yamlError{At: doc.Body.GetToken(), Message: "a second document", Hint: "a config is one document"}
 		}
 		body = doc.Body
 	}
 	// An empty file is a null value, which is reported for the root.
 	if body == nil {
-		return node{at: position{1, 1}}, nil
+		return Node{At: Position{1, 1}}, nil
 	}
 	return r.node(body, 0)
 }
 
-func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
+func (r *yamlReader) node(n ast.Node, depth int) (Node, error) {
 	if depth > maxDepth {
-		return node{}, &yamlError{at: n.GetToken(), message: errTooDeep.Error()}
+		return Node{}, &yamlError{At: n.GetToken(), Message: errTooDeep.Error()}
 	}
 	at := r.position(n.GetToken())
 	switch n := n.(type) {
@@ -161,21 +161,21 @@ func (r *yamlReader) node(n ast.Node, depth int) (node, error) {
 	case *ast.SequenceNode:
 		return r.list(n, at, depth)
 	case *ast.NullNode:
-		return node{at: at}, nil
+		return Node{At: at}, nil
 	case *ast.StringNode:
-		return node{at: at, kind: kindText, text: n.Value}, nil
+		return Node{At: at, Kind: Text, Text: n.Value}, nil
 	case *ast.LiteralNode:
-		return node{at: at, kind: kindText, text: n.Value.Value}, nil
+		return Node{At: at, Kind: Text, Text: n.Value.Value}, nil
 	case *ast.BoolNode:
 		// One spelling: True and TRUE are booleans of YAML, too.
-		return node{at: at, kind: kindBool, text: fmt.Sprint(n.Value)}, nil
+		return Node{At: at, Kind: Bool, Text: fmt.Sprint(n.Value)}, nil
 	case *ast.IntegerNode:
 		// In decimal: 0x10 is a number like any other.
-		return node{at: at, kind: kindInteger, text: fmt.Sprint(n.Value)}, nil
+		return Node{At: at, Kind: Integer, Text: fmt.Sprint(n.Value)}, nil
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return node{at: at, kind: kindFloat, text: n.GetToken().Value}, nil
+		return Node{At: at, Kind: Float, Text: n.GetToken().Value}, nil
 	default:
-		return node{}, unsupportedYAML(n)
+		return Node{}, unsupportedYAML(n)
 	}
 }
 
@@ -192,39 +192,39 @@ func unsupportedYAML(n ast.Node) error {
 	case *ast.MergeKeyNode:
 		what = "a merge key (<<)"
 	}
-	return &yamlError{at: n.GetToken(), message: what + " is not supported in a config", hint: "write the value out"}
+	return &yamlError{At: n.GetToken(), Message: what + " is not supported in a config", Hint: "write the value out"}
 }
 
-func (r *yamlReader) list(n *ast.SequenceNode, at position, depth int) (node, error) {
+func (r *yamlReader) list(n *ast.SequenceNode, at Position, depth int) (Node, error) {
 	// The position of a list is its first dash or bracket, as in the library.
-	list := node{at: at, kind: kindList}
+	list := Node{At: at, Kind: List}
 	for _, value := range n.Values {
 		item, err := r.node(value, depth+1)
 		if err != nil {
-			return node{}, err
+			return Node{}, err
 		}
-		list.items = append(list.items, item)
+		list.Items = append(list.Items, item)
 	}
 	return list, nil
 }
 
-func (r *yamlReader) mapping(n *ast.MappingNode, at position, depth int) (node, error) {
-	mapping := node{at: at, kind: kindMapping}
+func (r *yamlReader) mapping(n *ast.MappingNode, at Position, depth int) (Node, error) {
+	mapping := Node{At: at, Kind: Mapping}
 	for i, value := range n.Values {
-		m, err := r.member(value, depth)
+		m, err := r.Member(value, depth)
 		if err != nil {
-			return node{}, err
+			return Node{}, err
 		}
 		// A mapping begins at its first key.
 		if i == 0 && !n.IsFlowStyle {
-			mapping.at = m.at // the token of a block mapping is its first colon
+			mapping.At = m.At // the token of a block mapping is its first colon
 		}
-		mapping.members = append(mapping.members, m)
+		mapping.Members = append(mapping.Members, m)
 	}
 	return mapping, nil
 }
 
-func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) {
+func (r *yamlReader) Member(n *ast.MappingValueNode, depth int) (Member, error) {
 	var key ast.Node = n.Key
 	// A key with a question mark, which YAML needs for complex keys.
 	if explicit, ok := key.(*ast.MappingKeyNode); ok {
@@ -232,17 +232,17 @@ func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (member, error) 
 	}
 	name, err := r.node(key, depth+1)
 	if err != nil {
-		return member{}, err
+		return Member{}, err
 	}
 	// YAML permits any key. Such a key is most often the {{ }} of a template.
-	if name.kind == kindList || name.kind == kindMapping || name.kind == kindNull {
-		return member{}, &yamlError{at: key.GetToken(), message: "a key must be a string, not " + name.kind.String()}
+	if name.Kind == List || name.Kind == Mapping || name.Kind == Null {
+		return Member{}, &yamlError{At: key.GetToken(), Message: "a key must be a string, not " + name.Kind.String()}
 	}
-	m := member{key: name.text, at: name.at}
-	if name.kind != kindText {
-		m.key = key.GetToken().Value // the source text of a number
+	m := Member{Key: name.Text, At: name.At}
+	if name.Kind != Text {
+		m.Key = key.GetToken().Value // the source text of a number
 	}
 	// Each level counts, including keys: parsing both is recursive.
-	m.value, err = r.node(n.Value, depth+1)
+	m.Value, err = r.node(n.Value, depth+1)
 	return m, err
 }

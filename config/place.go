@@ -3,7 +3,35 @@
 
 package config
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// place identifies a value by its path from the root. name is the end of the path, which is
+// used in messages.
+type place struct{ path, name string }
+
+// key returns the place of a member. A key with characters of the path syntax is quoted, so
+// that places have unique paths.
+func (p place) key(key string) place {
+	switch {
+	// The empty key is quoted, too, or it would not change the path.
+	case key == "" || strings.ContainsAny(key, `.[]"`):
+		return place{path: p.path + "[" + strconv.Quote(key) + "]", name: key}
+	case p.path == "":
+		return place{path: key, name: key}
+	default:
+		return place{path: p.path + "." + key, name: key}
+	}
+}
+
+// item returns the place of an element.
+func (p place) item(i int) place {
+	index := "[" + strconv.Itoa(i) + "]"
+	return place{path: p.path + index, name: p.name + index}
+}
 
 // rejected records the values of a file that are not in the Config, or not as written, because
 // they were rejected. It lets the Config be validated in spite of that, so that a problem
@@ -44,4 +72,13 @@ func (u *rejected) hasItem(list place, n int) bool {
 		}
 	}
 	return false
+}
+
+// parent removes the last element of a path.
+func parent(path string) string {
+	end := len(path) - 1
+	for end > 0 && path[end] != '.' && path[end] != '[' {
+		end--
+	}
+	return path[:max(end, 0)]
 }

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package configfile
 
 import (
 	"bytes"
@@ -15,52 +15,52 @@ import (
 
 // parseJSON parses JSON with comments and with trailing commas, as editors write it in
 // their own files.
-func parseJSON(data []byte) (node, *syntaxError) {
+func parseJSON(data []byte) (Node, *SyntaxError) {
 	text := blankComments(data)
 	blankLastCommas(text)
 	// Checked as a whole first: the decoder's tokens would accept some invalid texts, and
 	// report other errors too late.
 	var whole json.RawMessage
 	if len(bytes.TrimSpace(text)) == 0 {
-		return node{at: position{1, 1}}, nil // an empty file, as in YAML
+		return Node{At: Position{1, 1}}, nil // an empty file, as in YAML
 	}
 	if err := json.Unmarshal(text, &whole); err != nil {
-		return node{}, jsonError(data, text, err)
+		return Node{}, jsonError(data, text, err)
 	}
-	r := &jsonReader{source: data, text: text, dec: json.NewDecoder(bytes.NewReader(text)), at: position{1, 1}}
+	r := &jsonReader{source: data, Text: text, dec: json.NewDecoder(bytes.NewReader(text)), At: Position{1, 1}}
 	r.dec.UseNumber() // keep the source text: 1.0 is not a whole number
-	root, err := r.value(0)
+	root, err := r.Value(0)
 	if err != nil {
-		return node{}, &syntaxError{at: r.at, message: err.Error()}
+		return Node{}, &SyntaxError{At: r.At, Message: err.Error()}
 	}
 	return root, nil
 }
 
-func jsonError(source, text []byte, err error) *syntaxError {
+func jsonError(source, text []byte, err error) *SyntaxError {
 	// For a truncated text the decoder returns no offset, or that of the beginning.
 	offset := len(text)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) > 0 {
 		offset = int(syntax.Offset) - 1
 	}
-	at := &syntaxError{at: positionAt(source, offset), message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+	at := &SyntaxError{At: positionAt(source, offset), Message: "not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 	// The decoder's message has a byte; show the character.
 	if r, size := utf8.DecodeRune(text[min(offset, len(text)):]); size > 1 {
-		at.message = fmt.Sprintf("not JSON: the character %q", r)
+		at.Message = fmt.Sprintf("not JSON: the character %q", r)
 		if strings.ContainsRune("“”„‟‘’«»", r) {
-			at.hint = `write " for quotes`
+			at.Hint = `write " for quotes`
 		}
 		return at
 	}
-	if strings.Contains(at.message, "in string escape code") || strings.Contains(at.message, `in \u hexadecimal character escape`) {
-		at.hint = `write \\ for a backslash`
+	if strings.Contains(at.Message, "in string escape code") || strings.Contains(at.Message, `in \u hexadecimal character escape`) {
+		at.Hint = `write \\ for a backslash`
 	}
-	if strings.HasSuffix(at.message, "exceeded max depth") {
-		at.message = errTooDeep.Error()
+	if strings.HasSuffix(at.Message, "exceeded max depth") {
+		at.Message = errTooDeep.Error()
 		return at
 	}
 	// The decoder reports the bracket; the mistake is the comma before it.
 	if before := bytes.TrimRight(text[:min(offset, len(text))], " \t\r\n"); bytes.HasSuffix(before, []byte(",")) {
-		at.hint = "remove the comma before it"
+		at.Hint = "remove the comma before it"
 	}
 	return at
 }
@@ -137,55 +137,55 @@ func blank(text []byte, n int) {
 
 // jsonReader builds the tree of a valid JSON text.
 type jsonReader struct {
-	source, text []byte // with and without comments; of equal length
+	source, Text []byte // with and without comments; of equal length
 	dec          *json.Decoder
 
 	offset int // of the token for which next was last called
-	at     position
+	At     Position
 }
 
-func (r *jsonReader) value(depth int) (node, error) {
+func (r *jsonReader) Value(depth int) (Node, error) {
 	if depth > maxDepth {
-		return node{}, errTooDeep
+		return Node{}, errTooDeep
 	}
 	at := r.next()
 	token, err := r.dec.Token()
 	if err != nil {
-		return node{}, err
+		return Node{}, err
 	}
-	n := node{at: at}
+	n := Node{At: at}
 	switch token := token.(type) {
 	case json.Delim:
 		// Closing brackets are consumed by inside.
 		err = r.inside(&n, token, depth)
 	case string:
-		n.kind, n.text = kindText, token
+		n.Kind, n.Text = Text, token
 	case bool:
-		n.kind, n.text = kindBool, strconv.FormatBool(token)
+		n.Kind, n.Text = Bool, strconv.FormatBool(token)
 	case json.Number:
-		n.kind, n.text = numberKind(token.String()), token.String()
+		n.Kind, n.Text = numberKind(token.String()), token.String()
 	}
 	return n, err
 }
 
 // inside reads the elements of a list or the members of a mapping.
-func (r *jsonReader) inside(n *node, open json.Delim, depth int) error {
-	n.kind = kindList
+func (r *jsonReader) inside(n *Node, open json.Delim, depth int) error {
+	n.Kind = List
 	if open == '{' {
-		n.kind = kindMapping
+		n.Kind = Mapping
 	}
 	for r.dec.More() {
-		var m member
-		if n.kind == kindMapping {
-			m.at = r.next()
+		var m Member
+		if n.Kind == Mapping {
+			m.At = r.next()
 			key, err := r.dec.Token()
 			if err != nil {
 				return err
 			}
-			m.key, _ = key.(string) // the grammar permits only strings
+			m.Key, _ = key.(string) // the grammar permits only strings
 		}
 		var err error
-		if m.value, err = r.value(depth + 1); err != nil {
+		if m.Value, err = r.Value(depth + 1); err != nil {
 			return err
 		}
 		n.add(m)
@@ -195,37 +195,37 @@ func (r *jsonReader) inside(n *node, open json.Delim, depth int) error {
 }
 
 // add appends an element to a list, or a member to a mapping.
-func (n *node) add(m member) {
-	if n.kind == kindMapping {
-		n.members = append(n.members, m)
+func (n *Node) add(m Member) {
+	if n.Kind == Mapping {
+		n.Members = append(n.Members, m)
 		return
 	}
-	n.items = append(n.items, m.value)
+	n.Items = append(n.Items, m.Value)
 }
 
 // next returns the position of the next token. It must be called in the order of the text:
 // it scans each byte once.
-func (r *jsonReader) next() position {
+func (r *jsonReader) next() Position {
 	start := int(r.dec.InputOffset())
-	for start < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[start]) >= 0 {
+	for start < len(r.Text) && strings.IndexByte(" \t\r\n,:", r.Text[start]) >= 0 {
 		start++
 	}
 	// Counted with comments: a character of a comment may be several spaces.
 	passed := r.source[r.offset:start]
 	if lines := bytes.Count(passed, []byte("\n")); lines > 0 {
-		r.at = position{line: r.at.line + lines, column: 1}
+		r.At = Position{Line: r.At.Line + lines, Column: 1}
 		passed = passed[bytes.LastIndexByte(passed, '\n')+1:]
 	}
-	r.at.column += utf8.RuneCount(passed)
+	r.At.Column += utf8.RuneCount(passed)
 	r.offset = start
-	return r.at
+	return r.At
 }
 
 // numberKind distinguishes whole numbers from others by their source text.
-func numberKind(text string) kind {
+func numberKind(text string) Kind {
 	// 1e3 is a whole number, but most likely a mistake for a count.
 	if strings.ContainsAny(text, ".eE") {
-		return kindFloat
+		return Float
 	}
-	return kindInteger
+	return Integer
 }

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package configfile
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ func trickyWords() []string {
 }
 
 // randomTree returns a value of the kinds that both syntaxes have.
-func randomTree(r *rand.Rand, depth int) node {
+func randomTree(r *rand.Rand, depth int) Node {
 	words := trickyWords()
 	word := func() string { return words[r.IntN(len(words))] }
 	kinds := 7
@@ -37,26 +37,26 @@ func randomTree(r *rand.Rand, depth int) node {
 	}
 	switch r.IntN(kinds) {
 	case 0:
-		return node{kind: kindNull}
+		return Node{Kind: Null}
 	case 1:
-		return node{kind: kindBool, text: strconv.FormatBool(r.IntN(2) == 0)}
+		return Node{Kind: Bool, Text: strconv.FormatBool(r.IntN(2) == 0)}
 	case 2:
-		return node{kind: kindInteger, text: strconv.Itoa(r.IntN(2000) - 1000)}
+		return Node{Kind: Integer, Text: strconv.Itoa(r.IntN(2000) - 1000)}
 	case 3:
-		return node{kind: kindFloat, text: strconv.Itoa(r.IntN(100)) + ".25"}
+		return Node{Kind: Float, Text: strconv.Itoa(r.IntN(100)) + ".25"}
 	case 4:
-		return node{kind: kindText, text: word()}
+		return Node{Kind: Text, Text: word()}
 	case 5:
-		list := node{kind: kindList}
+		list := Node{Kind: List}
 		for range r.IntN(4) {
-			list.items = append(list.items, randomTree(r, depth-1))
+			list.Items = append(list.Items, randomTree(r, depth-1))
 		}
 		return list
 	default:
-		mapping := node{kind: kindMapping}
+		mapping := Node{Kind: Mapping}
 		for i := range r.IntN(4) {
 			key := word() + strconv.Itoa(i) // unique
-			mapping.members = append(mapping.members, member{key: key, value: randomTree(r, depth-1)})
+			mapping.Members = append(mapping.Members, Member{Key: key, Value: randomTree(r, depth-1)})
 		}
 		return mapping
 	}
@@ -64,41 +64,41 @@ func randomTree(r *rand.Rand, depth int) node {
 
 // writeJSON writes a tree with spaces, line breaks and comments wherever they are permitted,
 // and records the position of each value and key.
-func writeJSON(r *rand.Rand, out *bytes.Buffer, n *node) {
+func writeJSON(r *rand.Rand, out *bytes.Buffer, n *Node) {
 	gap(r, out)
-	n.at = positionAt(out.Bytes(), out.Len())
-	switch n.kind {
-	case kindNull:
+	n.At = positionAt(out.Bytes(), out.Len())
+	switch n.Kind {
+	case Null:
 		out.WriteString("null")
-	case kindText:
-		out.Write(quoted(r, n.text))
-	case kindList:
+	case Text:
+		out.Write(quoted(r, n.Text))
+	case List:
 		out.WriteByte('[')
-		for i := range n.items {
+		for i := range n.Items {
 			if i > 0 {
 				out.WriteByte(',')
 			}
-			writeJSON(r, out, &n.items[i])
+			writeJSON(r, out, &n.Items[i])
 		}
 		gap(r, out)
 		out.WriteByte(']')
-	case kindMapping:
+	case Mapping:
 		out.WriteByte('{')
-		for i := range n.members {
+		for i := range n.Members {
 			if i > 0 {
 				out.WriteByte(',')
 			}
 			gap(r, out)
-			n.members[i].at = positionAt(out.Bytes(), out.Len())
-			out.Write(quoted(r, n.members[i].key))
+			n.Members[i].At = positionAt(out.Bytes(), out.Len())
+			out.Write(quoted(r, n.Members[i].Key))
 			gap(r, out)
 			out.WriteByte(':')
-			writeJSON(r, out, &n.members[i].value)
+			writeJSON(r, out, &n.Members[i].Value)
 		}
 		gap(r, out)
 		out.WriteByte('}')
 	default:
-		out.WriteString(n.text)
+		out.WriteString(n.Text)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestRandomJSON(t *testing.T) {
 		var out bytes.Buffer
 		writeJSON(r, &out, &want)
 		gap(r, &out)
-		got, err := parseTree(out.Bytes(), true)
+		got, err := Parse(out.Bytes(), true)
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, out.Bytes(), err)
 		}
@@ -144,28 +144,28 @@ func TestRandomJSON(t *testing.T) {
 }
 
 // plainValue returns a tree as a value for a YAML encoder.
-func plainValue(n node) any {
-	switch n.kind {
-	case kindBool:
-		return n.text == "true"
-	case kindInteger:
-		v, _ := strconv.Atoi(n.text) // n.text was formatted from it
+func plainValue(n Node) any {
+	switch n.Kind {
+	case Bool:
+		return n.Text == "true"
+	case Integer:
+		v, _ := strconv.Atoi(n.Text) // n.text was formatted from it
 		return v
-	case kindFloat:
-		v, _ := strconv.ParseFloat(n.text, 64)
+	case Float:
+		v, _ := strconv.ParseFloat(n.Text, 64)
 		return v
-	case kindText:
-		return n.text
-	case kindList:
-		list := make([]any, 0, len(n.items))
-		for _, item := range n.items {
+	case Text:
+		return n.Text
+	case List:
+		list := make([]any, 0, len(n.Items))
+		for _, item := range n.Items {
 			list = append(list, plainValue(item))
 		}
 		return list
-	case kindMapping:
-		mapping := make(yaml.MapSlice, 0, len(n.members))
-		for _, m := range n.members {
-			mapping = append(mapping, yaml.MapItem{Key: m.key, Value: plainValue(m.value)})
+	case Mapping:
+		mapping := make(yaml.MapSlice, 0, len(n.Members))
+		for _, m := range n.Members {
+			mapping = append(mapping, yaml.MapItem{Key: m.Key, Value: plainValue(m.Value)})
 		}
 		return mapping
 	default:
@@ -179,7 +179,7 @@ func TestRandomYAML(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		want := randomTree(r, 3)
-		if want.kind != kindMapping {
+		if want.Kind != Mapping {
 			continue // the root of a config must be a mapping
 		}
 		for _, flow := range []bool{false, true} {
@@ -191,7 +191,7 @@ func TestRandomYAML(t *testing.T) {
 			if !ok || !cmp.Equal(theirs, plainOf(want)) {
 				continue // the encoder itself has lost something
 			}
-			got, problem := parseTree(text, false)
+			got, problem := Parse(text, false)
 			if problem != nil {
 				t.Fatalf("seed %d: %s: %v", seed, text, problem)
 			}
@@ -212,7 +212,7 @@ func reread(text []byte) (string, bool) {
 	return fmt.Sprintf("%#v", normal(value)), true
 }
 
-func plainOf(n node) string { return fmt.Sprintf("%#v", normal(plainValue(n))) }
+func plainOf(n Node) string { return fmt.Sprintf("%#v", normal(plainValue(n))) }
 
 // normal converts equivalent values to one form.
 func normal(v any) any {
@@ -239,70 +239,19 @@ func normal(v any) any {
 }
 
 // checkPlaces checks that the position of each value and key is in the text.
-func checkPlaces(t *testing.T, n node, lines []string) {
+func checkPlaces(t *testing.T, n Node, lines []string) {
 	t.Helper()
-	check := func(at position) {
-		if at.line < 1 || at.line > len(lines) || at.column < 1 || at.column > utf8.RuneCountInString(lines[at.line-1])+1 {
+	check := func(at Position) {
+		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+1 {
 			t.Errorf("%q: %v is not in it", lines, at)
 		}
 	}
-	check(n.at)
-	for _, item := range n.items {
+	check(n.At)
+	for _, item := range n.Items {
 		checkPlaces(t, item, lines)
 	}
-	for _, m := range n.members {
-		check(m.at)
-		checkPlaces(t, m.value, lines)
+	for _, m := range n.Members {
+		check(m.At)
+		checkPlaces(t, m.Value, lines)
 	}
-}
-
-// TestBrokenFilesShowNoSecret modifies a valid file at every position: a character is removed,
-// doubled, or replaced by a syntax character. The messages must not contain secrets, except
-// for a secret that has become a key, which cannot be distinguished from other names.
-func TestBrokenFilesShowNoSecret(t *testing.T) {
-	const yamlText = "mcpServers:\n  a:\n    command: x\n    env:\n      K: " + secretText + "\n      L: \"" + secretText + "\"\n" +
-		"  b: {url: \"https://h/?k=" + secretText + "\", headers: {H: '" + secretText + "'}}\n"
-	const jsonText = `{"mcpServers": {"a": {"command": "x", "args": ["` + secretText + `"], "env": {"K": "` + secretText + `"}}}}`
-	for name, text := range map[string]string{"x.yaml": yamlText, "x.json": jsonText} {
-		if _, err := Parse(name, []byte(text), nil); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		broken := 0
-		for i := range text {
-			for _, with := range []string{"", text[i:i+1] + text[i:i+1], "\n", "\t", `"`, ":", "{", "|", "${"} {
-				damaged := text[:i] + with + text[i+1:]
-				_, err := Parse(name, []byte(damaged), nil)
-				if err == nil || keyHas(damaged, name == "x.json", "hunter2") {
-					continue
-				}
-				broken++
-				if strings.Contains(err.Error(), "hunter2") {
-					t.Errorf("%q: %v", damaged, err)
-				}
-			}
-		}
-		if broken < len(text) {
-			t.Errorf("%s: only %d of the damaged files were refused", name, broken)
-		}
-	}
-}
-
-// keyHas reports whether a part of the secret occurs in a key of the file.
-func keyHas(text string, isJSON bool, part string) bool {
-	tree, err := parseTree([]byte(text), isJSON)
-	return err == nil && anyKey(tree, part)
-}
-
-func anyKey(n node, part string) bool {
-	for _, m := range n.members {
-		if strings.Contains(m.key, part) || anyKey(m.value, part) {
-			return true
-		}
-	}
-	for _, item := range n.items {
-		if anyKey(item, part) {
-			return true
-		}
-	}
-	return false
 }
