@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
+
+	"github.com/signalbox-mcp/signalbox/internal/seal"
 )
 
 // Validate checks a Config as a whole, independent of whether it is from a file, was changed
@@ -264,5 +267,72 @@ func checkWords(c *Config, j *validator) {
 func checkWord[S ~string](j *validator, p place, word S, known ...S) {
 	if word != "" && !slices.Contains(known, word) {
 		j.report(p, "", "%q must be one of %v", p.name, known)
+	}
+}
+
+// checkLimits notes limits that have no effect because of another configured limit. Limits
+// with their default values are not compared.
+func checkLimits(c *Config, j *validator) {
+	l, p := &c.Limits, place{}.key("limits")
+	checkReached(j, p, namedLimit{"sessionsPerPrincipal", int64(l.SessionsPerPrincipal)}, namedLimit{"sessions", int64(l.Sessions)})
+	checkReached(j, p, namedLimit{"schema", l.Schema}, namedLimit{"backendMessage", l.BackendMessage})
+	checkReached(j, p, namedLimit{"callIdle", int64(l.CallIdle)}, namedLimit{"callMax", int64(l.CallMax)})
+	for i := range c.Servers {
+		checkTimeout(&c.Servers[i], l.CallIdle, place{}.key(serversKey).key(c.Servers[i].Name), j)
+	}
+}
+
+// namedLimit is a limit with its key.
+type namedLimit struct {
+	key   string
+	limit int64
+}
+
+// checkReached notes a limit that is larger than one that includes it.
+func checkReached(j *validator, p place, one, all namedLimit) {
+	// Zero (the default) and negative (no limit) are not compared.
+	if one.limit > 0 && all.limit > 0 && one.limit > all.limit {
+		j.note(p.key(one.key), "", "%q is more than %q, and is never reached", one.key, all.key)
+	}
+}
+
+// checkTimeout notes a timeout that is shorter than limits.callIdle.
+func checkTimeout(s *Backend, idle time.Duration, p place, j *validator) {
+	if !s.Disabled && s.Timeout > 0 && idle > s.Timeout {
+		j.note(p.key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)
+	}
+}
+
+// stateKey is a secret that should be generated, and is called so in documents.
+func stateKey() form[Secret] {
+	f := secret()
+	f.want = "a secret"
+	return f
+}
+
+// checkStateKeys requires keys of sufficient length, and notes repeated ones. Neither keys
+// nor their lengths are shown: the reader of a problem may not be allowed to know them.
+func checkStateKeys(c *Config, j *validator) {
+	list := place{}.key("state").key("keys")
+	for i, key := range c.State.Keys {
+		at := list.item(i)
+		switch {
+		case j.has(at):
+		case len(key.Reveal()) < seal.MinKey:
+			j.report(at, `"openssl rand -hex 32" makes one`, "%q has fewer than %d characters, and could be guessed", at.name, seal.MinKey)
+		default:
+			checkSameKey(c.State.Keys, i, list, j)
+		}
+	}
+}
+
+// checkSameKey notes a repeated key: an operator that adds a new key and repeats the old one
+// has replaced nothing.
+func checkSameKey(keys []Secret, i int, list place, j *validator) {
+	for earlier := range i {
+		if keys[earlier].Equal(keys[i]) {
+			j.note(list.item(i), "remove one of them", "%q is the same as %q", list.item(i).name, list.item(earlier).name)
+			return
+		}
 	}
 }

@@ -4,11 +4,67 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"unicode"
 )
+
+// wildcard matches any sequence of characters in a pattern, including none.
+const wildcard = "*"
+
+// match reports whether a name matches a pattern, in which an asterisk matches any
+// characters, including none. All other characters match themselves: unlike for path.Match,
+// since names of tools may contain its syntax.
+func match(pattern, name string) bool {
+	parts := strings.Split(pattern, wildcard)
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(name, part)
+		if !found {
+			return false
+		}
+		name = after
+	}
+	return true
+}
+
+// covers reports whether every name that matches narrow also matches wide.
+//
+// It is exact, although it is only match. Seen as a name, narrow has an asterisk wherever
+// its names differ, and only an asterisk of wide can match that: it also matches whatever a
+// name has there. Conversely, one name that matches narrow has a character at each of these
+// places that does not occur in wide, because there are more characters than a pattern has;
+// if wide matches this name, it does so with an asterisk there.
+//
+// For the same reason several patterns together cover a pattern only if one of them does.
+func covers(wide, narrow string) bool { return match(wide, narrow) }
+
+// overlaps reports whether some name matches both patterns. Two patterns with an asterisk
+// only have to agree on the beginning and the end of such a name: the rest of both can occur
+// in between, one after the other.
+func overlaps(a, b string) bool {
+	firstA, _, wildA := strings.Cut(a, wildcard)
+	firstB, _, wildB := strings.Cut(b, wildcard)
+	switch {
+	case !wildA:
+		return match(b, a)
+	case !wildB:
+		return match(a, b)
+	}
+	lastA, lastB := a[strings.LastIndex(a, wildcard)+1:], b[strings.LastIndex(b, wildcard)+1:]
+	begin := strings.HasPrefix(firstA, firstB) || strings.HasPrefix(firstB, firstA)
+	end := strings.HasSuffix(lastA, lastB) || strings.HasSuffix(lastB, lastA)
+	return begin && end
+}
 
 // A rule without any effect is most often a mistake: a tool that should be hidden is not, or
 // the other way round. Rules are compared with each other when the file is read; whether a
@@ -216,4 +272,109 @@ func checkRenamed(s *Backend, name string, at, include place, j *validator) {
 	case s.Rename[name] == s.NamePrefix()+name:
 		j.note(at, "", "%.80q is renamed to the name that it has anyway", name)
 	}
+}
+
+// checkPrefixes rejects two prefixes with which one server could offer a name of the other.
+// Several servers may have the empty prefix, which is noted.
+func checkPrefixes(c *Config, j *validator) {
+	owner := make(map[string]int) // the first server with a prefix
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Disabled || j.hasAnyOrMeant(s.place(), s.place().key("prefix")) {
+			continue
+		}
+		first, taken := owner[s.NamePrefix()]
+		switch {
+		case !taken || c.Servers[first].Name == s.Name:
+			owner[s.NamePrefix()] = i
+		case s.NamePrefix() == "":
+			const hint = "give one of them a prefix"
+			j.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
+		default:
+			j.problems = append(j.problems, samePrefix(&c.Servers[first], s))
+		}
+	}
+	for i := range c.Servers {
+		if at, ok := owner[c.Servers[i].NamePrefix()]; ok && at == i {
+			checkShorter(c, i, owner, j)
+		}
+	}
+}
+
+// checkShorter compares a server with those that have a prefix of its own prefix.
+func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
+	prefix := c.Servers[i].NamePrefix()
+	for end := 1; end < len(prefix); end++ {
+		short, ok := owner[prefix[:end]]
+		if !ok {
+			continue
+		}
+		if p, meet := SharedNames(&c.Servers[min(short, i)], &c.Servers[max(short, i)]); meet {
+			j.problems = append(j.problems, p)
+		}
+	}
+}
+
+func (s *Backend) place() place { return place{}.key(serversKey).key(s.Name) }
+
+// SharedNames reports whether one server could offer a name that begins with the prefix of
+// the other and that the other could offer, too. The problem is that of the second server.
+// Two servers with the empty prefix share all names, which is no problem.
+func SharedNames(first, second *Backend) (Problem, bool) {
+	short, long := first, second
+	if len(short.NamePrefix()) > len(long.NamePrefix()) {
+		short, long = long, short
+	}
+	rest, begins := strings.CutPrefix(long.NamePrefix(), short.NamePrefix())
+	switch {
+	case !begins || short.NamePrefix() == "":
+		return Problem{}, false
+	case rest == "":
+		return samePrefix(first, second), true
+	case !short.reaches(rest, long):
+		return Problem{}, false
+	}
+	return Problem{
+		Path: second.place().key("prefix").path,
+		Message: fmt.Sprintf("the prefix %q of %q begins with the prefix %q of %q, which could offer names of it",
+			long.NamePrefix(), long.Name, short.NamePrefix(), short.Name),
+		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+wildcard, short.Name),
+	}, true
+}
+
+func samePrefix(first, second *Backend) Problem {
+	return Problem{
+		Path:    second.place().key("prefix").path,
+		Message: fmt.Sprintf("%q and %q have the same prefix %q", first.Name, second.Name, second.NamePrefix()),
+		Hint:    "give one of them another",
+	}
+}
+
+// reaches reports whether the server may offer a tool named rest followed by the name of a
+// tool that other may offer.
+func (s *Backend) reaches(rest string, other *Backend) bool {
+	for _, theirs := range other.included() {
+		for _, ours := range s.included() {
+			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// included returns the patterns of what the server may offer, before Exclude.
+func (s *Backend) included() []string {
+	if len(s.Include) == 0 {
+		return []string{wildcard}
+	}
+	return s.Include
+}
+
+// excludes reports whether a pattern, prefixed by before, covers one of two patterns that a
+// name has to match.
+func excludes(patterns []string, before, one, two string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return covers(before+pattern, one) || covers(before+pattern, two)
+	})
 }
