@@ -5,6 +5,7 @@ package config
 
 import (
 	"cmp"
+	"reflect"
 	"time"
 )
 
@@ -235,7 +236,7 @@ func (c *Config) Effective() *Config {
 	// A copy: the original is compared with the next Config to find changes, and has to
 	// differ from one with a configured value.
 	filled := *c
-	fill(configKeys(), &filled)
+	fill(configKeys(), reflect.ValueOf(&filled).Elem())
 	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)
 	return &filled
 }

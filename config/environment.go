@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
@@ -22,7 +21,7 @@ import (
 func (r *reader) noteEnvironment(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
-		r.noteWriters(c, configfile.Position{Line: 1, Column: 1}, place{}, r.file)
+		r.noteWriters(c, place{}, r.file)
 	}
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
@@ -40,11 +39,10 @@ func (r *reader) noteEnvFile(c *Config, s *Backend) {
 		return
 	}
 	p := place{}.key(serversKey).key(s.Name).key("envFile")
-	at := r.nearestPosition(p.path)
 	if isReadableByAll(info) {
-		r.noteHint(at, p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
+		r.note(p, "chmod 600 it", "%q holds variables, and all users of this machine can read %s (mode %04o)", p.name, s.EnvFile, info.Mode().Perm())
 	}
-	r.noteWriters(c, at, p, s.EnvFile)
+	r.noteWriters(c, p, s.EnvFile)
 }
 
 // isReadableByAll reports whether every user of the machine can read a file.
@@ -59,7 +57,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 		return
 	}
 	for _, p := range r.literals {
-		r.noteHint(r.positions[p.path], p, "write ${NAME} and set that variable, or chmod 600 the file",
+		r.note(p, "write ${NAME} and set that variable, or chmod 600 the file",
 			"%q looks like a credential, and all users of this machine can read this file (mode %04o)", p.name, info.Mode().Perm())
 	}
 }
@@ -68,12 +66,12 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 func (r *reader) literal(text string, p place) {
 	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[")
 	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") {
-		r.literals = append(r.literals, p)
+		r.literals = append(r.literals, place{path: p.path, name: p.name}) // at its key
 	}
 }
 
 // noteWriters adds notes on others that may be able to write a file, and so run anything.
-func (r *reader) noteWriters(c *Config, at configfile.Position, p place, file string) {
+func (r *reader) noteWriters(c *Config, p place, file string) {
 	var e Exposure
 	e.Add(c)
 	name := "this file"
@@ -85,10 +83,10 @@ func (r *reader) noteWriters(c *Config, at configfile.Position, p place, file st
 		case ReloadManual:
 			return
 		case ReloadAuto:
-			r.noteHint(at, p, `remove "reload: auto"`,
+			r.note(p, `remove "reload: auto"`,
 				`others may be able to write %s, and "reload: auto" runs what they write: %s`, name, who)
 		default:
-			r.noteHint(at, p, "keep it in a folder that neither a server nor another user can write",
+			r.note(p, "keep it in a folder that neither a server nor another user can write",
 				"others may be able to write %s, so changes that run something new wait for 'signalbox reload': %s", name, who)
 		}
 	}
@@ -98,21 +96,20 @@ func (r *reader) noteWriters(c *Config, at configfile.Position, p place, file st
 // name of a program is shown: the rest may come from a variable with a secret.
 func (r *reader) noteProgram(s *Backend) {
 	p := place{}.key(serversKey).key(s.Name).key("command")
-	at := r.nearestPosition(p.path)
 	err := findProgram(s.Command, s.Cwd)
 	if err == nil || errors.Is(err, exec.ErrDot) {
 		return
 	}
 	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
-		r.noteHint(at, p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
+		r.note(p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
 			"%q is one string with spaces in it, and no program has that name", p.name)
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {
-		r.noteHint(at, p, "", "the program of %q does not exist or cannot be executed", s.Name)
+		r.note(p, "", "the program of %q does not exist or cannot be executed", s.Name)
 		return
 	}
-	r.noteHint(at, p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
+	r.note(p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
 }
 
 // findProgram looks up a program in the same way as starting it does.

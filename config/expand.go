@@ -3,11 +3,7 @@
 
 package config
 
-import (
-	"strings"
-
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
-)
+import "strings"
 
 // expand replaces the variables in text:
 //
@@ -18,25 +14,16 @@ import (
 // Nothing else is special: a dollar sign without a brace is kept, and the value of a
 // variable is not expanded again. A literal "${" cannot be written, as in the programs that
 // share these files; a variable can contain it.
-func (r *reader) expand(text string, at configfile.Position, p place) string {
-	return r.expandBy(r.variable, text, at, p)
+func (r *reader) expand(text string, p place) string {
+	return r.expandBy(text, p, false)
 }
 
-// expandFilled is expand, but reports an empty variable without a default.
-func (r *reader) expandFilled(text string, at configfile.Position, p place) string {
-	return r.expandBy(func(reference string, at configfile.Position, p place) string {
-		known := r.problemCount()
-		value := r.variable(reference, at, p)
-		if value == "" && r.problemCount() == known && !strings.Contains(reference, ":-") {
-			name := strings.TrimPrefix(reference, "env:")
-			r.reject(at, p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
-		}
-		return value
-	}, text, at, p)
+// expandFilled is expand, but rejects an empty variable without a default.
+func (r *reader) expandFilled(text string, p place) string {
+	return r.expandBy(text, p, true)
 }
 
-// expandBy replaces each reference by the result of one.
-func (r *reader) expandBy(one func(string, configfile.Position, place) string, text string, at configfile.Position, p place) string {
+func (r *reader) expandBy(text string, p place, filled bool) string {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "${")
@@ -46,11 +33,11 @@ func (r *reader) expandBy(one func(string, configfile.Position, place) string, t
 		}
 		reference, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			r.reject(at, p, "close it with }", "%q has a ${ without an end", p.name)
+			r.reject(p, "close it with }", "%q has a ${ without an end", p.name)
 			return out.String()
 		}
 		if !r.formOnly {
-			out.WriteString(one(reference, at, p))
+			out.WriteString(r.variable(reference, p, filled))
 		}
 		text = rest
 	}
@@ -58,28 +45,27 @@ func (r *reader) expandBy(one func(string, configfile.Position, place) string, t
 
 // variable returns the value of a reference, which is the text between the braces. Messages
 // have the name of the variable and never its value.
-func (r *reader) variable(reference string, at configfile.Position, p place) string {
+func (r *reader) variable(reference string, p place, filled bool) string {
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
+	value, set := "", false
+	if r.lookup != nil && isVariable(name) {
+		value, set = r.lookup(name)
+	}
 	switch {
 	case !isVariable(name):
-		r.reject(at, p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
-		return ""
+		r.reject(p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
 	// The first closing brace would end the default.
 	case strings.Contains(fallback, "${"):
-		r.reject(at, p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
+		r.reject(p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
 		return ""
-	}
-	value, ok := "", false
-	if r.lookup != nil {
-		value, ok = r.lookup(name)
-	}
-	switch {
 	// As with :- in a shell, and unlike with -, which is not supported: an empty variable
 	// is most often one that was not filled in.
 	case hasFallback && value == "":
 		return fallback
-	case !ok:
-		r.reject(at, p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+	case !set:
+		r.reject(p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+	case filled && value == "":
+		r.reject(p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 	}
 	return value
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // readAtMost reads up to most+1 bytes of a file.
@@ -54,20 +52,19 @@ func checkAppendable(path string) (problem, hint string) {
 const maxEnvFile = 1 << 20
 
 // withEnvFile adds the variables of a server's envFile to its Env, which has precedence.
-func (r *reader) withEnvFile(s *Backend, n configfile.Node, p place) {
-	at, ok := n.Member("envFile")
+func (r *reader) withEnvFile(s *Backend, p place) {
 	p = p.key("envFile")
-	if !ok || s.EnvFile == "" || r.formOnly || r.rejected.has(p) {
+	if s.EnvFile == "" || r.formOnly || r.has(p) {
 		return
 	}
 	text, problem, hint := readEnvFile(s.EnvFile)
 	if problem != "" {
-		r.reject(at.At, p, hint, "%q: %s", p.name, problem)
+		r.reject(p, hint, "%q: %s", p.name, problem)
 		return
 	}
 	vars, mistakes := parseEnv(text)
 	for _, m := range mistakes {
-		r.reject(at.At, p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
+		r.reject(p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
 	}
 	maps.Copy(vars, s.Env)
 	// With a URL the key is reported as unused, and "env" must not appear as well.

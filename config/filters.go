@@ -89,7 +89,7 @@ func newRuleLists(s *Backend, p place) ruleLists {
 }
 
 // checkPatterns checks each pattern by itself.
-func checkPatterns(s *Backend, p place, j *validator) {
+func checkPatterns(s *Backend, p place, r *reader) {
 	for _, list := range []struct {
 		patterns []string
 		at       place
@@ -97,11 +97,11 @@ func checkPatterns(s *Backend, p place, j *validator) {
 		seen := make(map[string]bool, len(list.patterns))
 		for i, pattern := range list.patterns {
 			switch at := list.at.item(i); {
-			case j.has(at):
+			case r.has(at):
 			case seen[pattern] && pattern != "":
-				j.report(at, "remove one of them", "%.80q is in the list twice", pattern)
+				r.report(at, "remove one of them", "%.80q is in the list twice", pattern)
 			default:
-				checkPattern(pattern, at, j)
+				checkPattern(pattern, at, r)
 			}
 			seen[pattern] = true
 		}
@@ -113,45 +113,45 @@ func checkPatterns(s *Backend, p place, j *validator) {
 // hide.
 const foreignSigns = `?[]{}|^$\,`
 
-func checkPattern(pattern string, at place, j *validator) {
+func checkPattern(pattern string, at place, r *reader) {
 	const cure = "only * is special: it matches any characters"
 	sign := strings.IndexAny(pattern, foreignSigns)
 	switch {
 	case pattern == "":
-		j.report(at, "remove it", "%q is empty", at.name)
+		r.report(at, "remove it", "%q is empty", at.name)
 	case strings.TrimSpace(pattern) != pattern:
-		j.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
+		r.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
 	case strings.ContainsFunc(pattern, unicode.IsControl):
-		j.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
+		r.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
 	case pattern[0] == '!':
-		j.report(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
+		r.report(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
 	case sign >= 0 && pattern[sign] == ',':
-		j.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
+		r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
 	case sign >= 0:
-		j.report(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
+		r.report(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
 	case pattern == ".*":
-		j.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
+		r.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
 	}
 }
 
 // checkFilters finds patterns that have no effect because of others.
-func checkFilters(s *Backend, p place, j *validator) {
+func checkFilters(s *Backend, p place, r *reader) {
 	// Problems of single patterns have been reported; only notes are omitted.
 	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
 		return
 	}
 	lists := newRuleLists(s, p)
-	checkWithin(s.Include, lists.atInclude, j)
-	checkWithin(s.Exclude, lists.atExclude, j)
+	checkWithin(s.Include, lists.atInclude, r)
+	checkWithin(s.Exclude, lists.atExclude, r)
 	// With several patterns, the others are noted as adding nothing.
 	if len(s.Include) == 1 && covers(s.Include[0], wildcard) {
-		j.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
+		r.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
 	}
 	if i := excludesAll(s); i >= 0 {
-		lists.checkNothingOffered(s, i, j)
+		lists.checkNothingOffered(s, i, r)
 	}
-	lists.checkExcluded(j)
-	lists.checkIdle(j)
+	lists.checkExcluded(r)
+	lists.checkIdle(r)
 }
 
 // excludesAll returns the index of the first exclude pattern that matches every name, or -1.
@@ -160,7 +160,7 @@ func excludesAll(s *Backend) int {
 }
 
 // checkWithin notes patterns that another one of the list covers.
-func checkWithin(patterns []string, at place, j *validator) {
+func checkWithin(patterns []string, at place, r *reader) {
 	for i, narrow := range patterns {
 		wider := slices.IndexFunc(patterns, func(wide string) bool {
 			return wide != narrow && covers(wide, narrow)
@@ -169,18 +169,18 @@ func checkWithin(patterns []string, at place, j *validator) {
 		if wider < 0 || i < wider && covers(narrow, patterns[wider]) {
 			continue
 		}
-		j.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
+		r.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
 	}
 }
 
 // checkNothingOffered reports that all tools and prompts of a server are excluded. Without
 // other rules this is the way to offer only resources, which rules do not affect, and is a
 // note. With others it is a problem, because they have no effect.
-func (l ruleLists) checkNothingOffered(s *Backend, i int, j *validator) {
+func (l ruleLists) checkNothingOffered(s *Backend, i int, r *reader) {
 	at := l.atExclude.item(i)
-	hasInclude, hasRename := len(s.Include) > 0 || j.has(l.atInclude), len(s.Rename) > 0 || j.has(l.atRename)
+	hasInclude, hasRename := len(s.Include) > 0 || r.has(l.atInclude), len(s.Rename) > 0 || r.has(l.atRename)
 	if !hasInclude && !hasRename {
-		j.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
+		r.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
 		return
 	}
 	// Named, because the exclude is most often right and the others are left over.
@@ -191,13 +191,13 @@ func (l ruleLists) checkNothingOffered(s *Backend, i int, j *validator) {
 	case hasRename:
 		idle = `"include" and "rename"`
 	}
-	j.report(at, `remove it, or write "disabled: true" to leave the server out`,
+	r.report(at, `remove it, or write "disabled: true" to leave the server out`,
 		"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, idle)
 }
 
 // checkExcluded reports what is both included and excluded. Patterns that exclude everything
 // are reported by checkNothingOffered.
-func (l ruleLists) checkExcluded(j *validator) {
+func (l ruleLists) checkExcluded(r *reader) {
 	for i, pattern := range l.include {
 		if pattern == "" || slices.Contains(l.include[:i], pattern) {
 			continue // reported by checkPatterns
@@ -206,45 +206,45 @@ func (l ruleLists) checkExcluded(j *validator) {
 		switch {
 		case by < 0:
 		case l.exclude[by] == pattern:
-			j.report(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+			r.report(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
 		default:
-			j.report(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
+			r.report(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
 		}
 	}
 }
 
 // checkIdle notes what is excluded but never included.
-func (l ruleLists) checkIdle(j *validator) {
+func (l ruleLists) checkIdle(r *reader) {
 	if len(l.include) == 0 {
 		return
 	}
 	for i, pattern := range l.exclude {
 		included := func(other string) bool { return overlaps(other, pattern) }
 		if !slices.ContainsFunc(l.include, included) {
-			j.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
+			r.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
 		}
 	}
 }
 
 // checkRenames requires valid new names that are unique in a server.
-func checkRenames(s *Backend, p place, j *validator) {
+func checkRenames(s *Backend, p place, r *reader) {
 	include := p.key("include")
 	p = p.key("rename")
 	owner := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
 		at, to := p.key(name), s.Rename[name]
-		unread := j.has(at)
+		unread := r.has(at)
 		// Some clients reject a whole list for one invalid name.
 		if !unread && (to == "" || !isName(to, maxToolName)) {
-			j.report(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
+			r.report(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
 		}
-		checkRenamed(s, name, at, include, j)
+		checkRenamed(s, name, at, include, r)
 		if unread {
 			continue
 		}
 		// Two servers may rename to the same name: Config.Conflict decides about it.
 		if other, taken := owner[to]; taken {
-			j.report(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
+			r.report(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
 			continue
 		}
 		owner[to] = name
@@ -252,7 +252,7 @@ func checkRenames(s *Backend, p place, j *validator) {
 }
 
 // checkRenamed requires that a renamed item is a single name, and offered.
-func checkRenamed(s *Backend, name string, at, include place, j *validator) {
+func checkRenamed(s *Backend, name string, at, include place, r *reader) {
 	// Exclude has precedence over include, and is reported first.
 	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
 		// A pattern that excludes everything has been reported.
@@ -260,27 +260,27 @@ func checkRenamed(s *Backend, name string, at, include place, j *validator) {
 	})
 	switch {
 	case name == "":
-		j.report(at, "write the server's own name for it", "what is renamed has no name")
+		r.report(at, "write the server's own name for it", "what is renamed has no name")
 	case strings.Contains(name, wildcard):
-		j.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
+		r.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
 	case excluded >= 0:
-		j.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
-	case j.hasItem(include, len(s.Include)):
+		r.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
+	case r.hasItem(include, len(s.Include)):
 		// The rejected element may include it.
 	case !s.includes(name):
-		j.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
+		r.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
 	case s.Rename[name] == s.NamePrefix()+name:
-		j.note(at, "", "%.80q is renamed to the name that it has anyway", name)
+		r.note(at, "", "%.80q is renamed to the name that it has anyway", name)
 	}
 }
 
 // checkPrefixes rejects two prefixes with which one server could offer a name of the other.
 // Several servers may have the empty prefix, which is noted.
-func checkPrefixes(c *Config, j *validator) {
+func checkPrefixes(c *Config, r *reader) {
 	owner := make(map[string]int) // the first server with a prefix
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		if s.Disabled || j.hasAnyOrMeant(s.place(), s.place().key("prefix")) {
+		if s.Disabled || r.hasOrMeant(s.place(), s.place().key("prefix")) {
 			continue
 		}
 		first, taken := owner[s.NamePrefix()]
@@ -289,20 +289,21 @@ func checkPrefixes(c *Config, j *validator) {
 			owner[s.NamePrefix()] = i
 		case s.NamePrefix() == "":
 			const hint = "give one of them a prefix"
-			j.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
+			r.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
 		default:
-			j.problems = append(j.problems, samePrefix(&c.Servers[first], s))
+			p := samePrefix(&c.Servers[first], s)
+			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
 		}
 	}
 	for i := range c.Servers {
 		if at, ok := owner[c.Servers[i].NamePrefix()]; ok && at == i {
-			checkShorter(c, i, owner, j)
+			checkShorter(c, i, owner, r)
 		}
 	}
 }
 
 // checkShorter compares a server with those that have a prefix of its own prefix.
-func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
+func checkShorter(c *Config, i int, owner map[string]int, r *reader) {
 	prefix := c.Servers[i].NamePrefix()
 	for end := 1; end < len(prefix); end++ {
 		short, ok := owner[prefix[:end]]
@@ -310,7 +311,7 @@ func checkShorter(c *Config, i int, owner map[string]int, j *validator) {
 			continue
 		}
 		if p, meet := SharedNames(&c.Servers[min(short, i)], &c.Servers[max(short, i)]); meet {
-			j.problems = append(j.problems, p)
+			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
 		}
 	}
 }

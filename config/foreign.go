@@ -27,23 +27,22 @@ type foreignKey struct {
 // unknownKey reports a key that the gateway does not have.
 func (r *reader) unknownKey(name string, mapping place, known []string, others []foreignKey) {
 	p := mapping.key(name)
-	at := r.positions[p.path]
 	for _, other := range others {
 		switch {
 		case other.name != name:
 			continue
 		case other.passed:
-			r.note(at, p, "%q is ignored: %s", name, other.about)
+			r.note(p, "", "%q is ignored: %s", name, other.about)
 		default:
-			r.rejected.addMeant(mapping.key(other.means))
-			r.report(at, p, other.about, "unknown key %q", name)
+			r.meant[mapping.key(other.means).path] = true
+			r.report(p, other.about, "unknown key %q", name)
 		}
 		return
 	}
 	if word := spelling.Nearest(name, known); word != "" {
-		r.rejected.addMeant(mapping.key(word))
+		r.meant[mapping.key(word).path] = true
 	}
-	r.report(at, p, spelling.DidYouMean(name, known), "unknown key %q", name)
+	r.report(p, spelling.DidYouMean(name, known), "unknown key %q", name)
 }
 
 // foreignServerKeys returns the keys that clients and editors write into a server's entry.
@@ -102,7 +101,7 @@ func (r *reader) renameAliases(server configfile.Node, p place) configfile.Node 
 	var members []configfile.Member
 	for _, m := range server.Members {
 		own, ok := keyAliases()[m.Key]
-		if !ok || m.Value.Kind != configfile.Text || own == "type" && !isTypeName(m.Value.Text) {
+		if !ok || m.Value.Kind != configfile.Text || own == "type" && !slices.Contains(slices.Concat(typeNames(), streamableSpellings()), m.Value.Text) {
 			members = append(members, m)
 			continue
 		}
@@ -112,11 +111,11 @@ func (r *reader) renameAliases(server configfile.Node, p place) configfile.Node 
 		}
 		switch {
 		case !found:
-			r.note(m.At, p.key(m.Key), "%q is read as %q", m.Key, own)
+			r.note(p.key(m.Key).withAt(m.At), "", "%q is read as %q", m.Key, own)
 			m.Key = own
 			members = append(members, m)
 		case known.Kind == configfile.Text && known.Text == m.Value.Text:
-			r.note(m.At, p.key(m.Key), "%q means the same as %q", m.Key, own)
+			r.note(p.key(m.Key).withAt(m.At), "", "%q means the same as %q", m.Key, own)
 		default:
 			members = append(members, m) // rejected as an unknown key
 		}
@@ -133,11 +132,11 @@ func (r *reader) convertEnabled(server configfile.Node, p place) configfile.Node
 		return server
 	}
 	m := server.Members[at]
-	p = p.key(m.Key)
+	p = p.key(m.Key).withAt(m.At)
 	known, both := server.Member("disabled")
 	members := slices.DeleteFunc(slices.Clone(server.Members[at+1:]), func(again configfile.Member) bool {
 		if again.Key == m.Key {
-			r.report(again.At, p, "", "duplicate key %q, first on line %d", m.Key, m.At.Line)
+			r.report(p.withAt(again.At), "", "duplicate key %q, first on line %d", m.Key, m.At.Line)
 		}
 		return again.Key == m.Key
 	})
@@ -150,12 +149,12 @@ func (r *reader) convertEnabled(server configfile.Node, p place) configfile.Node
 			members = append(members, configfile.Member{Key: "disabled", At: m.At, Value: configfile.Node{At: m.Value.At, Kind: configfile.Bool, Text: "true"}})
 		}
 	case both && known.Kind == configfile.Bool && known.Text == m.Value.Text:
-		r.report(m.At, p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.Text)
+		r.report(p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.Text)
 	case both && known.Kind == configfile.Bool:
-		r.note(m.At, p, `"enabled" means the same as "disabled"`)
+		r.note(p, "", `"enabled" means the same as "disabled"`)
 	case both: // the value of "disabled" is rejected
 	default:
-		r.note(m.At, p, `"enabled" is read as the opposite of "disabled"`)
+		r.note(p, "", `"enabled" is read as the opposite of "disabled"`)
 		m.Key, m.Value.Text = "disabled", strconv.FormatBool(m.Value.Text != "true")
 		members = slices.Insert(members, at, m)
 	}

@@ -5,10 +5,11 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -19,39 +20,37 @@ import (
 // form is one way to write a value: how it is parsed, and how it is described in
 // documents and in the schema. Forms can contain forms: a list of strings is
 // listOf(text()).
-type form[F any] struct {
+type form struct {
 	// want describes the form in messages and documents, with its article.
 	want string
-	// read sets the field to the value, or reports a problem and leaves it unchanged.
-	read func(r *reader, n configfile.Node, p place, into *F)
+	// read sets a field to the value, or reports a problem. p has the position of the value.
+	read func(r *reader, n configfile.Node, p place, into reflect.Value)
 	// schema describes the accepted values, before variables are expanded.
-	schema func() *jsonschema.Schema
-	// fill sets nested fields, if any, to their defaults.
-	fill func(into *F)
-	// rows returns the nested keys, if any, for documents.
-	rows func(prefix string) []row
+	schema *jsonschema.Schema
+	// keys are those of the mapping that the form is or, with an infix in paths, contains.
+	keys  []key
+	infix string
 }
 
-// text is an unmodified string.
-func text() form[string] {
-	return form[string]{
-		want: "a string",
-		read: func(r *reader, n configfile.Node, p place, into *string) {
-			if s, ok := r.text(n, p); ok {
-				*into = s
+// textAs is a string that convert makes the value of the field.
+func textAs[F any](convert func(r *reader, text string, p place) F) form {
+	return form{
+		want:   "a string",
+		schema: &jsonschema.Schema{Type: "string"},
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			if text, ok := r.text(n, p); ok {
+				into.Set(reflect.ValueOf(convert(r, text, p)))
 			}
 		},
-		schema: schemaOf("string"),
 	}
 }
 
 // text returns the value of a string node.
 func (r *reader) text(n configfile.Node, p place) (string, bool) {
-	if n.Kind == configfile.Text {
-		return n.Text, true
-	}
 	hint := ""
 	switch n.Kind {
+	case configfile.Text:
+		return n.Text, true
 	case configfile.Bool, configfile.Integer, configfile.Float:
 		// YAML parsed a number or boolean where text was expected. Its source text is not
 		// used instead: 0x10 or 1_000 may not be what was meant, so the author decides.
@@ -64,48 +63,49 @@ func (r *reader) text(n configfile.Node, p place) (string, bool) {
 	return "", false
 }
 
-// expanded is a string with variables replaced.
-func expanded() form[string] {
-	f := text()
-	f.read = func(r *reader, n configfile.Node, p place, into *string) {
-		if s, ok := r.text(n, p); ok {
-			*into = r.expand(s, n.At, p)
-		}
-	}
-	return f
+// text is an unmodified string.
+func text() form {
+	return textAs(func(_ *reader, text string, _ place) string { return text })
 }
+
+// expanded is a string with variables replaced.
+func expanded() form { return textAs((*reader).expand) }
 
 // nonEmpty is an expanded string that must not become empty by its variables: it would
 // count as absent.
-func nonEmpty() form[string] {
-	f := expanded()
-	read := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into *string) {
-		known := r.problemCount()
-		read(r, n, p, into)
-		if *into == "" && n.Text != "" && r.problemCount() == known && !r.formOnly {
-			r.reject(n.At, p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
+func nonEmpty() form {
+	return textAs(func(r *reader, text string, p place) string {
+		value := r.expand(text, p)
+		if value == "" && text != "" && !r.has(p) && !r.formOnly {
+			r.reject(p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
-	}
-	return f
+		return value
+	})
 }
 
 // pathname is an expanded string that is the path of a file or folder.
-func pathname() form[string] {
-	f := expanded()
-	read := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into *string) {
-		read(r, n, p, into)
-		if n.Kind != configfile.Text || n.Text == "" || r.formOnly {
-			return
+func pathname() form {
+	return textAs(func(r *reader, text string, p place) string {
+		path := r.expand(text, p)
+		if text == "" || r.formOnly {
+			return path
 		}
-		if problem, hint := notAPath(*into); problem != "" {
-			r.reject(n.At, p, hint, "%q %s", p.name, problem)
-			return
-		}
-		*into = r.resolve(*into)
+		return r.resolve(path, p)
+	})
+}
+
+// resolve makes a relative path of the file relative to the working directory. It rejects a
+// text that cannot be a path.
+func (r *reader) resolve(path string, p place) string {
+	if problem, hint := notAPath(path); problem != "" {
+		r.reject(p, hint, "%q %s", p.name, problem)
+		return path
 	}
-	return f
+	// An empty path means none, and not the folder of the file.
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.file), path)
 }
 
 // notAPath reports why a text cannot be a path, or "".
@@ -121,119 +121,87 @@ func notAPath(text string) (problem, hint string) {
 
 // auditFile is a pathname that must not be empty: a variable that was not set must not
 // disable the record.
-func auditFile() form[string] {
-	f := text()
-	f.read = func(r *reader, n configfile.Node, p place, into *string) {
-		s, ok := r.text(n, p)
-		if !ok {
-			return
+func auditFile() form {
+	return textAs(func(r *reader, text string, p place) string {
+		if text == "" {
+			r.reject(p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
+			return ""
 		}
-		if s == "" {
-			r.reject(n.At, p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
-			return
+		path := r.expandFilled(text, p)
+		if path == "" || r.has(p) {
+			return ""
 		}
-		known := r.problemCount()
-		path := r.expandFilled(s, n.At, p)
-		if path == "" || r.problemCount() > known {
-			return
+		if path = r.resolve(path, p); r.has(p) {
+			return ""
 		}
-		if problem, hint := notAPath(path); problem != "" {
-			r.reject(n.At, p, hint, "%q %s", p.name, problem)
-			return
+		if problem, hint := checkAppendable(path); problem != "" {
+			r.reject(p, hint, "%q: %s", p.name, problem)
 		}
-		*into = r.resolve(path)
-		if problem, hint := checkAppendable(*into); problem != "" {
-			r.reject(n.At, p, hint, "%q: %s", p.name, problem)
-		}
-	}
-	return f
+		return path
+	})
 }
 
 // secret is an expanded string that is not printed. An empty variable in it is reported, as
 // it is most often one that was not filled in.
-func secret() form[Secret] {
-	return form[Secret]{
-		want: "a string",
-		read: func(r *reader, n configfile.Node, p place, into *Secret) {
-			if s, ok := r.text(n, p); ok {
-				r.literal(s, p)
-				*into = NewSecret(r.expandFilled(s, n.At, p))
-			}
-		},
-		schema: schemaOf("string"),
-	}
+func secret() form {
+	return textAs(func(r *reader, text string, p place) Secret {
+		r.literal(text, p)
+		return NewSecret(r.expandFilled(text, p))
+	})
 }
 
-// oneOf is one of several words.
-func oneOf[S ~string](words ...S) form[S] {
-	names := make([]string, len(words))
-	for i, word := range words {
-		names[i] = string(word)
+// oneOf is one of several words. Words are case-sensitive, like everything in the file.
+func oneOf(words ...string) form {
+	schema := &jsonschema.Schema{}
+	for _, word := range words {
+		schema.Enum = append(schema.Enum, word)
 	}
-	return form[S]{
-		want: strings.Join(names, ", "),
-		read: func(r *reader, n configfile.Node, p place, into *S) {
-			s, ok := r.text(n, p)
-			switch {
-			case !ok:
-				// Words are case-sensitive, like everything in the file.
-			case slices.Contains(names, s):
-				*into = S(s)
-			default:
-				hint := spelling.DidYouMean(s, names)
-				r.reject(n.At, p, hint, "%q must be one of %s", p.name, strings.Join(names, ", "))
+	return form{
+		want:   strings.Join(words, ", "),
+		schema: schema,
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			switch word, ok := r.text(n, p); {
+			case ok && slices.Contains(words, word):
+				into.SetString(word)
+			case ok:
+				r.reject(p, spelling.DidYouMean(word, words), "%q must be one of %s", p.name, strings.Join(words, ", "))
 			}
-		},
-		schema: func() *jsonschema.Schema {
-			s := &jsonschema.Schema{}
-			for _, name := range names {
-				s.Enum = append(s.Enum, name)
-			}
-			return s
 		},
 	}
 }
 
 // typeName is a type of server, also in the spellings of other programs.
-func typeName() form[Type] {
-	f := oneOf(TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
-	read, schema := f.read, f.schema
-	f.read = func(r *reader, n configfile.Node, p place, into *Type) {
+func typeName() form {
+	f := oneOf(typeNames()...)
+	read := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
 		if n.Kind == configfile.Text && slices.Contains(streamableSpellings(), n.Text) {
 			n.Text = string(TypeStreamableHTTP)
 		}
 		read(r, n, p, into)
 	}
-	f.schema = func() *jsonschema.Schema {
-		s := schema()
-		for _, spelling := range streamableSpellings() {
-			s.Enum = append(s.Enum, spelling)
-		}
-		return s
+	for _, name := range streamableSpellings() {
+		f.schema.Enum = append(f.schema.Enum, name)
 	}
 	return f
 }
 
+func typeNames() []string           { return []string{"stdio", "http", "streamable-http", "sse"} }
 func streamableSpellings() []string { return []string{"streamableHttp", "streamable_http"} }
 
-// isTypeName reports whether typeName accepts text.
-func isTypeName(text string) bool {
-	return slices.Contains([]Type{TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE}, Type(text)) || slices.Contains(streamableSpellings(), text)
-}
-
 // boolean is true or false.
-func boolean() form[bool] {
-	return form[bool]{
-		want: "true or false",
-		read: func(r *reader, n configfile.Node, p place, into *bool) {
+func boolean() form {
+	return form{
+		want:   "true or false",
+		schema: &jsonschema.Schema{Type: "boolean"},
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			if n.Kind != configfile.Bool {
 				r.wrongKind(n, p, "true or false", booleanHint(n))
 				return
 			}
 			// YAML 1.2 and JSON have no other booleans.
-			*into = n.Text == "true"
+			into.SetBool(n.Text == "true")
 		},
-		schema: schemaOf("boolean"),
 	}
 }
 
@@ -258,13 +226,13 @@ func booleanHint(n configfile.Node) string {
 }
 
 // duration is a time with its unit, or "none".
-func duration() form[time.Duration] {
-	return quantity[time.Duration]("a duration", durationPattern, parseDuration, durationHint)
+func duration() form {
+	return quantity("a duration", durationPattern, parseDuration, durationHint)
 }
 
 // size is a number of bytes with its unit, or "none".
-func size() form[int64] {
-	return quantity[int64]("a size", sizePattern, parseBytes, bytesHint)
+func size() form {
+	return quantity("a size", sizePattern, parseBytes, bytesHint)
 }
 
 // The patterns of durations and sizes in the schema.
@@ -276,102 +244,89 @@ const (
 // quantity is a number with a unit, written as a string. A missing unit is the most common
 // mistake: MCP clients use seconds for some times and milliseconds for others, so no unit is
 // assumed.
-func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form[F] {
-	return form[F]{
-		want: want,
-		read: func(r *reader, n configfile.Node, p place, into *F) {
-			if n.Kind != configfile.Text && n.Kind != configfile.Integer && n.Kind != configfile.Float {
+func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form {
+	return form{
+		want:   want,
+		schema: &jsonschema.Schema{Type: "string", Pattern: pattern},
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			switch {
+			case n.Kind != configfile.Text && n.Kind != configfile.Integer && n.Kind != configfile.Float:
 				r.wrongKind(n, p, want, hint("", nil))
 				return
-			}
 			// A word instead of 0 or -1, which a program may write by mistake.
-			if n.Text == none {
-				*into = noLimit
+			case n.Text == none:
+				into.SetInt(noLimit)
 				return
 			}
-			// n.text has the source text of a number, so that the hint can repeat it.
+			// n.Text has the source text of a number, so that the hint can repeat it.
 			v, err := parse(n.Text)
 			if err != nil {
-				r.reject(n.At, p, hint(n.Text, err), "%q must be %s, but %.20q %v", p.name, want, n.Text, err)
+				r.reject(p, hint(n.Text, err), "%q must be %s, but %.20q %v", p.name, want, n.Text, err)
 				return
 			}
-			*into = v
+			into.SetInt(int64(v))
 		},
-		schema: func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string", Pattern: pattern} },
 	}
 }
 
 // count is a whole number above zero, or "none".
-func count() form[int] {
-	return form[int]{
+func count() form {
+	return form{
 		want: "a whole number",
-		read: func(r *reader, n configfile.Node, p place, into *int) {
-			if n.Kind == configfile.Text && n.Text == none {
-				*into = noLimit
-				return
-			}
+		schema: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: new(1.0)},
+			{Enum: []any{none}},
+		}},
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			v, err := strconv.Atoi(n.Text)
-			// Zero is rejected: it could mean no capacity or no limit.
-			if err != nil || v <= 0 || n.Kind != configfile.Integer {
-				r.reject(n.At, p, countHint(n), "%q must be a whole number above zero", p.name)
+			hint := fmt.Sprintf("write %q for no limit", none)
+			switch {
+			case n.Kind == configfile.Text && n.Text == none:
+				into.SetInt(noLimit)
 				return
+			case err == nil && v > 0 && n.Kind == configfile.Integer:
+				into.SetInt(int64(v))
+				return
+			// A quoted number is the only mistake that is hard to see.
+			case err == nil && v > 0:
+				hint = "write it without quotes"
 			}
-			*into = v
-		},
-		schema: func() *jsonschema.Schema {
-			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-				{Type: "integer", Minimum: new(1.0)},
-				{Enum: []any{none}},
-			}}
+			// Zero is rejected, too: it could mean no capacity or no limit.
+			r.reject(p, hint, "%q must be a whole number above zero", p.name)
 		},
 	}
-}
-
-// countHint returns the hint for a value that is not a count.
-func countHint(n configfile.Node) string {
-	// A quoted number is the only mistake that is hard to see.
-	if v, err := strconv.Atoi(n.Text); err == nil && v > 0 {
-		return "write it without quotes"
-	}
-	return fmt.Sprintf("write %q for no limit", none)
 }
 
 // optional is a form for which absence differs from the zero value.
-func optional[F any](of form[F]) form[*F] {
-	return form[*F]{
-		want: of.want,
-		read: func(r *reader, n configfile.Node, p place, into **F) {
-			// Also for an invalid value, which is different from an absent one.
-			var v F
-			of.read(r, n, p, &v)
-			*into = &v
-		},
-		schema: of.schema,
+func optional(of form) form {
+	read := of.read
+	of.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		// Also for an invalid value, which is different from an absent one.
+		into.Set(reflect.New(into.Type().Elem()))
+		read(r, n, p, into.Elem())
 	}
+	return of
 }
 
 // listOf is a list of values of one form.
-func listOf[F any](of form[F]) form[[]F] {
-	return form[[]F]{
-		want: "a list of " + plural(of.want),
-		read: func(r *reader, n configfile.Node, p place, into *[]F) {
+func listOf(of form) form {
+	return form{
+		want:   "a list of " + plural(of.want),
+		schema: &jsonschema.Schema{Type: "array", Items: of.schema},
+		keys:   of.keys, infix: "[]",
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			if n.Kind != configfile.List {
 				r.wrongKind(n, p, "a list", listHint(n))
 				return
 			}
 			// Invalid elements are kept, as paths have their indexes.
-			list := make([]F, len(n.Items))
+			into.Set(reflect.MakeSlice(into.Type(), len(n.Items), len(n.Items)))
 			for i, item := range n.Items {
-				// Set before the element is read, as its problems need the position.
-				r.positions[p.item(i).path] = item.At
-				of.read(r, item, p.item(i), &list[i])
+				at := p.item(i).withAt(item.At)
+				r.positions[at.path] = item.At
+				of.read(r, item, at, into.Index(i))
 			}
-			*into = list
 		},
-		schema: func() *jsonschema.Schema {
-			return &jsonschema.Schema{Type: "array", Items: of.schema()}
-		},
-		rows: nestedRows(of, "[]"),
 	}
 }
 
@@ -388,36 +343,21 @@ func listHint(n configfile.Node) string {
 }
 
 // mapOf is a mapping with arbitrary keys.
-func mapOf[F any](of form[F]) form[map[string]F] {
-	return form[map[string]F]{
-		want: "a mapping of names to " + plural(of.want),
-		read: func(r *reader, n configfile.Node, p place, into *map[string]F) {
-			m := make(map[string]F, len(n.Members))
+func mapOf(of form) form {
+	return form{
+		want:   "a mapping of names to " + plural(of.want),
+		schema: &jsonschema.Schema{Type: "object", AdditionalProperties: of.schema},
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			into.Set(reflect.MakeMap(into.Type()))
+			// Called once per key, for the first of repeated ones.
 			r.eachMember(n, p, `write "NAME: VALUE" for each`, func(name string, n configfile.Node, p place) {
-				var v F
-				of.read(r, n, p, &v)
-				// eachMember calls this once per key, for the first of repeated ones.
-				m[name] = v
+				v := reflect.New(into.Type().Elem()).Elem()
+				of.read(r, n, p, v)
+				into.SetMapIndex(reflect.ValueOf(name), v)
 			})
-			*into = m
-		},
-		schema: func() *jsonschema.Schema {
-			return &jsonschema.Schema{Type: "object", AdditionalProperties: of.schema()}
 		},
 	}
 }
 
 // plural returns the plural of a form's want.
 func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }
-
-// nestedRows returns the rows of a form inside another.
-func nestedRows[F any](of form[F], suffix string) func(prefix string) []row {
-	if of.rows == nil {
-		return nil
-	}
-	return func(prefix string) []row { return of.rows(prefix + suffix) }
-}
-
-func schemaOf(kind string) func() *jsonschema.Schema {
-	return func() *jsonschema.Schema { return &jsonschema.Schema{Type: kind} }
-}

@@ -6,8 +6,6 @@ package config
 import (
 	"strings"
 	"testing"
-
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // FuzzExpand checks that the value of a variable is unmodified and in no message, that a text
@@ -23,7 +21,7 @@ func FuzzExpand(f *testing.F) {
 			return
 		}
 		r := &reader{lookup: func(name string) (string, bool) { return held, name != "NONE" }}
-		got := r.expand(text, configfile.Position{Line: 1, Column: 1}, place{name: "key"})
+		got := r.expand(text, place{name: "key"})
 		references := strings.Count(text, "${")
 		switch {
 		case references == 0 && (got != text || len(r.problems) > 0):

@@ -133,7 +133,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, auditKeys(), Audit{})
 }
 
-func sameNames[T any](t *testing.T, keys []key[T], zero T) {
+func sameNames[T any](t *testing.T, keys []key, zero T) {
 	t.Helper()
 	keyed, tagged := make(map[string]bool), make(map[string]bool)
 	for _, k := range keys {
@@ -160,7 +160,7 @@ func sameNames[T any](t *testing.T, keys []key[T], zero T) {
 func TestKeysReachTheirOwnField(t *testing.T) {
 	for _, k := range limitKeys() {
 		t.Run(k.name, func(t *testing.T) {
-			text := map[string]string{"a size": "3B", "a duration": "3ns", "a whole number": "3"}[k.want]
+			text := map[string]string{"a size": "3B", "a duration": "3ns", "a whole number": "3"}[k.form.want]
 			parsed, err := Parse("x.yaml", []byte("mcpServers: {}\nlimits: {"+k.name+": "+text+"}\n"), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -83,17 +84,17 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
-	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position)}
+	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
 	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
 	extension := strings.ToLower(filepath.Ext(name))
 	root, syntax := configfile.Parse(data, extension == ".json" || extension == ".jsonc")
 	if syntax != nil {
-		r.reject(syntax.At, place{}, syntax.Hint, "%s", syntax.Message)
+		r.reject(place{at: syntax.At}, syntax.Hint, "%s", syntax.Message)
 		return nil, nil, r.problems
 	}
 	config := new(Config)
 	r.config(root, config)
-	r.validate(config)
+	config.check(r)
 	config.Notes = r.notes.sorted()
 	if err := r.result().orNil(); err != nil {
 		return nil, nil, err
@@ -111,17 +112,17 @@ const (
 func (r *reader) config(root configfile.Node, into *Config) {
 	// All other problems would follow from this one.
 	if root.Kind != configfile.Mapping {
-		r.reject(root.At, place{}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.Kind)
+		r.reject(place{at: root.At}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.Kind)
 		return
 	}
 	root.Members = r.renameServersKey(root.Members)
 	if _, found := root.Member(serversKey); !found {
 		root.Members = r.withoutBareServers(root.Members)
 	}
-	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, into)
+	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, reflect.ValueOf(into).Elem())
 	// A file without servers is most often the wrong one. A misspelt key has been reported.
-	if _, found := root.Member(serversKey); !found && !r.rejected.hasOrMeant(place{}.key(serversKey)) {
-		r.report(root.At, place{}, "write {} below it for none", "no %q", serversKey)
+	if _, found := root.Member(serversKey); !found && !r.hasOrMeant(place{}.key(serversKey)) {
+		r.report(place{at: root.At}, "write {} below it for none", "no %q", serversKey)
 	}
 }
 
@@ -136,8 +137,8 @@ func (r *reader) withoutBareServers(members []configfile.Member) []configfile.Me
 			continue
 		}
 		if !told {
-			r.rejected.addMeant(place{}.key(serversKey))
-			r.report(m.At, place{}.key(m.Key), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.Key, serversKey)
+			r.meant[serversKey] = true
+			r.report(place{}.key(m.Key).withAt(m.At), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.Key, serversKey)
 			told = true
 		}
 	}
@@ -163,7 +164,7 @@ func (r *reader) renameServersKey(members []configfile.Member) []configfile.Memb
 	for _, m := range members {
 		// With both keys the order of the servers, which decides about names, is undefined.
 		if m.Key == editorsKey && ours >= 0 {
-			r.report(m.At, place{}.key(editorsKey), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			r.report(place{}.key(editorsKey).withAt(m.At), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
 			more = append(more, m.Value.Members...)
 			continue
 		}

@@ -15,103 +15,75 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
-// key is one key of a mapping that is read into a T. A table of keys describes the mapping
-// completely.
-type key[T any] struct {
+// key is one key of a mapping. A table of keys describes the mapping completely. The key is
+// read into the field that has its name as its tag.
+type key struct {
 	name string
-	// doc describes the key in sentences.
-	doc string
+	form form
 	// def is the default as written in a file; empty means no default.
 	def string
-
-	want   string
-	read   func(r *reader, n configfile.Node, p place, into *T)
-	fill   func(into *T)
-	schema func() *jsonschema.Schema
-	rows   func(prefix string) []row
+	// doc describes the key in sentences.
+	doc string
 }
 
-// row is the description of one key for documents.
-type row struct{ path, want, def, doc string }
-
-// field returns the key for one field of a T.
-func field[T, F any](name string, of form[F], at func(*T) *F, def, doc string) key[T] {
-	return key[T]{
-		name: name, doc: doc, def: def, want: of.want, rows: of.rows,
-		read: func(r *reader, n configfile.Node, p place, into *T) { of.read(r, n, p, at(into)) },
-		fill: func(into *T) {
-			// Nested fields first: an absent mapping has the defaults of its keys.
-			if of.fill != nil {
-				of.fill(at(into))
-			}
-			// The default is parsed like a value of the file, so that it equals what the
-			// documents contain.
-			// No form accepts a zero value other than the default, as zero means absent.
-			if def != "" && reflect.ValueOf(at(into)).Elem().IsZero() {
-				of.read(&reader{}, configfile.Node{Kind: defaultKind(def), Text: def}, place{name: name}, at(into))
-			}
-		},
-		schema: func() *jsonschema.Schema {
-			s := of.schema()
-			s.Description = doc
-			if def != "" {
-				s.Default = defaultJSON(def)
-			}
-			return s
-		},
+// field returns the field of a struct for the key.
+func (k key) field(of reflect.Value) reflect.Value {
+	for i := range of.NumField() {
+		if of.Type().Field(i).Tag.Get("json") == k.name {
+			return of.Field(i)
+		}
 	}
+	panic("no field for the key " + k.name) // a test compares keys and fields
 }
 
-// defaultKind returns the kind of a default. Only counts are not strings.
-func defaultKind(def string) configfile.Kind {
-	if isNumber(def) {
-		return configfile.Integer
-	}
-	return configfile.Text
-}
-
-// defaultJSON returns a default for the schema, in which a count is a number.
-func defaultJSON(def string) []byte {
-	if isNumber(def) {
-		return []byte(def)
-	}
-	return fmt.Appendf(nil, "%q", def)
-}
-
-// fill sets the zero fields of a T to their defaults.
-func fill[T any](keys []key[T], into *T) {
+// fill sets the zero fields of a struct to their defaults.
+func fill(keys []key, into reflect.Value) {
 	for _, k := range keys {
-		k.fill(into)
+		field := k.field(into)
+		// Nested fields, too: an absent mapping has the defaults of its keys. A new slice of
+		// servers leaves those of the caller unchanged.
+		switch {
+		case field.Kind() == reflect.Struct && k.form.keys != nil:
+			fill(k.form.keys, field)
+		case k.name == serversKey:
+			filled := reflect.AppendSlice(reflect.MakeSlice(field.Type(), 0, field.Len()), field)
+			for i := range filled.Len() {
+				fill(k.form.keys, filled.Index(i))
+			}
+			field.Set(filled)
+		// The default is parsed like a value of the file, so that it equals what the documents
+		// contain. No form accepts a zero value other than the default: zero means absent.
+		case k.def != "" && field.IsZero():
+			kind := configfile.Text
+			if isNumber(k.def) {
+				kind = configfile.Integer // only counts are not strings
+			}
+			k.form.read(&reader{}, configfile.Node{Kind: kind, Text: k.def}, place{name: k.name}, field)
+		}
 	}
 }
 
 // object is a mapping with known keys. Any other key is a problem, or a note if it is a
 // harmless key of another program.
-func object[T any](keys []key[T], others []foreignKey) form[T] {
-	return form[T]{
-		want: "a mapping",
-		read: func(r *reader, n configfile.Node, p place, into *T) {
-			r.eachMember(n, p, keysHint(keyNames(keys)), func(name string, n configfile.Node, at place) {
+func object(keys []key, others []foreignKey) form {
+	names := keyNames(keys)
+	return form{
+		want:   "a mapping",
+		schema: objectSchema(keys, others),
+		keys:   keys,
+		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
+			r.eachMember(n, p, keysHint(names), func(name string, n configfile.Node, at place) {
 				// Keys are case-sensitive, as for the other programs that read the file.
-				i := slices.IndexFunc(keys, func(k key[T]) bool { return k.name == name })
+				i := slices.Index(names, name)
 				if i < 0 {
-					r.unknownKey(name, p, keyNames(keys), others)
+					r.unknownKey(name, p, names, others)
 					return
 				}
-				keys[i].read(r, n, at, into)
+				keys[i].form.read(r, n, at, keys[i].field(into))
 				if n.Kind != configfile.Mapping {
 					r.positions[at.path] = n.At // later problems refer to the value
 				}
 			})
-		},
-		fill:   func(into *T) { fill(keys, into) },
-		schema: func() *jsonschema.Schema { return objectSchema(keys, others) },
-		rows: func(prefix string) []row {
-			var rows []row
-			for _, k := range keys {
-				rows = append(rows, keyRows(k, prefix)...)
-			}
-			return rows
 		},
 	}
 }
@@ -130,7 +102,7 @@ func keysHint(names []string) string {
 }
 
 // keyNames returns the names in a table, for hints.
-func keyNames[T any](keys []key[T]) []string {
+func keyNames(keys []key) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
@@ -138,56 +110,50 @@ func keyNames[T any](keys []key[T]) []string {
 	return names
 }
 
-// keyRows returns the rows of a key and of those nested in it.
-func keyRows[T any](k key[T], prefix string) []row {
-	path := place{path: prefix}.key(k.name).path
-	rows := []row{{path: path, want: k.want, def: k.def, doc: k.doc}}
-	if k.rows != nil {
-		rows = append(rows, k.rows(path)...)
+// row is the description of one key for documents.
+type row struct{ path, want, def, doc string }
+
+// rows returns the descriptions of the keys of a form and of those nested in them.
+func (f form) rows(prefix string) []row {
+	var rows []row
+	for _, k := range f.keys {
+		path := place{path: prefix}.key(k.name).path
+		rows = append(rows, row{path: path, want: k.form.want, def: k.def, doc: k.doc})
+		rows = append(rows, k.form.rows(path+k.form.infix)...)
 	}
 	return rows
 }
 
 // objectSchema returns the schema of a mapping with known keys. It permits passed keys of
 // other programs, so that editors do not mark them.
-func objectSchema[T any](keys []key[T], others []foreignKey) *jsonschema.Schema {
+func objectSchema(keys []key, others []foreignKey) *jsonschema.Schema {
 	s := &jsonschema.Schema{
 		Type:                 "object",
 		Properties:           make(map[string]*jsonschema.Schema),
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
 	// In the order of the table and the documents, in which editors offer the keys.
+	add := func(name string, property jsonschema.Schema) {
+		s.Properties[name] = &property
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
 	for _, k := range keys {
-		s.Properties[k.name] = k.schema()
-		s.PropertyOrder = append(s.PropertyOrder, k.name)
+		property := *k.form.schema
+		property.Description = k.doc
+		switch {
+		case isNumber(k.def):
+			property.Default = []byte(k.def)
+		case k.def != "":
+			property.Default = fmt.Appendf(nil, "%q", k.def)
+		}
+		add(k.name, property)
 	}
 	for _, other := range others {
 		if other.passed {
-			s.Properties[other.name] = &jsonschema.Schema{Description: "Ignored: " + other.about + "."}
-			s.PropertyOrder = append(s.PropertyOrder, other.name)
+			add(other.name, jsonschema.Schema{Description: "Ignored: " + other.about + "."})
 		}
 	}
 	return s
-}
-
-// eachMember calls f for the members of a mapping in file order. It records the positions
-// of keys, and reports repeated ones. hint is for a value that is not a mapping.
-func (r *reader) eachMember(n configfile.Node, p place, hint string, f func(name string, n configfile.Node, at place)) {
-	if n.Kind != configfile.Mapping {
-		r.wrongKind(n, p, "a mapping", hint)
-		return
-	}
-	// Not r.where, which has keys of other mappings and of an earlier pass.
-	seen := make(map[string]configfile.Position)
-	for _, m := range n.Members {
-		at := p.key(m.Key)
-		if first, twice := seen[m.Key]; twice {
-			r.report(m.At, at, "", "duplicate key %q, first on line %d", m.Key, first.Line)
-			continue
-		}
-		seen[m.Key], r.positions[at.path] = m.At, m.At
-		f(m.Key, m.Value, at)
-	}
 }
 
 // schemaID is the URL of the committed schema.
@@ -203,9 +169,9 @@ func schema() *jsonschema.Schema {
 	s.Title = "Signalbox config"
 
 	// Both names, as an editor would mark the other one as unknown.
-	alias := servers().schema()
+	alias := *servers().schema
 	alias.Description = "Another name of mcpServers, used by one editor."
-	s.Properties[editorsKey] = alias
+	s.Properties[editorsKey] = &alias
 	s.PropertyOrder = append(s.PropertyOrder, editorsKey)
 	s.OneOf = []*jsonschema.Schema{{Required: []string{serversKey}}, {Required: []string{editorsKey}}}
 

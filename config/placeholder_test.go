@@ -52,7 +52,8 @@ func TestPlaceholderTokens(t *testing.T) {
 	}
 	for _, tt := range tests {
 		token := Token{Principal: "p", Env: "T", Value: NewSecret(tt.token)}
-		j := (&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).check()
+		j := new(reader)
+		(&Config{Listen: tt.listen, Auth: Auth{Tokens: []Token{token}}}).check(j)
 		problem, note := "", ""
 		for _, p := range j.problems {
 			problem += p.Path + ": " + p.Message

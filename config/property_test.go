@@ -42,7 +42,7 @@ func TestExpandIsOnePattern(t *testing.T) {
 			return strings.TrimPrefix(m[2], ":-")
 		})
 		rd := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := rd.expand(text.String(), configfile.Position{Line: 1, Column: 1}, place{}); got != want || len(rd.problems) > 0 {
+		if got := rd.expand(text.String(), place{}); got != want || len(rd.problems) > 0 {
 			t.Fatalf("seed %d: expand(%q) = %q with %v, want %q", seed, text.String(), got, rd.problems, want)
 		}
 	}

@@ -28,7 +28,8 @@ func TestRulesWithoutEffect(t *testing.T) {
 			return list
 		}
 		s := Backend{Name: "s", Command: "x", Include: some(3), Exclude: some(3)}
-		j := (&Config{Servers: []Backend{s}}).check()
+		j := new(reader)
+		(&Config{Servers: []Backend{s}}).check(j)
 		if len(j.problems) > 0 {
 			continue
 		}
@@ -94,7 +95,9 @@ func TestManyPatterns(t *testing.T) {
 		for _, s := range []Backend{{Include: list}, {Exclude: list}} {
 			s.Name, s.Command = "s", "x"
 			c := &Config{Servers: []Backend{s}}
-			if got := len(c.check().notes); got != want {
+			j := new(reader)
+			c.check(j)
+			if got := len(j.notes); got != want {
 				t.Errorf("%d patterns: %d notes, want %d", n, got, want)
 			}
 		}

@@ -28,7 +28,8 @@ func TestStateKeys(t *testing.T) {
 			for _, key := range tt.keys {
 				c.State.Keys = append(c.State.Keys, NewSecret(key))
 			}
-			j := c.check()
+			j := new(reader)
+			c.check(j)
 			if got := j.problems.Error(); (tt.problem == "") != (len(j.problems) == 0) || !strings.Contains(got, tt.problem) {
 				t.Errorf("problems %q, want %q", got, tt.problem)
 			}

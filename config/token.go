@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,32 +22,34 @@ const maxTokenFile = 16 << 10
 
 // bearerToken is one entry of auth.tokens. The token is read immediately, so that a missing
 // one is found with the configuration and not at the first request.
-func bearerToken() form[Token] {
+func bearerToken() form {
 	// On top of the mapping, which does not know how its keys depend on each other.
 	f := object(tokenKeys(), foreignTokenKeys())
 	entry := f.read
-	f.read = func(r *reader, n configfile.Node, p place, into *Token) {
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
 		entry(r, n, p, into)
+		token := into.Addr().Interface().(*Token)
 		_, inEnv := n.Member("env")
 		_, inFile := n.Member("file")
-		if inEnv && inFile {
-			return // reported by checkToken
-		}
-		// The position is that of the key's value, where a mistake has to be fixed.
-		if at, ok := n.Member("env"); ok && into.Env != "" {
-			into.Value = r.tokenFromEnv(into.Env, at.At, p.key("env"))
-		}
-		if at, ok := n.Member("file"); ok && into.File != "" && !r.rejected.has(p.key("file")) {
-			into.Value = r.tokenFromFile(into.File, at.At, p.key("file"))
+		switch at := p.key("file"); {
+		case inEnv && inFile: // reported by checkToken
+		case token.Env != "":
+			token.Value = r.tokenFromEnv(token.Env, p.key("env"))
+		case token.File != "" && !r.has(at):
+			value, problem, hint := readToken(token.File)
+			if problem != "" {
+				r.reject(at, hint, "%s", problem)
+			}
+			token.Value = value
 		}
 	}
 	return f
 }
 
-func (r *reader) tokenFromEnv(name string, at configfile.Position, p place) Secret {
+func (r *reader) tokenFromEnv(name string, p place) Secret {
 	// The value may be the token itself, and is not shown.
 	if !isVariable(name) {
-		r.reject(at, p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
+		r.reject(p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
 		return Secret{}
 	}
 	value, ok := "", false
@@ -56,20 +59,12 @@ func (r *reader) tokenFromEnv(name string, at configfile.Position, p place) Secr
 	}
 	switch {
 	case !ok:
-		r.reject(at, p, "", "the environment variable %s, which should hold a token, is not set", name)
+		r.reject(p, "", "the environment variable %s, which should hold a token, is not set", name)
 	case value == "":
-		r.reject(at, p, "", "the environment variable %s, which should hold a token, is empty", name)
+		r.reject(p, "", "the environment variable %s, which should hold a token, is empty", name)
 	}
 	// Set even if it is empty, which has been reported and must not be again.
 	return NewSecret(value)
-}
-
-func (r *reader) tokenFromFile(path string, at configfile.Position, p place) Secret {
-	value, problem, hint := readToken(path)
-	if problem != "" {
-		r.reject(at, p, hint, "%s", problem)
-	}
-	return value
 }
 
 // readToken reads a file with a token, or reports what is wrong with it. No message has any
@@ -198,11 +193,11 @@ func isTemplate(text string) bool {
 }
 
 // notePlaceholders notes values that were copied from an example. It shows no value.
-func notePlaceholders(s *Backend, p place, j *validator) {
+func notePlaceholders(s *Backend, p place, r *reader) {
 	const cure = "write the real one"
 	check := func(at place, value string) {
 		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {
-			j.note(at, cure, "%q holds a placeholder", at.name)
+			r.note(at, cure, "%q holds a placeholder", at.name)
 		}
 	}
 	for _, values := range []struct {

@@ -38,7 +38,7 @@ func isName(text string, longest int) bool {
 	return len(text) <= longest
 }
 
-func checkServers(c *Config, j *validator) {
+func checkServers(c *Config, r *reader) {
 	seen := make(map[string]bool)
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -47,42 +47,42 @@ func checkServers(c *Config, j *validator) {
 		// instructions.
 		if s.Name == "" || !isName(s.Name, maxServerName) {
 			const hint = "names of tools begin with it: letters, digits, _ - . and up to 64 of them"
-			j.report(p, hint, "%.80q cannot be the name of a server", s.Name)
+			r.report(p, hint, "%.80q cannot be the name of a server", s.Name)
 		}
 		if seen[s.Name] {
-			j.report(p, "", "two servers have the name %q", s.Name)
+			r.report(p, "", "two servers have the name %q", s.Name)
 		}
 		seen[s.Name] = true
-		if s.Disabled || j.has(p) {
+		if s.Disabled || r.has(p) {
 			continue // only its form was checked, or it was rejected
 		}
-		for _, check := range []func(*Backend, place, *validator){
+		for _, check := range []func(*Backend, place, *reader){
 			checkTransport, checkCommand, checkURL, checkHeaders, checkEnv, checkEra, checkPrefix, notePlaceholders, checkPatterns, checkFilters, checkRenames,
 		} {
-			check(s, p, j)
+			check(s, p, r)
 		}
 	}
 }
 
 // checkTransport requires that a server has either a command or a URL.
-func checkTransport(s *Backend, p place, j *validator) {
-	checkWord(j, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
-	isProgram := s.Command != "" || j.hasOrMeant(p.key("command"))
-	isAddress := s.URL != "" || j.hasOrMeant(p.key("url"))
+func checkTransport(s *Backend, p place, r *reader) {
+	checkWord(r, p.key("type"), s.Type, TypeStdio, TypeHTTP, TypeStreamableHTTP, TypeSSE)
+	isProgram := s.Command != "" || r.hasOrMeant(p.key("command"))
+	isAddress := s.URL != "" || r.hasOrMeant(p.key("url"))
 	switch {
 	// Other programs that read the file differ in this case.
 	case isProgram && isAddress:
-		j.report(p, "remove one of them", `%q has both "command" and "url"`, p.name)
+		r.report(p, "remove one of them", `%q has both "command" and "url"`, p.name)
 	case !isProgram && !isAddress:
-		j.report(p, "", `%q has neither "command" nor "url"`, p.name)
+		r.report(p, "", `%q has neither "command" nor "url"`, p.name)
 	case s.Type == TypeStdio && isAddress:
-		j.report(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
+		r.report(p.key("type"), `write "http"`, `the type %q needs a "command", and %q has a "url"`, s.Type, p.name)
 	case s.Type != "" && s.Type != TypeStdio && isProgram:
-		j.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
+		r.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
-		checkUnused(j, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"envFile", len(s.EnvFile)}, unused{"cwd", len(s.Cwd)})
+		checkUnused(r, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"envFile", len(s.EnvFile)}, unused{"cwd", len(s.Cwd)})
 	default:
-		checkUnused(j, p, "command", unused{"headers", len(s.Headers)})
+		checkUnused(r, p, "command", unused{"headers", len(s.Headers)})
 	}
 }
 
@@ -92,58 +92,58 @@ type unused struct {
 	size int
 }
 
-func checkUnused(j *validator, p place, beside string, keys ...unused) {
+func checkUnused(r *reader, p place, beside string, keys ...unused) {
 	for _, k := range keys {
-		if k.size > 0 || j.has(p.key(k.key)) {
-			j.report(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
+		if k.size > 0 || r.has(p.key(k.key)) {
+			r.report(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
 		}
 	}
 }
 
 // checkCommand reports what no system can start. Neither the command nor its arguments are
 // shown: a variable in them may be a secret.
-func checkCommand(s *Backend, p place, j *validator) {
+func checkCommand(s *Backend, p place, r *reader) {
 	at := p.key("command")
 	switch {
-	case s.Command == "" || j.has(at):
+	case s.Command == "" || r.has(at):
 	case strings.TrimSpace(s.Command) == "":
-		j.report(at, "write the program to start", "%q is blank", at.name)
+		r.report(at, "write the program to start", "%q is blank", at.name)
 	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
-		j.note(at, `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
+		r.note(at, `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
 	default:
 		if problem, hint := notAPath(s.Command); problem != "" {
-			j.report(at, hint, "%q %s", at.name, problem)
+			r.report(at, hint, "%q %s", at.name, problem)
 		}
 	}
 	for i, arg := range s.Args {
 		if at := p.key("args").item(i); strings.ContainsRune(arg, 0) {
-			j.report(at, "remove it", "%q has a NUL in it", at.name)
+			r.report(at, "remove it", "%q has a NUL in it", at.name)
 		}
 	}
 }
 
 // checkURL never shows the URL: a variable in it may be a secret.
-func checkURL(s *Backend, p place, j *validator) {
+func checkURL(s *Backend, p place, r *reader) {
 	p = p.key("url")
-	if s.URL == "" || j.has(p) {
+	if s.URL == "" || r.has(p) {
 		return
 	}
 	u, err := url.Parse(s.URL)
 	switch {
 	case err != nil:
-		j.report(p, urlHint, "%q is not a URL", p.name)
+		r.report(p, urlHint, "%q is not a URL", p.name)
 	case u.Scheme != "http" && u.Scheme != "https":
-		j.report(p, urlHint, "%q must begin with http:// or https://", p.name)
+		r.report(p, urlHint, "%q must begin with http:// or https://", p.name)
 	case u.Hostname() == "":
-		j.report(p, urlHint, "%q names no host", p.name)
+		r.report(p, urlHint, "%q names no host", p.name)
 	case !isPort(u.Port()):
-		j.report(p, "", "%q needs a port from 1 to 65535", p.name)
+		r.report(p, "", "%q needs a port from 1 to 65535", p.name)
 	// It would appear in logs, errors and the status.
 	case u.User != nil:
-		j.report(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
+		r.report(p, `write an Authorization header in "headers"`, "%q has a user or password in it", p.name)
 	// Most often an unescaped character of a secret.
 	case u.Fragment != "":
-		j.report(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
+		r.report(p, "remove it", "%q has a fragment (#), which is never sent", p.name)
 	}
 }
 
@@ -160,7 +160,7 @@ func isReserved(header string) bool {
 	}, header)
 }
 
-func checkHeaders(s *Backend, p place, j *validator) {
+func checkHeaders(s *Backend, p place, r *reader) {
 	p = p.key("headers")
 	seen := make(map[string]bool)
 	// Sorted, so that a Config always has the same problems.
@@ -168,17 +168,17 @@ func checkHeaders(s *Backend, p place, j *validator) {
 		at, lower := p.key(name), strings.ToLower(name)
 		switch {
 		case !isToken(name):
-			j.report(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", validPrefix(name, isTokenRune))
+			r.report(at, `write NAME: "VALUE"`, "%q cannot be the name of a header", validPrefix(name, isTokenRune))
 		// A fixed session, revision or length would be wrong for every request but one.
 		case isReserved(name):
-			j.report(at, "remove it", "the header %s is set by the gateway", name)
+			r.report(at, "remove it", "the header %s is set by the gateway", name)
 		// A server would see one header with one of the two values, or both.
 		case seen[lower]:
-			j.report(at, "", "duplicate header %s, in two spellings", name)
+			r.report(at, "", "duplicate header %s, in two spellings", name)
 		}
 		if strings.ContainsFunc(s.Headers[name].Reveal(), isControl) {
 			shown := validPrefix(name, isTokenRune)
-			j.report(at, "", "the value of the header %s has a line break or another control character in it", shown)
+			r.report(at, "", "the value of the header %s has a line break or another control character in it", shown)
 		}
 		seen[lower] = true
 	}
@@ -217,40 +217,40 @@ const urlHint = `such as "https://example.com/mcp"`
 // isControl reports whether a character is invalid in a header's value.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-func checkEnv(s *Backend, p place, j *validator) {
+func checkEnv(s *Backend, p place, r *reader) {
 	p = p.key("env")
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			const cure = `write NAME: "VALUE"`
-			j.report(p.key(name), cure, "%q cannot be the name of an environment variable", validPrefix(name, isVariableRune))
+			r.report(p.key(name), cure, "%q cannot be the name of an environment variable", validPrefix(name, isVariableRune))
 		}
 		if strings.ContainsRune(s.Env[name].Reveal(), 0) {
-			j.report(p.key(name), "", "the value of the variable %s has a NUL in it", validPrefix(name, isVariableRune))
+			r.report(p.key(name), "", "the value of the variable %s has a NUL in it", validPrefix(name, isVariableRune))
 		}
 	}
 }
 
 // checkEra rejects an era that the transport does not have.
-func checkEra(s *Backend, p place, j *validator) {
-	checkWord(j, p.key("era"), s.Era, eras()...)
+func checkEra(s *Backend, p place, r *reader) {
+	checkWord(r, p.key("era"), s.Era, eras()...)
 	// The transport sse belongs to 2024-11-05 only.
 	if s.Type == TypeSSE && isModern(s.Era) {
-		j.report(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
+		r.report(p.key("era"), "", "the type sse belongs to the legacy era, and cannot be pinned to %s", s.Era)
 	}
 }
 
-func checkPrefix(s *Backend, p place, j *validator) {
+func checkPrefix(s *Backend, p place, r *reader) {
 	if s.Prefix != nil && !isName(*s.Prefix, maxServerName) {
 		const hint = "letters, digits, _ - . and up to 64 of them"
-		j.report(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
+		r.report(p.key("prefix"), hint, `"prefix" cannot begin the name of a tool`)
 		return
 	}
 	const hint = `give it a short "prefix"`
 	switch prefix := s.NamePrefix(); {
 	case strings.Contains(prefix, "."):
-		j.note(p, hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
+		r.note(p, hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
 	case len(prefix) > maxPrefix:
-		j.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
+		r.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
 	}
 }
 

@@ -6,12 +6,11 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 func TestIsLoopback(t *testing.T) {
@@ -145,7 +144,7 @@ func TestExpand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := r.expand(tt.text, configfile.Position{Line: 1, Column: 1}, place{}); got != tt.want || len(r.problems) != tt.problems {
+		if got := r.expand(tt.text, place{}); got != tt.want || len(r.problems) != tt.problems {
 			t.Errorf("expand(%q) = %q with %v, want %q with %d problems", tt.text, got, r.problems, tt.want, tt.problems)
 		}
 	}
@@ -209,7 +208,7 @@ func TestDefaultsAreReadable(t *testing.T) {
 		}
 	}
 	var l Limits
-	fill(limitKeys(), &l)
+	fill(limitKeys(), reflect.ValueOf(&l).Elem())
 	if l.CallMax != 10*time.Minute || l.LogLine != 8<<10 || l.Depth != 128 {
 		t.Errorf("filled limits %+v", l)
 	}
