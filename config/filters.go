@@ -78,16 +78,6 @@ func overlaps(a, b string) bool {
 // Longer lists are generated.
 const maxCompared = 1000
 
-// ruleLists has the lists of patterns of a server and their places.
-type ruleLists struct {
-	include, exclude               []string
-	atInclude, atExclude, atRename place
-}
-
-func newRuleLists(s *Backend, p place) ruleLists {
-	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude"), p.key("rename")}
-}
-
 // checkPatterns checks each pattern by itself.
 func checkPatterns(s *Backend, p place, r *reader) {
 	for _, list := range []struct {
@@ -140,23 +130,52 @@ func checkFilters(s *Backend, p place, r *reader) {
 	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
 		return
 	}
-	lists := newRuleLists(s, p)
-	checkWithin(s.Include, lists.atInclude, r)
-	checkWithin(s.Exclude, lists.atExclude, r)
+	include, exclude, rename := p.key("include"), p.key("exclude"), p.key("rename")
+	checkWithin(s.Include, include, r)
+	checkWithin(s.Exclude, exclude, r)
+	everything := func(pattern string) bool { return covers(pattern, wildcard) }
 	// With several patterns, the others are noted as adding nothing.
-	if len(s.Include) == 1 && covers(s.Include[0], wildcard) {
-		r.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
+	if len(s.Include) == 1 && everything(s.Include[0]) {
+		r.note(include.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
 	}
-	if i := excludesAll(s); i >= 0 {
-		lists.checkNothingOffered(s, i, r)
-	}
-	lists.checkExcluded(r)
-	lists.checkIdle(r)
-}
 
-// excludesAll returns the index of the first exclude pattern that matches every name, or -1.
-func excludesAll(s *Backend) int {
-	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, wildcard) })
+	// All tools and prompts are excluded. Without other rules this is the way to offer only
+	// resources, which rules do not affect. With others it is a problem, because they have no
+	// effect. They are named, because the exclude is most often right and they are left over.
+	if i := slices.IndexFunc(s.Exclude, everything); i >= 0 {
+		var idle []string
+		if len(s.Include) > 0 || r.has(include) {
+			idle = append(idle, `"include"`)
+		}
+		if len(s.Rename) > 0 || r.has(rename) {
+			idle = append(idle, `"rename"`)
+		}
+		if len(idle) == 0 {
+			r.note(exclude.item(i), `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
+		} else {
+			r.report(exclude.item(i), `remove it, or write "disabled: true" to leave the server out`,
+				"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, strings.Join(idle, " and "))
+		}
+	}
+
+	for i, pattern := range s.Include {
+		if pattern == "" || slices.Contains(s.Include[:i], pattern) {
+			continue // reported by checkPatterns
+		}
+		switch by := slices.IndexFunc(s.Exclude, func(wide string) bool { return covers(wide, pattern) && !everything(wide) }); {
+		case by < 0:
+		case s.Exclude[by] == pattern:
+			r.report(include.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+		default:
+			r.report(include.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, s.Exclude[by])
+		}
+	}
+	for i, pattern := range s.Exclude {
+		included := func(other string) bool { return overlaps(other, pattern) }
+		if len(s.Include) > 0 && !slices.ContainsFunc(s.Include, included) {
+			r.note(exclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
+		}
+	}
 }
 
 // checkWithin notes patterns that another one of the list covers.
@@ -173,72 +192,36 @@ func checkWithin(patterns []string, at place, r *reader) {
 	}
 }
 
-// checkNothingOffered reports that all tools and prompts of a server are excluded. Without
-// other rules this is the way to offer only resources, which rules do not affect, and is a
-// note. With others it is a problem, because they have no effect.
-func (l ruleLists) checkNothingOffered(s *Backend, i int, r *reader) {
-	at := l.atExclude.item(i)
-	hasInclude, hasRename := len(s.Include) > 0 || r.has(l.atInclude), len(s.Rename) > 0 || r.has(l.atRename)
-	if !hasInclude && !hasRename {
-		r.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
-		return
-	}
-	// Named, because the exclude is most often right and the others are left over.
-	idle := `"include"`
-	switch {
-	case !hasInclude:
-		idle = `"rename"`
-	case hasRename:
-		idle = `"include" and "rename"`
-	}
-	r.report(at, `remove it, or write "disabled: true" to leave the server out`,
-		"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, idle)
-}
-
-// checkExcluded reports what is both included and excluded. Patterns that exclude everything
-// are reported by checkNothingOffered.
-func (l ruleLists) checkExcluded(r *reader) {
-	for i, pattern := range l.include {
-		if pattern == "" || slices.Contains(l.include[:i], pattern) {
-			continue // reported by checkPatterns
-		}
-		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, wildcard) })
-		switch {
-		case by < 0:
-		case l.exclude[by] == pattern:
-			r.report(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
-		default:
-			r.report(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
-		}
-	}
-}
-
-// checkIdle notes what is excluded but never included.
-func (l ruleLists) checkIdle(r *reader) {
-	if len(l.include) == 0 {
-		return
-	}
-	for i, pattern := range l.exclude {
-		included := func(other string) bool { return overlaps(other, pattern) }
-		if !slices.ContainsFunc(l.include, included) {
-			r.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
-		}
-	}
-}
-
-// checkRenames requires valid new names that are unique in a server.
+// checkRenames requires that renamed items are single names that are offered, and that the
+// new names are valid and unique in a server.
 func checkRenames(s *Backend, p place, r *reader) {
-	include := p.key("include")
-	p = p.key("rename")
 	owner := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
-		at, to := p.key(name), s.Rename[name]
+		at, to := p.key("rename").key(name), s.Rename[name]
 		unread := r.has(at)
 		// Some clients reject a whole list for one invalid name.
 		if !unread && (to == "" || !isName(to, maxToolName)) {
 			r.report(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
 		}
-		checkRenamed(s, name, at, include, r)
+		// Exclude has precedence over include, and is reported first.
+		excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
+			// A pattern that excludes everything has been reported.
+			return match(pattern, name) && !covers(pattern, wildcard)
+		})
+		switch {
+		case name == "":
+			r.report(at, "write the server's own name for it", "what is renamed has no name")
+		case strings.Contains(name, wildcard):
+			r.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
+		case excluded >= 0:
+			r.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
+		case r.hasItem(p.key("include"), len(s.Include)):
+			// The rejected element may include it.
+		case !s.includes(name):
+			r.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
+		case to == s.NamePrefix()+name:
+			r.note(at, "", "%.80q is renamed to the name that it has anyway", name)
+		}
 		if unread {
 			continue
 		}
@@ -248,29 +231,6 @@ func checkRenames(s *Backend, p place, r *reader) {
 			continue
 		}
 		owner[to] = name
-	}
-}
-
-// checkRenamed requires that a renamed item is a single name, and offered.
-func checkRenamed(s *Backend, name string, at, include place, r *reader) {
-	// Exclude has precedence over include, and is reported first.
-	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
-		// A pattern that excludes everything has been reported.
-		return match(pattern, name) && !covers(pattern, wildcard)
-	})
-	switch {
-	case name == "":
-		r.report(at, "write the server's own name for it", "what is renamed has no name")
-	case strings.Contains(name, wildcard):
-		r.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
-	case excluded >= 0:
-		r.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
-	case r.hasItem(include, len(s.Include)):
-		// The rejected element may include it.
-	case !s.includes(name):
-		r.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
-	case s.Rename[name] == s.NamePrefix()+name:
-		r.note(at, "", "%.80q is renamed to the name that it has anyway", name)
 	}
 }
 
@@ -295,23 +255,20 @@ func checkPrefixes(c *Config, r *reader) {
 			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
 		}
 	}
+	// Compare each of them with those that have a prefix of its own prefix.
 	for i := range c.Servers {
-		if at, ok := owner[c.Servers[i].NamePrefix()]; ok && at == i {
-			checkShorter(c, i, owner, r)
-		}
-	}
-}
-
-// checkShorter compares a server with those that have a prefix of its own prefix.
-func checkShorter(c *Config, i int, owner map[string]int, r *reader) {
-	prefix := c.Servers[i].NamePrefix()
-	for end := 1; end < len(prefix); end++ {
-		short, ok := owner[prefix[:end]]
-		if !ok {
+		prefix := c.Servers[i].NamePrefix()
+		if at, ok := owner[prefix]; !ok || at != i {
 			continue
 		}
-		if p, meet := SharedNames(&c.Servers[min(short, i)], &c.Servers[max(short, i)]); meet {
-			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
+		for end := 1; end < len(prefix); end++ {
+			short, ok := owner[prefix[:end]]
+			if !ok {
+				continue
+			}
+			if p, meet := SharedNames(&c.Servers[min(short, i)], &c.Servers[max(short, i)]); meet {
+				r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
+			}
 		}
 	}
 }

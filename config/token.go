@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
@@ -97,30 +96,6 @@ func readToken(path string) (value Secret, problem, hint string) {
 		return Secret{}, fmt.Sprintf("the token file %s is larger than %s", path, formatBytes(maxTokenFile)), ""
 	}
 	return NewSecret(text), "", ""
-}
-
-// source returns the place that names the variable or file of the token.
-func (t *Token) source(p place) place {
-	switch {
-	case t.File != "":
-		return p.key("file")
-	case t.Env != "":
-		return p.key("env")
-	default:
-		return p
-	}
-}
-
-// origin describes where the token is, for messages.
-func (t *Token) origin(p place) string {
-	switch {
-	case t.File != "":
-		return "the file " + t.File
-	case t.Env != "":
-		return "the environment variable " + t.Env
-	default:
-		return strconv.Quote(p.name)
-	}
 }
 
 // notBearerHint returns a hint for a text that is not a bearer token, without showing any of

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/seal"
@@ -53,7 +52,8 @@ func checkListen(c *Config, r *reader) {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		r.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
 	}
-	if c.isPublic() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !r.configuresAuth() {
+	auth, allow := place{}.key("auth"), place{}.key("allowUnauthenticated")
+	if c.isPublic() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !r.hasOrMeant(auth, auth.key("tokens"), allow) {
 		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
 		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
 	}
@@ -64,12 +64,6 @@ func checkListen(c *Config, r *reader) {
 func (c *Config) isPublic() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	return err == nil && !isLoopback(host)
-}
-
-// configuresAuth reports whether the file has settings for authentication that were rejected.
-func (r *reader) configuresAuth() bool {
-	auth := place{}.key("auth")
-	return r.hasOrMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
 }
 
 // isLoopback reports whether only this machine reaches a listener on host. Names other than
@@ -146,16 +140,25 @@ func checkTwice(values []string, list place, r *reader) {
 	}
 }
 
-// checkTokens requires that each token has one principal.
+// checkTokens checks each token, and that none is repeated.
 func checkTokens(c *Config, r *reader) {
 	auth := place{}.key("auth")
 	list := auth.key("tokens")
+	public := c.isPublic() && !r.has(place{}.key("listen"))
 	for i := range c.Auth.Tokens {
-		if p := list.item(i); !r.has(p) {
-			checkToken(&c.Auth.Tokens[i], p, r)
-			checkGuessable(&c.Auth.Tokens[i], p, c.isPublic() && !r.has(place{}.key("listen")), r)
-			checkPrincipal(&c.Auth.Tokens[i], p, r)
-			checkSameToken(c.Auth.Tokens, i, list, r)
+		token, p := &c.Auth.Tokens[i], list.item(i)
+		if r.has(p) {
+			continue
+		}
+		checkToken(token, p, public, r)
+		// For two principals the order of the file would decide which one calls.
+		same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
+		if first := slices.IndexFunc(c.Auth.Tokens[:i], same); first >= 0 {
+			hint := "each principal needs a token of its own"
+			if c.Auth.Tokens[first].Principal == token.Principal {
+				hint = "remove one of them"
+			}
+			r.report(p, hint, "%q and %q are one token", list.item(first).name, p.name)
 		}
 	}
 	// The intention is ambiguous.
@@ -165,26 +168,33 @@ func checkTokens(c *Config, r *reader) {
 	}
 }
 
-// checkToken checks a token and its source.
-func checkToken(token *Token, p place, r *reader) {
+// shortToken is the length below which a token was more likely chosen by a person than
+// generated: 16 hexadecimal digits are 64 bits.
+const shortToken = 16
+
+// checkToken requires that a token has one source and a principal. It notes a token that can
+// be guessed, and rejects a placeholder if other machines can reach the listener.
+func checkToken(token *Token, p place, public bool, r *reader) {
+	text := token.Value.Reveal()
 	inEnv, inFile := p.key("env"), p.key("file")
 	hasEnv, hasFile := token.Env != "" || r.has(inEnv), token.File != "" || r.has(inFile)
+	source, origin := p, strconv.Quote(p.name)
+	switch {
+	case token.File != "":
+		source, origin = inFile, "the file "+token.File
+	case token.Env != "":
+		source, origin = inEnv, "the environment variable "+token.Env
+	}
 	switch {
 	case hasEnv && hasFile:
 		r.report(p, "remove one of them", `%q has both "env" and "file"`, p.name)
 	case token.Value.IsZero() && !hasEnv && !hasFile && !r.hasOrMeant(inEnv, inFile):
 		r.report(p, `"env" names a variable, "file" a path`, "%q does not specify where the token is", p.name)
-	case !isBearer(token.Value.Reveal()):
-		at := token.source(p)
-		r.report(at, notBearerHint(token.Value.Reveal()), "the value of %s is not a single bearer token", token.origin(p))
+	case !isBearer(text):
+		r.report(source, notBearerHint(text), "the value of %s is not a single bearer token", origin)
 	}
-}
 
-// checkGuessable rejects placeholders as tokens if other machines can reach the listener,
-// and notes them otherwise.
-func checkGuessable(token *Token, p place, public bool, r *reader) {
 	const hint = `"openssl rand -hex 32" makes a better one`
-	text := token.Value.Reveal()
 	switch {
 	case isPlaceholder(text):
 		r.note(p, hint, "%q holds a placeholder, which anyone can guess", p.name)
@@ -193,11 +203,9 @@ func checkGuessable(token *Token, p place, public bool, r *reader) {
 	}
 	if public && isPlaceholder(text) {
 		const cure = hint + `; to let everybody in, write "allowUnauthenticated: true" instead of "auth"`
-		r.report(token.source(p), cure, "the value of %s is a placeholder, which anyone can guess", token.origin(p))
+		r.report(source, cure, "the value of %s is a placeholder, which anyone can guess", origin)
 	}
-}
 
-func checkPrincipal(token *Token, p place, r *reader) {
 	at := p.key("principal")
 	switch {
 	// Limits, sessions and the audit record depend on it.
@@ -206,27 +214,6 @@ func checkPrincipal(token *Token, p place, r *reader) {
 	case strings.ContainsFunc(token.Principal, unicode.IsControl):
 		r.report(at, "remove it", "%q has a control character in it", at.name)
 	}
-}
-
-// checkSameToken rejects a repeated token: for two principals the order of the file would
-// decide which one calls.
-func checkSameToken(tokens []Token, i int, list place, r *reader) {
-	token, p := tokens[i], list.item(i)
-	same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
-	if first := slices.IndexFunc(tokens[:i], same); first >= 0 {
-		r.report(p, sameTokenHint(tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
-	}
-}
-
-// shortToken is the length below which a token was more likely chosen by a person than
-// generated: 16 hexadecimal digits are 64 bits.
-const shortToken = 16
-
-func sameTokenHint(a, b Token) string {
-	if a.Principal == b.Principal {
-		return "remove one of them"
-	}
-	return "each principal needs a token of its own"
 }
 
 // isBearer reports whether text has the form of a bearer token (RFC 6750, section 2.1:
@@ -257,32 +244,23 @@ func checkWord[S ~string](r *reader, p place, word S, known ...S) {
 // with their default values are not compared.
 func checkLimits(c *Config, r *reader) {
 	l, p := &c.Limits, place{}.key("limits")
-	checkReached(r, p, namedLimit{"sessionsPerPrincipal", int64(l.SessionsPerPrincipal)}, namedLimit{"sessions", int64(l.Sessions)})
-	checkReached(r, p, namedLimit{"schema", l.Schema}, namedLimit{"backendMessage", l.BackendMessage})
-	checkReached(r, p, namedLimit{"callIdle", int64(l.CallIdle)}, namedLimit{"callMax", int64(l.CallMax)})
+	for _, pair := range []struct {
+		key, whole string
+		one, all   int64
+	}{
+		{"sessionsPerPrincipal", "sessions", int64(l.SessionsPerPrincipal), int64(l.Sessions)},
+		{"schema", "backendMessage", l.Schema, l.BackendMessage},
+		{"callIdle", "callMax", int64(l.CallIdle), int64(l.CallMax)},
+	} {
+		// Zero (the default) and negative (no limit) are not compared.
+		if pair.one > pair.all && pair.all > 0 {
+			r.note(p.key(pair.key), "", "%q is more than %q, and is never reached", pair.key, pair.whole)
+		}
+	}
 	for i := range c.Servers {
-		checkTimeout(&c.Servers[i], l.CallIdle, place{}.key(serversKey).key(c.Servers[i].Name), r)
-	}
-}
-
-// namedLimit is a limit with its key.
-type namedLimit struct {
-	key   string
-	limit int64
-}
-
-// checkReached notes a limit that is larger than one that includes it.
-func checkReached(r *reader, p place, one, all namedLimit) {
-	// Zero (the default) and negative (no limit) are not compared.
-	if one.limit > 0 && all.limit > 0 && one.limit > all.limit {
-		r.note(p.key(one.key), "", "%q is more than %q, and is never reached", one.key, all.key)
-	}
-}
-
-// checkTimeout notes a timeout that is shorter than limits.callIdle.
-func checkTimeout(s *Backend, idle time.Duration, p place, r *reader) {
-	if !s.Disabled && s.Timeout > 0 && idle > s.Timeout {
-		r.note(p.key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)
+		if s := &c.Servers[i]; !s.Disabled && s.Timeout > 0 && l.CallIdle > s.Timeout {
+			r.note(s.place().key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)
+		}
 	}
 }
 
@@ -293,29 +271,20 @@ func stateKey() form {
 	return f
 }
 
-// checkStateKeys requires keys of sufficient length, and notes repeated ones. Neither keys
-// nor their lengths are shown: the reader of a problem may not be allowed to know them.
+// checkStateKeys requires keys of sufficient length, and notes repeated ones: an operator that
+// adds a new key and repeats the old one has replaced nothing. Neither keys nor their lengths
+// are shown: the reader of a problem may not be allowed to know them.
 func checkStateKeys(c *Config, r *reader) {
 	list := place{}.key("state").key("keys")
 	for i, key := range c.State.Keys {
 		at := list.item(i)
+		first := slices.IndexFunc(c.State.Keys[:i], key.Equal)
 		switch {
 		case r.has(at):
 		case len(key.Reveal()) < seal.MinKey:
 			r.report(at, `"openssl rand -hex 32" makes one`, "%q has fewer than %d characters, and could be guessed", at.name, seal.MinKey)
-		default:
-			checkSameKey(c.State.Keys, i, list, r)
-		}
-	}
-}
-
-// checkSameKey notes a repeated key: an operator that adds a new key and repeats the old one
-// has replaced nothing.
-func checkSameKey(keys []Secret, i int, list place, r *reader) {
-	for earlier := range i {
-		if keys[earlier].Equal(keys[i]) {
-			r.note(list.item(i), "remove one of them", "%q is the same as %q", list.item(i).name, list.item(earlier).name)
-			return
+		case first >= 0:
+			r.note(at, "remove one of them", "%q is the same as %q", at.name, list.item(first).name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package config
 import (
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,22 +81,17 @@ func checkTransport(s *Backend, p place, r *reader) {
 	case s.Type != "" && s.Type != TypeStdio && isProgram:
 		r.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
-		checkUnused(r, p, "url", unused{"args", len(s.Args)}, unused{"env", len(s.Env)}, unused{"envFile", len(s.EnvFile)}, unused{"cwd", len(s.Cwd)})
+		checkUnused(s, p, "url", []string{"args", "env", "envFile", "cwd"}, r)
 	default:
-		checkUnused(r, p, "command", unused{"headers", len(s.Headers)})
+		checkUnused(s, p, "command", []string{"headers"}, r)
 	}
 }
 
-// unused is a key without a meaning beside another, with the number of its values.
-type unused struct {
-	key  string
-	size int
-}
-
-func checkUnused(r *reader, p place, beside string, keys ...unused) {
+// checkUnused reports keys without a meaning beside another.
+func checkUnused(s *Backend, p place, beside string, keys []string, r *reader) {
 	for _, k := range keys {
-		if k.size > 0 || r.has(p.key(k.key)) {
-			r.report(p.key(k.key), "remove it", "%q has no meaning beside %q", k.key, beside)
+		if field := (key{name: k}).field(reflect.ValueOf(s).Elem()); field.Len() > 0 || r.has(p.key(k)) {
+			r.report(p.key(k), "remove it", "%q has no meaning beside %q", k, beside)
 		}
 	}
 }

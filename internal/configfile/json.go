@@ -29,7 +29,7 @@ func parseJSON(data []byte) (Node, *SyntaxError) {
 	}
 	r := &jsonReader{source: data, Text: text, dec: json.NewDecoder(bytes.NewReader(text)), At: Position{1, 1}}
 	r.dec.UseNumber() // keep the source text: 1.0 is not a whole number
-	root, err := r.Value(0)
+	root, err := r.value(0)
 	if err != nil {
 		return Node{}, &SyntaxError{At: r.At, Message: err.Error()}
 	}
@@ -144,63 +144,57 @@ type jsonReader struct {
 	At     Position
 }
 
-func (r *jsonReader) Value(depth int) (Node, error) {
+func (r *jsonReader) value(depth int) (Node, error) {
 	if depth > maxDepth {
 		return Node{}, errTooDeep
 	}
-	at := r.next()
+	n := Node{At: r.next()}
 	token, err := r.dec.Token()
-	if err != nil {
-		return Node{}, err
-	}
-	n := Node{At: at}
 	switch token := token.(type) {
-	case json.Delim:
-		// Closing brackets are consumed by inside.
-		err = r.inside(&n, token, depth)
 	case string:
 		n.Kind, n.Text = Text, token
 	case bool:
 		n.Kind, n.Text = Bool, strconv.FormatBool(token)
 	case json.Number:
-		n.Kind, n.Text = numberKind(token.String()), token.String()
+		n.Kind, n.Text = Integer, token.String()
+		// 1e3 is a whole number, but most likely a mistake for a count.
+		if strings.ContainsAny(n.Text, ".eE") {
+			n.Kind = Float
+		}
+	case json.Delim:
+		n.Kind = List
+		if token == '{' {
+			n.Kind = Mapping
+		}
+		for r.dec.More() {
+			if err := r.element(&n, depth); err != nil {
+				return Node{}, err
+			}
+		}
+		_, err = r.dec.Token() // the closing bracket
 	}
 	return n, err
 }
 
-// inside reads the elements of a list or the members of a mapping.
-func (r *jsonReader) inside(n *Node, open json.Delim, depth int) error {
-	n.Kind = List
-	if open == '{' {
-		n.Kind = Mapping
-	}
-	for r.dec.More() {
-		var m Member
-		if n.Kind == Mapping {
-			m.At = r.next()
-			key, err := r.dec.Token()
-			if err != nil {
-				return err
-			}
-			m.Key, _ = key.(string) // the grammar permits only strings
-		}
-		var err error
-		if m.Value, err = r.Value(depth + 1); err != nil {
+// element reads an element of a list or a member of a mapping.
+func (r *jsonReader) element(n *Node, depth int) error {
+	var m Member
+	if n.Kind == Mapping {
+		m.At = r.next()
+		key, err := r.dec.Token()
+		if err != nil {
 			return err
 		}
-		n.add(m)
+		m.Key, _ = key.(string) // the grammar permits only strings
 	}
-	_, err := r.dec.Token()
-	return err
-}
-
-// add appends an element to a list, or a member to a mapping.
-func (n *Node) add(m Member) {
+	var err error
+	m.Value, err = r.value(depth + 1)
 	if n.Kind == Mapping {
 		n.Members = append(n.Members, m)
-		return
+	} else {
+		n.Items = append(n.Items, m.Value)
 	}
-	n.Items = append(n.Items, m.Value)
+	return err
 }
 
 // next returns the position of the next token. It must be called in the order of the text:
@@ -219,13 +213,4 @@ func (r *jsonReader) next() Position {
 	r.At.Column += utf8.RuneCount(passed)
 	r.offset = start
 	return r.At
-}
-
-// numberKind distinguishes whole numbers from others by their source text.
-func numberKind(text string) Kind {
-	// 1e3 is a whole number, but most likely a mistake for a count.
-	if strings.ContainsAny(text, ".eE") {
-		return Float
-	}
-	return Integer
 }

@@ -6,6 +6,7 @@ package configfile
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -26,18 +27,14 @@ func parseYAML(data []byte) (Node, *SyntaxError) {
 	// Tokens are passed to the parser, so that their nesting can be checked before.
 	tokens := lexer.Tokenize(string(data))
 	if err := r.checkDepth(tokens); err != nil {
-		return Node{}, r.syntaxError(err)
+		return Node{}, err
 	}
 	// Repeated keys are reported later, all at once and for both syntaxes.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return Node{}, r.syntaxError(err)
 	}
-	root, err := r.document(file)
-	if err != nil {
-		return Node{}, r.syntaxError(err)
-	}
-	return root, nil
+	return r.document(file)
 }
 
 // yamlReader builds the tree of a document.
@@ -54,20 +51,14 @@ func newYAMLReader(data []byte) *yamlReader {
 	return r
 }
 
-// yamlError is an error of this package, at a token.
-type yamlError struct {
-	At            *token.Token
-	Message, Hint string
+// refuse returns an error of this package, at a token.
+func (r *yamlReader) refuse(at *token.Token, message, hint string) *SyntaxError {
+	return &SyntaxError{At: r.position(at), Message: message, Hint: hint}
 }
 
-func (e *yamlError) Error() string { return e.Message }
-
-// syntaxError adds the position and a hint to an error of the parser or of this package.
+// syntaxError adds the position and a hint to an error of the parser.
 func (r *yamlReader) syntaxError(err error) *SyntaxError {
-	if ours, ok := errors.AsType[*yamlError](err); ok {
-		return &SyntaxError{At: r.position(ours.At), Message: ours.Message, Hint: ours.Hint}
-	}
-	// Other errors of the parser would show the text around them.
+	// Other errors would show the text around them.
 	found := &SyntaxError{At: Position{1, 1}, Message: "not YAML"}
 	if theirs, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		found.At, found.Message = r.position(theirs.Token), "not YAML: "+cleanMessage(theirs.Message)
@@ -107,7 +98,7 @@ func (r *yamlReader) position(tk *token.Token) Position {
 // checkDepth rejects nesting so deep that the recursive parser would run out of stack.
 // Brackets nest across lines, dashes and question marks on one line. Indentation needs text
 // that grows with the square of the depth, and is bounded by the size of the file.
-func (r *yamlReader) checkDepth(tokens token.Tokens) error {
+func (r *yamlReader) checkDepth(tokens token.Tokens) *SyntaxError {
 	brackets, marks, line := 0, 0, 0
 	for _, tk := range tokens {
 		// Marks nest on one line only.
@@ -124,14 +115,14 @@ func (r *yamlReader) checkDepth(tokens token.Tokens) error {
 		default:
 		}
 		if brackets > maxDepth || marks > maxDepth {
-			return &yamlError{At: tk, Message: errTooDeep.Error()}
+			return r.refuse(tk, errTooDeep.Error(), "")
 		}
 	}
 	return nil
 }
 
 // document returns the only document of a file. Directives before it are permitted.
-func (r *yamlReader) document(file *ast.File) (Node, error) {
+func (r *yamlReader) document(file *ast.File) (Node, *SyntaxError) {
 	var body ast.Node
 	for _, doc := range file.Docs {
 		switch {
@@ -139,7 +130,7 @@ func (r *yamlReader) document(file *ast.File) (Node, error) {
 		case doc.Body == nil, doc.Body.Type() == ast.DirectiveType, doc.Body.Type() == ast.CommentType:
 			continue
 		case body != nil:
-			return Node{}, &yamlError{At: doc.Body.GetToken(), Message: "a second document", Hint: "a config is one document"}
+			return Node{}, r.refuse(doc.Body.GetToken(), "a second document", "a config is one document")
 		}
 		body = doc.Body
 	}
@@ -150,81 +141,66 @@ func (r *yamlReader) document(file *ast.File) (Node, error) {
 	return r.node(body, 0)
 }
 
-func (r *yamlReader) node(n ast.Node, depth int) (Node, error) {
+func (r *yamlReader) node(n ast.Node, depth int) (Node, *SyntaxError) {
 	if depth > maxDepth {
-		return Node{}, &yamlError{At: n.GetToken(), Message: errTooDeep.Error()}
+		return Node{}, r.refuse(n.GetToken(), errTooDeep.Error(), "")
 	}
-	at := r.position(n.GetToken())
+	found := Node{At: r.position(n.GetToken())}
+	unsupported := ""
 	switch n := n.(type) {
-	case *ast.MappingNode:
-		return r.mapping(n, at, depth)
-	case *ast.SequenceNode:
-		return r.list(n, at, depth)
 	case *ast.NullNode:
-		return Node{At: at}, nil
 	case *ast.StringNode:
-		return Node{At: at, Kind: Text, Text: n.Value}, nil
+		found.Kind, found.Text = Text, n.Value
 	case *ast.LiteralNode:
-		return Node{At: at, Kind: Text, Text: n.Value.Value}, nil
+		found.Kind, found.Text = Text, n.Value.Value
 	case *ast.BoolNode:
 		// One spelling: True and TRUE are booleans of YAML, too.
-		return Node{At: at, Kind: Bool, Text: fmt.Sprint(n.Value)}, nil
+		found.Kind, found.Text = Bool, strconv.FormatBool(n.Value)
 	case *ast.IntegerNode:
 		// In decimal: 0x10 is a number like any other.
-		return Node{At: at, Kind: Integer, Text: fmt.Sprint(n.Value)}, nil
+		found.Kind, found.Text = Integer, fmt.Sprint(n.Value)
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return Node{At: at, Kind: Float, Text: n.GetToken().Value}, nil
-	default:
-		return Node{}, unsupportedYAML(n)
-	}
-}
-
-// unsupportedYAML returns the error for an unsupported feature of YAML.
-func unsupportedYAML(n ast.Node) error {
-	what := "this form of YAML"
-	switch n.(type) {
+		found.Kind, found.Text = Float, n.GetToken().Value
+	case *ast.SequenceNode:
+		found.Kind = List // its position is the first dash or bracket
+		for _, value := range n.Values {
+			item, err := r.node(value, depth+1)
+			if err != nil {
+				return Node{}, err
+			}
+			found.Items = append(found.Items, item)
+		}
+	case *ast.MappingNode:
+		found.Kind = Mapping
+		for _, value := range n.Values {
+			m, err := r.member(value, depth)
+			if err != nil {
+				return Node{}, err
+			}
+			found.Members = append(found.Members, m)
+		}
+		// The token of a block mapping is its first colon, but it begins at its first key.
+		if !n.IsFlowStyle && len(found.Members) > 0 {
+			found.At = found.Members[0].At
+		}
 	case *ast.AnchorNode:
-		what = "an anchor (&)"
+		unsupported = "an anchor (&)"
 	case *ast.AliasNode:
-		what = "an alias (*)"
+		unsupported = "an alias (*)"
 	case *ast.TagNode:
-		what = "a tag (!)"
+		unsupported = "a tag (!)"
 	case *ast.MergeKeyNode:
-		what = "a merge key (<<)"
+		unsupported = "a merge key (<<)"
+	default:
+		unsupported = "this form of YAML"
 	}
-	return &yamlError{At: n.GetToken(), Message: what + " is not supported in a config", Hint: "write the value out"}
+	if unsupported != "" {
+		return Node{}, r.refuse(n.GetToken(), unsupported+" is not supported in a config", "write the value out")
+	}
+	return found, nil
 }
 
-func (r *yamlReader) list(n *ast.SequenceNode, at Position, depth int) (Node, error) {
-	// The position of a list is its first dash or bracket, as in the library.
-	list := Node{At: at, Kind: List}
-	for _, value := range n.Values {
-		item, err := r.node(value, depth+1)
-		if err != nil {
-			return Node{}, err
-		}
-		list.Items = append(list.Items, item)
-	}
-	return list, nil
-}
-
-func (r *yamlReader) mapping(n *ast.MappingNode, at Position, depth int) (Node, error) {
-	mapping := Node{At: at, Kind: Mapping}
-	for i, value := range n.Values {
-		m, err := r.Member(value, depth)
-		if err != nil {
-			return Node{}, err
-		}
-		// A mapping begins at its first key.
-		if i == 0 && !n.IsFlowStyle {
-			mapping.At = m.At // the token of a block mapping is its first colon
-		}
-		mapping.Members = append(mapping.Members, m)
-	}
-	return mapping, nil
-}
-
-func (r *yamlReader) Member(n *ast.MappingValueNode, depth int) (Member, error) {
+func (r *yamlReader) member(n *ast.MappingValueNode, depth int) (Member, *SyntaxError) {
 	var key ast.Node = n.Key
 	// A key with a question mark, which YAML needs for complex keys.
 	if explicit, ok := key.(*ast.MappingKeyNode); ok {
@@ -236,7 +212,7 @@ func (r *yamlReader) Member(n *ast.MappingValueNode, depth int) (Member, error) 
 	}
 	// YAML permits any key. Such a key is most often the {{ }} of a template.
 	if name.Kind == List || name.Kind == Mapping || name.Kind == Null {
-		return Member{}, &yamlError{At: key.GetToken(), Message: "a key must be a string, not " + name.Kind.String()}
+		return Member{}, r.refuse(key.GetToken(), "a key must be a string, not "+name.Kind.String(), "")
 	}
 	m := Member{Key: name.Text, At: name.At}
 	if name.Kind != Text {
