@@ -46,7 +46,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 		p.aborted = cut
 		w.serve(p.end)
 		p.setDeadline(time.Now())
-		if p.finalDeadline.Load() != nil {
+		if !p.final.IsZero() {
 			t.Errorf("cut %t: it has a final deadline after its end", cut)
 		}
 	}

@@ -5,6 +5,7 @@ package server
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -30,7 +31,6 @@ const (
 // HTTP2.WriteByteTimeout; without it Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w, r)
-	defer s.recycle(p)
 	defer p.end()
 	// A preflight for a foreign host goes on, and is refused like any other request.
 	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
@@ -102,46 +102,45 @@ func isModern(m *mcp.Message, h http.Header) bool {
 	}
 }
 
-// answer writes the exchange to the response of the request that began it, as JSON or as
-// an event stream. It returns when the exchange has ended or the client is gone. In the
-// second case it calls gone, which decides what a disconnect means.
-func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
-	s.answerWith(p, r, x, gone, func(c *session.Consumer) session.State {
-		return p.writeStream(c, streamOptions{keepAlive: s.cfg.KeepAlive, gone: r.Context().Done()})
-	})
+// attach attaches a consumer to an exchange, for the response to the request that began
+// it. This happens before the Handler starts and before the form of the response is
+// known: messages determine the form, and an arriving result finds a consumer however
+// early it is offered.
+func attach(x *session.Exchange) *session.Consumer {
+	c := x.Stream().Attach(make(chan struct{}, 1))
+	c.AcceptResultStreams()
+	return c
 }
 
-// answerWith is answer with the given function to write a stream. The response must be
-// attached to the exchange.
-func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, gone func(), write func(*session.Consumer) session.State) {
-	c := &p.consumer
-	defer c.Detach()
-	switch s.awaitForm(p, x, r.Context().Done()) {
+// answer writes the exchange to the response of the request that began it, as JSON or as
+// an event stream. It returns when the exchange has ended or the client is gone; in the
+// second case the response is aborted. sess is that of a legacy client, which may resume
+// the stream, or nil. The caller detaches the consumer.
+func (s *Server) answer(p *response, r *http.Request, sess *session.Session, x *session.Exchange, c *session.Consumer) {
+	gone := r.Context().Done()
+	switch s.awaitForm(x, c, gone) {
 	case session.Undecided:
 		p.aborted = true // the client is gone, and net/http would write 200
 	case session.JSON:
 		p.aborted = !p.writeObject(r, c)
 	case session.SSE:
 		p.beginStream()
-		p.aborted = !isInOrder(write(c))
-	}
-	if p.aborted {
-		gone()
+		p.aborted = !isInOrder(s.writeStream(p, sess, c, gone))
 	}
 }
 
 // awaitForm waits until it is known whether the answer is JSON or a stream. It returns
 // Undecided if the client disconnects first.
-func (s *Server) awaitForm(p *response, x *session.Exchange, gone <-chan struct{}) session.Form {
+func (s *Server) awaitForm(x *session.Exchange, c *session.Consumer, gone <-chan struct{}) session.Form {
 	if form := x.Form(false); form != session.Undecided {
 		return form
 	}
-	grace := p.graceFor(s.cfg.Grace)
+	grace := time.NewTimer(s.cfg.Grace)
 	defer grace.Stop()
 	for {
 		force := false
 		select {
-		case <-p.consumer.Wake():
+		case <-c.Wake():
 		case <-grace.C:
 			force = true
 		case <-gone:

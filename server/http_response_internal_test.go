@@ -28,65 +28,6 @@ func (w *timedWriter) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// I22: a response that is reused is clean: it has nothing of the first request, and none
-// of its streams can wake it.
-func TestReusedResponseIsClean(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	x := session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
-	p.attachExchange(x)
-	c := &p.consumer
-	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not check
-	x.Finish(session.Message{Head: []byte(`{"secret":1}`)})
-	c.Detach()
-	p.writeJSON(&session.Message{Head: []byte(`{"a":`), Body: []byte(`"secret"`), Tail: []byte(`}`)})
-	p.end()
-	grace := p.graceFor(time.Hour)
-	grace.Stop()
-	s.recycle(p)
-	superseding.Detach()
-
-	switch {
-	case p.w != nil, p.err != nil, p.primed, p.aborted, p.ended, !p.deadline.IsZero(), p.batch[0].Head != nil:
-		t.Errorf("state is left: %+v", p)
-	case p.consumer != (session.Consumer{}):
-		t.Error("the consumer is left")
-	case len(p.wake) != 0:
-		t.Error("it is still woken")
-	case len(p.buf) != 0:
-		t.Error("the buffer is not empty")
-	}
-}
-
-// The header belongs to one request, and may be read when the response already serves
-// another.
-func TestHeaderOutlivesTheResponse(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	for _, attached := range []bool{false, true} {
-		old := httptest.NewRecorder()
-		p := s.newResponse(old, new(http.Request))
-		if attached {
-			ir := new(inflightRequest)
-			ir.x = session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
-			p.attach(ir)
-			p.consumer.Detach()
-		}
-		p.writeJSON(&session.Message{Head: []byte(`{}`)})
-		s.recycle(p)
-
-		p.w = httptest.NewRecorder()
-		p.writeJSON(&session.Message{Head: []byte(`{"a":"longer"}`)})
-		if got := old.Header(); got.Get("Content-Length") != "2" || got.Get("Content-Type") != jsonType {
-			t.Errorf("the header of the first answer has become %v", got)
-		}
-		if h := p.w.Header(); h.Get("Content-Length") != "14" {
-			t.Errorf("the header of the second is %v", h)
-		}
-	}
-}
-
 // A small terminal message is written to the buffer of its own exchange; a large one is
 // not copied.
 func TestResultMessage(t *testing.T) {
@@ -135,30 +76,6 @@ func TestRequestHasTheValuesOfItsContext(t *testing.T) {
 	ir.stop.End(errCancelled)
 	if <-inner.Done(); !errors.Is(context.Cause(inner), errCancelled) {
 		t.Errorf("it ended for %v, want %v", context.Cause(inner), errCancelled)
-	}
-}
-
-// A response that was aborted, or that another goroutine may refer to, is not reused; and
-// a large buffer is not kept for small responses.
-func TestResponseIsNotReused(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	for name, spoil := range map[string]func(*response){
-		"aborted":        func(p *response) { p.aborted = true },
-		"final deadline": func(p *response) { p.setDeadline(time.Now()) },
-	} {
-		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-		spoil(p)
-		s.recycle(p)
-		if p.w == nil {
-			t.Errorf("%s: it was reused", name)
-		}
-	}
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	p.buf = make([]byte, maxReusedBuffer+1)
-	s.recycle(p)
-	if p.buf != nil {
-		t.Errorf("a buffer of %d bytes was kept", cap(p.buf))
 	}
 }
 

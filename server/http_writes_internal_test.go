@@ -42,7 +42,6 @@ func TestLargeAnswerIsFewWrites(t *testing.T) {
 			p := s.newResponse(w, new(http.Request))
 			p.writeJSON(&session.Message{Head: []byte(head), Body: []byte(body), Tail: []byte(tail)})
 			p.end()
-			s.recycle(p)
 
 			if got := w.Body.String(); got != head+body+tail {
 				t.Errorf("%d bytes: a different response, of %d bytes", n, len(got))

@@ -36,15 +36,15 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 		return s.legacyStandalone(p, r, sess, "", sess.Standalone().TryAttach)
 	}
 	sent := strings.Join(last, ", ")
-	ids, ok := s.parseEvents(sent)
+	id, ok := session.ParseEventID(sent)
 	if !ok {
 		return s.refuseResume(sess, sent, session.ErrUnknownEvent)
 	}
-	if len(ids) > 1 || !sess.IsStandalone(ids[0]) {
-		return s.legacyResume(p, r, sess, sent, ids)
+	if !sess.IsStandalone(id) {
+		return s.legacyResume(p, r, sess, sent, id)
 	}
 	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Consumer, error) {
-		return sess.Resume(ids[0], wake, time.Now())
+		return sess.Resume(id, wake, time.Now())
 	})
 }
 

@@ -203,27 +203,15 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 		return s.refuseBegin(m.ID, err)
 	}
 	ir.sess = sess
-	p.attach(ir)
+	defer s.retain(sess)
+	c := attach(ir.x)
+	defer c.Detach()
 	if !s.start(ctx, ir) {
-		p.consumer.Detach()
 		ir.x.Cancel(errDraining)
 		return refuseDraining(m.ID)
 	}
-	s.legacyAnswer(p, r, sess, ir.x)
+	s.answer(p, r, sess, ir.x, c)
 	return nil
-}
-
-// legacyAnswer is answer for a client that may resume: an event stream is retained for
-// it, and one JSON object is not.
-func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
-	streamed := false
-	s.answerWith(p, r, x, func() {}, func(c *session.Consumer) session.State {
-		streamed = true
-		return s.writeStream(p, sess, c, r.Context().Done())
-	})
-	if streamed {
-		s.retain(sess)
-	}
 }
 
 // legacyStatus is the HTTP status of an error with which the edge itself answers a

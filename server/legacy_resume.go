@@ -6,7 +6,6 @@ package server
 import (
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
@@ -32,11 +31,11 @@ type streamOptions struct {
 	onWrite   func()          // called after messages were written, unless nil
 }
 
-// writeStream writes a stream of a session to a response, so that the client can resume
-// it if its revision allows that, and returns how it ended. It does not detach.
+// writeStream writes a stream to a response, so that the client can resume it if it has a
+// session and its revision allows that, and returns how it ended. It does not detach.
 func (s *Server) writeStream(p *response, sess *session.Session, c *session.Consumer, gone <-chan struct{}) session.State {
 	opts := streamOptions{keepAlive: s.cfg.KeepAlive, gone: gone}
-	if !canResume(sess.Client.Version) {
+	if sess == nil || !canResume(sess.Client.Version) {
 		return p.writeStream(c, opts)
 	}
 	c.MakeResumable()
@@ -72,52 +71,29 @@ func (c *requestCaller) Poll(retry time.Duration) bool {
 	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)
 }
 
-// legacyResume answers a GET with the ids of the last events that the client has
-// received. It is not counted as in flight: the request that it continues is, or has
-// ended; so a client that loses its connection while the server drains still gets its
-// answer.
-func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Session, sent string, ids []session.EventID) *refusal {
-	for _, id := range ids { // before any is resumed, so that a refusal detaches no other consumer
-		if err := sess.CanResume(id, time.Now()); !isAnswerable(err) {
-			return s.refuseResume(sess, sent, err)
-		}
+// legacyResume answers a GET with the id of the last event that the client has received.
+// It is not counted as in flight: the request that it continues is, or has ended; so a
+// client that loses its connection while the server drains still gets its answer.
+func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Session, sent string, id session.EventID) *refusal {
+	c, err := sess.Resume(id, make(chan struct{}, 1), time.Now())
+	if gone, ok := errors.AsType[*session.GoneError](err); ok && !gone.Request.IsZero() {
+		p.beginStream()
+		p.writeEvent(&session.Message{Head: mcp.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
+		return nil
 	}
-	b := newBatchStream()
-	defer func() {
-		b.detach()
-		s.retain(sess)
-	}()
-	for _, id := range ids {
-		c, err := sess.Resume(id, b.wake, time.Now())
-		gone, isGone := errors.AsType[*session.GoneError](err)
-		switch {
-		case err == nil:
-			b.addConsumer(c)
-		case isGone && !gone.Request.IsZero():
-			b.addMessage(session.Message{Head: mcp.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
-		default:
-			return s.refuseResume(sess, sent, err)
-		}
+	if err != nil {
+		return s.refuseResume(sess, sent, err)
 	}
-	if b.isSpent() {
+	defer s.retain(sess)
+	defer c.Detach()
+	if c.IsSpent() {
 		// 400 and not a stream without events: a client that took such a stream for a
 		// success would reconnect for ever (M063, M066).
 		return refuse(http.StatusBadRequest, "nothing follows event id %s; its stream has ended", escape(sent)).inSession(sess)
 	}
 	p.beginStream()
-	if len(b.members) == 1 && len(b.ready) == 0 {
-		p.aborted = !isInOrder(s.writeStream(p, sess, b.members[0].consumer, r.Context().Done()))
-		return nil
-	}
-	b.write(p, s.cfg.KeepAlive, r.Context().Done())
+	p.aborted = !isInOrder(s.writeStream(p, sess, c, r.Context().Done()))
 	return nil
-}
-
-// isAnswerable reports whether a client that resumes can be answered: with the rest, or
-// with an error for what is no longer retained.
-func isAnswerable(err error) bool {
-	gone, ok := errors.AsType[*session.GoneError](err)
-	return err == nil || ok && !gone.Request.IsZero()
 }
 
 // isInOrder reports whether a response ended in the intended way: with the last message,
@@ -142,7 +118,7 @@ func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	return f
 }
 
-// refuseResume returns the refusal of a GET with event ids. A new stream instead would
+// refuseResume returns the refusal of a GET with an event id. A new stream instead would
 // hide that messages are missing.
 func (s *Server) refuseResume(sess *session.Session, sent string, err error) *refusal {
 	switch {
@@ -153,39 +129,4 @@ func (s *Server) refuseResume(sess *session.Session, sent string, err error) *re
 	default:
 		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(sent)).withEvent(UnknownEventID, sent).inSession(sess)
 	}
-}
-
-// eventSeparator separates the ids of the streams of a batch, which share one response.
-// The last event id then contains the position in each of them.
-const eventSeparator = "."
-
-// parseEvents parses a Last-Event-ID. It may name as many streams as a batch may have
-// messages, each once.
-func (s *Server) parseEvents(text string) ([]session.EventID, bool) {
-	parts := strings.SplitN(text, eventSeparator, s.cfg.Limits.Batch+1)
-	if len(parts) > s.cfg.Limits.Batch {
-		return nil, false
-	}
-	ids := make([]session.EventID, len(parts))
-	seen := make(map[uint64]bool, len(parts))
-	for i, part := range parts {
-		id, ok := session.ParseEventID(part)
-		if !ok || seen[id.Stream] {
-			return nil, false
-		}
-		ids[i], seen[id.Stream] = id, true
-	}
-	return ids, true
-}
-
-// joinEventIDs returns the ids as one.
-func joinEventIDs(ids []session.EventID) string {
-	var text []byte
-	for i, id := range ids {
-		if i > 0 {
-			text = append(text, eventSeparator...)
-		}
-		text = id.AppendTo(text)
-	}
-	return string(text)
 }

@@ -62,12 +62,12 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
 	ir.x.CountFor(principal, len(m.Raw))
 	ir.caller = s.modernCaller(ir)
-	p.attach(ir)
+	c := attach(ir.x)
+	defer c.Detach()
 	if !s.start(ctx, ir) {
-		p.consumer.Detach()
 		return refuseDraining(m.ID)
 	}
-	s.answerAttempt(p, r, ir, ir.x)
+	s.answerAttempt(p, r, ir, ir.x, c)
 	return nil
 }
 
@@ -83,20 +83,20 @@ func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opene
 		s.quota.release(quotaKeyOf(opened.req))
 		return no
 	}
-	p.attachExchange(x)
-	s.answerAttempt(p, r, ir, x)
+	c := attach(x)
+	defer c.Detach()
+	s.answerAttempt(p, r, ir, x, c)
 	return nil
 }
 
 // answerAttempt answers with one exchange of a request. A client that disconnects before
 // it has the whole answer has cancelled the request, even if the answer is a question: no
 // other client has the state to retry with.
-func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange) {
-	s.answer(p, r, x, func() {
-		if !x.Cancel(errDisconnected) && ir.parked != nil {
-			s.cancelIfParked(ir, x)
-		}
-	})
+func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange, c *session.Consumer) {
+	s.answer(p, r, nil, x, c)
+	if p.aborted && !x.Cancel(errDisconnected) && ir.parked != nil {
+		s.cancelIfParked(ir, x)
+	}
 }
 
 // refusalStatus is the status of an error in the message itself: an unknown method is

@@ -59,7 +59,6 @@ type inflightRequest struct {
 	parkedValue parkedRequest // storage for parked
 	mrtr        mrtrCaller    // its Caller if it can be parked
 	memory      memory        // reserved for its answer
-	header      headerFields  // of its response over HTTP
 }
 
 // begin returns the context in which the request runs. It has the values of ctx but not

@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +27,7 @@ type Server struct {
 	counts      session.Counters
 	sessions    *session.Table
 	inflight    inflightSet
-	workers     workers
+	workers     *workers
 	quota       quota                          // of requests without a session
 	lists       listCache                      // list results as translated for legacy clients
 	initResults translations[initializeResult] // likewise, the results of server/discover
@@ -39,7 +38,6 @@ type Server struct {
 	box         *seal.Box       // seals the states that clients keep
 	pipes       atomic.Uint64
 	sseConns    sseConns
-	responses   sync.Pool // responses to reuse
 	noHeaders   map[string][]string
 
 	quiet atomic.Bool // no new sessions are accepted
@@ -58,7 +56,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		sessions: session.NewTable(cfg.Limits.table()),
 		quota:    quota{limit: cfg.Limits.InFlightPerPrincipal},
 	}
-	s.workers.run = s.run
+	s.workers = newWorkers(s.run)
 	s.noHeaders = make(map[string][]string)
 	s.parked, s.box = newParkedRequests(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
