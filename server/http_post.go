@@ -38,23 +38,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	principal, no := s.admit(r, entryChecks())
-	if no == nil {
-		no = s.serveMethod(p, r, principal)
+	switch {
+	case no != nil:
+	case r.Method == http.MethodPost:
+		no = s.post(p, r, principal)
+	case r.Method == http.MethodGet:
+		no = s.legacyGet(p, r, principal)
+	default: // DELETE, as the checks allow no other
+		no = s.legacyDelete(p, r, principal)
 	}
 	if no != nil {
 		s.refuse(p, r, no, principal)
-	}
-}
-
-// serveMethod serves a request that has passed the checks.
-func (s *Server) serveMethod(p *response, r *http.Request, principal string) *refusal {
-	switch r.Method {
-	case http.MethodPost:
-		return s.post(p, r, principal)
-	case http.MethodGet:
-		return s.legacyGet(p, r, principal)
-	default:
-		return s.legacyDelete(p, r, principal)
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}()
 	beat := time.NewTicker(s.cfg.KeepAlive)
 	defer beat.Stop()
-	c.writer.runWith(beat.C, out.writeComment)
+	c.writer.run(beat.C, out.writeComment)
 	<-served
 	return nil
 }

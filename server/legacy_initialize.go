@@ -57,7 +57,7 @@ func scopeKey(id string) string {
 // discover sends server/discover to the Handler and returns the result of initialize for
 // the revision of the client.
 func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
-	res, err := s.serve(ctx, req, noCaller{})
+	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
 	if err != nil {
 		return nil, err
 	}

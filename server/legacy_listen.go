@@ -178,7 +178,7 @@ func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller)
 			return stop, err
 		}
 	}
-	_, err = s.serve(ctx, req, c)
+	_, err = s.callHandler(ctx, s.handler, req, c)
 	return nil, err
 }
 

@@ -132,7 +132,7 @@ func (s *Server) listenResource(ctx context.Context, sess *session.Session, all 
 // had agreed to.
 func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u *updatesCaller) {
 	relisten(ctx, func() bool {
-		_, err := s.serve(ctx, subscriptionRequest(sess, u.sub.uri), u)
+		_, err := s.callHandler(ctx, s.handler, subscriptionRequest(sess, u.sub.uri), u)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}

@@ -99,7 +99,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 		defer e.tasks.watched.remove(task)
 		req := taskListenRequest(sess, id)
 		req.Client = e.tasks.declareTasks(sess.Client)
-		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // the client can poll
+		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // the client can poll
 	}()
 }
 

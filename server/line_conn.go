@@ -39,7 +39,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	written := make(chan struct{})
 	go func() { // ends with writer.close or with a write that takes too long; awaitWriter waits for it
 		defer close(written)
-		c.writer.run()
+		c.writer.run(nil, nil)
 	}()
 	lines, read := make(chan line), make(chan struct{})
 	go func() { // ends with r, and after a line with ctx; abandonReader waits for it if r can be closed
@@ -206,7 +206,10 @@ func (c *lineConn) finish(ctx context.Context) {
 	}
 	c.connSession.End(errSessionEnded())
 	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
-	c.endLegacy()
+	if c.legacy != nil {
+		c.legacy.End(errSessionEnded())
+		c.server.endScope(c.legacy.Scope)
+	}
 	c.wg.Wait()
 }
 
@@ -237,15 +240,6 @@ func (c *lineConn) stopListen() {
 		c.cancelListen()
 	}
 	c.cancelListen = func() {}
-}
-
-// endLegacy ends the session of the pipe, if there is one, and the state kept for it.
-func (c *lineConn) endLegacy() {
-	if c.legacy == nil {
-		return
-	}
-	c.legacy.End(errSessionEnded())
-	c.server.endScope(c.legacy.Scope)
 }
 
 // send sends a message that belongs to no exchange.

@@ -116,7 +116,11 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 			s.settleStream(ctx, ir)
 		}
 	}()
-	res, err = s.serveRequest(ctx, ir)
+	h := s.handler
+	if ir.handler != nil {
+		h = ir.handler
+	}
+	res, err = s.callHandler(ctx, h, ir.req, ir.caller)
 }
 
 // conclude sends the terminal message, or reports that it is kept for a retry.
@@ -202,18 +206,6 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
-}
-
-// serve calls the Handler of the server.
-func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return s.callHandler(ctx, s.handler, req, caller)
-}
-
-func (s *Server) serveRequest(ctx context.Context, ir *inflightRequest) (*mcp.Result, error) {
-	if ir.handler != nil {
-		return s.callHandler(ctx, ir.handler, ir.req, ir.caller)
-	}
-	return s.serve(ctx, ir.req, ir.caller)
 }
 
 // callHandler calls a Handler. A panic becomes an error of this request only.
