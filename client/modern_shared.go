@@ -304,7 +304,7 @@ func (k *pipeListenLoop) open(want filterSet) {
 	// Ends when it is cancelled, or with the loop, which waits for it.
 	st.cancel, _ = k.streams.start(func(ctx context.Context) {
 		defer close(st.done)
-		_, st.err = k.p.carry(ctx, call, req, &req.Params, st)
+		_, st.err = k.wire.roundTrip(ctx, k.p, call, req, &req.Params, st)
 	})
 	k.next, k.endTimer = st, nil
 	k.ackLate, k.ackTimer, k.narrowNow = false, time.After(ackTime), false
