@@ -5,7 +5,6 @@ package client
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -148,11 +147,9 @@ func BenchmarkCall(b *testing.B) {
 		for _, stream := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s-modern-%v-stream-%v", cell.from, cell.modern, stream), func(b *testing.B) {
 				c, req := newCall(b, cell.from, cell.modern, stream)
-				ctx, cancel := context.WithCancel(context.Background()) // like a request's
-				defer cancel()
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Serve(ctx, req, noCaller{}); err != nil {
+					if _, err := c.Serve(b.Context(), req, noCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -165,10 +162,8 @@ func TestCallAllocatesLittle(t *testing.T) {
 	for _, cell := range eraPairs() {
 		for _, stream := range []bool{false, true} {
 			c, req := newCall(t, cell.from, cell.modern, stream)
-			ctx, cancel := context.WithCancel(context.Background()) // like a request's
-			defer cancel()
 			call := func() {
-				if _, err := c.Serve(ctx, req, noCaller{}); err != nil {
+				if _, err := c.Serve(t.Context(), req, noCaller{}); err != nil {
 					t.Fatal(err)
 				}
 			}
