@@ -43,7 +43,7 @@ func (w *modernHTTP) call(ctx context.Context, p *modern, req *mcp.Request, para
 	}
 	defer c.finish()
 	c.out.msg = p.buildRequest(req, params, c.id)
-	resp, err := w.post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,nolintlint // closed by read
+	resp, err := w.post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
 	if err == nil {
 		err = c.read(resp)
 	}
