@@ -165,14 +165,6 @@ func (b *batch) writeQueued(p *response, gone <-chan struct{}) bool {
 	return true
 }
 
-// messageFor returns the message of the refusal with the id of a request.
-func (r *refusal) messageFor(id mcp.ID) session.Message {
-	r.id = id
-	m := r.message()
-	m.Status = 0
-	return m
-}
-
 // requestRefusal is the answer to a request that beginLegacyRequest refused, if there is
 // no HTTP status to report it with.
 func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {

@@ -4,59 +4,13 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// legacySession returns the session that a request names, if it belongs to the principal.
-func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
-	ids := r.Header.Values(sessionHeader)
-	if len(ids) > 1 {
-		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header appears %d times; send it once", sessionHeader, len(ids)))
-	}
-	if len(ids) == 0 || ids[0] == "" {
-		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
-	}
-	sess, err := s.sessions.Get(ids[0], principal, time.Now())
-	if err != nil {
-		return nil, s.refuseLookup(id, ids[0], err)
-	}
-	return sess, checkVersion(r.Header, sess, id).inSession(sess)
-}
-
-// refuseLookup refuses a request for which no session was found. Whether the session
-// belongs to another principal is reported to the operator only: the response, and the
-// work done for it, are the same.
-func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
-	no := refuseSession(id)
-	if s.inflight.isDraining() {
-		no = refuseDraining(id) // an unknown session is no longer significant
-	}
-	kind := UnknownSession
-	if errors.Is(err, session.ErrForeign) {
-		kind = ForeignSession
-	}
-	no.withEvent(kind, "").event.Session = scopeKey(sent)
-	return no
-}
-
-// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The header may
-// be absent, as it was in 2025-03-26.
-func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
-	values := h.Values(versionHeader)
-	if len(values) == 0 || len(values) == 1 && mcp.Version(values[0]) == sess.Client.Version {
-		return nil
-	}
-	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
-		"%s header is %s; the session uses %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
-}
 
 // legacyPost serves a message of a session, or the initialize that opens one. An
 // initialize that names a session is a message in that session: session ids are created
@@ -83,101 +37,6 @@ func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *m
 	}
 	p.writeAccepted()
 	return nil
-}
-
-// legacyInitialize opens a session. It responds when the session is complete, and the
-// client may use the session from then on (I17). A disconnect does not cancel it, because
-// an initialize cannot be cancelled (2025-11-25, basic/utilities/cancellation); a session
-// that the client does not learn of ends soon, as one that was never used.
-func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	defer cancel(nil)
-	entry := &inflight{stop: session.StopFunc(cancel)}
-	if s.quiet.Load() || !s.inflight.add(entry) {
-		return refuseDraining(m.ID)
-	}
-	defer s.inflight.remove(entry)
-	key := quotaKey{principal: principal}
-	if !s.quota.acquire(key) {
-		return s.quota.refuse(m.ID, key)
-	}
-	defer s.quota.release(key)
-	sess, answer, wireErr := s.initialize(ctx, m, principal)
-	if wireErr != nil {
-		failed := legacyEncoder{}.failure(m.ID, nil, wireErr)
-		p.writeJSON(&failed)
-		return nil
-	}
-	sess.Address = addressOf(r.RemoteAddr)
-	if err := s.addSession(sess); err != nil {
-		return s.refuseSessions(m.ID, err)
-	}
-	p.w.Header().Set(sessionHeader, sess.ID)
-	p.writeJSON(&answer)
-	return nil
-}
-
-// addSession registers a session, and evicts others if there is no space. The state kept
-// for these ends here, and so does that of the new session if it is refused.
-func (s *Server) addSession(sess *session.Session) error {
-	evicted, err := s.sessions.Add(sess, time.Now())
-	for _, old := range evicted {
-		s.endScope(old.Scope)
-	}
-	if err != nil {
-		s.endScope(sess.Scope)
-		return err
-	}
-	// Not earlier: a session that is not registered is idle, and must not be evicted.
-	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
-	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
-	return nil
-}
-
-// evictIdle ends a session for a Handler that has no space left for its state. A session
-// in use stays. The client of one that ends gets a 404 when it returns, and opens another
-// (2025-11-25, basic/transports, "Session Management").
-func (s *Server) evictIdle(sess *session.Session) bool {
-	if !sess.EndIdle() {
-		return false
-	}
-	s.sessions.Remove(sess)
-	s.endScope(sess.Scope)
-	return true
-}
-
-// addressOf returns the part of an address that distinguishes anonymous clients. A host
-// with one address of the loopback network has all of them, and one with an IPv6 address
-// has the 2^64 of its network.
-func addressOf(remote string) string {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return remote
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	switch {
-	case ip.IsLoopback():
-		return "loopback"
-	case ip.Is4():
-		return ip.String()
-	default:
-		return netip.PrefixFrom(ip, 64).Masked().String()
-	}
-}
-
-// refuseSessions is the refusal if no session can be evicted for a new one. It reports
-// when one may be.
-func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
-	full, ok := errors.AsType[*session.FullError](err)
-	if !ok {
-		return refuseSession(id) // Add has no other error
-	}
-	no := refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
-	if full.PerPrincipal {
-		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
-	}
-	seconds := (full.Wait + time.Second - 1) / time.Second
-	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
 }
 
 // legacyServe serves a request of a session. A disconnect does not cancel it (2025-11-25,
@@ -234,6 +93,49 @@ func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *r
 	s.end(sess, nil)
 	p.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// legacySession returns the session that a request names, if it belongs to the principal.
+func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
+	ids := r.Header.Values(sessionHeader)
+	if len(ids) > 1 {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header appears %d times; send it once", sessionHeader, len(ids)))
+	}
+	if len(ids) == 0 || ids[0] == "" {
+		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
+	}
+	sess, err := s.sessions.Get(ids[0], principal, time.Now())
+	if err != nil {
+		return nil, s.refuseLookup(id, ids[0], err)
+	}
+	return sess, checkVersion(r.Header, sess, id).inSession(sess)
+}
+
+// refuseLookup refuses a request for which no session was found. Whether the session
+// belongs to another principal is reported to the operator only: the response, and the
+// work done for it, are the same.
+func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
+	no := refuseSession(id)
+	if s.inflight.isDraining() {
+		no = refuseDraining(id) // an unknown session is no longer significant
+	}
+	kind := UnknownSession
+	if errors.Is(err, session.ErrForeign) {
+		kind = ForeignSession
+	}
+	no.withEvent(kind, "").event.Session = scopeKey(sent)
+	return no
+}
+
+// checkVersion: 2025-11-25, basic/transports, "Protocol Version Header". The header may
+// be absent, as it was in 2025-03-26.
+func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
+	values := h.Values(versionHeader)
+	if len(values) == 0 || len(values) == 1 && mcp.Version(values[0]) == sess.Client.Version {
+		return nil
+	}
+	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
+		"%s header is %s; the session uses %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
 }
 
 // errSessionEnded is the error of requests for which the session has ended.

@@ -31,7 +31,7 @@ type edgeMutation struct {
 // edgeMutations are rules of the edges, each broken in a way that could happen by mistake.
 // Mutations of internal/session belong to the first layer.
 var edgeMutations = []edgeMutation{
-	{"a modern client that closes its stream cancels (I25)", "went on for .* after it was cancelled", "server/modern_http.go",
+	{"a modern client that closes its stream cancels (I25)", "went on for .* after it was cancelled", "server/modern.go",
 		"if p.aborted && !x.Cancel(errDisconnected) && ir.parked != nil {", "if p.aborted && ir.parked != nil {"},
 	{"a legacy client that disconnects does not cancel (I25)", "was stopped, and nobody had asked", "server/legacy_requests.go",
 		"	s.answer(p, r, sess, ir.x, c)\n	return nil\n", "	defer context.AfterFunc(r.Context(), func() { ir.x.Cancel(errDisconnected) })()\n	s.answer(p, r, sess, ir.x, c)\n	return nil\n"},
@@ -65,7 +65,7 @@ var edgeMutations = []edgeMutation{
 		"	case e.session.Principal != principal:\n", "	case false:\n"},
 	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_requests.go",
 		"	s.end(sess, nil)\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
-	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern_http.go",
+	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern.go",
 		"		return s.modernRetry(p, r, m, &opened)\n",
 		"		no := s.modernRetry(p, r, m, &opened)\n		if no == nil || no.err.Code != mcp.CodeInvalidParams || !s.quota.acquire(key) {\n			return no\n		}\n" +
 			"		opened, _ = restartRequest(opened.req, nil)\n"},
