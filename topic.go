@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -172,7 +173,7 @@ func setOf(names []string) map[string]bool {
 
 // updatedNotice is the notification that a resource may have changed.
 func (t topic) updatedNotice() (*mcp.Notification, error) {
-	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
+	return mcp.NewNotification("notifications/resources/updated", append(jsonscan.AppendString([]byte(`{"uri":`), t.name), '}'))
 }
 
 // fetchState fetches the state of a task from the backend and returns the notification

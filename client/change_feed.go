@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -165,7 +166,7 @@ func (n news) notify(ctx context.Context, sink mcp.Caller) error {
 
 // updateOf returns a notification for a changed resource.
 func updateOf(uri string) *mcp.Notification {
-	n, err := mcp.NewNotification(methodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	n, err := mcp.NewNotification(methodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
 		panic("client: a notice with one string does not parse: " + err.Error()) //nolint:forbidigo // AppendString writes valid JSON, whatever the text
 	}

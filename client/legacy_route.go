@@ -6,6 +6,7 @@ package client
 import (
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -39,7 +40,7 @@ func concernsSession(m *mcp.Message) bool {
 // caller it refuses the request.
 func (s *legacySession) routeRequest(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
+		s.responses.put(s, jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {

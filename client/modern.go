@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -50,7 +51,7 @@ type modernWire interface {
 type outboundRequest struct {
 	version mcp.Version
 	params  *mcp.Object // without the client's description
-	msg     mcp.Pieces
+	msg     jsonrpc.Pieces
 	logs    mcp.LogLevel // the lowest level of log messages that it requests, or LogNone
 }
 
@@ -105,7 +106,7 @@ func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request
 // buildRequest returns the request of a call, with the client's description (basic,
 // "_meta"). Ids and progress tokens are the gateway's on each connection, because
 // several clients share it.
-func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
+func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *session.Call) jsonrpc.Pieces {
 	var e mcp.Edit
 	dropInvalidTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
@@ -119,7 +120,7 @@ func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *sessio
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
 	}
-	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
+	return jsonrpc.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
 // requestedLevel returns the log level of a modern request. If the client has set none,

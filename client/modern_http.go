@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -73,7 +74,7 @@ func (w *modernHTTP) carryPost(ctx context.Context, c *httpCall, header http.Hea
 	if !hasMessages(resp) {
 		return w.refusal(&c.life, w.readRefusal(resp))
 	}
-	return w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
+	return w.read(resp, &c.pos, c, func(a *jsonrpc.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.take(ctx, c, m, bad) })
 }
 
 // take handles one message of a call's response body. The body belongs to that call
