@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,7 +49,7 @@ func newSubscription(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscript
 
 // subscribe subscribes to the topics and returns the agreed filter. Items that are
 // hidden from the client and items that do not exist are both left out of it.
-func (s *subscription) subscribe(ctx context.Context, want listenFilter) listenFilter {
+func (s *subscription) subscribe(ctx context.Context, want listen.Filter) listen.Filter {
 	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
 	if len(s.topics) > 0 {
 		s.resubscribe(ctx)
@@ -276,11 +278,7 @@ func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
 		case t.backend != "":
 			pending = append(pending, t)
 		default:
-			n, err := t.updatedNotice()
-			if err == nil {
-				err = e.forward(ctx, n)
-			}
-			if err != nil {
+			if err := e.forward(ctx, listen.Updated(t.name)); err != nil {
 				return err
 			}
 		}

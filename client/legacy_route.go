@@ -6,6 +6,8 @@ package client
 import (
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -29,7 +31,7 @@ func (s *legacySession) route(m *mcp.Message) {
 // call.
 func concernsSession(m *mcp.Message) bool {
 	switch m.Method {
-	case methodPing, methodCancelled, methodTools, methodPrompts, methodResources, methodUpdated:
+	case methodPing, methodCancelled, listen.MethodTools, listen.MethodPrompts, listen.MethodResources, listen.MethodUpdated:
 		return true
 	default:
 		return false
@@ -111,17 +113,17 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
 			s.requests.cancel(id)
 		}
-	case methodTools:
-		s.noteChange(changedTools)
-	case methodPrompts:
-		s.noteChange(changedPrompts)
-	case methodResources:
-		s.noteChange(changedResources)
+	case listen.MethodTools:
+		s.noteChange(listen.Tools)
+	case listen.MethodPrompts:
+		s.noteChange(listen.Prompts)
+	case listen.MethodResources:
+		s.noteChange(listen.Resources)
 	case methodTaskStatus:
 		s.noteTaskStatus(m)
 		s.routeStatus(m)
-	case methodUpdated:
-		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
+	case listen.MethodUpdated:
+		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
 	}
@@ -130,8 +132,8 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // noteChange notifies the session's listens that a list has changed. If the session
 // belongs to one client, it also calls Announced, because the server may not notify the
 // session from which the gateway lists.
-func (s *legacySession) noteChange(c changes) {
-	s.feed.mark(c)
+func (s *legacySession) noteChange(c listen.Lists) {
+	s.feed.Mark(c)
 	if s.routing.private || s.OneClient {
 		s.Announced(s.routing.scope, false)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -87,7 +89,7 @@ type legacySession struct {
 	routing  routing
 	group    goroutines
 	requests serverRequests
-	feed     changeFeed
+	feed     listen.Feed
 
 	subs        subscriptions
 	logLevel    logLevel

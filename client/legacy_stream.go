@@ -160,7 +160,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		// The session is used without the stream after listenGrace, and its listens have
 		// received no change until now.
 		if gap || !hadStream && time.Since(start) >= listenGrace {
-			w.session.feed.invalidate()
+			w.session.feed.Invalidate()
 		}
 		gap = false
 		answered()

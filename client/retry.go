@@ -29,11 +29,17 @@ const (
 	resendOnce               // it may have run, which does no harm
 )
 
-// serve sends a request until it has its terminal or must not be sent again.
+// serve sends a request until it has its terminal or must not be sent again. If a
+// protocol turns out to be the wrong one, no other request uses it any more.
 func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	tries := map[retryDecision]int{}
 	for {
-		res, err := c.attempt(ctx, req, caller)
+		var res *mcp.Result
+		sp, err := c.protocol(ctx, caller)
+		if err == nil {
+			res, err = sp.serve(ctx, req, caller)
+			c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+		}
 		if err == nil {
 			return res, nil
 		}
@@ -64,18 +70,6 @@ func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 	defer c.budget.giveBack()
 	c.retries.Add(1)
 	return wait == 0 || pause(ctx, wait)
-}
-
-// attempt sends a request once. If the protocol turns out to be the wrong one, no other
-// request uses it any more.
-func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	sp, err := c.protocol(ctx, caller)
-	if err != nil {
-		return nil, err
-	}
-	res, err := sp.serve(ctx, req, caller)
-	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
-	return res, err
 }
 
 // limitOf limits each kind of attempt separately: one request may meet a restarting

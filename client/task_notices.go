@@ -7,6 +7,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -26,7 +28,7 @@ func taskNoticeOf(res *mcp.Result) *mcp.Notification {
 	if err != nil {
 		return nil
 	}
-	n, err := mcp.NewNotification(methodTaskNotice, params)
+	n, err := mcp.NewNotification(listen.MethodTask, params)
 	if err != nil {
 		return nil
 	}

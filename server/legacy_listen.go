@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -314,22 +314,12 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 	if !c.acked.Swap(true) {
 		return nil
 	}
-	var agreed struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-	}
-	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+	agreed, err := listen.ParseFilter(&n.Params)
+	if err != nil {
 		return c.drop() // no list that is known here was agreed to
 	}
-	for _, list := range []struct {
-		name    string
-		changed bool
-	}{{"tools", agreed.Tools}, {"prompts", agreed.Prompts}, {"resources", agreed.Resources}} {
-		if !list.changed {
-			continue
-		}
-		if err := c.Notify(ctx, &mcp.Notification{Method: "notifications/" + list.name + "/list_changed"}); err != nil {
+	for _, method := range agreed.Lists().Methods() {
+		if err := c.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -392,13 +391,13 @@ func newListListener(client mcp.Caller) *listListener {
 // Notify records a change. It does not block.
 func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case "notifications/tools/list_changed":
+	case listen.MethodTools:
 		l.receive(n, 1<<catalog.Tools)
-	case "notifications/resources/list_changed":
+	case listen.MethodResources:
 		l.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
-	case "notifications/prompts/list_changed":
+	case listen.MethodPrompts:
 		l.receive(n, 1<<catalog.Prompts)
-	case "notifications/subscriptions/acknowledged":
+	case listen.MethodAcknowledged:
 		l.acknowledge(agreed(&n.Params))
 		l.mark(1<<catalog.NumKinds - 1)
 	}
@@ -406,15 +405,10 @@ func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 }
 
 // agreed returns the lists in the server's acknowledgement (2026-07-28, basic/patterns/
-// subscriptions, "Acknowledgment"). One without a filter agrees to all.
+// subscriptions, "Acknowledgment"). One without a valid filter agrees to all.
 func agreed(params *mcp.Object) listSet {
-	var to struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-	}
-	raw := params.Raw(mcp.FieldNotifications)
-	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
+	to, err := listen.ParseFilter(params)
+	if err != nil || !params.Has(mcp.FieldNotifications) {
 		return 1<<catalog.NumKinds - 1
 	}
 	var lists listSet
