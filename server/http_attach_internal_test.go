@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -97,7 +98,7 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 				caller := newRequestCaller(s, ir, x, ir.req, &ir.progressTimer)
 				go func() { // ends when the result was refused, or is written
 					a := arrived(t, `{"jsonrpc":"2.0","id":31,"result":{"resultType":"complete",`+text)
-					if taken, err := mcp.Receive(t.Context(), &caller, a); !taken || err != nil {
+					if taken, err := jsonrpc.Receive(t.Context(), &caller, a); !taken || err != nil {
 						t.Errorf("Receive = %v, %v", taken, err)
 					}
 					outcome <- a.Result()
@@ -123,10 +124,10 @@ func (s *Server) holdNext() *worker {
 }
 
 // arrived returns an arriving result with all its bytes available.
-func arrived(t *testing.T, answer string) *mcp.Arriving {
-	a := mcp.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
+func arrived(t *testing.T, answer string) *jsonrpc.Arriving {
+	a := jsonrpc.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		t.Errorf("there is no window of the answer: %v", err)
 	}
-	return mcp.NewArriving(a, mcp.V20260728, func() {})
+	return jsonrpc.NewArriving(a, mcp.V20260728, func() {})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -29,7 +30,7 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	case sess.Client.Version != mcp.V20250326:
 		return refuseBatch()
 	}
-	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
+	parts, err := jsonrpc.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
 	if err != nil {
 		return refuseParse(mcp.ID{}, err)
 	}
@@ -71,7 +72,7 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 		b.server.observeIdleCancel(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
 		return
 	case err != nil:
-		b.out.addMessage(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
+		b.out.addMessage(session.Message{Head: jsonrpc.AppendError(nil, m.ID, parseError(err))})
 		return
 	}
 	switch m.Kind {
@@ -106,7 +107,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	b.out.add(ir.x.Stream())
 	ir.sess = b.sess
 	if !b.server.start(taskCtx, ir) {
-		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, errShuttingDown())})
+		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, m.ID, errShuttingDown())})
 	}
 }
 
@@ -122,7 +123,7 @@ func (r *refusal) messageFor(id mcp.ID) session.Message {
 // no HTTP status to report it with.
 func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
 	if e, ok := asWire(err); ok {
-		return session.Message{Head: mcp.AppendError(nil, id, e)}
+		return session.Message{Head: jsonrpc.AppendError(nil, id, e)}
 	}
 	no := s.refuseBegin(id, err)
 	if no.event.Kind != "" {

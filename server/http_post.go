@@ -6,6 +6,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -70,7 +71,7 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	if no != nil {
 		return no
 	}
-	if mcp.IsBatch(body) {
+	if jsonrpc.IsBatch(body) {
 		return s.legacyBatch(p, r, principal, body)
 	}
 	m, err := mcp.Parse(body, s.cfg.Limits.message())

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -34,7 +35,7 @@ func TestReusedResponseIsClean(t *testing.T) {
 	s := New(mcp.HandlerFunc(nil), Config{})
 	defer s.Close()
 	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	x := session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
+	x := session.NewStateless(jsonrpc.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 	p.attachExchange(x)
 	c := &p.consumer
 	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not check
@@ -69,7 +70,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 		p := s.newResponse(old, new(http.Request))
 		if attached {
 			ir := new(inflightRequest)
-			ir.x = session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
+			ir.x = session.NewStateless(jsonrpc.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
 			p.attach(ir)
 			p.consumer.Detach()
 		}
@@ -90,7 +91,7 @@ func TestHeaderOutlivesTheResponse(t *testing.T) {
 // A small terminal message is written to the buffer of its own exchange; a large one is
 // not copied.
 func TestResultMessage(t *testing.T) {
-	x, y := session.NewStateless(mcp.NumberID(1), nil, nil), session.NewStateless(mcp.NumberID(2), nil, nil)
+	x, y := session.NewStateless(jsonrpc.NumberID(1), nil, nil), session.NewStateless(jsonrpc.NumberID(2), nil, nil)
 	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
 	var e mcp.Edit
 	e.SetText(mcp.FieldResultType, mcp.ResultComplete)

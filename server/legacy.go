@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -22,7 +23,7 @@ type legacyEncoder struct {
 func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
-		return session.Message{Head: mcp.AppendError(nil, id, err)}
+		return session.Message{Head: jsonrpc.AppendError(nil, id, err)}
 	}
 	if isList(req.Method) {
 		v := req.Client.Version
@@ -36,7 +37,7 @@ func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mc
 
 // failure translates the error codes that only modern clients know.
 func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
-	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
+	return session.Message{Head: jsonrpc.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
 // ackEncoder is the encoder of a request that the edge has handled itself, and that it
@@ -195,5 +196,5 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 // pong answers a ping. The edge answers it and not the Handler: a ping asks whether the
 // server responds, and must be answered promptly whatever the backends do.
 func pong(id mcp.ID) session.Message {
-	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
+	return session.Message{Head: jsonrpc.AppendResult(nil, id, nil)}
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -44,7 +45,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
-	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
+	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, result)}, nil
 }
 
 // scopeKey identifies a session in logs: the beginning of the SHA-256 of its id. With an

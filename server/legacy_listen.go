@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -94,7 +95,7 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 		case err == nil:
 			b.addConsumer(c)
 		case isGone && !gone.Request.IsZero():
-			b.addMessage(session.Message{Head: mcp.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
+			b.addMessage(session.Message{Head: jsonrpc.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
 		default:
 			return s.refuseResume(sess, sent, err)
 		}

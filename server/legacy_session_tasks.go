@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -159,10 +160,10 @@ func (t *immediateTask) encode(status tasks.Status) []byte {
 		status = tasks.Failed
 	}
 	at := t.created.UTC().Format(time.RFC3339)
-	b := mcp.AppendString([]byte(`{"taskId":`), t.id)
-	b = mcp.AppendString(append(b, `,"status":`...), string(status))
-	b = mcp.AppendString(append(b, `,"createdAt":`...), at)
-	b = mcp.AppendString(append(b, `,"lastUpdatedAt":`...), at)
+	b := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
+	b = jsonscan.AppendString(append(b, `,"status":`...), string(status))
+	b = jsonscan.AppendString(append(b, `,"createdAt":`...), at)
+	b = jsonscan.AppendString(append(b, `,"lastUpdatedAt":`...), at)
 	b = strconv.AppendInt(append(b, `,"ttl":`...), t.ttl.Milliseconds(), 10)
 	b = strconv.AppendInt(append(b, `,"pollInterval":`...), taskPollInterval, 10)
 	return append(b, '}')

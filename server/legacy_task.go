@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -273,7 +274,7 @@ func relatedTo(id string, res *mcp.Result) (*mcp.Result, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // taskCaller marks the questions of a task with the task, as 2025-11-25 requires.

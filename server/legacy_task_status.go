@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -104,7 +106,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 }
 
 func taskListenRequest(sess *session.Session, id string) *mcp.Request {
-	params := mcp.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
+	params := jsonscan.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
 	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
 	if err != nil {
 		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
@@ -157,7 +159,7 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 		return t.drop()
 	}
 	m := session.Message{Class: session.Progress, Key: "notifications/tasks/status " + t.task.id}
-	m.Head = mcp.AppendNotification(nil, "notifications/tasks/status", raw)
+	m.Head = jsonrpc.AppendNotification(nil, "notifications/tasks/status", raw)
 	full, err := t.stream.Append(m)
 	if tasks.StatusOf(raw).IsTerminal() {
 		t.task.cancel(errTaskOver)

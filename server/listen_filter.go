@@ -3,7 +3,10 @@
 
 package server
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // listenFilter is the set of notification types that a listen has requested.
 type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
@@ -13,7 +16,7 @@ type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
 // wrong type requests nothing.
 func listenFilterOf(req *mcp.Request) listenFilter {
 	var w listenFilter
-	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldNotifications)) {
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldNotifications)) {
 		switch name {
 		case "toolsListChanged":
 			w.tools = string(value) == "true"
@@ -31,7 +34,7 @@ func listenFilterOf(req *mcp.Request) listenFilter {
 }
 
 func hasElements(raw []byte) bool {
-	for range mcp.Elements(raw) {
+	for range jsonscan.Elements(raw) {
 		return true
 	}
 	return false

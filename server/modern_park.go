@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -269,7 +270,7 @@ func modernAsk(req *mcp.Request) []byte {
 		}
 	}
 	params := e.AppendTo(nil, &req.Params)
-	return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
 		if name == "elicitationId" && req.Method == "elicitation/create" {
 			return nil
 		}
@@ -285,11 +286,11 @@ func inputRequiredResult(questions []*session.Question, state string) *mcp.Resul
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(mcp.AppendString(out, q.Key), `:{"method":`...)
-		out = mcp.AppendString(out, q.Method)
+		out = append(jsonscan.AppendString(out, q.Key), `:{"method":`...)
+		out = jsonscan.AppendString(out, q.Method)
 		out = append(append(append(out, `,"params":`...), q.Params...), '}')
 	}
-	out = mcp.AppendString(append(out, `},"requestState":`...), state)
+	out = jsonscan.AppendString(append(out, `},"requestState":`...), state)
 	res, err := mcp.NewResult(append(out, '}'))
 	if err != nil {
 		return &mcp.Result{} // the parts have been scanned

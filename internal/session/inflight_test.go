@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -25,7 +26,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var stopped []int
 			var begun [5]*session.Exchange
 			for i := range begun {
-				x, err := s.Begin(mcp.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
+				x, err := s.Begin(jsonrpc.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,7 +38,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var want []int
 			for i := range begun {
 				open := !slices.Contains(over, i)
-				if got := s.InFlight(mcp.NumberID(uint64(i))); got != open {
+				if got := s.InFlight(jsonrpc.NumberID(uint64(i))); got != open {
 					t.Errorf("request %d is in flight: %t, want %t", i, got, open)
 				}
 				if open {
@@ -57,8 +58,8 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 // A consumer is used again after Detach, and nothing of its first stream is left in it.
 func TestConsumerIsReused(t *testing.T) {
 	r := rules()
-	first := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
-	second := session.NewStateless(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
+	first := session.NewStateless(jsonrpc.NumberID(1), r, session.StopFunc(func(error) {}))
+	second := session.NewStateless(jsonrpc.NumberID(2), r, session.StopFunc(func(error) {}))
 	var c session.Consumer
 	wake := make(chan struct{}, 1)
 	first.Stream().AttachConsumer(&c, wake)
