@@ -5,10 +5,11 @@ package signalbox
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 
@@ -198,13 +199,12 @@ func (l *backendListen) run(ctx context.Context) {
 	defer telling.Wait()
 	// Ends with ctx; waited for here.
 	telling.Go(func() { l.sendPending(ctx) })
-	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
+	for again := (backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}); ctx.Err() == nil; backoff.Sleep(ctx, again.Next()) {
 		began := time.Now()
 		l.listenOnce(ctx, l.currentTopics())
 		if time.Since(began) > maxRelistenDelay {
-			wait = minRelistenDelay
+			again.Reset()
 		}
-		sleep(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 	}
 }
 

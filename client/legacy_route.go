@@ -4,7 +4,10 @@
 package client
 
 import (
+	"context"
 	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 
@@ -42,7 +45,7 @@ func concernsSession(m *mcp.Message) bool {
 // caller it refuses the request.
 func (s *legacySession) routeRequest(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.responses.put(s, jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
+		s.sendLater(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {
@@ -147,6 +150,43 @@ func (s *legacySession) routeOther(m *mcp.Message) {
 	}
 	n, ok := s.redact(&mcp.Notification{Method: m.Method, Params: m.Params})
 	if ok && s.routing.unrelated != nil {
-		s.unsolicited.put(&s.group, s.routing.unrelated, n)
+		s.notifyLater(&s.unsolicited, s.routing.unrelated, n)
+	}
+}
+
+// Bounds of what waits for a slow receiver, and of the responses being sent at a time.
+const (
+	maxQueuedNotifications = 64
+	maxQueuedResponses     = 1024
+	maxResponseSenders     = 4
+)
+
+// notifyLater sends a notification to a receiver that may be slow, for a reader that must
+// not wait. Of these notifications only the latest matters, or they are best effort.
+func (s *legacySession) notifyLater(q *serial.Queue[*mcp.Notification], to mcp.Caller, n *mcp.Notification) {
+	q.Put(n, func(next func(context.Context) (*mcp.Notification, bool)) bool {
+		// Ends when the queue is empty. Unowned, because the receiver may do anything,
+		// including closing the client.
+		return s.group.startUnowned(func(ctx context.Context) {
+			for n, ok := next(ctx); ok; n, ok = next(ctx) {
+				_ = to.Notify(ctx, n) // best effort
+			}
+		})
+	})
+}
+
+// sendLater sends a response that no goroutine waits for.
+func (s *legacySession) sendLater(msg []byte) {
+	dropped := s.responses.Put(msg, func(next func(context.Context) ([]byte, bool)) bool {
+		// Ends when the queue is empty, or with the session, whose close waits for it.
+		_, ok := s.group.start(func(ctx context.Context) {
+			for msg, ok := next(ctx); ok; msg, ok = next(ctx) {
+				s.sendWithRetry(ctx, msg)
+			}
+		})
+		return ok
+	})
+	if dropped == 1 {
+		s.log.Warn("backend sends requests faster than it accepts responses; dropping responses")
 	}
 }

@@ -6,9 +6,10 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 
@@ -43,7 +44,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
 	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
-	wait, failures := minListenWait, 0
+	again, failures := backoff.Backoff{Min: minListenWait, Max: maxListenWait}, 0
 	// A broken stream is no error to the caller: the listen goes on, and everything is
 	// reported as changed.
 	for {
@@ -60,12 +61,11 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		case lc.acknowledged.Load() == 0 && classify(req, err) != reprobe, failures >= maxListenFailures:
 			return unwrap(err)
 		case time.Since(began) > maxListenWait:
-			wait = minListenWait
+			again.Reset()
 		}
-		if !pause(ctx, wait/2+rand.N(wait/2)) { //nolint:gosec // jitter, not a secret
+		if !backoff.Sleep(ctx, again.Next()) {
 			return c.givenUp(ctx, mcp.Completed)
 		}
-		wait = min(2*wait, maxListenWait)
 	}
 }
 

@@ -5,9 +5,10 @@ package client
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 
@@ -503,5 +504,5 @@ func (k *upstreamLoop) isHopeless(err error) bool {
 // pause delays the next attempt, longer each time.
 func (k *upstreamLoop) pause() {
 	wait := min(minListenWait<<min(k.failures, 10), maxListenWait)
-	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(backoff.Jitter(wait))
 }

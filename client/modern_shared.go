@@ -8,9 +8,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 
@@ -453,7 +454,7 @@ func (k *pipeListenLoop) broken() {
 func (k *pipeListenLoop) pause() {
 	wait := min(minListenWait<<min(k.breaks, 10), maxListenWait)
 	k.breaks++
-	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(backoff.Jitter(wait))
 }
 
 // addUnanswered registers a stream about to be opened. It renews all subscriptions that

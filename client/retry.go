@@ -6,9 +6,10 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -48,7 +49,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 			return nil, unwrap(err)
 		}
 		tries[v]++
-		wait := backoff(tries[v])
+		wait := resendDelay(tries[v])
 		if v == reprobe {
 			wait = 0 // the server is available; only the protocol was wrong
 		}
@@ -59,7 +60,9 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 // awaitRetry implements setup.awaitRetry.
-func (c *Client) awaitRetry(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
+func (c *Client) awaitRetry(ctx context.Context, n int) bool {
+	return c.grantRetry(ctx, resendDelay(n))
+}
 
 // grantRetry waits before another attempt. It reports false if the budget or ctx
 // forbids one.
@@ -69,7 +72,7 @@ func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 	}
 	defer c.budget.giveBack()
 	c.retries.Add(1)
-	return wait == 0 || pause(ctx, wait)
+	return wait == 0 || backoff.Sleep(ctx, wait)
 }
 
 // limitOf limits each kind of attempt separately: one request may meet a restarting
@@ -81,11 +84,7 @@ func limitOf(v retryDecision) int {
 	return 1
 }
 
-// backoff has jitter, so that calls that failed together are not resent together.
-func backoff(n int) time.Duration {
-	d := firstBackoff << n
-	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
-}
+func resendDelay(n int) time.Duration { return backoff.Jitter(firstBackoff << n) }
 
 // classify decides whether a request may be sent again. A request that may have run is
 // sent again only if its method is read-only; tools/call never is.

@@ -96,6 +96,6 @@ func (s *legacySession) noteTaskStatus(m *mcp.Message) {
 // uses a listen.
 func (s *legacySession) routeStatus(m *mcp.Message) {
 	if s.routing.unrelated != nil {
-		s.unsolicited.put(&s.group, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+		s.notifyLater(&s.unsolicited, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -201,29 +203,18 @@ const (
 // relisten calls listen until that reports false or ctx ends. The delay between calls
 // grows, and is reset after a call that has lasted.
 func relisten(ctx context.Context, listen func() bool) {
-	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
+	again := backoff.Backoff{Min: minRelisten, Max: maxRelisten}
+	for {
 		began := time.Now()
 		if !listen() {
 			return
 		}
 		if time.Since(began) > maxRelisten {
-			wait = minRelisten
+			again.Reset()
 		}
-		if !sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, again.Next()) {
 			return
 		}
-	}
-}
-
-// sleep waits for d, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

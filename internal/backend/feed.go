@@ -8,9 +8,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
@@ -50,7 +51,7 @@ func (b *Backend) Run(ctx context.Context) {
 		}
 		defer end()
 	}
-	wait := minRetryDelay
+	again := backoff.Backoff{Min: minRetryDelay, Max: maxRetryDelay}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.follow(ctx, sole)
@@ -58,14 +59,13 @@ func (b *Backend) Run(ctx context.Context) {
 			return
 		}
 		if err == nil || time.Since(began) > maxRetryDelay {
-			wait = minRetryDelay
+			again.Reset()
 		}
 		if err == nil {
 			continue
 		}
 		b.markStale(err)
-		b.pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
-		wait = min(2*wait, maxRetryDelay)
+		backoff.Sleep(ctx, again.Next())
 	}
 }
 
@@ -177,7 +177,7 @@ func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool,
 // awaitRefresh waits until a fetch is requested: the lists of a server that sends no
 // notifications are fetched on demand only.
 func (b *Backend) awaitRefresh(ctx context.Context) error {
-	b.pause(ctx, b.relistInterval()) // however often they are requested
+	backoff.Sleep(ctx, b.relistInterval()) // however often they are requested
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -241,7 +241,7 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListene
 		}
 		next.notified = l.agreedLists() & g.f.announced
 		b.publish(next)
-		b.pause(ctx, b.relistInterval())
+		backoff.Sleep(ctx, b.relistInterval())
 	}
 }
 
@@ -285,7 +285,7 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 		if l.isClean() || ctx.Err() != nil {
 			break
 		}
-		b.pause(ctx, b.relistInterval())
+		backoff.Sleep(ctx, b.relistInterval())
 	}
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
@@ -330,16 +330,6 @@ func (b *Backend) noteFailure(err error) {
 	case mcp.CodeLimit, mcp.CodeSessionEnded, mcp.CodeShuttingDown:
 	default:
 		b.Refresh()
-	}
-}
-
-// pause waits for d or until ctx ends.
-func (b *Backend) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
