@@ -25,21 +25,24 @@ type Argument struct {
 // duplicate member on a path is an error that wraps [ErrDuplicate], because a header and
 // the tool may use different ones.
 func Arguments(paths [][]string, raw []byte) []Argument {
+	found := findValues(paths, raw)
 	values := make([]Argument, len(paths))
-	for i, v := range findValues(paths, raw) {
-		if v.err != nil || v.raw == nil || string(v.raw) == "null" {
-			values[i].Err = v.err
-			continue
-		}
-		text, ok := mirrored(v.raw)
-		if !ok {
-			path := Quoted([]byte(strings.Join(paths[i], ".")))
-			values[i].Err = fmt.Errorf("argument %s is %s, which a header cannot mirror", path, KindOf(v.raw))
-			continue
-		}
-		values[i] = Argument{Text: text, Present: true}
+	for i, path := range paths {
+		values[i] = found[i].argument(path)
 	}
 	return values
+}
+
+func (v foundValue) argument(path []string) Argument {
+	if v.err != nil || v.raw == nil || string(v.raw) == "null" {
+		return Argument{Err: v.err}
+	}
+	text, ok := mirrored(v.raw)
+	if !ok {
+		name := Quoted([]byte(strings.Join(path, ".")))
+		return Argument{Err: fmt.Errorf("argument %s is %s, which a header cannot mirror", name, KindOf(v.raw))}
+	}
+	return Argument{Text: text, Present: true}
 }
 
 // mirrored returns a scanned value as a header value. It depends on the value and not

@@ -10,6 +10,7 @@ package jsonscan
 // because the text is forwarded for others to read.
 type Level uint8
 
+// The levels.
 const (
 	LevelEnvelope Level = iota
 	LevelParams

@@ -3,7 +3,8 @@
 
 package jsonscan
 
-// First and Next iterate over the members of an object that no level interprets:
+// First begins, and Next continues, an iteration over the members of an object that no
+// level interprets:
 //
 //	for i := s.First(i); i >= 0; i = s.Next(i) { i = s.Value(s.Key(i), d) }
 //
@@ -21,6 +22,7 @@ func (s *Scanner) First(i int) int {
 	return i
 }
 
+// Next continues after the value that ends at i: see First.
 func (s *Scanner) Next(i int) int {
 	s.AfterObject = Failed
 	i = s.Space(i)

@@ -195,6 +195,7 @@ func (s *Scanner) enter(i int, depth *int) (next int, empty bool) {
 	return i, false
 }
 
+// TooDeep fails at a container that is nested deeper than the limit.
 func (s *Scanner) TooDeep(i int) int {
 	return s.exceed(LimitDepth, i, "nesting is deeper than "+strconv.Itoa(s.Depth), "send a flatter message")
 }
