@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -78,7 +80,7 @@ func (c *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // encodeResult returns a result with the client's task ids. Nearly every result has
@@ -187,12 +189,12 @@ func (c *taskIDCaller) Pulse() { mcp.Pulse(c.Caller) }
 // Receive passes a result on while it arrives, with the client's task ids. It does so
 // only for results of our own client, which forwards them unchanged: Handlers in this
 // process return their results.
-func (c *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (c *taskIDCaller) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
 	if c.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
 	a.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
-	return mcp.Receive(ctx, c.Caller, a)
+	return jsonrpc.Receive(ctx, c.Caller, a)
 }
 
 // Poll asks the client to reconnect for the rest, if it can.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -43,7 +44,7 @@ func (c *notificationRecorder) Ask(context.Context, *mcp.Request) (*mcp.Result, 
 }
 
 func idOf(req *mcp.Request) string {
-	for name, value := range mcp.Members(req.Params.Bytes()) {
+	for name, value := range jsonscan.Members(req.Params.Bytes()) {
 		if name == memberElicitation {
 			return string(value)
 		}

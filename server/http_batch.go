@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,7 +31,7 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	case sess.Client.Version != mcp.V20250326:
 		return refuseBatch()
 	}
-	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
+	parts, err := jsonrpc.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
 	if err != nil {
 		return refuseParse(mcp.ID{}, err)
 	}
@@ -73,7 +74,7 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 		b.server.observeIdleCancel(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
 		return
 	case err != nil:
-		b.reply(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
+		b.reply(session.Message{Head: jsonrpc.AppendError(nil, m.ID, parseError(err))})
 		return
 	}
 	switch m.Kind {
@@ -108,7 +109,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	b.open = append(b.open, ir.x.Stream().Attach(b.wake))
 	ir.sess = b.sess
 	if !b.server.start(taskCtx, ir) {
-		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, errShuttingDown())})
+		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, m.ID, errShuttingDown())})
 	}
 }
 
@@ -169,7 +170,7 @@ func (b *batch) writeQueued(p *response, gone <-chan struct{}) bool {
 // no HTTP status to report it with.
 func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
 	if e, ok := asWire(err); ok {
-		return session.Message{Head: mcp.AppendError(nil, id, e)}
+		return session.Message{Head: jsonrpc.AppendError(nil, id, e)}
 	}
 	no := s.refuseBegin(id, err)
 	if no.event.Kind != "" {

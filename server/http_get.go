@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -78,7 +79,7 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 	c, err := sess.Resume(id, make(chan struct{}, 1), time.Now())
 	if gone, ok := errors.AsType[*session.GoneError](err); ok && !gone.Request.IsZero() {
 		p.beginStream()
-		p.writeEvent(&session.Message{Head: mcp.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
+		p.writeEvent(&session.Message{Head: jsonrpc.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
 		return nil
 	}
 	if err != nil {

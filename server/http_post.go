@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -69,7 +70,7 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	if no != nil {
 		return no
 	}
-	if mcp.IsBatch(body) {
+	if jsonrpc.IsBatch(body) {
 		return s.legacyBatch(p, r, principal, body)
 	}
 	m, err := mcp.Parse(body, s.cfg.Limits.message())

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -20,7 +21,7 @@ import (
 // resultStream is a result that is written to the client while it arrives. It is the
 // Source of a [session.ResultStream].
 type resultStream struct {
-	result *mcp.Arriving
+	result *jsonrpc.Arriving
 	head   []byte                   // of the response, up to the result
 	writer atomic.Pointer[response] // nil until a response writes it
 }
@@ -28,7 +29,7 @@ type resultStream struct {
 // Receive writes a result to the client while it arrives, if the response can still be
 // one object and no change is needed that requires the whole result. The goroutine of the
 // response reads and writes the result; Receive blocks until it is done.
-func (c *requestCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (c *requestCaller) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
 	if !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
 		return false, nil
 	}
@@ -61,7 +62,7 @@ func (s *resultStream) abort() {
 
 // Receive passes the result to the current exchange of the request. No more questions are
 // sent: the backend has answered.
-func (c *mrtrCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (c *mrtrCaller) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
 	at := c.request.parked.Finish()
 	if at == nil {
 		return false, nil
@@ -71,7 +72,7 @@ func (c *mrtrCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, 
 
 // preparePass passes results that need no translation for the revision, which would
 // require the whole result.
-func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
+func (legacyEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
@@ -79,12 +80,12 @@ func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	return true
 }
 
-func (ackEncoder) preparePass(*mcp.Request, *mcp.Arriving) bool { return false }
+func (ackEncoder) preparePass(*mcp.Request, *jsonrpc.Arriving) bool { return false }
 
 // preparePass puts members that the backend has not sent, or not yet, at the front. A result
 // of a modern backend that needs caching hints and does not begin with them is not passed:
 // its own hints may follow.
-func (modernEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
+func (modernEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}

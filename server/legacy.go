@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -198,7 +199,7 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 // pong answers a ping. The edge answers it and not the Handler: a ping asks whether the
 // server responds, and must be answered promptly whatever the backends do.
 func pong(id mcp.ID) session.Message {
-	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
+	return session.Message{Head: jsonrpc.AppendResult(nil, id, nil)}
 }
 
 // legacyEncoder is the encoder of the revisions up to 2025-11-25.
@@ -211,7 +212,7 @@ type legacyEncoder struct {
 func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if t := res.Type(); t == mcp.ResultInputRequired {
 		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
-		return session.Message{Head: mcp.AppendError(nil, id, err)}
+		return session.Message{Head: jsonrpc.AppendError(nil, id, err)}
 	}
 	if isList(req.Method) {
 		v := req.Client.Version
@@ -225,7 +226,7 @@ func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mc
 
 // failure translates the error codes that only modern clients know.
 func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
-	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
+	return session.Message{Head: jsonrpc.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
 }
 
 // ackEncoder is the encoder of a request that the edge has handled itself, and that it

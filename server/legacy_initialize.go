@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -80,7 +81,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
-	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
+	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, result)}, nil
 }
 
 // addSession registers a session, and evicts others if there is no space. The state kept

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -163,7 +164,7 @@ func refusedSubscription(uri string) error {
 
 // subscriptionRequest requests the updates of one resource.
 func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
-	params := mcp.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
+	params := jsonscan.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
 	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
 	if err != nil {
 		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
@@ -213,7 +214,7 @@ func (u *updatesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 const methodUpdated = "notifications/resources/updated"
 
 func updateOf(uri string) *mcp.Notification {
-	n, err := mcp.NewNotification(methodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	n, err := mcp.NewNotification(methodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
 		n = &mcp.Notification{Method: methodUpdated} // the text above parses
 	}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -280,7 +282,7 @@ func relatedTo(id string, res *mcp.Result) (*mcp.Result, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // taskCaller marks the questions of a task with the task, as 2025-11-25 requires.
@@ -456,10 +458,10 @@ func (t *immediateTask) encode(status tasks.Status) []byte {
 		status = tasks.Failed
 	}
 	at := t.created.UTC().Format(time.RFC3339)
-	b := mcp.AppendString([]byte(`{"taskId":`), t.id)
-	b = mcp.AppendString(append(b, `,"status":`...), string(status))
-	b = mcp.AppendString(append(b, `,"createdAt":`...), at)
-	b = mcp.AppendString(append(b, `,"lastUpdatedAt":`...), at)
+	b := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
+	b = jsonscan.AppendString(append(b, `,"status":`...), string(status))
+	b = jsonscan.AppendString(append(b, `,"createdAt":`...), at)
+	b = jsonscan.AppendString(append(b, `,"lastUpdatedAt":`...), at)
 	b = strconv.AppendInt(append(b, `,"ttl":`...), t.ttl.Milliseconds(), 10)
 	b = strconv.AppendInt(append(b, `,"pollInterval":`...), taskPollInterval, 10)
 	return append(b, '}')
@@ -553,7 +555,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 }
 
 func taskListenRequest(sess *session.Session, id string) *mcp.Request {
-	params := mcp.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
+	params := jsonscan.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
 	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
 	if err != nil {
 		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
@@ -606,7 +608,7 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 		return t.drop()
 	}
 	m := session.Message{Class: session.Progress, Key: "notifications/tasks/status " + t.task.id}
-	m.Head = mcp.AppendNotification(nil, "notifications/tasks/status", raw)
+	m.Head = jsonrpc.AppendNotification(nil, "notifications/tasks/status", raw)
 	full, err := t.stream.Append(m)
 	if tasks.StatusOf(raw).IsTerminal() {
 		t.task.cancel(errTaskOver)

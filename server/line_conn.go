@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -252,7 +253,7 @@ func (c *lineConn) send(ctx context.Context, m session.Message) {
 // is full, so that invalid input is read no faster than the client reads the errors.
 func (c *lineConn) sendError(ctx context.Context, id mcp.ID, err *mcp.Error) {
 	c.server.refused.Add(1)
-	c.send(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
+	c.send(ctx, session.Message{Head: jsonrpc.AppendError(nil, id, err)})
 }
 
 // refuse is sendError for a refusal that may be an event.
@@ -273,7 +274,7 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 		c.sendError(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody)))
 		return
 	}
-	if !mcp.IsBatch(l.data) {
+	if !jsonrpc.IsBatch(l.data) {
 		c.handleMessage(ctx, l.data)
 		return
 	}
@@ -285,7 +286,7 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 		c.sendError(ctx, mcp.ID{}, refuseBatch().err)
 		return
 	}
-	parts, err := mcp.SplitBatch(l.data, limits.Batch, limits.message())
+	parts, err := jsonrpc.SplitBatch(l.data, limits.Batch, limits.message())
 	if err != nil {
 		c.sendError(ctx, mcp.ID{}, parseError(err))
 		return
@@ -430,7 +431,7 @@ func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
 	c.writer.addRequest(ir.x, &ir.inflight)
 	ir.wg = &c.wg
 	if !c.server.start(ctx, ir) {
-		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, ir.x.ID(), errShuttingDown())})
+		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, ir.x.ID(), errShuttingDown())})
 	}
 }
 

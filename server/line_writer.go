@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -159,7 +160,7 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 		return
 	}
 	params := append([]byte(`{"requestId":`), ps.id.String()...)
-	w.writeLine(&session.Message{Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
+	w.writeLine(&session.Message{Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
 // writeLine writes a message as one line. A large body is written without a copy, unless

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -190,7 +192,7 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 func unsupportedVersion(text string) *mcp.Error {
 	data := append([]byte(`{"supported":`), versionsJSON()...)
 	data = append(data, `,"requested":`...)
-	data = append(mcp.AppendString(data, text), '}')
+	data = append(jsonscan.AppendString(data, text), '}')
 	message := "unsupported protocol version " + escape(text)
 	if mcp.Version(text).Era() == mcp.EraLegacy {
 		message = escape(text) + " is not served without a session; begin with initialize"
@@ -319,7 +321,7 @@ func isCacheable(method string) bool {
 // clients (2026-07-28, basic, "Error Codes").
 func (modernEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	err = revision.Error(mcp.EraModern, req, err)
-	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
+	return session.Message{Head: jsonrpc.AppendError(nil, id, err), Status: modernStatus(err.Code)}
 }
 
 // modernStatus is the HTTP status of an error that precedes the first byte. Errors of a
@@ -345,7 +347,7 @@ func resultMessage(buf []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.
 	head := appendResultHead(buf, id)
 	if e.IsZero() && len(raw) > maxCopied {
 		at := len(head)
-		head = mcp.AppendBeside(append(head, '}'), res.Beside())
+		head = jsonrpc.AppendBeside(append(head, '}'), res.Beside())
 		return session.Message{Head: head[:at:at], Body: raw, Tail: head[at:]}
 	}
 	if need := len(head) + len(raw) + len("{}}") + len(res.Beside()); need > cap(head) {
@@ -354,7 +356,7 @@ func resultMessage(buf []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.
 		}
 		head = append(make([]byte, 0, need), head...)
 	}
-	return session.Message{Head: mcp.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
+	return session.Message{Head: jsonrpc.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
 }
 
 // appendResultHead begins a response. The id is sent with the bytes that were received

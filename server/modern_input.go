@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -274,7 +275,7 @@ func modernAsk(req *mcp.Request) []byte {
 		}
 	}
 	params := e.AppendTo(nil, &req.Params)
-	return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
 		if name == "elicitationId" && req.Method == "elicitation/create" {
 			return nil
 		}
@@ -290,11 +291,11 @@ func inputRequiredResult(questions []*session.Question, state string) *mcp.Resul
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(mcp.AppendString(out, q.Key), `:{"method":`...)
-		out = mcp.AppendString(out, q.Method)
+		out = append(jsonscan.AppendString(out, q.Key), `:{"method":`...)
+		out = jsonscan.AppendString(out, q.Method)
 		out = append(append(append(out, `,"params":`...), q.Params...), '}')
 	}
-	out = mcp.AppendString(append(out, `},"requestState":`...), state)
+	out = jsonscan.AppendString(append(out, `},"requestState":`...), state)
 	res, err := mcp.NewResult(append(out, '}'))
 	if err != nil {
 		return &mcp.Result{} // the parts have been scanned

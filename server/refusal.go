@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -53,7 +54,7 @@ func (r *refusal) withHeader(header, value string) *refusal {
 
 // message returns the body: a JSON-RPC error, with the id if it is known.
 func (r *refusal) message() session.Message {
-	return session.Message{Head: mcp.AppendError(nil, r.id, r.err), Status: r.status}
+	return session.Message{Head: jsonrpc.AppendError(nil, r.id, r.err), Status: r.status}
 }
 
 func errShuttingDown() *mcp.Error {

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -27,7 +28,7 @@ type encoder interface {
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
 	// preparePass reports whether a result may be written to the client while it arrives,
 	// and sets the edits that it needs for that.
-	preparePass(req *mcp.Request, a *mcp.Arriving) bool
+	preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool
 }
 
 // inflightRequest is a request of a client while the Handler serves it. What every
@@ -157,7 +158,7 @@ func (ir *inflightRequest) terminal(x *session.Exchange) session.Message {
 	switch {
 	case ir.err != nil:
 		return ir.encoder.failure(x.ID(), ir.req, ir.err)
-	case ir.res.IsDelivered():
+	case ir.res.Delivered:
 		return closingMessage()
 	default:
 		return ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -264,7 +265,7 @@ type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
 // wrong type requests nothing.
 func listenFilterOf(req *mcp.Request) listenFilter {
 	var w listenFilter
-	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldNotifications)) {
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldNotifications)) {
 		switch name {
 		case "toolsListChanged":
 			w.tools = string(value) == "true"
@@ -282,7 +283,7 @@ func listenFilterOf(req *mcp.Request) listenFilter {
 }
 
 func hasElements(raw []byte) bool {
-	for range mcp.Elements(raw) {
+	for range jsonscan.Elements(raw) {
 		return true
 	}
 	return false
@@ -382,19 +383,19 @@ func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
 	case mode != "url" && v >= mcp.V20251125:
 		return params
 	case mode != "url":
-		return mcp.RewriteMembers(params, func(name string, value []byte) []byte {
+		return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
 			if name == "mode" {
 				return nil
 			}
 			return value
 		})
 	}
-	for name := range mcp.Members(params) {
+	for name := range jsonscan.Members(params) {
 		if name == "elicitationId" {
 			return params
 		}
 	}
-	return mcp.WithMember(params, "elicitationId", mcp.AppendString(nil, rand.Text()))
+	return jsonscan.WithMember(params, "elicitationId", jsonscan.AppendString(nil, rand.Text()))
 }
 
 // withdraw cancels a question, and notifies the client if the question was sent.

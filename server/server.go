@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -170,7 +171,7 @@ func (s *Server) cut(ctx context.Context) {
 // cut ends the request with our own terminal message, unless it has one already.
 func (entry *inflight) cut(e *mcp.Error) {
 	if x := entry.exchange(); x != nil {
-		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
+		x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), e)})
 	}
 	entry.stop.End(errDraining)
 }

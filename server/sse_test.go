@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -128,7 +129,7 @@ func TestSSE(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.send(c.to, string(mcp.AppendResult(nil, m.ID, []byte(`{"roots":[]}`))))
+		s.send(c.to, string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"roots":[]}`))))
 		equal(t, "result of the one that asked", c.next(), `{"jsonrpc":"2.0","id":3,"result":{"roots":[]}}`)
 		s.send(c.to, `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
 		equal(t, "pong", c.next(), `{"jsonrpc":"2.0","id":4,"result":{}}`)

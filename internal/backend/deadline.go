@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -119,7 +120,7 @@ func (d *deadline) Pause(on bool) {
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
-func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (d *deadline) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
 	a.Around(func(taking bool) {
 		if taking {
 			d.touch(+1)
@@ -127,7 +128,7 @@ func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, er
 			d.touch(-1)
 		}
 	})
-	return mcp.Receive(ctx, d.Caller, a)
+	return jsonrpc.Receive(ctx, d.Caller, a)
 }
 
 // touch records activity; delta changes the number of reasons to pause. It does not

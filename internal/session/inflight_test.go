@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -24,7 +25,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var stopped []int
 			var begun [5]*session.Exchange
 			for i := range begun {
-				x, err := s.Begin(mcp.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
+				x, err := s.Begin(jsonrpc.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -36,7 +37,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var want []int
 			for i := range begun {
 				open := !slices.Contains(over, i)
-				if got := s.InFlight(mcp.NumberID(uint64(i))); got != open {
+				if got := s.InFlight(jsonrpc.NumberID(uint64(i))); got != open {
 					t.Errorf("request %d is in flight: %t, want %t", i, got, open)
 				}
 				if open {
