@@ -6,7 +6,6 @@ package session_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
@@ -52,36 +51,5 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 				t.Errorf("stopped %v, want %v", stopped, want)
 			}
 		})
-	}
-}
-
-// A consumer is used again after Detach, and nothing of its first stream is left in it.
-func TestConsumerIsReused(t *testing.T) {
-	r := rules()
-	first := session.NewStateless(jsonrpc.NumberID(1), r, session.StopFunc(func(error) {}))
-	second := session.NewStateless(jsonrpc.NumberID(2), r, session.StopFunc(func(error) {}))
-	var c session.Consumer
-	wake := make(chan struct{}, 1)
-	first.Stream().AttachConsumer(&c, wake)
-	other := first.Stream().Attach(make(chan struct{}, 1))
-	if _, state := c.Take(nil); state != session.Revoked {
-		t.Errorf("superseded: %v, want Revoked", state)
-	}
-	c.Detach()
-	<-wake // superseded
-	second.Stream().AttachConsumer(&c, wake)
-	<-wake // attached
-	first.Finish(plain("first"))
-	if len(wake) != 0 {
-		t.Error("its first stream has woken it")
-	}
-	second.Finish(plain("second"))
-	<-wake
-	for who, want := range map[*session.Consumer]string{&c: "second", other: "first"} {
-		got, state := who.Take(nil)
-		if len(got) != 1 || !strings.Contains(string(got[0].Head), want) || state != session.Ended {
-			t.Errorf("took %d messages, %v; want %q and the end", len(got), state, want)
-		}
-		who.Detach()
 	}
 }

@@ -4,117 +4,13 @@
 package server
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID have no meaning
-// here and are ignored (2026-07-28, basic/transports/streamable-http, "Earlier Streamable
-// HTTP Revisions").
-func (s *Server) modernPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
-	switch m.Kind {
-	case mcp.KindRequest:
-	case mcp.KindNotification:
-		// The revision has no notifications over HTTP, and specifies that one is accepted
-		// without a response. A request is cancelled by closing its response
-		// (basic/patterns/cancellation).
-		if m.Method == "notifications/cancelled" {
-			s.observeIdleCancel(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
-		}
-		p.writeAccepted()
-		return nil
-	default:
-		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
-	}
-	v := new(statelessRequest)
-	ir := &v.inflightRequest
-	if err := s.initModernHTTP(ir, r, m, principal); err != nil {
-		return refuseMessage(refusalStatus(err), m.ID, err)
-	}
-	s.trackMemory(ir)
-	opened, stateErr := s.readState(&ir.original)
-	if stateErr != nil {
-		return s.refuseState(m.ID, stateErr)
-	}
-	if opened.parkedID == "" && s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
-		return nil
-	}
-	if opened.parkedID == "" {
-		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
-			return s.refusePending(m.ID, full)
-		}
-	}
-	key := quotaKeyOf(&ir.original)
-	if !s.quota.acquire(key) {
-		return s.quota.refuse(m.ID, key)
-	}
-	if opened.parkedID != "" {
-		return s.modernRetry(p, r, m, &opened)
-	}
-	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
-	ir.inQuota, ir.restarts = true, opened.restarts
-	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
-	ir.x.CountFor(principal, len(m.Raw))
-	ir.caller = s.modernCaller(ir)
-	p.attach(ir)
-	if !s.start(ctx, ir) {
-		p.consumer.Detach()
-		return refuseDraining(m.ID)
-	}
-	s.answerAttempt(p, r, ir, ir.x)
-	return nil
-}
-
-// modernRetry answers a request that resumes a parked one. It holds its share of the
-// quota already.
-func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
-	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
-		x := session.NewStateless(m.ID, &s.rules, ir.stop)
-		x.CountFor(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
-		return x, nil
-	})
-	if no != nil {
-		s.quota.release(quotaKeyOf(opened.req))
-		return no
-	}
-	p.attachExchange(x)
-	s.answerAttempt(p, r, ir, x)
-	return nil
-}
-
-// answerAttempt answers with one exchange of a request. A client that disconnects before
-// it has the whole answer has cancelled the request, even if the answer is a question: no
-// other client has the state to retry with.
-func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange) {
-	s.answer(p, r, x, func() {
-		if !x.Cancel(errDisconnected) && ir.parked != nil {
-			s.cancelIfParked(ir, x)
-		}
-	})
-}
-
-// refusalStatus is the status of an error in the message itself: an unknown method is
-// 404, all else is 400.
-func refusalStatus(err *mcp.Error) int {
-	if err.Code == mcp.CodeMethodNotFound {
-		return http.StatusNotFound
-	}
-	return http.StatusBadRequest
-}
-
-// statelessRequest is a request without a session, together with its first exchange. Its
-// answer is not retained.
-type statelessRequest struct {
-	inflightRequest
-
-	exchange session.Stateless
-}
 
 // initModernHTTP sets the request up from a modern message over HTTP, and checks the
 // headers against the body. Missing fields in the body are reported first, then
