@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // cannedServer is a server with one tool, prompt and resource that returns prebuilt
@@ -117,7 +118,7 @@ func TestResultPassesAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: own}}}
-	g := newGateway(t, signalbox.Config{}, opt)
+	g := gatewaytest.New(t, signalbox.Config{}, opt)
 	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"a__add"}`))
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // M111, I22: a task is accessible to the client that created it. Another client that
@@ -19,12 +20,12 @@ import (
 // backend receives nothing.
 func TestM111TaskOfAnotherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serverWithTools(true, "long")
+		s := gatewaytest.ServerWithTools(true, "long")
 		s.Capabilities = `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 		state := func(kind, id string) string {
 			return fmt.Sprintf(`{"resultType":"%s","taskId":"%s","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":60000}`, kind, id)
 		}
-		s.On["tools/call"] = resultHandler(state("task", "t1"))
+		s.On["tools/call"] = gatewaytest.ResultHandler(state("task", "t1"))
 		about := map[string]int{}
 		for _, method := range []string{"tasks/get", "tasks/cancel", "tasks/update"} {
 			s.On[method] = func(x *faultyserver.Exchange) {
@@ -35,14 +36,14 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				x.Result(state("complete", "t1"))
 			}
 		}
-		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
-		ask := func(who, method, name, params string) response {
-			body, hs := modernRequest("1", method, "", params)
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		ask := func(who, method, name, params string) gatewaytest.Response {
+			body, hs := gatewaytest.ModernRequest("1", method, "", params)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
 			hs["Mcp-Name"] = name
-			return h.post(body, hs, withToken(who))
+			return h.Post(body, hs, gatewaytest.WithToken(who))
 		}
-		created := ask("ann", "tools/call", "a__long", `"name":"a__long"`).body
+		created := ask("ann", "tools/call", "a__long", `"name":"a__long"`).Body
 		_, after, _ := strings.Cut(created, `"taskId":"`)
 		id, _, ok := strings.Cut(after, `"`)
 		if !ok {
@@ -68,17 +69,17 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				return `"taskId":"` + id + `"` + more
 			}
 			unknown := ask("bob", method, "made-up", params("made-up"))
-			if !strings.Contains(unknown.body, `"error"`) {
-				t.Errorf("%s of a task that there is not: %s", method, unknown.body)
+			if !strings.Contains(unknown.Body, `"error"`) {
+				t.Errorf("%s of a task that there is not: %s", method, unknown.Body)
 			}
 			foreign := ask("bob", method, id, params(id))
-			wantEqual(t, method+" of another's task", foreign.body, unknown.body)
-			wantEqual(t, method+" of a changed id", ask("ann", method, changed, params(changed)).body, unknown.body)
+			gatewaytest.WantEqual(t, method+" of another's task", foreign.Body, unknown.Body)
+			gatewaytest.WantEqual(t, method+" of a changed id", ask("ann", method, changed, params(changed)).Body, unknown.Body)
 			if about[method] != 0 {
 				t.Errorf("%s has reached the backend", method)
 			}
-			if own := ask("ann", method, id, params(id)); !strings.Contains(own.body, `"result"`) || about[method] != 1 {
-				t.Errorf("%s of her own: %s, %d times; want a result", method, own.body, about[method])
+			if own := ask("ann", method, id, params(id)); !strings.Contains(own.Body, `"result"`) || about[method] != 1 {
+				t.Errorf("%s of her own: %s, %d times; want a result", method, own.Body, about[method])
 			}
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package transcripts_test
 
 import (
 	"fmt"
@@ -130,7 +130,7 @@ func readProof(name, prose string) (bridgeProof, error) {
 // its modes.
 func bridgeProofs(t *testing.T) []bridgeProof {
 	t.Helper()
-	files, err := filepath.Glob("testdata/transcripts/*.txtar")
+	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}

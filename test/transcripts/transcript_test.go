@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package transcripts_test
 
 import (
 	"flag"
@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "rewrite the expected lines of testdata/transcripts")
+	update = flag.Bool("update", false, "rewrite the expected lines of testdata")
 	all    = flag.Bool("all", os.Getenv("TRANSCRIPTS") == "all", "play each transcript in every pair that it applies to; TRANSCRIPTS=all has the same effect")
 )
 
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestTranscript plays each file of testdata/transcripts between real peers: with -all
+// TestTranscript plays each file of testdata between real peers: with -all
 // once for each pair of an inbound and an outbound mode that the file applies to, and
-// otherwise in some of them. testdata/transcripts/README.md describes the language.
+// otherwise in some of them. testdata/README.md describes the language.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/transcripts/*.txtar")
+	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // M186, I8, I37: two clients share one session of a backend, use the same progress
@@ -24,9 +25,9 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLegacyServer("x")
 		s.Capabilities = `{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}`
-		s.On["resources/list"] = resultHandler(`{"resources":[{"uri":"file:///r","name":"r"}]}`)
-		s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
-		s.On["resources/subscribe"], s.On["logging/setLevel"] = resultHandler("{}"), resultHandler("{}")
+		s.On["resources/list"] = gatewaytest.ResultHandler(`{"resources":[{"uri":"file:///r","name":"r"}]}`)
+		s.On["resources/templates/list"] = gatewaytest.ResultHandler(`{"resourceTemplates":[]}`)
+		s.On["resources/subscribe"], s.On["logging/setLevel"] = gatewaytest.ResultHandler("{}"), gatewaytest.ResultHandler("{}")
 		type call struct{ session, token string }
 		arrived, gate, refused := make(chan call, 2), make(chan struct{}), make(chan string, 1)
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
@@ -38,23 +39,23 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 			refused <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
 
-		var sessions [2]header
-		var gets [2]*eventStream
-		var answers [2]<-chan response
+		var sessions [2]gatewaytest.Header
+		var gets [2]*gatewaytest.EventStream
+		var answers [2]<-chan gatewaytest.Response
 		var calls [2]call
 		for i := range 2 {
-			sessions[i] = h.legacy()
-			h.post(legacyRequest("0", "tools/list", ""), sessions[i])
-			gets[i] = h.listen(sessions[i])
-			h.post(legacyRequest("0", "logging/setLevel", `{"level":"debug"}`), sessions[i])
+			sessions[i] = h.Legacy()
+			h.Post(gatewaytest.LegacyRequest("0", "tools/list", ""), sessions[i])
+			gets[i] = h.Listen(sessions[i])
+			h.Post(gatewaytest.LegacyRequest("0", "logging/setLevel", `{"level":"debug"}`), sessions[i])
 		}
-		if got := h.post(legacyRequest("1", "resources/subscribe", `{"uri":"file:///r"}`), sessions[0]); !strings.Contains(got.body, `"result":{}`) {
-			t.Fatalf("subscribe: %s", got.body)
+		if got := h.Post(gatewaytest.LegacyRequest("1", "resources/subscribe", `{"uri":"file:///r"}`), sessions[0]); !strings.Contains(got.Body, `"result":{}`) {
+			t.Fatalf("subscribe: %s", got.Body)
 		}
 		for i := range 2 {
-			answers[i] = h.async(legacyRequest("2", "tools/call", `{"name":"a__x","_meta":{"progressToken":1}}`), sessions[i])
+			answers[i] = h.Async(gatewaytest.LegacyRequest("2", "tools/call", `{"name":"a__x","_meta":{"progressToken":1}}`), sessions[i])
 			calls[i] = <-arrived
 		}
 		if calls[0].session != calls[1].session || calls[0].token == calls[1].token {
@@ -72,19 +73,19 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		for i, want := range []string{"", `"progressToken":1,"progress":5`} {
-			got := (<-answers[i]).body
+			got := (<-answers[i]).Body
 			if !strings.Contains(got, `"id":2,"result":`) || strings.Contains(got, "whose?") || strings.Contains(got, "progress\"") != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("client %d got %s; want the result and %q", i, got, want)
 			}
 		}
-		if got := gets[0].next(); !strings.Contains(got, `"notifications/resources/updated"`) || !strings.Contains(got, "file:///r") {
+		if got := gets[0].Next(); !strings.Contains(got, `"notifications/resources/updated"`) || !strings.Contains(got, "file:///r") {
 			t.Errorf("the subscriber heard %s; want the update", got)
 		}
 		for i, get := range gets {
-			if got := get.next(); !strings.Contains(got, toolsChanged) {
+			if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 				t.Errorf("client %d heard %s; want the change", i, got)
 			}
-			get.wantSilence(time.Minute)
+			get.WantSilence(time.Minute)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // Changes during use: of lists, configurations, and the gateway itself.
@@ -37,7 +38,7 @@ func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Call
 	case "server/discover":
 		return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}`))
 	case "tools/list":
-		return mcp.NewResult([]byte(toolList(fmt.Sprint("v", a.now()))))
+		return mcp.NewResult([]byte(gatewaytest.ToolList(fmt.Sprint("v", a.now()))))
 	case "subscriptions/listen":
 		return a.listen(ctx, caller)
 	default:
@@ -107,27 +108,27 @@ func (a *announcer) unsubscribe(listener chan struct{}) {
 func TestM049BackendInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
-		sess := h.legacy()
-		wantEqual(t, "before", h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":`+toolList("a__v0")+`}`)
-		get := h.listen(sess)
+		h := gatewaytest.Open(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
+		sess := h.Legacy()
+		gatewaytest.WantEqual(t, "before", h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":1,"result":`+gatewaytest.ToolList("a__v0")+`}`)
+		get := h.Listen(sess)
 		synctest.Wait()
 		a.change()
-		if got := get.next(); !strings.Contains(got, toolsChanged) {
+		if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 			t.Errorf("heard %s, want the change", got)
 		}
-		wantEqual(t, "after", h.post(legacyRequest("2", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("a__v1")+`}`)
+		gatewaytest.WantEqual(t, "after", h.Post(gatewaytest.LegacyRequest("2", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":2,"result":`+gatewaytest.ToolList("a__v1")+`}`)
 		for range 2 {
-			if err := h.g.Close(); err != nil {
+			if err := h.G.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 		before := a.served()
-		if err := h.g.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
+		if err := h.G.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
 			t.Errorf("Reload after the end: %v, want ErrClosed", err)
 		}
-		if got := h.post(legacyRequest("3", "tools/list", ""), sess); got.status == 200 {
-			t.Errorf("a request after the end: %d %s", got.status, got.body)
+		if got := h.Post(gatewaytest.LegacyRequest("3", "tools/list", ""), sess); got.Status == 200 {
+			t.Errorf("a request after the end: %d %s", got.Status, got.Body)
 		}
 		time.Sleep(time.Hour)
 		if n := a.served() - before; n != 0 {
@@ -151,7 +152,7 @@ func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%02d", i), Handler: a})
 			want = append(want, fmt.Sprintf("b%02d__v%d", i, changes))
 		}
-		g := newGateway(t, signalbox.Config{}, opt)
+		g := gatewaytest.New(t, signalbox.Config{}, opt)
 		var busy sync.WaitGroup
 		for _, a := range all {
 			busy.Go(func() { // ends by itself; waited for below
@@ -206,13 +207,13 @@ func toolNames(t *testing.T, g *signalbox.Gateway) []string {
 func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 	const clients, swaps = 8, 20
 	synctest.Test(t, func(t *testing.T) {
-		b := backends{}
+		b := gatewaytest.Backends{}
 		for _, name := range []string{"x", "y"} {
-			s := serverWithTools(true, "t")
+			s := gatewaytest.ServerWithTools(true, "t")
 			s.On["tools/call"] = func(x *faultyserver.Exchange) { x.Result(`{"content":[],"by":"` + name + `"}`) }
 			b[name] = s
 		}
-		way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
+		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
 		// The two configurations exchange the prefixes of the backends.
 		config := func(n int) signalbox.Config {
 			one, two := fmt.Sprintf("%d.p.", n%2), fmt.Sprintf("%d.q.", n%2)
@@ -223,7 +224,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 				{Name: "x", URL: "http://x/mcp", Prefix: &one}, {Name: "y", URL: "http://y/mcp", Prefix: &two},
 			}}
 		}
-		g := newGateway(t, config(0), signalbox.Options{Transport: way})
+		g := gatewaytest.New(t, config(0), signalbox.Options{Transport: way})
 		synctest.Wait()
 		owners := map[string]string{"0.p.t": "x", "0.q.t": "y", "1.q.t": "x", "1.p.t": "y"}
 		done, listed := make(chan struct{}), make(chan byte)
@@ -236,7 +237,7 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 						t.Errorf("listed %q, of two configurations", names)
 						return
 					}
-					by, _ := serve(t, g, "tools/call", `{"name":"`+names[0]+`"}`)
+					by, _ := gatewaytest.Serve(t, g, "tools/call", `{"name":"`+names[0]+`"}`)
 					if by != owners[names[0]] && !strings.HasPrefix(by, "error: unknown tool") {
 						t.Errorf("%s was answered by %q", names[0], by)
 						return

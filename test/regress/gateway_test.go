@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -30,7 +31,7 @@ type legacyServer struct {
 }
 
 func newLegacyServer(tools ...string) *legacyServer {
-	s := &legacyServer{HTTP: serverWithTools(false, tools...), open: map[string]chan string{}}
+	s := &legacyServer{HTTP: gatewaytest.ServerWithTools(false, tools...), open: map[string]chan string{}}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
 	s.On["GET"] = func(x *faultyserver.Exchange) {
 		stream := s.stream(x.R.Header.Get("Mcp-Session-Id"))
@@ -61,30 +62,28 @@ func (s *legacyServer) stream(session string) chan string {
 func (s *legacyServer) change(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.On["tools/list"] = resultHandler(toolList(tools...))
+	s.On["tools/list"] = gatewaytest.ResultHandler(gatewaytest.ToolList(tools...))
 	for _, stream := range s.open {
 		stream <- `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	}
 }
 
-const toolsChanged = `"method":"notifications/tools/list_changed"`
-
 // M080, I16, I41: one backend has no listening stream. The stream of the client opens
 // all the same, and carries the notifications of the others.
 func TestM080BackendWithoutAListeningStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent, telling := serverWithTools(false, "x"), newLegacyServer("y")
+		silent, telling := gatewaytest.ServerWithTools(false, "x"), newLegacyServer("y")
 		silent.Capabilities = `{"tools":{"listChanged":true}}`
-		h := backends{"deaf": silent, "telling": telling}.open(t, nil)
-		sess := h.legacy()
-		h.post(legacyRequest("1", "tools/list", ""), sess)
-		get := h.listen(sess)
+		h := gatewaytest.Backends{"deaf": silent, "telling": telling}.Open(t, nil)
+		sess := h.Legacy()
+		h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess)
+		get := h.Listen(sess)
 		synctest.Wait()
 		telling.change("y", "z")
-		if got := get.next(); !strings.Contains(got, toolsChanged) {
+		if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 			t.Errorf("heard %s, want the change", got)
 		}
-		got := h.post(legacyRequest("1", "tools/list", ""), sess).body
+		got := h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess).Body
 		for _, name := range []string{"deaf__x", "telling__y", "telling__z"} {
 			if !strings.Contains(got, `"`+name+`"`) {
 				t.Errorf("no %s in %s", name, got)
@@ -100,21 +99,21 @@ func TestM080BackendWithoutAListeningStream(t *testing.T) {
 // has one response, the list of the other.
 func TestM183OneAnswerOfTwoBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fails, works := serverWithTools(false), serverWithTools(false, "y")
+		fails, works := gatewaytest.ServerWithTools(false), gatewaytest.ServerWithTools(false, "y")
 		fails.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32000, "no list today") }
-		h := backends{"fails": fails, "works": works}.open(t, nil)
-		sess := h.legacy()
-		wantEqual(t, "legacy", h.post(legacyRequest("7", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"works__y","inputSchema":{"type":"object"}}]}}`)
-		if got := h.postModern("7", "tools/list", "", ""); strings.Count(got.body, `"id":7`) != 1 || !strings.Contains(got.body, `"works__y"`) || strings.Contains(got.body, "no list today") {
-			t.Errorf("modern: %s; want one answer, the list", got.body)
+		h := gatewaytest.Backends{"fails": fails, "works": works}.Open(t, nil)
+		sess := h.Legacy()
+		gatewaytest.WantEqual(t, "legacy", h.Post(gatewaytest.LegacyRequest("7", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"works__y","inputSchema":{"type":"object"}}]}}`)
+		if got := h.PostModern("7", "tools/list", "", ""); strings.Count(got.Body, `"id":7`) != 1 || !strings.Contains(got.Body, `"works__y"`) || strings.Contains(got.Body, "no list today") {
+			t.Errorf("modern: %s; want one answer, the list", got.Body)
 		}
 		client, server := memnet.Pipe(1 << 16)
 		done := make(chan error, 1)
 		go func() { // ends with the input
-			done <- h.g.ServeStdio(t.Context(), server, server)
+			done <- h.G.ServeStdio(t.Context(), server, server)
 			_ = server.CloseWrite()
 		}()
-		body, _ := modernRequest("7", "tools/list", "", "")
+		body, _ := gatewaytest.ModernRequest("7", "tools/list", "", "")
 		if _, err := io.WriteString(client, body+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -146,31 +145,31 @@ func TestM185AnswersFindTheirWayBack(t *testing.T) {
 		answered, elsewhere := make(chan string, 8), make(chan string, 8)
 		asking.On[""] = func(x *faultyserver.Exchange) { answered <- string(x.Msg.Raw); x.Polite() }
 		other.On[""] = func(x *faultyserver.Exchange) { elsewhere <- string(x.Msg.Raw); x.Polite() }
-		h := backends{"asking": asking, "other": other}.open(t, nil)
-		sess := h.legacy()
-		get := h.listen(sess)
+		h := gatewaytest.Backends{"asking": asking, "other": other}.Open(t, nil)
+		sess := h.Legacy()
+		get := h.Listen(sess)
 		for _, name := range []string{"asking__x", "other__x"} {
-			h.post(legacyRequest("1", "tools/call", `{"name":"`+name+`"}`), sess)
+			h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"`+name+`"}`), sess)
 		}
 		synctest.Wait()
 		asking.stream(session) <- `{"jsonrpc":"2.0","id":"p","method":"ping"}`
-		wantEqual(t, "the ping", <-answered, `{"jsonrpc":"2.0","id":"p","result":{}}`)
+		gatewaytest.WantEqual(t, "the ping", <-answered, `{"jsonrpc":"2.0","id":"p","result":{}}`)
 		asking.stream(session) <- `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`
-		question := get.next()
+		question := get.Next()
 		_, after, _ := strings.Cut(question, `"id":`)
 		id, _, _ := strings.Cut(after, ",")
 		if !strings.Contains(question, `"method":"elicitation/create"`) {
 			t.Fatalf("heard %s, want the question", question)
 		}
 		for _, unknown := range []string{`"nobody's"`, "99", `"q1"`} {
-			if got := h.post(`{"jsonrpc":"2.0","id":`+unknown+`,"result":{}}`, sess); got.status != 202 || got.body != "" {
-				t.Errorf("an answer to nothing: %d %s; want 202", got.status, got.body)
+			if got := h.Post(`{"jsonrpc":"2.0","id":`+unknown+`,"result":{}}`, sess); got.Status != 202 || got.Body != "" {
+				t.Errorf("an answer to nothing: %d %s; want 202", got.Status, got.Body)
 			}
 		}
-		if got := h.post(`{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"decline"}}`, sess); got.status != 202 || got.body != "" {
-			t.Errorf("the answer: %d %s; want 202", got.status, got.body)
+		if got := h.Post(`{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"decline"}}`, sess); got.Status != 202 || got.Body != "" {
+			t.Errorf("the answer: %d %s; want 202", got.Status, got.Body)
 		}
-		wantEqual(t, "the answer at the backend", <-answered, `{"jsonrpc":"2.0","id":"q1","result":{"action":"decline"}}`)
+		gatewaytest.WantEqual(t, "the answer at the backend", <-answered, `{"jsonrpc":"2.0","id":"q1","result":{"action":"decline"}}`)
 		synctest.Wait()
 		if len(answered) != 0 || len(elsewhere) != 0 {
 			t.Errorf("%d more answers there and %d elsewhere", len(answered), len(elsewhere))
@@ -184,7 +183,7 @@ func TestM185AnswersFindTheirWayBack(t *testing.T) {
 func TestM187SlowBackendDelaysNoOther(t *testing.T) {
 	const slow = 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		quick, late := serverWithTools(false, "x"), serverWithTools(false, "y")
+		quick, late := gatewaytest.ServerWithTools(false, "x"), gatewaytest.ServerWithTools(false, "y")
 		late.On["initialize"] = func(x *faultyserver.Exchange) {
 			select {
 			case <-time.After(slow):
@@ -193,27 +192,27 @@ func TestM187SlowBackendDelaysNoOther(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		h := backends{"late": late, "quick": quick}.open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
-		sess := h.legacy()
+		h := gatewaytest.Backends{"late": late, "quick": quick}.Open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		sess := h.Legacy()
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("initialize took %v, want at most 3s", took)
 		}
-		get := h.listen(sess)
-		wantEqual(t, "the first list", h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"quick__x","inputSchema":{"type":"object"}}]}}`)
+		get := h.Listen(sess)
+		gatewaytest.WantEqual(t, "the first list", h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"quick__x","inputSchema":{"type":"object"}}]}}`)
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the first list came after %v, want at most 3s", took)
 		}
 		before := time.Now()
-		if got := h.post(legacyRequest("2", "tools/call", `{"name":"quick__x"}`), sess); got.status != 200 || time.Since(before) != 0 {
-			t.Errorf("a call to the quick one: %d %s after %v", got.status, got.body, time.Since(before))
+		if got := h.Post(gatewaytest.LegacyRequest("2", "tools/call", `{"name":"quick__x"}`), sess); got.Status != 200 || time.Since(before) != 0 {
+			t.Errorf("a call to the quick one: %d %s after %v", got.Status, got.Body, time.Since(before))
 		}
-		if got := get.next(); !strings.Contains(got, toolsChanged) {
+		if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 			t.Errorf("heard %s, want the change", got)
 		}
 		if took := time.Since(began); took < slow || took > slow+10*time.Second {
 			t.Errorf("the change came after %v, want soon after %v", took, slow)
 		}
-		if got := h.post(legacyRequest("3", "tools/list", ""), sess).body; !strings.Contains(got, `"late__y"`) || !strings.Contains(got, `"quick__x"`) {
+		if got := h.Post(gatewaytest.LegacyRequest("3", "tools/list", ""), sess).Body; !strings.Contains(got, `"late__y"`) || !strings.Contains(got, `"quick__x"`) {
 			t.Errorf("afterwards: %s; want the tools of both", got)
 		}
 	})
@@ -266,24 +265,24 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := serverWithTools(modern)
+					s := gatewaytest.ServerWithTools(modern)
 					s.On["tools/list"] = tt.list
-					h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
-					sess := h.legacy()
-					for client, got := range map[string]response{
-						"legacy": h.post(legacyRequest("1", "tools/list", ""), sess), "modern": h.postModern("1", "tools/list", "", ""),
+					h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
+					sess := h.Legacy()
+					for client, got := range map[string]gatewaytest.Response{
+						"legacy": h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess), "modern": h.PostModern("1", "tools/list", "", ""),
 					} {
-						if strings.Contains(got.body, "idden") {
-							t.Errorf("%s client: %s", client, got.body)
+						if strings.Contains(got.Body, "idden") {
+							t.Errorf("%s client: %s", client, got.Body)
 						}
-						if !strings.Contains(got.body, `"id":1`) || strings.Contains(got.body, `"a__shown"`) != tt.shown {
-							t.Errorf("%s client: %d %s; want the answer to 1, with the other tool: %v", client, got.status, got.body, tt.shown)
+						if !strings.Contains(got.Body, `"id":1`) || strings.Contains(got.Body, `"a__shown"`) != tt.shown {
+							t.Errorf("%s client: %d %s; want the answer to 1, with the other tool: %v", client, got.Status, got.Body, tt.shown)
 						}
 					}
 					for _, tool := range []string{"a__hidden", "hidden"} {
-						got := h.post(legacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), sess)
-						if !strings.Contains(got.body, `"error"`) {
-							t.Errorf("%s was called: %s", tool, got.body)
+						got := h.Post(gatewaytest.LegacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), sess)
+						if !strings.Contains(got.Body, `"error"`) {
+							t.Errorf("%s was called: %s", tool, got.Body)
 						}
 					}
 					if n := s.Count("tools/call"); n != 0 {
@@ -311,17 +310,17 @@ func TestM194MislabelledAnswers(t *testing.T) {
 		for _, modern := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/modern=%v", name, modern), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := serverWithTools(modern, "x")
+					s := gatewaytest.ServerWithTools(modern, "x")
 					s.On["tools/call"] = answer
-					h := backends{"a": s}.open(t, nil)
-					sess := h.legacy()
+					h := gatewaytest.Backends{"a": s}.Open(t, nil)
+					sess := h.Legacy()
 					began := time.Now()
-					for client, got := range map[string]response{
-						"legacy": h.post(legacyRequest("9", "tools/call", `{"name":"a__x"}`), sess),
-						"modern": h.postModern("9", "tools/call", "a__x", ""),
+					for client, got := range map[string]gatewaytest.Response{
+						"legacy": h.Post(gatewaytest.LegacyRequest("9", "tools/call", `{"name":"a__x"}`), sess),
+						"modern": h.PostModern("9", "tools/call", "a__x", ""),
 					} {
-						if !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"error":{"code":1002,`) || strings.Contains(got.body, "secret") {
-							t.Errorf("%s client: %d %s; want the error of 9 and nothing else", client, got.status, got.body)
+						if !strings.HasPrefix(got.Body, `{"jsonrpc":"2.0","id":9,"error":{"code":1002,`) || strings.Contains(got.Body, "secret") {
+							t.Errorf("%s client: %d %s; want the error of 9 and nothing else", client, got.Status, got.Body)
 						}
 					}
 					if took := time.Since(began); took > time.Second {
@@ -342,18 +341,18 @@ func TestM195OneBoundOnBothLegs(t *testing.T) {
 		fits        bool
 	}{{10 << 20, 2 << 20, true}, {64 << 10, 100 << 10, false}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := serverWithTools(true, "x")
-			s.On["tools/call"] = resultHandler(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
-			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
-			for client, got := range map[string]response{
-				"legacy": h.post(legacyRequest("9", "tools/call", `{"name":"a__x"}`), h.legacy()),
-				"modern": h.postModern("9", "tools/call", "a__x", ""),
+			s := gatewaytest.ServerWithTools(true, "x")
+			s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
+			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
+			for client, got := range map[string]gatewaytest.Response{
+				"legacy": h.Post(gatewaytest.LegacyRequest("9", "tools/call", `{"name":"a__x"}`), h.Legacy()),
+				"modern": h.PostModern("9", "tools/call", "a__x", ""),
 			} {
 				switch {
-				case tt.fits && (got.status != 200 || int64(len(got.body)) < tt.size || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"result":`)):
-					t.Errorf("%s client: %d, %d bytes; want the result", client, got.status, len(got.body))
-				case !tt.fits && (!strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":9,"error":`) || !strings.Contains(got.body, "limits.backendMessage")):
-					t.Errorf("%s client: %d %.300s; want an error of 9 that names the key", client, got.status, got.body)
+				case tt.fits && (got.Status != 200 || int64(len(got.Body)) < tt.size || !strings.HasPrefix(got.Body, `{"jsonrpc":"2.0","id":9,"result":`)):
+					t.Errorf("%s client: %d, %d bytes; want the result", client, got.Status, len(got.Body))
+				case !tt.fits && (!strings.HasPrefix(got.Body, `{"jsonrpc":"2.0","id":9,"error":`) || !strings.Contains(got.Body, "limits.backendMessage")):
+					t.Errorf("%s client: %d %.300s; want an error of 9 that names the key", client, got.Status, got.Body)
 				}
 			}
 		})

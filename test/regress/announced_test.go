@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"fmt"
@@ -16,18 +16,19 @@ import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/server"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 // Announced capabilities, and the notifications that they promise.
 
 // listenModern opens a listen for changes of tools.
-func (h *gateway) listenModern(id string, headers ...header) *eventStream {
-	h.t.Helper()
-	body, hs := modernRequest(id, "subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`)
-	e := h.stream(h.request(h.t.Context(), http.MethodPost, body, append(headers, hs)...))
-	if got := e.next(); !strings.Contains(got, "subscriptions/acknowledged") {
-		h.t.Errorf("heard %s first, want the acknowledgement", got)
+func listenModern(h *gatewaytest.Gateway, id string, headers ...gatewaytest.Header) *gatewaytest.EventStream {
+	h.T.Helper()
+	body, hs := gatewaytest.ModernRequest(id, "subscriptions/listen", "", `"notifications":{"toolsListChanged":true},`)
+	e := h.Stream(h.Request(h.T.Context(), http.MethodPost, body, append(headers, hs)...))
+	if got := e.Next(); !strings.Contains(got, "subscriptions/acknowledged") {
+		h.T.Errorf("heard %s first, want the acknowledgement", got)
 	}
 	return e
 }
@@ -41,15 +42,15 @@ func inProcess(a *announcer) signalbox.Options {
 func TestM173AcknowledgedListenGetsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := openGateway(t, signalbox.Config{}, inProcess(a))
+		h := gatewaytest.Open(t, signalbox.Config{}, inProcess(a))
 		synctest.Wait()
-		one, two := h.listenModern(`1`), h.listenModern(`"x"`)
+		one, two := listenModern(h, `1`), listenModern(h, `"x"`)
 		for range 3 {
 			time.Sleep(5 * time.Second)
 			a.change()
-			for id, e := range map[string]*eventStream{`1`: one, `"x"`: two} {
+			for id, e := range map[string]*gatewaytest.EventStream{`1`: one, `"x"`: two} {
 				want := `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
-				wantEqual(t, "heard", e.next(), want)
+				gatewaytest.WantEqual(t, "heard", e.Next(), want)
 			}
 		}
 	})
@@ -59,8 +60,8 @@ func TestM173AcknowledgedListenGetsChanges(t *testing.T) {
 // fetched on behalf of one client and returned to another.
 func TestM175ListsArePrivateUnlessStated(t *testing.T) {
 	list := func(scope string) *faultyserver.HTTP {
-		s := serverWithTools(true, "x")
-		s.On["tools/list"] = resultHandler(strings.TrimSuffix(toolList("x"), "}") + scope + `,"resultType":"complete","ttlMs":60000}`)
+		s := gatewaytest.ServerWithTools(true, "x")
+		s.On["tools/list"] = gatewaytest.ResultHandler(strings.TrimSuffix(gatewaytest.ToolList("x"), "}") + scope + `,"resultType":"complete","ttlMs":60000}`)
 		return s
 	}
 	const public = `,"cacheScope":"public"`
@@ -76,15 +77,15 @@ func TestM175ListsArePrivateUnlessStated(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				servers, all := backends{}, []*faultyserver.HTTP{}
+				servers, all := gatewaytest.Backends{}, []*faultyserver.HTTP{}
 				for i, scope := range tt.scopes {
 					s := list(scope)
 					servers[fmt.Sprint("b", i)], all = s, append(all, s)
 				}
-				h := servers.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
+				h := servers.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
 				fetched := all[0].Count("tools/list")
 				for _, who := range []string{"ann", "bob", "ann"} {
-					got := h.postModern("1", "tools/list", "", "", withToken(who)).body
+					got := h.PostModern("1", "tools/list", "", "", gatewaytest.WithToken(who)).Body
 					if !strings.Contains(got, tt.want) || !strings.Contains(got, "b0__x") {
 						t.Errorf("%s: %s, want %s", who, got, tt.want)
 					}
@@ -107,29 +108,29 @@ func TestM175ListsArePrivateUnlessStated(t *testing.T) {
 func TestM176PartialListsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := make(chan struct{})
-		late := serverWithTools(true, "c")
+		late := gatewaytest.ServerWithTools(true, "c")
 		late.On["tools/list"] = func(x *faultyserver.Exchange) {
 			<-ready
-			x.Result(toolList("c"))
+			x.Result(gatewaytest.ToolList("c"))
 		}
 		kept := func(name string) *faultyserver.HTTP {
-			s := serverWithTools(true, name)
-			s.On["tools/list"] = resultHandler(strings.TrimSuffix(toolList(name), "}") + `,"resultType":"complete","ttlMs":300000,"cacheScope":"public"}`)
+			s := gatewaytest.ServerWithTools(true, name)
+			s.On["tools/list"] = gatewaytest.ResultHandler(strings.TrimSuffix(gatewaytest.ToolList(name), "}") + `,"resultType":"complete","ttlMs":300000,"cacheScope":"public"}`)
 			return s
 		}
-		h := backends{"a": kept("a"), "b": kept("b"), "c": late}.open(t, nil)
-		sess := h.legacy()
-		h.post(legacyRequest("1", "tools/list", ""), sess)
-		get := h.listen(sess)
-		got := h.postModern("1", "tools/list", "", "").body
+		h := gatewaytest.Backends{"a": kept("a"), "b": kept("b"), "c": late}.Open(t, nil)
+		sess := h.Legacy()
+		h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess)
+		get := h.Listen(sess)
+		got := h.PostModern("1", "tools/list", "", "").Body
 		if strings.Contains(got, "c__c") || !strings.Contains(got, "a__a") || !strings.Contains(got, `"ttlMs":0`) {
 			t.Errorf("partial list %s, want that of two backends, true for no time", got)
 		}
 		close(ready)
-		if got := get.next(); !strings.Contains(got, toolsChanged) {
+		if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 			t.Errorf("heard %s, want that there are more tools", got)
 		}
-		for _, got := range []string{h.postModern("2", "tools/list", "", "").body, h.post(legacyRequest("2", "tools/list", ""), sess).body} {
+		for _, got := range []string{h.PostModern("2", "tools/list", "", "").Body, h.Post(gatewaytest.LegacyRequest("2", "tools/list", ""), sess).Body} {
 			if !strings.Contains(got, "a__a") || !strings.Contains(got, "b__b") || !strings.Contains(got, "c__c") {
 				t.Errorf("list %s, want that of three backends", got)
 			}
@@ -143,7 +144,7 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
-		sick := serverWithTools(true, "s")
+		sick := gatewaytest.ServerWithTools(true, "s")
 		well := sick.On["tools/list"]
 		sick.On["tools/list"] = func(x *faultyserver.Exchange) {
 			if down.Load() {
@@ -153,22 +154,22 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 			well(x)
 		}
 		a := &announcer{}
-		way := serveBackends(t, sick)
+		way := gatewaytest.ServeBackends(t, sick)
 		entry := signalbox.Backend{Name: "sick", URL: "http://sick/mcp"}
 		cfg := signalbox.Config{Servers: []signalbox.Backend{entry}}
 		opt := inProcess(a)
 		opt.Transport = way
-		h := openGateway(t, cfg, opt)
-		sess := h.legacy()
-		h.post(legacyRequest("1", "tools/list", ""), sess)
-		get := h.listen(sess)
+		h := gatewaytest.Open(t, cfg, opt)
+		sess := h.Legacy()
+		h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess)
+		get := h.Listen(sess)
 		time.Sleep(5 * time.Second)
 		wantList := func(what string, names ...string) {
 			t.Helper()
-			if got := get.next(); !strings.Contains(got, toolsChanged) {
+			if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 				t.Errorf("%s: heard %s", what, got)
 			}
-			wantEqual(t, what, h.post(legacyRequest("1", "tools/list", ""), sess).body, `{"jsonrpc":"2.0","id":1,"result":`+toolList(names...)+`}`)
+			gatewaytest.WantEqual(t, what, h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":1,"result":`+gatewaytest.ToolList(names...)+`}`)
 			time.Sleep(2 * time.Minute) // a second notification would arrive before the next
 		}
 		a.change()
@@ -177,11 +178,11 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 		wantList("a backend is well again", "sick__s", "a__v1")
 		entry.Exclude = []string{"s"}
 		filtered := signalbox.Config{Servers: []signalbox.Backend{entry}}
-		if err := h.g.Reload(t.Context(), filtered); err != nil {
+		if err := h.G.Reload(t.Context(), filtered); err != nil {
 			t.Fatal(err)
 		}
 		wantList("another filter", "a__v1")
-		get.wantSilence(time.Minute)
+		get.WantSilence(time.Minute)
 	})
 }
 
@@ -196,29 +197,29 @@ func TestM180CapabilitiesHoldForTheSession(t *testing.T) {
 		late := &faultyserver.HTTP{Modern: true, Capabilities: `{"tools":{},"prompts":{}}`, On: map[string]func(*faultyserver.Exchange){}}
 		late.On["tools/list"] = func(x *faultyserver.Exchange) {
 			<-ready
-			x.Result(toolList("t"))
+			x.Result(gatewaytest.ToolList("t"))
 		}
-		late.On["prompts/list"] = resultHandler(`{"prompts":[{"name":"p"}]}`)
-		late.On["prompts/get"] = resultHandler(`{"messages":[]}`)
-		h := backends{"late": late}.open(t, nil)
-		early := h.legacy()
-		before := h.postModern("1", "server/discover", "", "").body
+		late.On["prompts/list"] = gatewaytest.ResultHandler(`{"prompts":[{"name":"p"}]}`)
+		late.On["prompts/get"] = gatewaytest.ResultHandler(`{"messages":[]}`)
+		h := gatewaytest.Backends{"late": late}.Open(t, nil)
+		early := h.Legacy()
+		before := h.PostModern("1", "server/discover", "", "").Body
 		close(ready)
 		time.Sleep(5 * time.Second)
-		after := h.postModern("1", "server/discover", "", "").body
+		after := h.PostModern("1", "server/discover", "", "").Body
 		for _, capability := range []string{`"prompts":`, `"tools":`} {
 			if !strings.Contains(before, capability) || !strings.Contains(after, capability) {
 				t.Errorf("%s is advertised in %s and in %s, want both", capability, before, after)
 			}
 		}
-		wantEqual(t, "list", h.post(legacyRequest("1", "prompts/list", ""), early).body, `{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"late__p"}]}}`)
-		wantEqual(t, "get", h.post(legacyRequest("2", "prompts/get", `{"name":"late__p"}`), early).body, `{"jsonrpc":"2.0","id":2,"result":{"messages":[]}}`)
+		gatewaytest.WantEqual(t, "list", h.Post(gatewaytest.LegacyRequest("1", "prompts/list", ""), early).Body, `{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"late__p"}]}}`)
+		gatewaytest.WantEqual(t, "get", h.Post(gatewaytest.LegacyRequest("2", "prompts/get", `{"name":"late__p"}`), early).Body, `{"jsonrpc":"2.0","id":2,"result":{"messages":[]}}`)
 		// Once it is known that there are no resources, none are advertised, and none
 		// listed.
 		if strings.Contains(after, `"resources":`) {
 			t.Errorf("%s advertises resources", after)
 		}
-		wantEqual(t, "no resources", h.post(legacyRequest("3", "resources/list", ""), early).body, `{"jsonrpc":"2.0","id":3,"result":{"resources":[]}}`)
+		gatewaytest.WantEqual(t, "no resources", h.Post(gatewaytest.LegacyRequest("3", "resources/list", ""), early).Body, `{"jsonrpc":"2.0","id":3,"result":{"resources":[]}}`)
 	})
 }
 
@@ -231,24 +232,24 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, opt := &announcer{}, signalbox.Options{}
 				opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: "a", Handler: a})
-				silent := serverWithTools(false, "s")
+				silent := gatewaytest.ServerWithTools(false, "s")
 				silent.Capabilities = `{"tools":{"listChanged":false}}`
 				cfg := signalbox.Config{}
 				if backends == 2 {
-					opt.Transport = serveBackends(t, silent)
+					opt.Transport = gatewaytest.ServeBackends(t, silent)
 					cfg.Servers = []signalbox.Backend{{Name: "s", URL: "http://s/mcp"}}
 				}
-				h := openGateway(t, cfg, opt)
-				sess := h.legacy()
-				if got := h.postModern("1", "server/discover", "", "").body; !strings.Contains(got, `"tools":{"listChanged":true}`) {
+				h := gatewaytest.Open(t, cfg, opt)
+				sess := h.Legacy()
+				if got := h.PostModern("1", "server/discover", "", "").Body; !strings.Contains(got, `"tools":{"listChanged":true}`) {
 					t.Errorf("advertised %s", got)
 				}
-				h.post(legacyRequest("1", "tools/list", ""), sess)
-				get, listen := h.listen(sess), h.listenModern("2")
+				h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess)
+				get, listen := h.Listen(sess), listenModern(h, "2")
 				checkNext := func(what string) {
 					t.Helper()
-					for _, e := range []*eventStream{get, listen} {
-						if got := e.next(); !strings.Contains(got, toolsChanged) {
+					for _, e := range []*gatewaytest.EventStream{get, listen} {
+						if got := e.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 							t.Errorf("%s: heard %s", what, got)
 						}
 					}
@@ -258,9 +259,9 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				checkNext("announced")
 				if backends == 2 {
 					synctest.Wait() // for requests that read silent
-					silent.On["tools/list"] = resultHandler(toolList("s", "s2"))
+					silent.On["tools/list"] = gatewaytest.ResultHandler(gatewaytest.ToolList("s", "s2"))
 					time.Sleep(2 * time.Minute)
-					h.post(legacyRequest("3", "tools/list", ""), sess)
+					h.Post(gatewaytest.LegacyRequest("3", "tools/list", ""), sess)
 					checkNext("found out")
 				}
 			})
@@ -286,15 +287,15 @@ func TestM181ListChangedIsThatOfTheServer(t *testing.T) {
 					}
 				}
 				h := proxy(t, s)
-				sess := h.legacy()
-				get := h.listen(sess)
+				sess := h.Legacy()
+				get := h.Listen(sess)
 				synctest.Wait()
 				close(notice)
 				if !want {
-					get.wantSilence(time.Minute)
+					get.WantSilence(time.Minute)
 					return
 				}
-				if got := get.next(); !strings.Contains(got, toolsChanged) {
+				if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 					t.Errorf("heard %s", got)
 				}
 			})
@@ -304,9 +305,9 @@ func TestM181ListChangedIsThatOfTheServer(t *testing.T) {
 
 // proxy returns a gateway that consists of our server over our client of another
 // server, with nothing in between.
-func proxy(t *testing.T, upstream http.Handler) *gateway {
+func proxy(t *testing.T, upstream http.Handler) *gatewaytest.Gateway {
 	t.Helper()
-	c := client.NewHTTP("http://b/mcp", client.Config{Name: "b", Transport: serveBackends(t, upstream)})
+	c := client.NewHTTP("http://b/mcp", client.Config{Name: "b", Transport: gatewaytest.ServeBackends(t, upstream)})
 	s := server.New(c, server.Config{})
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: s}
@@ -324,5 +325,5 @@ func proxy(t *testing.T, upstream http.Handler) *gateway {
 		srv.Close()
 		<-served
 	})
-	return &gateway{t: t, http: &http.Client{Transport: tr}}
+	return &gatewaytest.Gateway{T: t, HTTP: &http.Client{Transport: tr}}
 }

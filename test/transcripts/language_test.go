@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package transcripts_test
 
 import (
 	"fmt"
@@ -203,7 +203,7 @@ func TestSomePairsMeetAllEras(t *testing.T) {
 // The samples leave out no transcript and no pair, and each pair is in several, except
 // those of the revision that few files name.
 func TestSomePairsMeetAll(t *testing.T) {
-	files, err := filepath.Glob("testdata/transcripts/*.txtar")
+	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestSomePairsMeetAll(t *testing.T) {
 
 // No transcript expects a breach, and each has prose and expectations.
 func TestTranscriptFiles(t *testing.T) {
-	entries, err := os.ReadDir("testdata/transcripts")
+	entries, err := os.ReadDir("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestTranscriptFiles(t *testing.T) {
 		if !strings.HasSuffix(e.Name(), ".txtar") {
 			continue
 		}
-		d := readTranscript(t, "testdata/transcripts/"+e.Name())
+		d := readTranscript(t, "testdata/"+e.Name())
 		if len(strings.Fields(string(d.archive.Comment))) < 8 {
 			t.Errorf("%s: has too little prose about what it shows", e.Name())
 		}
@@ -268,12 +268,12 @@ func TestTranscriptFiles(t *testing.T) {
 
 // The page about the language has every verb of the switches, and no others.
 func TestTranscriptVerbsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("testdata/transcripts/README.md")
+	page, err := os.ReadFile("testdata/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var verbs []string
-	for _, file := range []string{"transcript_world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_call_test.go"} {
+	for _, file := range []string{"world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_call_test.go"} {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

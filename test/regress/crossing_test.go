@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package signalbox_test
+package regress_test
 
 import (
 	"context"
@@ -23,6 +23,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -30,7 +31,7 @@ import (
 // there.
 
 // pipeGateway is a gateway in front of one server of lines, in this process.
-func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gateway {
+func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gatewaytest.Gateway {
 	t.Helper()
 	var wg sync.WaitGroup
 	c := client.NewPipe(func(context.Context) (io.ReadWriteCloser, error) {
@@ -44,7 +45,7 @@ func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gatewa
 		}
 		wg.Wait()
 	})
-	return openGateway(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
+	return gatewaytest.Open(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
 }
 
 // M014, I4: two requests without a session, both with the id 1, share one process,
@@ -54,15 +55,15 @@ func TestM014SameIDOverOneProcess(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			lines := make(chan *faultyserver.Line, 2)
 			s := &faultyserver.Lines{Modern: modern, On: map[string]func(*faultyserver.Line){
-				"tools/list": func(x *faultyserver.Line) { x.Result(toolList("x")) },
+				"tools/list": func(x *faultyserver.Line) { x.Result(gatewaytest.ToolList("x")) },
 				"tools/call": func(x *faultyserver.Line) { lines <- x },
 			}}
 			h := pipeGateway(t, s, client.Config{Name: "a", Share: !modern})
-			var calls [2]<-chan response
+			var calls [2]<-chan gatewaytest.Response
 			var at [2]*faultyserver.Line
 			for i := range 2 {
-				body, hs := modernRequest("1", "tools/call", "a__x", fmt.Sprintf(`"arguments":{"who":%d}`, i))
-				calls[i] = h.async(body, hs)
+				body, hs := gatewaytest.ModernRequest("1", "tools/call", "a__x", fmt.Sprintf(`"arguments":{"who":%d}`, i))
+				calls[i] = h.Async(body, hs)
 				at[i] = <-lines
 			}
 			if at[0].Msg.ID == at[1].Msg.ID {
@@ -70,7 +71,7 @@ func TestM014SameIDOverOneProcess(t *testing.T) {
 			}
 			for _, i := range []int{1, 0} {
 				at[i].Result(`{"content":[],"to":` + string(at[i].Msg.Params.Raw(mcp.FieldArguments)) + `}`)
-				got := (<-calls[i]).body
+				got := (<-calls[i]).Body
 				if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"result":`) || !strings.Contains(got, fmt.Sprintf(`"to":{"who":%d}`, i)) {
 					t.Errorf("modern %v: %d got %s", modern, i, got)
 				}
@@ -89,7 +90,7 @@ type keeper struct {
 }
 
 func newKeeper() *keeper {
-	k := &keeper{HTTP: serverWithTools(false, "keep"), kept: map[string][]string{}}
+	k := &keeper{HTTP: gatewaytest.ServerWithTools(false, "keep"), kept: map[string][]string{}}
 	k.On["tools/call"] = func(x *faultyserver.Exchange) {
 		id := x.R.Header.Get("Mcp-Session-Id")
 		if !k.knows(id) {
@@ -134,23 +135,23 @@ func (k *keeper) forget() {
 func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		h := backends{"a": k}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })
-		ways := map[string]func(who header, what string) response{
-			"modern": func(who header, what string) response {
-				return h.postModern("1", "tools/call", "a__keep", `"arguments":"`+what+`"`, who)
+		h := gatewaytest.Backends{"a": k}.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		ways := map[string]func(who gatewaytest.Header, what string) gatewaytest.Response{
+			"modern": func(who gatewaytest.Header, what string) gatewaytest.Response {
+				return h.PostModern("1", "tools/call", "a__keep", `"arguments":"`+what+`"`, who)
 			},
 		}
-		sessions := map[string]header{"ann": h.legacy(withToken("ann")), "bob": h.legacy(withToken("bob"))}
+		sessions := map[string]gatewaytest.Header{"ann": h.Legacy(gatewaytest.WithToken("ann")), "bob": h.Legacy(gatewaytest.WithToken("bob"))}
 		for range 2 {
 			for _, who := range []string{"ann", "bob"} {
-				got := ways["modern"](withToken(who), "modern "+who)
+				got := ways["modern"](gatewaytest.WithToken(who), "modern "+who)
 				foreign := map[string]string{"ann": "bob", "bob": "ann"}[who]
-				if got.status != 200 || strings.Contains(got.body, foreign) || !strings.Contains(got.body, "modern "+who) {
-					t.Errorf("modern: %s got %d %s", who, got.status, got.body)
+				if got.Status != 200 || strings.Contains(got.Body, foreign) || !strings.Contains(got.Body, "modern "+who) {
+					t.Errorf("modern: %s got %d %s", who, got.Status, got.Body)
 				}
-				got = h.post(legacyRequest("1", "tools/call", `{"name":"a__keep","arguments":"legacy `+who+`"}`), sessions[who])
-				if got.status != 200 || strings.Contains(got.body, foreign) || strings.Contains(got.body, "modern") {
-					t.Errorf("legacy: %s got %d %s", who, got.status, got.body)
+				got = h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"a__keep","arguments":"legacy `+who+`"}`), sessions[who])
+				if got.Status != 200 || strings.Contains(got.Body, foreign) || strings.Contains(got.Body, "modern") {
+					t.Errorf("legacy: %s got %d %s", who, got.Status, got.Body)
 				}
 			}
 		}
@@ -171,22 +172,22 @@ func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 func TestM104M107SessionOfAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		one, two := backends{"a": k}.open(t, nil), backends{"a": k}.open(t, nil)
-		sess := one.legacy()
-		call := legacyRequest("1", "tools/call", `{"name":"a__keep","arguments":1}`)
-		wantEqual(t, "replica one", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		one, two := gatewaytest.Backends{"a": k}.Open(t, nil), gatewaytest.Backends{"a": k}.Open(t, nil)
+		sess := one.Legacy()
+		call := gatewaytest.LegacyRequest("1", "tools/call", `{"name":"a__keep","arguments":1}`)
+		gatewaytest.WantEqual(t, "replica one", one.Post(call, sess).Body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		before := k.Count("tools/call")
-		if got := two.post(call, sess); got.status != 404 || k.Count("tools/call") != before {
-			t.Errorf("replica two: %d %s, %d calls; want 404 and none", got.status, got.body, k.Count("tools/call")-before)
+		if got := two.Post(call, sess); got.Status != 404 || k.Count("tools/call") != before {
+			t.Errorf("replica two: %d %s, %d calls; want 404 and none", got.Status, got.Body, k.Count("tools/call")-before)
 		}
-		wantEqual(t, "replica one afterwards", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
+		gatewaytest.WantEqual(t, "replica one afterwards", one.Post(call, sess).Body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
 
 		old := sessionsSeen(k.HTTP, 0)
 		k.forget()
 		mark := len(k.Seen())
-		wantEqual(t, "the backend has forgotten", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		gatewaytest.WantEqual(t, "the backend has forgotten", one.Post(call, sess).Body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		refused := k.Count("tools/call")
-		wantEqual(t, "and once more", one.post(call, sess).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
+		gatewaytest.WantEqual(t, "and once more", one.Post(call, sess).Body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1,1]}}`)
 		if n := k.Count("tools/call") - refused; n != 1 {
 			t.Errorf("%d attempts for the call after the recovery, want 1: the new session is remembered", n)
 		}
@@ -196,15 +197,15 @@ func TestM104M107SessionOfAnotherReplica(t *testing.T) {
 			}
 		}
 
-		if err := one.g.Close(); err != nil { // the pod is killed
+		if err := one.G.Close(); err != nil { // the pod is killed
 			t.Fatal(err)
 		}
 		mark = len(k.Seen())
-		fresh := backends{"a": k}.open(t, nil)
-		if got := fresh.post(call, sess); got.status != 404 {
-			t.Errorf("after the restart: %d %s; want 404", got.status, got.body)
+		fresh := gatewaytest.Backends{"a": k}.Open(t, nil)
+		if got := fresh.Post(call, sess); got.Status != 404 {
+			t.Errorf("after the restart: %d %s; want 404", got.Status, got.Body)
 		}
-		wantEqual(t, "a new session", fresh.post(call, fresh.legacy()).body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
+		gatewaytest.WantEqual(t, "a new session", fresh.Post(call, fresh.Legacy()).Body, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"kept":[1]}}`)
 		for id := range sessionsSeen(k.HTTP, mark) {
 			if old[id] {
 				t.Errorf("session %s of before the restart is used again", id)
@@ -239,23 +240,23 @@ func TestM120CancelInBothEras(t *testing.T) {
 func cancelThrough(t *testing.T, modernClient, modernBackend bool) {
 	t.Helper()
 	arrived, left := make(chan string, 1), make(chan struct{})
-	s := serverWithTools(modernBackend, "wait")
+	s := gatewaytest.ServerWithTools(modernBackend, "wait")
 	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		arrived <- x.Msg.ID.String()
 		x.Hold()
 		close(left)
 	}
-	h := backends{"a": s}.open(t, nil)
+	h := gatewaytest.Backends{"a": s}.Open(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
-	body, hs := modernRequest("1", "tools/call", "a__wait", "")
+	body, hs := gatewaytest.ModernRequest("1", "tools/call", "a__wait", "")
 	if !modernClient {
-		body, hs = legacyRequest("1", "tools/call", `{"name":"a__wait"}`), h.legacy()
+		body, hs = gatewaytest.LegacyRequest("1", "tools/call", `{"name":"a__wait"}`), h.Legacy()
 	}
 	over := make(chan struct{})
-	r := h.request(ctx, http.MethodPost, body, hs)
+	r := h.Request(ctx, http.MethodPost, body, hs)
 	go func() { // ends with the call, or with ctx
 		defer close(over)
-		if res, err := h.http.Do(r); err == nil {
+		if res, err := h.HTTP.Do(r); err == nil {
 			_, _ = io.Copy(io.Discard, res.Body)
 			res.Body.Close()
 		}
@@ -264,8 +265,8 @@ func cancelThrough(t *testing.T, modernClient, modernBackend bool) {
 	began := time.Now()
 	if modernClient {
 		leave()
-	} else if got := h.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, hs); got.status != 202 {
-		t.Errorf("the notice: %d %s", got.status, got.body)
+	} else if got := h.Post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, hs); got.Status != 202 {
+		t.Errorf("the notice: %d %s", got.Status, got.Body)
 	}
 	<-left
 	<-over
@@ -344,16 +345,16 @@ func twoPods(t *testing.T, balance func(connection int, id string) int, keeps bo
 		pod.On["GET"] = func(x *faultyserver.Exchange) { x.Begin(); x.Hold() }
 	}
 	const calls = 10
-	h := openGateway(t, configOf(1), signalbox.Options{Transport: way})
-	sess := h.legacy()
+	h := gatewaytest.Open(t, gatewaytest.ConfigOf(1), signalbox.Options{Transport: way})
+	sess := h.Legacy()
 	results := 0
 	for i := range calls {
-		got := h.post(legacyRequest("1", "tools/call", fmt.Sprintf(`{"name":"b0__keep","arguments":%d}`, i)), sess)
+		got := h.Post(gatewaytest.LegacyRequest("1", "tools/call", fmt.Sprintf(`{"name":"b0__keep","arguments":%d}`, i)), sess)
 		switch {
-		case strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":1,"result":`):
+		case strings.HasPrefix(got.Body, `{"jsonrpc":"2.0","id":1,"result":`):
 			results++
-		case !strings.Contains(got.body, `"outcome":"not_dispatched"`):
-			t.Errorf("call %d: %s; want a result, or that it was not sent", i, got.body)
+		case !strings.Contains(got.Body, `"outcome":"not_dispatched"`):
+			t.Errorf("call %d: %s; want a result, or that it was not sent", i, got.Body)
 		}
 	}
 	if executed := len(pods[0].all()) + len(pods[1].all()); executed != results || connections.Load() < 2 {
@@ -403,7 +404,7 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 	leaks := []string{"Cookie", "Proxy-Authorization", "X-Api-Key", "X-Forwarded-For", "Forwarded", "X-Forwarded-Authorization"}
 	for _, modern := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := serverWithTools(modern, "x")
+			s := gatewaytest.ServerWithTools(modern, "x")
 			s.On["tools/call"] = func(x *faultyserver.Exchange) {
 				for _, name := range []string{"Set-Cookie", "Www-Authenticate", "X-Internal", "Proxy-Authenticate", "Server"} {
 					x.W.Header().Set(name, secret)
@@ -411,23 +412,23 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 				x.W.Header().Set("Mcp-Session-Id", secret)
 				x.Polite()
 			}
-			h := backends{"a": s}.open(t, func(cfg *signalbox.Config) {
-				withPrincipals(cfg, "ann")
+			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) {
+				gatewaytest.WithPrincipals(cfg, "ann")
 				cfg.Servers[0].Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer for-the-backend")}
 			})
-			private := header{}
+			private := gatewaytest.Header{}
 			for _, name := range leaks {
 				private[name] = secret
 			}
-			sess := h.legacy(withToken("ann"), private)
-			for client, got := range map[string]response{
-				"legacy": h.post(legacyRequest("1", "tools/call", `{"name":"a__x"}`), sess),
-				"modern": h.postModern("1", "tools/call", "a__x", "", withToken("ann"), private),
+			sess := h.Legacy(gatewaytest.WithToken("ann"), private)
+			for client, got := range map[string]gatewaytest.Response{
+				"legacy": h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"a__x"}`), sess),
+				"modern": h.PostModern("1", "tools/call", "a__x", "", gatewaytest.WithToken("ann"), private),
 			} {
-				if got.status != 200 || strings.Contains(got.body, secret) {
-					t.Errorf("%s client: %d %s", client, got.status, got.body)
+				if got.Status != 200 || strings.Contains(got.Body, secret) {
+					t.Errorf("%s client: %d %s", client, got.Status, got.Body)
 				}
-				for name, values := range got.header {
+				for name, values := range got.Header {
 					if strings.Contains(strings.Join(values, " "), secret) {
 						t.Errorf("%s client: the backend's %s came through: %q", client, name, values)
 					}
@@ -442,11 +443,11 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 				}
 				for name, values := range r.Header {
 					text := strings.Join(values, " ")
-					if strings.Contains(text, secret) || strings.Contains(text, tokenOf("ann")) || strings.Contains(text, sess["Mcp-Session-Id"]) {
+					if strings.Contains(text, secret) || strings.Contains(text, gatewaytest.TokenOf("ann")) || strings.Contains(text, sess["Mcp-Session-Id"]) {
 						t.Errorf("%s %s: the client's own %s came through: %q", r.Verb, r.Method, name, values)
 					}
 				}
-				if strings.Contains(r.Body, tokenOf("ann")) || strings.Contains(r.Body, sess["Mcp-Session-Id"]) {
+				if strings.Contains(r.Body, gatewaytest.TokenOf("ann")) || strings.Contains(r.Body, sess["Mcp-Session-Id"]) {
 					t.Errorf("%s %s: %s", r.Verb, r.Method, r.Body)
 				}
 			}
