@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/redact", "internal/headroom", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -57,7 +57,6 @@ var repoPure = map[string][]string{
 	"internal/headroom": nil,
 	"internal/hop":      nil,
 	"internal/seal":     nil,
-	"internal/life":     nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.
