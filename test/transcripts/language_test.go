@@ -273,7 +273,7 @@ func TestTranscriptVerbsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var verbs []string
-	for _, file := range []string{"world_test.go", "transcript_client_test.go", "transcript_backend_test.go", "transcript_call_test.go"} {
+	for _, file := range []string{"world_test.go", "client_test.go", "backend_test.go", "call_test.go"} {
 		src, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
