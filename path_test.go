@@ -80,17 +80,17 @@ func pathGateway(tb testing.TB, backends int, method, params string) (g *signalb
 	return g, map[string]*mcp.Request{"modern": req, "legacy": &legacy}
 }
 
-// A call costs the gateway seven allocations, however many backends it has: the
+// A call costs the gateway nine allocations, however many backends it has: the
 // requested name, the parameters with the backend's own name, one to build them, the
-// request, the deadline of the call at the backend, and two for its context.
+// request, the deadline of the call at the backend, and two each for its context and its timer.
 func TestPathAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
 		most           float64
 	}{
-		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 7},
-		{"prompts/get", `{"name":"b%03d__add"}`, 7},
-		{"resources/read", `{"uri":"file:///a","of":%d}`, 5}, // nothing in it is renamed
+		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 9},
+		{"prompts/get", `{"name":"b%03d__add"}`, 9},
+		{"resources/read", `{"uri":"file:///a","of":%d}`, 7}, // nothing in it is renamed
 	} {
 		for _, backends := range []int{1, 100} {
 			g, reqs := pathGateway(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))

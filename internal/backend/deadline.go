@@ -25,13 +25,8 @@ type deadline struct {
 	cancel context.CancelCauseFunc // of the call's context
 	began  time.Time
 
-	// Guarded by limits.young.mu: the neighbours while it is one of those.
-	before, behind *deadline
-	isYoung        bool
-
 	mu           sync.Mutex
-	grown        bool          // it is young no more: the timer is its own to set
-	timer        *time.Timer   // calls onTimer
+	timer        *time.Timer   // calls onTimer; nil without a limit
 	ended        bool          // the timer is not set any more
 	lastActivity time.Time     // the last activity
 	paused       time.Duration // how long the maximum was paused, up to pausedSince
@@ -43,13 +38,11 @@ type deadline struct {
 // limits are shared by the calls of a backend.
 type limits struct {
 	idle, max time.Duration // <= 0: none
-	young     young
+	lag       lagProbe
 }
 
 func newLimits(cfg *Config) *limits {
-	l := &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax)}
-	l.young.span, l.young.late = youthOf(l.idle, l.max), cfg.Late
-	return l
+	return &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax), lag: lagProbe{report: cfg.Late}}
 }
 
 var (
@@ -63,8 +56,12 @@ func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context,
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, lastActivity: now}
+	l.lag.start()
 	if l.idle > 0 || l.max > 0 {
-		l.young.enter(d)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		due, _ := d.dueLocked()
+		d.timer = time.AfterFunc(due.Sub(now), d.onTimer) // it checks, and returns; stop stops it
 	}
 	return ctx, d
 }
@@ -151,19 +148,11 @@ func (d *deadline) touch(delta int) {
 
 // resumeLocked sets the timer, which may have fired while it was paused.
 func (d *deadline) resumeLocked(now time.Time) {
-	if !d.grown || d.ended || d.cause != nil {
+	if d.timer == nil || d.ended || d.cause != nil {
 		return
 	}
 	due, _ := d.dueLocked()
-	d.setLocked(due.Sub(now))
-}
-
-func (d *deadline) setLocked(wait time.Duration) {
-	if d.timer == nil {
-		d.timer = time.AfterFunc(wait, d.onTimer) // it checks, and returns; stop stops it
-		return
-	}
-	d.timer.Reset(wait)
+	d.timer.Reset(due.Sub(now))
 }
 
 // dueLocked returns the time at which the first of the limits passes without further
@@ -189,13 +178,12 @@ func (d *deadline) onTimer() {
 func (d *deadline) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.grown = true
 	if d.ended || d.cause != nil || d.waiting > 0 {
 		return nil
 	}
 	due, cause := d.dueLocked()
 	if wait := time.Until(due); wait > 0 {
-		d.setLocked(wait)
+		d.timer.Reset(wait)
 		return nil
 	}
 	d.cause = cause
@@ -220,9 +208,6 @@ func (d *deadline) expired(maxKey string) string {
 // stop is called after the call has ended. It stops the timer.
 func (d *deadline) stop() {
 	d.cancel(nil)
-	if d.limits.young.leave(d) {
-		return // it had no timer
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
