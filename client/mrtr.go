@@ -136,7 +136,7 @@ func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 // server repeat the work of the earlier rounds.
 func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
 	if round > 0 {
-		caller = wholeResultCaller{caller} // completed URL elicitations are reported before the result
+		caller = &wholeResultCaller{caller, caller.Extension()} // completed URL elicitations are reported before the result
 	}
 	res, err := p.call(ctx, req, params, caller)
 	if err == nil || round == 0 {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // arrivingOf returns a result with front as its head; rest follows a window later.
@@ -175,10 +176,17 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A caller without Receive accepts nothing.
-func TestReceiveWithoutReceiver(t *testing.T) {
+// A caller without an extension accepts nothing.
+func TestNoExtension(t *testing.T) {
+	var e CallerExtension = NoExtension{}
 	a := arrivingOf(t, "", "}}", io.EOF)
-	if taken, err := Receive(t.Context(), struct{ Caller }{}, a); taken || err != nil {
+	if taken, err := e.Receive(t.Context(), a); taken || err != nil {
 		t.Errorf("Receive = %v, %v", taken, err)
 	}
+	if e.Poll(time.Second) {
+		t.Error("Poll = true")
+	}
+	e.Pulse()
+	e.Pause(true)
+	e.Pause(false)
 }

@@ -17,31 +17,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// askFunc starts a question, like the Start method of a Caller.
-type askFunc func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
-
-// wait starts a question and waits for the answer, like the Ask method of a Caller.
-func (a askFunc) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := a(ctx, req)
-	if err != nil {
+// startAsk sends a question to a legacy client on a stream: that of the request which the
+// question belongs to, or the standalone one. It is Start of a Caller.
+func (s *Server) startAsk(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	if err := checkDeclared(sess.Client, req); err != nil {
 		return nil, err
 	}
-	return wait()
-}
-
-// asker returns a function that sends questions to a legacy client on a stream: that of
-// the request which the question belongs to, or the standalone one.
-func (s *Server) asker(sess *session.Session, stream *session.Stream) askFunc {
-	return func(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-		if err := checkDeclared(sess.Client, req); err != nil {
-			return nil, err
-		}
-		a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
-		if err != nil {
-			return nil, askFault(err)
-		}
-		return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
+	a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
+	if err != nil {
+		return nil, askFault(err)
 	}
+	return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
 }
 
 // awaitAnswer waits for the answer to a question until ctx ends, and no longer than

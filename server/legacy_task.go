@@ -282,17 +282,12 @@ type taskCaller struct {
 	id string
 }
 
-// Ask sends a question of the task to the client and waits for the answer.
-func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question of the task to the client.
 func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	// A question about a task of the client refers to that task ("Associating
 	// Task-Related Messages").
 	if req.Params.Has(mcp.MetaRelatedTask) || isTaskMethod(req.Method) {
-		return mcp.Start(ctx, c.Caller, req)
+		return c.Caller.Start(ctx, req)
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaRelatedTask, relatedTask(c.id))
@@ -302,5 +297,5 @@ func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	}
 	marked := *req
 	marked.Params = params
-	return mcp.Start(ctx, c.Caller, &marked)
+	return c.Caller.Start(ctx, &marked)
 }

@@ -99,7 +99,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 		defer e.tasks.watched.remove(task)
 		req := taskListenRequest(sess, id)
 		req.Client = e.tasks.declareTasks(sess.Client)
-		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // the client can poll
+		_, _ = s.serve(ctx, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
 	}()
 }
 
@@ -116,6 +116,7 @@ func taskListenRequest(sess *session.Session, id string) *mcp.Request {
 // taskStatusCaller is the Caller of the listen for a task.
 type taskStatusCaller struct {
 	streamSender
+	notifyOnly
 	task *watchedTask
 }
 
@@ -166,9 +167,4 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 		return t.drop()
 	}
 	return err
-}
-
-// Ask fails: a listen has no questions.
-func (t *taskStatusCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }

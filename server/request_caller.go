@@ -48,6 +48,7 @@ func (o *streamSender) drop() error {
 // belongs to a request.
 type requestCaller struct {
 	streamSender
+	mcp.NoExtension
 	request       *inflightRequest
 	x             *session.Exchange
 	req           *mcp.Request // of the client, which began the exchange
@@ -169,19 +170,17 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 	return least == mcp.LogUnset || ok && least.Wants(level)
 }
 
-// Ask sends a question to the client of the request and waits for the answer.
-func (c *requestCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question to the client of the request. Questions are sent in the order of
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
 		return nil, cannotAsk(c.req, req)
 	}
-	return c.server.asker(c.askSession, c.stream)(ctx, req)
+	return c.server.startAsk(ctx, c.askSession, c.stream, req)
 }
+
+// Extension returns the Caller itself, which can poll and receive.
+func (c *requestCaller) Extension() mcp.CallerExtension { return c }
 
 // modernCaller returns the Caller of a modern request. The stream of a listen is held
 // before any message can be appended to it: earlier messages wait there for the
@@ -202,6 +201,7 @@ func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 // basic/patterns/subscriptions, "Acknowledgment").
 type listenCaller struct {
 	streamSender
+	notifyOnly
 	id     mcp.ID
 	filter listenFilter
 }
@@ -245,7 +245,14 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	}
 }
 
-// Ask fails: a listen has no questions.
-func (c *listenCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// notifyOnly is the part of a Caller of a listen that is the same for all of them: a
+// listen has no questions.
+type notifyOnly struct{}
+
+// Start fails.
+func (notifyOnly) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (notifyOnly) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
