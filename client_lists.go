@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 )
 
@@ -87,7 +89,7 @@ const minRefetchInterval = 200 * time.Millisecond
 // keepFetching fetches until the lists are as new as the last refresh.
 func (l *clientLists) keepFetching(b *activeBackend, own *backendLists) {
 	for l.fetchOnce(b, own) {
-		sleep(l.g.ctx, minRefetchInterval)
+		backoff.Sleep(l.g.ctx, minRefetchInterval)
 	}
 	l.g.changed.wakeAll()
 }

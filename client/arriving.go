@@ -92,7 +92,7 @@ func isTooLong(err error) bool {
 // caller, which may be the one that closes the client.
 func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	f := &c.outbound
-	if !f.forwardable || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
+	if !f.canForward(a, c.call.ID()) {
 		return false
 	}
 	c.due.received() // the rest may take its time
@@ -111,29 +111,35 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	return true
 }
 
+// canForward reports whether a response to the request with the id may be forwarded
+// while it arrives.
+func (f *outboundCall) canForward(a *mcp.Arrival, id mcp.ID) bool {
+	return f.forwardable && a.ID() == id && a.Result() != nil && a.Result().Type() == mcp.ResultComplete
+}
+
 // forwardError returns the error of a call if its result was cut while it was
 // forwarded. Its client has a part of it and gets no other result.
-func (c *httpCall) forwardError(ctx context.Context, err error) error {
+func (s *setup) forwardError(ctx context.Context, err error) error {
 	cause := errors.Join(errNoRetry, err)
 	if errors.Is(err, mcp.ErrNotTaken) {
-		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
+		return s.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
-	f := c.arrivalError(err, cause)
-	c.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
+	f := s.arrivalError(err, cause)
+	s.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 		slog.String("reason", f.Message), slog.Any("cause", err))
 	return f
 }
 
 // arrivalError returns the fault for a result that did not arrive completely.
-func (c *httpCall) arrivalError(err, cause error) *mcp.Fault {
+func (s *setup) arrivalError(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
 	case isTooLong(err):
-		return c.tooLong(cause)
+		return s.tooLong(cause)
 	case isWrong:
-		return c.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
+		return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
 	default:
-		return c.lost(cause, "the connection broke during its answer")
+		return s.lost(cause, "the connection broke during its answer")
 	}
 }
 

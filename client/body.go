@@ -77,8 +77,8 @@ func (e *endpoint) takeText(data []byte, take messageFunc) (more bool, err error
 	return true, nil
 }
 
-func (e *endpoint) tooLong(cause error) *mcp.Fault {
-	return e.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", e.MaxMessage)
+func (s *setup) tooLong(cause error) *mcp.Fault {
+	return s.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", s.MaxMessage)
 }
 
 func (e *endpoint) parse(data []byte, take messageFunc) (more bool) {

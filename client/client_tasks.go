@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/serial"
+
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,10 +32,10 @@ type clientTasks struct {
 	offer taskform.ClientOffer // sent to the server; does not change afterwards
 
 	mu      sync.Mutex
-	tasks   []clientTask        // oldest first
-	pending int                 // requests that may become a task and are not answered yet
-	early   []*mcp.Notification // states of tasks that may be named by a pending answer
-	out     notificationQueue   // to the server
+	tasks   []clientTask                    // oldest first
+	pending int                             // requests that may become a task and are not answered yet
+	early   []*mcp.Notification             // states of tasks that may be named by a pending answer
+	out     serial.Queue[*mcp.Notification] // to the server
 }
 
 // clientTask is one of them.
@@ -197,7 +199,7 @@ func (s *legacySession) sendTaskStateLocked(n *mcp.Notification) {
 	id, _ := n.Params.Text(mcp.FieldTaskID)
 	switch i := c.indexLocked(id); {
 	case i >= 0 && c.tasks[i].known:
-		c.out.put(&s.group, serverCaller{s}, n)
+		s.notifyLater(&c.out, serverCaller{s}, n)
 	case c.pending > 0 && len(c.early) < maxEarlyStates:
 		c.early = append(c.early, n)
 	}

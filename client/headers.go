@@ -18,10 +18,10 @@ import (
 
 // headers returns the headers of a modern request (2026-07-28,
 // basic/transports/streamable-http, "Request Metadata").
-func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
-	key := headerKey{version: out.version, method: req.Method}
+func (w *modernHTTP) headers(req *mcp.Request, version mcp.Version, params *mcp.Object) http.Header {
+	key := headerKey{version: version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
-		key.name, key.isNamed = out.params.Text(f)
+		key.name, key.isNamed = params.Text(f)
 	}
 	h := w.headerCache.of(key, w.posts)
 	var wanted []mcp.ParamHeader
@@ -32,7 +32,7 @@ func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header
 		return h // nearly always
 	}
 	h = maps.Clone(h)
-	mirror(h, wanted, out.params)
+	mirror(h, wanted, params)
 	w.relay(h, req, wanted)
 	return h
 }
@@ -195,7 +195,7 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 	list.ParamHeaders = nil // they belong to the call
 	var params mcp.Object
 	for range maxRelearnPages {
-		res, err := p.call(ctx, &list, &params, noCaller{})
+		res, err := w.call(ctx, p, &list, &params, noCaller{})
 		if err != nil {
 			return false
 		}

@@ -162,9 +162,19 @@ func (c *httpCall) release(resp *http.Response) {
 		resp.Body.Close()
 		return
 	}
-	// Ends with the stream, or after drainTime. The owner's close cancels it and waits
+	c.draining = startDrain(resp, c.owner, c.cancel)
+}
+
+// startDrain drains a response in a goroutine of the group, which then calls cancel. It
+// reports false, and closes the response, if the group is closing.
+func startDrain(resp *http.Response, group *goroutines, cancel context.CancelFunc) bool {
+	// Ends with the stream, or after drainTime. The group's close cancels it and waits
 	// for it.
-	c.draining = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+	ok := group.launch(cancel, true, func() { drain(resp, cancel) })
+	if !ok {
+		resp.Body.Close()
+	}
+	return ok
 }
 
 // drain reads a body to its end, if that is near, and closes it. Only a connection that

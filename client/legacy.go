@@ -153,7 +153,7 @@ func (l *legacy) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Result
 		s.sendTaskState(&mcp.Notification{Method: req.Method, Params: req.Params})
 	case s != nil:
 		n := mcp.Notification{Method: req.Method, Params: req.Params}
-		s.responses.put(s, n.AppendTo(nil, nil))
+		s.sendLater(n.AppendTo(nil, nil))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }

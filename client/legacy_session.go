@@ -9,6 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/serial"
+
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -85,15 +89,16 @@ type legacySession struct {
 	routing  routing
 	group    goroutines
 	requests serverRequests
-	feed     changeFeed
+	feed     listen.Feed
 
 	subs        subscriptions
 	logLevel    logLevel
-	unsolicited notificationQueue
+	unsolicited serial.Queue[*mcp.Notification]
 
-	// responses are the queued responses that need no caller: refusals and answers to
-	// pings.
-	responses responseQueue
+	// responses are short messages that no goroutine waits for: refusals, answers to
+	// pings, notifications of a client. A server that sends requests faster than it
+	// accepts responses does not get all of them.
+	responses serial.Queue[[]byte]
 
 	abandoned abandoned
 
@@ -140,6 +145,9 @@ type listOffer struct {
 
 func newLegacySession(s *setup, wire legacyWire, route routing) *legacySession {
 	ls := &legacySession{setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
+	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
+	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
 	ls.requests.slot = route.questions
 	wire.attach(ls)
 	return ls

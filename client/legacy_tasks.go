@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -197,7 +199,7 @@ func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
 // pollTask polls a task while a caller waits for its result. Each answer resets the
 // caller's idle timeout.
 func (s *legacySession) pollTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
-	for pause(ctx, max(taskform.Interval(t.Poll), time.Second)) {
+	for backoff.Sleep(ctx, max(taskform.Interval(t.Poll), time.Second)) {
 		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, t.ID), caller); err == nil {
 			caller.Extension().Pulse()
 		}

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -311,7 +313,7 @@ const maxSendAttempts = 6
 // ignored.
 func (s *legacySession) sendWithRetry(ctx context.Context, msg []byte) {
 	for n := range maxSendAttempts {
-		if !isRetryableSend(s.send(ctx, msg)) || !pause(ctx, backoff(n+1)) {
+		if !isRetryableSend(s.send(ctx, msg)) || !backoff.Sleep(ctx, resendDelay(n+1)) {
 			return
 		}
 	}
@@ -326,7 +328,7 @@ func isRetryableSend(err error) bool {
 
 // sendError answers a request with an error, without waiting.
 func (s *legacySession) sendError(id mcp.ID, err *mcp.Error) {
-	s.responses.put(s, mcp.AppendError(nil, id, err))
+	s.sendLater(mcp.AppendError(nil, id, err))
 }
 
 // refuseRequest refuses a request that the server sends during a call of the session's
@@ -345,7 +347,7 @@ func (s *legacySession) answerNoRoots(m *mcp.Message) bool {
 	if !s.isOwnRootsRequest(m) {
 		return false
 	}
-	s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte(noRoots)))
+	s.sendLater(mcp.AppendResult(nil, m.ID, []byte(noRoots)))
 	return true
 }
 

@@ -399,44 +399,6 @@ func TestGoroutinesEndWithTheirOwner(t *testing.T) {
 	})
 }
 
-func TestNotificationQueueKeepsOrderAndBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var owner goroutines
-		var box notificationQueue
-		r := &slowReceiver{gate: make(chan struct{})}
-		for i := range 3 * maxQueuedNotifications {
-			box.put(&owner, r, &mcp.Notification{Method: fmt.Sprint(i)})
-		}
-		synctest.Wait()
-		close(r.gate)
-		synctest.Wait()
-		if n := len(r.got); n > maxQueuedNotifications+1 || r.got[n-1] != fmt.Sprint(3*maxQueuedNotifications-1) {
-			t.Errorf("%d notifications, the last is %s", n, r.got[n-1])
-		}
-		box.put(&owner, r, &mcp.Notification{Method: "again"})
-		synctest.Wait()
-		if r.got[len(r.got)-1] != "again" {
-			t.Error("nothing after the first ones")
-		}
-		owner.close()
-		box.put(&owner, r, &mcp.Notification{Method: "late"})
-	})
-}
-
-// slowReceiver takes notifications once its gate is open.
-type slowReceiver struct {
-	noCaller
-
-	gate chan struct{}
-	got  []string
-}
-
-func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
-	<-r.gate
-	r.got = append(r.got, n.Method)
-	return nil
-}
-
 func TestServerRequestsAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0

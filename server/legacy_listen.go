@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -14,7 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -201,29 +203,18 @@ const (
 // relisten calls listen until that reports false or ctx ends. The delay between calls
 // grows, and is reset after a call that has lasted.
 func relisten(ctx context.Context, listen func() bool) {
-	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
+	again := backoff.Backoff{Min: minRelisten, Max: maxRelisten}
+	for {
 		began := time.Now()
 		if !listen() {
 			return
 		}
 		if time.Since(began) > maxRelisten {
-			wait = minRelisten
+			again.Reset()
 		}
-		if !sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, again.Next()) {
 			return
 		}
-	}
-}
-
-// sleep waits for d, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -315,22 +306,12 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 	if !c.acked.Swap(true) {
 		return nil
 	}
-	var agreed struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-	}
-	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+	agreed, err := listen.ParseFilter(&n.Params)
+	if err != nil {
 		return c.drop() // no list that is known here was agreed to
 	}
-	for _, list := range []struct {
-		name    string
-		changed bool
-	}{{"tools", agreed.Tools}, {"prompts", agreed.Prompts}, {"resources", agreed.Resources}} {
-		if !list.changed {
-			continue
-		}
-		if err := c.Notify(ctx, &mcp.Notification{Method: "notifications/" + list.name + "/list_changed"}); err != nil {
+	for _, method := range agreed.Lists().Methods() {
+		if err := c.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}

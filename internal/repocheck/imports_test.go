@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/tasks"},
+	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
 	{"mcp"},
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package listenfilter_test
+package listen_test
 
 import (
 	"errors"
@@ -9,21 +9,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func read(t *testing.T, params string) (listenfilter.Filter, error) {
+func read(t *testing.T, params string) (listen.Filter, error) {
 	t.Helper()
 	req, err := mcp.NewRequest("subscriptions/listen", []byte(params))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return listenfilter.Read(&req.Params)
+	return listen.ParseFilter(&req.Params)
 }
 
 func TestRead(t *testing.T) {
-	for params, want := range map[string]listenfilter.Filter{
+	for params, want := range map[string]listen.Filter{
 		`{}`:                   {},
 		`{"notifications":{}}`: {},
 		`{"notifications":{"toolsListChanged":true,"promptsListChanged":false}}`:      {Tools: true},
@@ -43,7 +43,7 @@ func TestReadRefuses(t *testing.T) {
 	for _, filter := range []string{`[]`, `1`, `"all"`, `{"toolsListChanged":1}`, `{"toolsListChanged":true,"taskIds":"1"}`, `{"resourceSubscriptions":[1]}`} {
 		got, err := read(t, `{"notifications":`+filter+`}`)
 		refused, ok := errors.AsType[*mcp.Error](err)
-		if !ok || refused.Code != mcp.CodeInvalidParams || !cmp.Equal(got, listenfilter.Filter{}) {
+		if !ok || refused.Code != mcp.CodeInvalidParams || !cmp.Equal(got, listen.Filter{}) {
 			t.Errorf("%s: %+v, %v; want nothing, and that its parameters are invalid", filter, got, err)
 		}
 	}
