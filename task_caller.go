@@ -178,12 +178,12 @@ func (c *taskIDCaller) Extension() mcp.CallerExtension { return c }
 // Receive passes a result on while it arrives, with the client's task ids. It does so
 // only for results of our own client, which forwards them unchanged: Handlers in this
 // process return their results.
-func (c *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if c.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
+func (c *taskIDCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	if c.backend.client == nil || res.Head().Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
-	a.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
-	return c.CallerExtension.Receive(ctx, a)
+	res.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
+	return c.CallerExtension.Receive(ctx, res)
 }
 
 // scopeKey is the key of a backend's scope in the client's scope.

@@ -160,6 +160,6 @@ type wholeResultCaller struct {
 func (c *wholeResultCaller) Extension() mcp.CallerExtension { return c }
 
 // Receive reports false.
-func (c *wholeResultCaller) Receive(context.Context, *mcp.Arriving) (taken bool, err error) {
+func (c *wholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
 	return false, nil
 }

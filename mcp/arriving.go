@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// An Arriving is a result that is still arriving after its head has been read. The
-// Handler offers it inside Serve, with Receive of its caller's [CallerExtension]. On the
-// way to the client it passes the callers of other Handlers, which may register changes
-// on it. The one that accepts it calls Flow.
+// An Arriving is a [StreamedResult]. The Handler offers it inside Serve, with Receive of
+// its caller's [CallerExtension]. On the way to the client it passes the callers of other
+// Handlers, which may register changes on it. The one that accepts it calls Flow.
 //
 // Apart from Stop, it must be used by one goroutine at a time.
 type Arriving struct {

@@ -74,13 +74,38 @@ type CallerExtension interface {
 
 	// Receive sends a result to the client while it arrives. It returns when all of it
 	// has been sent or when it failed; the client sees from its connection that the
-	// result is incomplete. Then the Handler returns a.Result or the error. If Receive
-	// reports false it has done nothing, and the Handler must read the whole result and
-	// return it.
+	// result is incomplete. Then the Handler returns that result or the error. If
+	// Receive reports false it has done nothing, and the Handler must read the whole
+	// result and return it.
 	//
 	// A Handler that changes the results of another one registers its changes on the
-	// Arriving, or passes it a Caller with a Receive that reports false.
-	Receive(ctx context.Context, a *Arriving) (taken bool, err error)
+	// StreamedResult, or passes the other a Caller with a Receive that reports false.
+	Receive(ctx context.Context, res StreamedResult) (taken bool, err error)
+}
+
+// StreamedResult is a result that is still arriving after its head has been read. The
+// callers that it passes on the way to the client may register changes on it. It must be
+// used by one goroutine at a time, and not after Receive.
+//
+// Package client makes them, and package server sends them.
+type StreamedResult interface {
+	// Head returns the members that have arrived completely. More may follow.
+	Head() *Result
+
+	// Has reports whether the member has arrived at least in part.
+	Has(f Field) bool
+
+	// Omit omits members of the result and of its _meta, wherever they are.
+	Omit(fields ...Field)
+
+	// Prepend puts the member at the front of the result and omits its own occurrence,
+	// if any.
+	Prepend(f Field, value []byte)
+
+	// Around registers a function that is called before (true) and after (false) each
+	// write to the client. The server is not read during a write, so this time must not
+	// count against the server.
+	Around(f func(taking bool))
 }
 
 // NoExtension is the [CallerExtension] of a Caller that can only send messages. A Caller
@@ -97,4 +122,4 @@ func (NoExtension) Pause(bool) {}
 func (NoExtension) Poll(time.Duration) bool { return false }
 
 // Receive reports false.
-func (NoExtension) Receive(context.Context, *Arriving) (taken bool, err error) { return false, nil }
+func (NoExtension) Receive(context.Context, StreamedResult) (taken bool, err error) { return false, nil }

@@ -117,15 +117,15 @@ func (d *deadline) Pause(on bool) {
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
-func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	a.Around(func(taking bool) {
+func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	res.Around(func(taking bool) {
 		if taking {
 			d.touch(+1)
 		} else {
 			d.touch(-1)
 		}
 	})
-	return d.Caller.Extension().Receive(ctx, a)
+	return d.Caller.Extension().Receive(ctx, res)
 }
 
 // touch records activity; delta changes the number of reasons to pause. It does not

@@ -25,7 +25,9 @@ type slowReader struct {
 
 func (c slowReader) Extension() mcp.CallerExtension { return c }
 
-func (c slowReader) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
+func (c slowReader) Receive(_ context.Context, res mcp.StreamedResult) (bool, error) {
+	return true, res.(*mcp.Arriving).Flow(c)
+}
 
 func (c slowReader) Write(p []byte) (int, error) {
 	time.Sleep(c.every)

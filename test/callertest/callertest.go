@@ -75,8 +75,12 @@ func (r *Recorder) Poll(retry time.Duration) bool {
 }
 
 // Receive reads the result.
-func (r *Recorder) Receive(_ context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (r *Recorder) Receive(_ context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	r.record("Receive")
+	a, ok := res.(*mcp.Arriving)
+	if !ok {
+		return false, nil
+	}
 	return true, a.Flow(io.Discard)
 }
 
