@@ -122,4 +122,6 @@ func (NoExtension) Pause(bool) {}
 func (NoExtension) Poll(time.Duration) bool { return false }
 
 // Receive reports false.
-func (NoExtension) Receive(context.Context, StreamedResult) (taken bool, err error) { return false, nil }
+func (NoExtension) Receive(context.Context, StreamedResult) (taken bool, err error) {
+	return false, nil
+}

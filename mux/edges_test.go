@@ -84,8 +84,8 @@ func (p person) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (c person) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+func (p person) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return p.ask(ctx, req) }, nil
 }
 
 func (person) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

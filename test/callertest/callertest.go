@@ -7,6 +7,7 @@ package callertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -160,7 +161,7 @@ func usePause(_ context.Context, c mcp.Caller) error {
 
 func usePoll(_ context.Context, c mcp.Caller) error {
 	if !c.Extension().Poll(7 * time.Second) {
-		return fmt.Errorf("Poll = false")
+		return errors.New("Poll = false")
 	}
 	return nil
 }
@@ -169,17 +170,17 @@ func useReceive(ctx context.Context, c mcp.Caller) error {
 	text := `{"jsonrpc":"2.0","id":1,"result":{"filler":"` + strings.Repeat("x", 200<<10) + `"}}`
 	a := mcp.NewArrival(strings.NewReader(text), int64(len(text)), mcp.Limits{}, 1<<20)
 	if whole, err := a.Begin(); whole != nil || err != nil {
-		return fmt.Errorf("the result does not arrive in parts (%v)", err)
+		return errors.Join(errors.New("the result does not arrive in parts"), err)
 	}
 	arriving := mcp.NewArriving(a, mcp.V20251125, func() {})
 	taken, err := c.Extension().Receive(ctx, arriving)
-	if err != nil || !taken {
-		return fmt.Errorf("Receive = %t, %v", taken, err)
+	switch {
+	case !taken:
+		return errors.Join(errors.New("Receive = false"), err)
+	case err == nil && arriving.Result() == nil:
+		return errors.New("Receive has not delivered the result")
 	}
-	if arriving.Result() == nil {
-		return fmt.Errorf("Receive has not delivered the result")
-	}
-	return nil
+	return err
 }
 
 // Check uses every feature of a Caller behind which there is a Recorder, and fails if the
