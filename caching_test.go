@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -50,7 +51,7 @@ func TestReadsAreNotCached(t *testing.T) {
 		s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
 		s.On["resources/read"] = func(x *faultyserver.Exchange) {
 			uri, _ := x.Msg.Params.Text(mcp.FieldURI)
-			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
+			text := jsonscan.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
 		}
 		h := backends{"a": s}.open(t, func(cfg *signalbox.Config) { withPrincipals(cfg, "ann", "bob") })

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 )
 
 // Most backends offer the same to all clients, and the catalog has that once. Two kinds

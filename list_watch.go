@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

@@ -68,7 +68,7 @@ func TestHandlerPollsBehindTheGateway(t *testing.T) {
 				t.Errorf("%v, %v", res, err)
 			}
 			if !<-result {
-				t.Error("Poll = false, or the Caller is no Poller")
+				t.Error("Poll = false")
 			}
 		})
 	}

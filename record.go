@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/observe"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -76,7 +78,7 @@ func callOutcome(ctx context.Context, res *mcp.Result, err error) (o observe.Out
 	default: // it failed, and how far it got is unknown
 		o, code, delivery = observe.Failed, mcp.CodeInternalError, string(mcp.Unknown)
 	}
-	if ctx.Err() != nil || errors.Is(err, mcp.ErrNotTaken) {
+	if ctx.Err() != nil || errors.Is(err, jsonrpc.ErrNotTaken) {
 		o = observe.Cancelled
 	}
 	return o, code, delivery
@@ -113,7 +115,7 @@ func clientName(client *mcp.Peer) string {
 // valid W3C Trace Context (2026-07-28, basic, "_meta").
 func traceID(req *mcp.Request) string {
 	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldMeta)) {
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldMeta)) {
 		var text string
 		if name != "traceparent" || json.Unmarshal(value, &text) != nil || len(text) < whole || text[end] != '-' {
 			continue

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
 	"strings"
 	"sync"
 	"testing"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -30,7 +31,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	id := m.ID
-	answer := mcp.AppendError(nil, id, mcp.Errorf(-32000, "unknown: %s", r.Header.Get("Authorization")))
+	answer := jsonrpc.AppendError(nil, id, mcp.Errorf(-32000, "unknown: %s", r.Header.Get("Authorization")))
 	return &http.Response{
 		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(strings.NewReader(string(answer))), Request: r,

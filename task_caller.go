@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -78,7 +79,7 @@ func (c *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // encodeResult returns a result with the client's task ids. Nearly every result has
@@ -179,7 +180,7 @@ func (c *taskIDCaller) Extension() mcp.CallerExtension { return c }
 // only for results of our own client, which forwards them unchanged: Handlers in this
 // process return their results.
 func (c *taskIDCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
-	if c.backend.client == nil || res.Head().Has(mcp.MetaRelatedTask) {
+	if c.backend.client == nil || res.Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
 	res.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole

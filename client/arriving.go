@@ -12,16 +12,17 @@ import (
 	"net/http"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // forwardFunc forwards the rest of a response to the caller while it arrives. It
 // reports false if the response must be read as a whole.
-type forwardFunc func(a *mcp.Arrival) bool
+type forwardFunc func(a *jsonrpc.Arrival) bool
 
 // neverForward is the forwardFunc for responses of requests that no caller made.
-func neverForward(*mcp.Arrival) bool { return false }
+func neverForward(*jsonrpc.Arrival) bool { return false }
 
 // bufferUpTo is the message limit up to which responses are buffered instead of
 // forwarded. So much memory is acceptable, and a response that is too long then fails
@@ -60,7 +61,7 @@ func (e *endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass fo
 		return data[:k], false, err
 	}
 	body := &meteredReader{Reader: resp.Body}
-	a := mcp.NewArrival(body, resp.ContentLength, backendLimits(), e.MaxMessage)
+	a := jsonrpc.NewArrival(body, resp.ContentLength, backendLimits(), e.MaxMessage)
 	data, err = a.Begin()
 	if err != nil || data != nil {
 		return data, false, err
@@ -90,13 +91,13 @@ func isTooLong(err error) bool {
 // forward offers the call's result to its caller while it arrives, and ends the call
 // when the caller has all of it or never will. The owner's close does not wait for the
 // caller, which may be the one that closes the client.
-func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
+func (c *httpCall) forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 	f := &c.outbound
 	if !f.canForward(a, c.call.ID()) {
 		return false
 	}
 	c.due.received() // the rest may take its time
-	res := mcp.NewArriving(a, f.version, c.cancel)
+	res := jsonrpc.NewArriving(a, f.version, c.cancel)
 	c.leave()
 	taken, err := f.caller.Extension().Receive(ctx, res)
 	c.entered = c.owner.enter()
@@ -113,15 +114,15 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 
 // canForward reports whether a response to the request with the id may be forwarded
 // while it arrives.
-func (f *outboundCall) canForward(a *mcp.Arrival, id mcp.ID) bool {
-	return f.forwardable && a.ID() == id && a.Result() != nil && a.Result().Type() == mcp.ResultComplete
+func (f *outboundCall) canForward(a *jsonrpc.Arrival, id mcp.ID) bool {
+	return f.forwardable && a.ID() == id && a.Head() != nil && a.Head().Type() == mcp.ResultComplete
 }
 
 // forwardError returns the error of a call if its result was cut while it was
 // forwarded. Its client has a part of it and gets no other result.
 func (s *setup) forwardError(ctx context.Context, err error) error {
 	cause := errors.Join(errNoRetry, err)
-	if errors.Is(err, mcp.ErrNotTaken) {
+	if errors.Is(err, jsonrpc.ErrNotTaken) {
 		return s.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
 	f := s.arrivalError(err, cause)

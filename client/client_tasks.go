@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/serial"
-
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -115,7 +116,7 @@ func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	if len(wanted) == 0 {
 		return
 	}
-	for i, v := range mcp.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
+	for i, v := range jsonrpc.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
 		if v.Err == nil && v.Present {
 			h[wanted[i].Header()] = []string{mcp.EncodeHeaderValue(v.Text)}
 		}

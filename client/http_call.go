@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -47,7 +48,7 @@ type sessionCheck struct {
 
 // newHTTPCall returns an httpCall for a call that is not waited for yet. The call is
 // held until its requestBody is read.
-func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces) *httpCall {
+func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg jsonrpc.Pieces) *httpCall {
 	f.call.Hold()
 	c := &httpCall{endpoint: e, outbound: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -107,7 +108,7 @@ func (w *legacyHTTP) cacheHeaders() {
 	w.postHeader.Store(&posts)
 }
 
-func (w *legacyHTTP) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacyHTTP) roundTrip(ctx context.Context, f outboundCall, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	c := newHTTPCall(w.endpoint, f, &w.group, msg)
 	return c.do(ctx, func() { w.exchange(ctx, c) })
 }
@@ -173,7 +174,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.cacheHeaders()
 	}
-	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *jsonrpc.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -274,7 +275,7 @@ func (w *legacyHTTP) isForgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
+	resp, err := w.send(ctx, &requestBody{msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, call.ID(), methodPing, nil)}})
 	if err != nil {
 		return false
 	}
@@ -363,7 +364,7 @@ func (w *legacyHTTP) awaitOnListenStream(c *httpCall) {
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
+	resp, err := w.send(ctx, &requestBody{msg: jsonrpc.Pieces{msg}})
 	if err != nil {
 		return err
 	}

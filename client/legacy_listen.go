@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -23,7 +23,7 @@ type idleWire struct {
 
 func (w *idleWire) callTable() *session.Calls { return &w.calls }
 func (w *idleWire) attach(*legacySession)     {}
-func (w *idleWire) roundTrip(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
+func (w *idleWire) roundTrip(ctx context.Context, f outboundCall, _ jsonrpc.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
 func (w *idleWire) noteClient(*mcp.Request)            {}

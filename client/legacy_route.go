@@ -7,10 +7,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/signalbox-mcp/signalbox/internal/serial"
-
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -44,7 +43,7 @@ func concernsSession(m *mcp.Message) bool {
 // caller it refuses the request.
 func (s *legacySession) routeRequest(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.sendLater(mcp.AppendResult(nil, m.ID, []byte("{}")))
+		s.sendLater(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {

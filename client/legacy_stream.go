@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

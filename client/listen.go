@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

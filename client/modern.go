@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -82,7 +83,7 @@ func (p *modern) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.C
 // buildRequest returns the request of a call, with the client's description (basic,
 // "_meta"). Ids and progress tokens are the gateway's on each connection, because
 // several clients share it.
-func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) mcp.Pieces {
+func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) jsonrpc.Pieces {
 	var e mcp.Edit
 	dropInvalidTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
@@ -96,7 +97,7 @@ func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) m
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, id.AppendTo(nil))
 	}
-	return mcp.EditedRequest(id, req.Method, &e, params)
+	return jsonrpc.EditedRequest(id, req.Method, &e, params)
 }
 
 // requestedLevel returns the log level of a modern request. If the client has set none,

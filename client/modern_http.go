@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -34,7 +35,7 @@ func (w *modernHTTP) call(ctx context.Context, p *modern, req *mcp.Request, para
 	c := &modernHTTPCall{
 		modernHTTP: w,
 		ctx:        ctx,
-		id:         mcp.NumberID(w.numbers.ID(w.last.Add(1))),
+		id:         jsonrpc.NumberID(w.numbers.ID(w.last.Add(1))),
 		outbound:   p.outboundCall(req, params, caller),
 		pos:        cursor{retry: -1},
 	}
@@ -171,11 +172,11 @@ func (c *modernHTTPCall) take(m *mcp.Message, bad error) (more bool) {
 }
 
 // forward offers the result to the caller while it arrives.
-func (c *modernHTTPCall) forward(a *mcp.Arrival) bool {
+func (c *modernHTTPCall) forward(a *jsonrpc.Arrival) bool {
 	if !c.outbound.canForward(a, c.id) {
 		return false
 	}
-	res := mcp.NewArriving(a, c.outbound.version, c.cancel)
+	res := jsonrpc.NewArriving(a, c.outbound.version, c.cancel)
 	taken, err := c.outbound.caller.Extension().Receive(c.ctx, res)
 	switch {
 	case !taken:

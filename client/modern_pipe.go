@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -81,7 +82,7 @@ func (w *modernPipe) take(m *mcp.Message) {
 	case mcp.KindRequest:
 		// A modern server must not send requests (basic/transports/stdio). Without an
 		// error it would wait until its call is cancelled.
-		w.enqueue(mcp.Pieces{mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
+		w.enqueue(jsonrpc.Pieces{jsonrpc.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
 		return
 	default:
 		return

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -229,7 +230,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 		answers = make(map[string]jsontext.Value, len(questions))
 	)
 	// In the server's order, in which a user should see them.
-	for key := range mcp.Members(raw) {
+	for key := range jsonscan.Members(raw) {
 		wait, err := p.startQuestion(ctx, questions[key], open, caller)
 		if err != nil {
 			cancel(err)

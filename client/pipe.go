@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -123,13 +124,13 @@ func (p *pipe) router() func(m *mcp.Message) {
 // request before its cancellation. It does not block. It reports false if the pipe has
 // ended or too much is queued. If it reports true the pipe owns the message, except for
 // its second piece.
-func (p *pipe) enqueue(msg mcp.Pieces) bool {
+func (p *pipe) enqueue(msg jsonrpc.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.enqueueLocked(msg)
 }
 
-func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
+func (p *pipe) enqueueLocked(msg jsonrpc.Pieces) bool {
 	if p.ended || p.writeFailed || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
@@ -166,13 +167,13 @@ func (p *pipe) dequeue(room batch) batch {
 
 // begin sends a call's request. The call counts as dispatched once part of its batch is
 // written.
-func (p *pipe) begin(call *session.Call, msg mcp.Pieces) {
+func (p *pipe) begin(call *session.Call, msg jsonrpc.Pieces) {
 	if !p.queueCall(call, msg) {
 		p.refuse([]*session.Call{call})
 	}
 }
 
-func (p *pipe) queueCall(call *session.Call, msg mcp.Pieces) bool {
+func (p *pipe) queueCall(call *session.Call, msg jsonrpc.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.enqueueLocked(msg) {
@@ -191,14 +192,14 @@ func (p *pipe) refuse(calls []*session.Call) {
 
 // abandon notifies the server that a call is cancelled.
 func (p *pipe) abandon(call *session.Call) {
-	p.enqueue(mcp.Pieces{cancelNotice(call)})
+	p.enqueue(jsonrpc.Pieces{cancelNotice(call)})
 }
 
 // cancelNotice returns the notification that cancels a call.
 func cancelNotice(call *session.Call) []byte {
 	params := call.ID().AppendTo([]byte(`{"requestId":`))
 	params = append(params, `,"reason":"the client gave the request up"}`...)
-	return mcp.AppendNotification(nil, methodCancelled, params)
+	return jsonrpc.AppendNotification(nil, methodCancelled, params)
 }
 
 // writeAll is the writer goroutine. When the pipe ends it still writes what is queued,
@@ -337,7 +338,7 @@ func (p *pipe) endReason(err error) error {
 
 // handleLine processes one line. It reports false if the line is not a message.
 func (p *pipe) handleLine(line []byte) bool {
-	if mcp.IsBatch(line) {
+	if jsonrpc.IsBatch(line) {
 		return p.handleBatch(line)
 	}
 	m, err := mcp.Parse(line, backendLimits())
@@ -369,14 +370,14 @@ func (p *pipe) reportAnswer(id mcp.ID) {
 // handleBatch processes the elements of a batch (2025-03-26). Invalid elements do not
 // affect the others, but the line then counts as invalid.
 func (p *pipe) handleBatch(line []byte) bool {
-	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
+	parts, err := jsonrpc.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
 	}
 	all := true
 	for _, part := range parts {
 		// Batches do not nest. Nesting would also be recursion without a limit.
-		if mcp.IsBatch(part) || !p.handleLine(part) {
+		if jsonrpc.IsBatch(part) || !p.handleLine(part) {
 			all = false
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

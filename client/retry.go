@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -294,12 +294,12 @@ func (s *setup) recoverPanic(ctx context.Context, err *error) {
 func (s *legacySession) sendAnswer(ctx context.Context, m *mcp.Message, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
+		s.sendWithRetry(ctx, jsonrpc.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
 	case res == nil:
-		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
+		s.sendWithRetry(ctx, jsonrpc.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
-		answer := mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
-		s.sendWithRetry(ctx, mcp.AppendBeside(answer, res.Beside()))
+		answer := jsonrpc.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
+		s.sendWithRetry(ctx, jsonrpc.AppendBeside(answer, res.Beside()))
 	}
 }
 
@@ -328,7 +328,7 @@ func isRetryableSend(err error) bool {
 
 // sendError answers a request with an error, without waiting.
 func (s *legacySession) sendError(id mcp.ID, err *mcp.Error) {
-	s.sendLater(mcp.AppendError(nil, id, err))
+	s.sendLater(jsonrpc.AppendError(nil, id, err))
 }
 
 // refuseRequest refuses a request that the server sends during a call of the session's
@@ -347,7 +347,7 @@ func (s *legacySession) answerNoRoots(m *mcp.Message) bool {
 	if !s.isOwnRootsRequest(m) {
 		return false
 	}
-	s.sendLater(mcp.AppendResult(nil, m.ID, []byte(noRoots)))
+	s.sendLater(jsonrpc.AppendResult(nil, m.ID, []byte(noRoots)))
 	return true
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -403,7 +404,7 @@ func TestServerRequestsAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0
 	for i := range maxServerRequests {
-		one, err := a.begin(mcp.NumberID(uint64(i)))
+		one, err := a.begin(jsonrpc.NumberID(uint64(i)))
 		if err != nil {
 			t.Fatal("refused within the bound")
 		}
@@ -412,18 +413,18 @@ func TestServerRequestsAreBounded(t *testing.T) {
 		}
 	}
 	refused := func(id uint64) bool {
-		_, err := a.begin(mcp.NumberID(id))
+		_, err := a.begin(jsonrpc.NumberID(id))
 		return err != nil
 	}
 	if !refused(99) {
 		t.Error("one over the bound")
 	}
-	a.cancel(mcp.NumberID(3))
-	a.cancel(mcp.NumberID(99))
+	a.cancel(jsonrpc.NumberID(3))
+	a.cancel(jsonrpc.NumberID(99))
 	if cancelled != 1 || !refused(3) {
 		t.Errorf("%d cancelled, or the id of an ask that has not ended is free", cancelled)
 	}
-	a.end(mcp.NumberID(3))
+	a.end(jsonrpc.NumberID(3))
 	if !refused(3) {
 		t.Error("one over the bound, while an answer is being sent")
 	}
@@ -431,8 +432,8 @@ func TestServerRequestsAreBounded(t *testing.T) {
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}
-	a.cancel(mcp.NumberID(5)) // before it was added
-	a.bind(a.open[mcp.NumberID(5)], func() { cancelled++ })
+	a.cancel(jsonrpc.NumberID(5)) // before it was added
+	a.bind(a.open[jsonrpc.NumberID(5)], func() { cancelled++ })
 	if cancelled != 2 {
 		t.Errorf("%d cancelled", cancelled)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -45,7 +46,7 @@ func (c *notificationRecorder) Start(context.Context, *mcp.Request) (func() (*mc
 func (*notificationRecorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 func idOf(req *mcp.Request) string {
-	for name, value := range mcp.Members(req.Params.Bytes()) {
+	for name, value := range jsonscan.Members(req.Params.Bytes()) {
 		if name == memberElicitation {
 			return string(value)
 		}

@@ -89,10 +89,8 @@ type CallerExtension interface {
 //
 // Package client makes them, and package server sends them.
 type StreamedResult interface {
-	// Head returns the members that have arrived completely. More may follow.
-	Head() *Result
-
-	// Has reports whether the member has arrived at least in part.
+	// Has reports whether the member has arrived, at least in part. More members may
+	// follow.
 	Has(f Field) bool
 
 	// Omit omits members of the result and of its _meta, wherever they are.

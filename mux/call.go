@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -50,7 +51,7 @@ func (c *Call) checkRequired(names []string) error {
 		return nil
 	}
 	given := make(map[string]bool)
-	for name := range mcp.Members(c.Request.Params.Raw(mcp.FieldArguments)) {
+	for name := range jsonscan.Members(c.Request.Params.Raw(mcp.FieldArguments)) {
 		given[name] = true
 	}
 	for _, name := range names {
@@ -93,7 +94,7 @@ func (c *Call) Progress(ctx context.Context, done, total float64, message string
 		params = strconv.AppendFloat(append(params, `,"total":`...), total, 'f', -1, 64)
 	}
 	if message != "" {
-		params = mcp.AppendString(append(params, `,"message":`...), message)
+		params = jsonscan.AppendString(append(params, `,"message":`...), message)
 	}
 	return c.notify(ctx, "notifications/progress", append(params, '}'))
 }
@@ -108,9 +109,9 @@ func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data 
 	if err != nil {
 		return err
 	}
-	params := mcp.AppendString([]byte(`{"level":`), level.String())
+	params := jsonscan.AppendString([]byte(`{"level":`), level.String())
 	if logger != "" {
-		params = mcp.AppendString(append(params, `,"logger":`...), logger)
+		params = jsonscan.AppendString(append(params, `,"logger":`...), logger)
 	}
 	params = append(append(params, `,"data":`...), raw...)
 	return c.notify(ctx, "notifications/message", append(params, '}'))

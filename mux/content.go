@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -23,7 +24,7 @@ func (c Content) MarshalJSON() ([]byte, error) { return c.raw, nil }
 // With returns the block with one more member, such as annotations or _meta. The block
 // must not have it yet.
 func (c Content) With(member string, value JSON) Content {
-	return Content{mcp.WithMember(c.raw, member, []byte(value))}
+	return Content{jsonscan.WithMember(c.raw, member, []byte(value))}
 }
 
 // Text returns a text block.
@@ -43,7 +44,7 @@ func media(kind, mimeType string, data []byte) Content {
 
 // Embed returns a block with an embedded resource, which the client need not read.
 func Embed(c Contents) Content {
-	return Content{mcp.WithMember(object("type", "resource"), "resource", c.raw)}
+	return Content{jsonscan.WithMember(object("type", "resource"), "resource", c.raw)}
 }
 
 // Link returns a block with a link to a resource, which the client may read.
@@ -59,7 +60,7 @@ func (c Contents) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
 // With returns the contents with one more member; see Content.With.
 func (c Contents) With(member string, value JSON) Contents {
-	return Contents{mcp.WithMember(c.raw, member, []byte(value))}
+	return Contents{jsonscan.WithMember(c.raw, member, []byte(value))}
 }
 
 // TextContents returns text as the contents of the resource with the given URI.
@@ -82,7 +83,7 @@ func object(members ...string) jsontext.Value {
 		case i > 0:
 			out = append(out, ',')
 		}
-		out = mcp.AppendString(out, text)
+		out = jsonscan.AppendString(out, text)
 	}
 	return append(out, '}')
 }

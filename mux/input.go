@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -112,7 +113,7 @@ func (c *Call) readAnswers() (*receivedAnswers, error) {
 func (i *inputRequired) result(c *Call) (*mcp.Result, error) {
 	requests := make(map[string]map[string]jsontext.Value, len(i.questions))
 	for _, q := range i.questions {
-		requests[q.Key] = map[string]jsontext.Value{"method": mcp.AppendString(nil, q.Method), "params": jsontext.Value(q.Params)}
+		requests[q.Key] = map[string]jsontext.Value{"method": jsonscan.AppendString(nil, q.Method), "params": jsontext.Value(q.Params)}
 	}
 	state, err := c.sealState()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -35,7 +36,7 @@ func page[T any](m *Mux, req *mcp.Request, member string, s *itemList[T]) (*mcp.
 	}
 	out = append(out, ']')
 	if more {
-		out = mcp.AppendString(append(out, `,"nextCursor":`...), cursor(rest[len(rest)-1].number))
+		out = jsonscan.AppendString(append(out, `,"nextCursor":`...), cursor(rest[len(rest)-1].number))
 	}
 	if m.TTL > 0 {
 		out = strconv.AppendInt(append(out, `,"ttlMs":`...), m.TTL.Milliseconds(), 10)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -27,7 +28,7 @@ type Question struct {
 
 // With returns the question with one more parameter. The question must not have it yet.
 func (q Question) With(member string, value JSON) Question {
-	q.Params = JSON(mcp.WithMember([]byte(q.Params), member, []byte(value)))
+	q.Params = JSON(jsonscan.WithMember([]byte(q.Params), member, []byte(value)))
 	return q
 }
 

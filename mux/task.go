@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -243,7 +244,7 @@ func (t *task) newCall(call *Call) *Call {
 func failure(err error) jsontext.Value {
 	wire := mcp.ToWire(err)
 	out := strconv.AppendInt([]byte(`{"code":`), wire.Code, 10)
-	out = mcp.AppendString(append(out, `,"message":`...), wire.Message)
+	out = jsonscan.AppendString(append(out, `,"message":`...), wire.Message)
 	if wire.Data != nil {
 		out = append(append(out, `,"data":`...), wire.Data...)
 	}
@@ -292,8 +293,8 @@ func (t *task) describe() []byte {
 func (t *task) inputsLocked() []byte {
 	var all [][]byte
 	for _, p := range t.open {
-		one := append(mcp.AppendString(nil, p.key), `:{"method":`...)
-		one = append(mcp.AppendString(one, p.method), `,"params":`...)
+		one := append(jsonscan.AppendString(nil, p.key), `:{"method":`...)
+		one = append(jsonscan.AppendString(one, p.method), `,"params":`...)
 		all = append(all, append(append(one, p.params...), '}'))
 	}
 	return append(append([]byte{'{'}, bytes.Join(all, []byte{','})...), '}')
@@ -306,10 +307,10 @@ func (t *task) describeAs(status tasks.Status, head string, tail []byte) []byte 
 }
 
 func (t *task) describeLocked(status tasks.Status, head string, tail []byte) []byte {
-	out := mcp.AppendString(append([]byte{'{'}, head+`"taskId":`...), t.id)
-	out = mcp.AppendString(append(out, `,"status":`...), string(status))
-	out = mcp.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
-	out = mcp.AppendString(append(out, `,"lastUpdatedAt":`...), t.updated.UTC().Format(time.RFC3339Nano))
+	out := jsonscan.AppendString(append([]byte{'{'}, head+`"taskId":`...), t.id)
+	out = jsonscan.AppendString(append(out, `,"status":`...), string(status))
+	out = jsonscan.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
+	out = jsonscan.AppendString(append(out, `,"lastUpdatedAt":`...), t.updated.UTC().Format(time.RFC3339Nano))
 	out = strconv.AppendInt(append(out, `,"ttlMs":`...), t.ttl.Milliseconds(), 10)
 	out = strconv.AppendInt(append(out, `,"pollIntervalMs":`...), pollInterval, 10)
 	return append(append(out, tail...), '}')

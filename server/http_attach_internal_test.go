@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -61,7 +62,7 @@ var earlyCalls = []struct {
 
 // A result offered at the earliest possible time, by the first act of a Handler, finds a
 // consumer: the response is attached to the exchange before the request is passed to a
-// worker. The test plays the worker, so that the request stops at this point.
+// worker, which the test holds back.
 func TestEarliestResultIsAccepted(t *testing.T) {
 	text := `"content":[{"type":"text","text":"` + strings.Repeat("abcdefgh", 8<<10) + `"}]}}`
 	for _, tt := range earlyCalls {
@@ -75,6 +76,13 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 					return mcp.NewResult([]byte(`{"supportedVersions":["2026-07-28"],"capabilities":{}}`))
 				}), Config{PassArriving: true})
 				defer s.Close()
+				held := make(chan struct{})
+				s.workers.run = func(ctx context.Context, ir *inflightRequest) {
+					if ir.req.Method == "tools/call" {
+						<-held
+					}
+					s.run(ctx, ir)
+				}
 				header := maps.Clone(tt.header)
 				for _, body := range tt.before {
 					rec, done := post(s, body, header)
@@ -83,7 +91,6 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 						header[sessionHeader] = id
 					}
 				}
-				runner := s.holdNext()
 				rec, done := post(s, tt.call, header)
 				synctest.Wait() // until it is passed to the worker
 				calls := s.inflight.list(kindCall)
@@ -103,8 +110,7 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 					outcome <- a.Result()
 				}()
 				synctest.Wait() // until it is refused, or waits to be written
-				next := <-runner.jobs
-				s.run(next.ctx, next.request)
+				close(held)
 				<-done
 				if got := rec.Body.String(); rec.Code != http.StatusOK || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":5,"result":{`) || !strings.HasSuffix(got, text) {
 					t.Errorf("%d %.100s", rec.Code, got)
@@ -114,19 +120,11 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 	}
 }
 
-// holdNext adds a worker of the test's own, which receives the next request.
-func (s *Server) holdNext() *worker {
-	synctest.Wait() // until earlier requests have ended: the worker added last is used first
-	w := &worker{jobs: make(chan job)}
-	s.workers.addIdle(w)
-	return w
-}
-
 // arrived returns an arriving result with all its bytes available.
-func arrived(t *testing.T, answer string) *mcp.Arriving {
-	a := mcp.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
+func arrived(t *testing.T, answer string) *jsonrpc.Arriving {
+	a := jsonrpc.NewArrival(strings.NewReader(answer), -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		t.Errorf("there is no window of the answer: %v", err)
 	}
-	return mcp.NewArriving(a, mcp.V20260728, func() {})
+	return jsonrpc.NewArriving(a, mcp.V20260728, func() {})
 }

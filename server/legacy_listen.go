@@ -7,79 +7,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
-
-	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// legacyGet serves the standalone stream of a session. A second GET takes over from the
-// first; one that is stuck counts until its write has failed. While the stream is open,
-// an inner subscriptions/listen provides the changes of the client's view. A GET with an
-// event id resumes the stream of that event, whichever it is.
-func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
-	if no := s.checkAcceptStream(r); no != nil {
-		return no
-	}
-	sess, no := s.legacySession(r, principal, mcp.ID{})
-	if no != nil {
-		return no
-	}
-	last := r.Header.Values(lastEventHeader)
-	if len(last) == 0 {
-		return s.legacyStandalone(p, r, sess, "", sess.Standalone().TryAttach)
-	}
-	sent := strings.Join(last, ", ")
-	ids, ok := s.parseEvents(sent)
-	if !ok {
-		return s.refuseResume(sess, sent, session.ErrUnknownEvent)
-	}
-	if len(ids) > 1 || !sess.IsStandalone(ids[0]) {
-		return s.legacyResume(p, r, sess, sent, ids)
-	}
-	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Consumer, error) {
-		return sess.Resume(ids[0], wake, time.Now())
-	})
-}
-
-// legacyStandalone serves the standalone stream. sent is the event after which it is
-// resumed, or "".
-func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	entry := &inflight{kind: kindStandalone, stop: session.StopFunc(cancel)}
-	if !s.inflight.add(entry) {
-		return refuseDraining(mcp.ID{})
-	}
-	defer s.inflight.remove(entry)
-	c, err := attach(make(chan struct{}, 1))
-	if err != nil {
-		return s.refuseResume(sess, sent, err)
-	}
-	defer c.Detach()
-	if !s.startListen(ctx, sess, s.missedBefore(c, sent), c, nil) {
-		return refuseDraining(mcp.ID{})
-	}
-	p.beginStream()
-	s.writeStream(p, sess, c, ctx.Done())
-	if entry.tornDown.Load() {
-		// (2025-11-25, basic/transports, "Sending Messages to the Server")
-		p.write(frame.AppendRetry(nil, reconnectAfter+jitter(reconnectAfter)))
-	}
-	return nil
-}
-
-// reconnectAfter is the shortest time after which a client should reopen a stream that we
-// have ended. The longest is twice that.
-const reconnectAfter = time.Second
 
 // missedChanges is what a client may have missed before its standalone stream is
 // attached.
@@ -180,7 +117,7 @@ func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller)
 			return stop, err
 		}
 	}
-	_, err = s.serve(ctx, req, c)
+	_, err = s.callHandler(ctx, s.handler, req, c)
 	return nil, err
 }
 

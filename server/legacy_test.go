@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
 // opening returns an initialize of the given revision.
 func opening(version string) string {
-	return raw("0", "initialize", `{"protocolVersion":`+string(mcp.AppendString(nil, version))+`,"capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
+	return raw("0", "initialize", `{"protocolVersion":`+string(jsonscan.AppendString(nil, version))+`,"capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
 }
 
 // V8: the requested revision if it is supported, else the latest legacy one; M128: a
@@ -383,7 +384,7 @@ func TestAskNeedsItsCapability(t *testing.T) {
 				return
 			}
 			equal(t, tt.method+" "+tt.params+" with "+tt.caps, s.post(body, sess).body, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":`+
-				string(mcp.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
+				string(jsonscan.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
 		})
 	}
 }

@@ -116,7 +116,7 @@ func TestWatchFails(t *testing.T) {
 		err             error
 		watched, served int
 	}{
-		{"away", &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}, 4, 0}, // the fourth after 3.5 to 7 s, the fifth after 7.5 at the earliest
+		{"away", &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}, 4, 0}, // the last within 7 s, and the next after 7.5 s at least
 		{"a refusal", mcp.Errorf(mcp.CodeMethodNotFound, "no"), 1, 0},
 		{"unsupported", errors.ErrUnsupported, 1, 1},
 	} {

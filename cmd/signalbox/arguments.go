@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -103,11 +104,11 @@ func (a *callArguments) bytes(isText func(pair) bool) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(mcp.AppendString(dst, p.key), ':')
+		dst = append(jsonscan.AppendString(dst, p.key), ':')
 		if p.isJSON || jsontext.Value(p.text).IsValid() && !isText(p) {
 			dst = append(dst, p.text...)
 		} else {
-			dst = mcp.AppendString(dst, p.text)
+			dst = jsonscan.AppendString(dst, p.text)
 		}
 	}
 	return append(dst, '}')

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -84,7 +85,7 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments *c
 	// The arguments are inserted unmodified: numbers keep their digits, and members
 	// their order. A server sends progress only for a request with a progress token
 	// (2026-07-28, basic/patterns/progress). Any token will do for a single call.
-	params := append([]byte(`{"name":`), mcp.AppendString(nil, name)...)
+	params := append([]byte(`{"name":`), jsonscan.AppendString(nil, name)...)
 	params = append(append(params, `,"arguments":`...), arguments.forTool(ctx, t, name)...)
 	params = append(params, `,"_meta":{"progressToken":1}}`...)
 	req, err := request("tools/call", params)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // form is a form of elicitation/create (2026-07-28, client/elicitation, "Form Mode"): a
@@ -140,7 +140,7 @@ func (f *form) ask(ctx context.Context, prompt func(context.Context, string) (st
 		if content[len(content)-1] != '{' {
 			content = append(content, ',')
 		}
-		content = append(mcp.AppendString(content, f.fields[i].name), ':')
+		content = append(jsonscan.AppendString(content, f.fields[i].name), ':')
 		content = append(content, value...)
 	}
 	return append(content, "}}"...), nil
@@ -275,7 +275,7 @@ func (f *formField) parseString(line string) (jsontext.Value, string) {
 	case f.MaxLength > 0 && length > f.MaxLength:
 		return nil, fmt.Sprintf("At most %d characters are possible", f.MaxLength)
 	}
-	return mcp.AppendString(nil, line), ""
+	return jsonscan.AppendString(nil, line), ""
 }
 
 // parseSeveral parses choices separated by commas. A choice with a comma in its value cannot
@@ -305,5 +305,5 @@ func oneOf(all []choice, word string) (jsontext.Value, string) {
 	if i < 0 {
 		return nil, fmt.Sprintf("%q is not one of %s", word, strings.Join(names(all), ", "))
 	}
-	return mcp.AppendString(nil, all[i].Const), ""
+	return jsonscan.AppendString(nil, all[i].Const), ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -61,7 +62,7 @@ func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, erro
 	if err := t.awaitBackends(ctx); err != nil {
 		return nil, err
 	}
-	params := append([]byte(`{"uri":`), mcp.AppendString(nil, uri)...)
+	params := append([]byte(`{"uri":`), jsonscan.AppendString(nil, uri)...)
 	req, err := request("resources/read", append(params, '}'))
 	if err != nil {
 		return nil, err

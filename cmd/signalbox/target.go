@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -182,7 +183,7 @@ func (f *targetFlags) logger(e *env, cfg *signalbox.Config) *slog.Logger {
 
 // implementation returns the client info of the command.
 func implementation() []byte {
-	out := append([]byte(`{"name":"signalbox","version":`), mcp.AppendString(nil, versionOf(buildInfo()))...)
+	out := append([]byte(`{"name":"signalbox","version":`), jsonscan.AppendString(nil, versionOf(buildInfo()))...)
 	return append(out, '}')
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -26,7 +27,7 @@ type slowReader struct {
 func (c slowReader) Extension() mcp.CallerExtension { return c }
 
 func (c slowReader) Receive(_ context.Context, res mcp.StreamedResult) (bool, error) {
-	return true, res.(*mcp.Arriving).Flow(c)
+	return true, res.(*jsonrpc.Arriving).Flow(c)
 }
 
 func (c slowReader) Write(p []byte) (int, error) {
@@ -58,7 +59,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 				b := New(Config{Name: "shelf", Handler: h, Idle: 10 * time.Second, Max: 75 * time.Second})
 				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowReader{every: tt.client})
 				if tt.want == "" {
-					if err != nil || !res.IsDelivered() {
+					if err != nil || !res.Delivered {
 						t.Errorf("the result did not arrive: %v", err)
 					}
 					return
@@ -91,11 +92,11 @@ func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration)
 	})
 	stop := context.AfterFunc(ctx, func() { body.CloseWithError(ctx.Err()) })
 	defer stop()
-	a := mcp.NewArrival(body, -1, mcp.Limits{}, 1<<30)
+	a := jsonrpc.NewArrival(body, -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); whole != nil || err != nil {
 		return nil, errors.Join(errors.New("there is no window"), err)
 	}
-	arriving := mcp.NewArriving(a, mcp.V20251125, func() { body.Close() })
+	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() { body.Close() })
 	if taken, err := c.Extension().Receive(ctx, arriving); !taken || err != nil {
 		return nil, errors.Join(errors.New("it was not taken"), err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -38,7 +39,7 @@ func (n News) Notify(ctx context.Context, to mcp.Caller) error {
 
 // Updated returns a notification for a changed resource.
 func Updated(uri string) *mcp.Notification {
-	n, err := mcp.NewNotification(MethodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	n, err := mcp.NewNotification(MethodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
 		panic("listen: a notice with one string does not parse: " + err.Error()) //nolint:forbidigo // AppendString writes valid JSON, whatever the text
 	}

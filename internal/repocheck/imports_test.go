@@ -25,7 +25,9 @@ var repoLayers = [][]string{
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
 	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/jsonrpc"},
 	{"mcp"},
+	{"internal/jsonscan"},
 }
 
 // repoSideways lists the imports inside one layer that are allowed. Each needs its
@@ -41,14 +43,16 @@ var repoOnlyFor = map[string][]string{
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/callertest", "test/faultyserver/...", "test/memnet", "internal/peertest/..."}
+var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/callertest", "test/faultyserver/...", "test/memnet", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.
 var repoPure = map[string][]string{
-	"mcp":               nil,
-	"internal/revision": {"mcp"},
-	"internal/session":  {"mcp"},
+	"internal/jsonscan": nil,
+	"mcp":               {"internal/jsonscan"},
+	"internal/jsonrpc":  {"mcp", "internal/jsonscan"},
+	"internal/revision": {"mcp", "internal/jsonrpc", "internal/jsonscan"},
+	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":   nil,
 	"internal/headroom": nil,
 	"internal/hop":      nil,

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -152,7 +153,7 @@ func isTransient(err error) bool {
 
 // serve sends one request about the task.
 func (w *wait) serve(ctx context.Context, method string, inputs []byte) (*mcp.Result, error) {
-	params := members{{"taskId", mcp.AppendString(nil, w.id)}}
+	params := members{{"taskId", jsonscan.AppendString(nil, w.id)}}
 	if inputs != nil {
 		params = params.with("inputResponses", inputs)
 	}
@@ -229,7 +230,7 @@ type question struct {
 // ordered returns the remaining questions in the order of the task's inputRequests.
 func ordered(inputs []byte, left map[string]question) []question {
 	sorted := make([]question, 0, len(left))
-	for key := range mcp.Members(inputs) {
+	for key := range jsonscan.Members(inputs) {
 		if q, ok := left[key]; ok {
 			q.key = key
 			sorted = append(sorted, q)

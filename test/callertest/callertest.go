@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -78,7 +79,7 @@ func (r *Recorder) Poll(retry time.Duration) bool {
 // Receive reads the result.
 func (r *Recorder) Receive(_ context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	r.record("Receive")
-	a, ok := res.(*mcp.Arriving)
+	a, ok := res.(*jsonrpc.Arriving)
 	if !ok {
 		return false, nil
 	}
@@ -168,11 +169,11 @@ func usePoll(_ context.Context, c mcp.Caller) error {
 
 func useReceive(ctx context.Context, c mcp.Caller) error {
 	text := `{"jsonrpc":"2.0","id":1,"result":{"filler":"` + strings.Repeat("x", 200<<10) + `"}}`
-	a := mcp.NewArrival(strings.NewReader(text), int64(len(text)), mcp.Limits{}, 1<<20)
+	a := jsonrpc.NewArrival(strings.NewReader(text), int64(len(text)), mcp.Limits{}, 1<<20)
 	if whole, err := a.Begin(); whole != nil || err != nil {
 		return errors.Join(errors.New("the result does not arrive in parts"), err)
 	}
-	arriving := mcp.NewArriving(a, mcp.V20251125, func() {})
+	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() {})
 	taken, err := c.Extension().Receive(ctx, arriving)
 	switch {
 	case !taken:

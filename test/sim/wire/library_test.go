@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
@@ -128,9 +129,9 @@ func (r *record) returned(res *mcp.Result, err error) {
 	var raw []byte
 	switch {
 	case err != nil:
-		raw = mcp.AppendError(nil, mcp.NumberID(1), mcp.ToWire(err))
+		raw = jsonrpc.AppendError(nil, jsonrpc.NumberID(1), mcp.ToWire(err))
 	case res != nil:
-		raw = mcp.AppendResult(nil, mcp.NumberID(1), res.Bytes())
+		raw = jsonrpc.AppendResult(nil, jsonrpc.NumberID(1), res.Bytes())
 	default:
 		r.w.wrong("%s: Serve returned nothing", r.mark)
 		return
@@ -165,7 +166,7 @@ type libraryCaller struct {
 }
 
 func (c *libraryCaller) Notify(_ context.Context, n *mcp.Notification) error {
-	m, err := mcp.Parse(mcp.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
+	m, err := mcp.Parse(jsonrpc.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
 	if err != nil {
 		c.r.w.wrong("%s: was told %s", c.r.mark, n.Method)
 		return err
