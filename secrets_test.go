@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // echo is a server that refuses all requests and repeats their headers in the error.
@@ -48,7 +49,7 @@ func TestLogHasNoCredentialsOfBackends(t *testing.T) {
 		cfg := signalbox.Config{Servers: []signalbox.Backend{{
 			Name: "p", URL: "http://p.example/mcp", Headers: map[string]signalbox.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
 		}}}
-		g := newGateway(t, cfg, signalbox.Options{
+		g := gatewaytest.New(t, cfg, signalbox.Options{
 			Transport: echo{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		post(g, strings.Replace(initializeMessage, "initialize", "tools/list", 1))

@@ -128,10 +128,10 @@ func (w *legacyHTTP) exchange(ctx context.Context, c *httpCall) {
 	// first. Resuming is tried before an error is returned, because then nothing is
 	// lost yet.
 	switch {
-	case c.call.IsOver() || c.life.Err() != nil:
+	case c.call.IsOver() || c.ctx.Err() != nil:
 		return
 	case c.doubt != nil:
-		w.checkSession(&c.life, c)
+		w.checkSession(c.ctx, c)
 	case accepted:
 		w.awaitOnListenStream(c)
 	case c.pos.lastID != "":
@@ -150,7 +150,7 @@ func (w *legacyHTTP) exchange(ctx context.Context, c *httpCall) {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
-	resp, err := w.send(&c.life, &c.out)
+	resp, err := w.send(c.ctx, &c.out)
 	if err != nil {
 		return false, err
 	}
@@ -163,7 +163,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 		if c.call.Method() == methodInitialize {
 			w.refusedWith = resp.StatusCode
 		}
-		return false, w.refusal(&c.life, w.readRefusal(resp), c)
+		return false, w.refusal(c.ctx, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == typeEvents {
 		c.due.received() // the stream has begun and may take its time
@@ -353,7 +353,7 @@ func isModernOnly(code int64) bool {
 func (w *legacyHTTP) awaitOnListenStream(c *httpCall) {
 	select {
 	case <-c.call.Done():
-	case <-c.life.Done():
+	case <-c.ctx.Done():
 	case <-w.noListen:
 		c.fail(w.lost(nil, "it accepted the request and has no stream to answer it on"))
 	}

@@ -90,7 +90,7 @@ func isTransient(status int) bool {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *legacyHTTP) resume(ctx context.Context, c *httpCall) {
-	life := &c.life
+	life := c.ctx
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
 	for limiter := (resumeLimiter{}); ; {
 		if !backoff.Sleep(life, limiter.delay(&c.pos)) {

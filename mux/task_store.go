@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -40,7 +39,7 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 	now := time.Now()
 	// The context has the request's values, and the task's own deadline and
 	// cancellation.
-	ctx, stop := context.WithDeadline(life.Apart(ctx), now.Add(ttl))
+	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), now.Add(ttl))
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &task{
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -117,7 +116,7 @@ func (s *Server) listenResource(ctx context.Context, sess *session.Session, all 
 		return false
 	}
 	// The values are those of the request, but not the end.
-	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	//nolint:contextcheck // the two contexts differ on purpose
 	stop := context.AfterFunc(sub.ctx, func() { cancel(context.Cause(sub.ctx)) })
 	go func() { // ends with sub.ctx; Shutdown and Close wait for its entry

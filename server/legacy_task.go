@@ -16,7 +16,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -527,7 +526,7 @@ func (t *watchedTasks) markEnded() []*watchedTask {
 // Handler's listen; Shutdown and Close wait for it.
 func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacyTaskHandler, id string) {
 	// The values are those of the request, but not the end.
-	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	task := &watchedTask{id: id, cancel: cancel}
 	gone, ok := e.tasks.watched.add(task)
 	if gone != nil {

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -53,9 +52,8 @@ type inflightRequest struct {
 	res *mcp.Result
 	err *mcp.Error
 
-	original    mcp.Request // as received
-	client      mcp.Peer    // of a modern request
-	ctx         life.Context
+	original    mcp.Request   // as received
+	client      mcp.Peer      // of a modern request
 	attempt     requestCaller // of the exchange that it began
 	parkedValue parkedRequest // storage for parked
 	mrtr        mrtrCaller    // its Caller if it can be parked
@@ -65,12 +63,12 @@ type inflightRequest struct {
 // begin returns the context in which the request runs. It has the values of ctx but not
 // its end, because each era decides what a disconnect means.
 func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc encoder) context.Context {
-	ir.ctx.Carry(ctx)
-	ir.req, ir.encoder, ir.stop = req, enc, &ir.ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ir.req, ir.encoder, ir.stop = req, enc, session.StopFunc(cancel)
 	if req.Method == "subscriptions/listen" {
 		ir.kind = kindListen
 	}
-	return &ir.ctx
+	return ctx
 }
 
 // start runs the request on another goroutine, which ends when the Handler returns;

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -22,7 +21,7 @@ type deadline struct {
 	mcp.Caller
 
 	limits *limits
-	life   life.Context // of the call
+	cancel context.CancelCauseFunc // of the call's context
 	began  time.Time
 
 	// Guarded by limits.young.mu: the neighbours while it is one of those.
@@ -61,13 +60,12 @@ var (
 // they can be paused, and because the error must name the one that ended the call.
 func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
 	now := time.Now()
-	d := &deadline{Caller: caller, limits: l, began: now, lastActivity: now}
-	d.life.Carry(ctx)
-	d.life.Follow(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, lastActivity: now}
 	if l.idle > 0 || l.max > 0 {
 		l.young.enter(d)
 	}
-	return &d.life, d
+	return ctx, d
 }
 
 // Notify forwards the message and resets the idle time.
@@ -179,7 +177,7 @@ func (d *deadline) dueLocked() (time.Time, error) {
 // cancellation runs code of other packages.
 func (d *deadline) onTimer() {
 	if cause := d.check(); cause != nil {
-		d.life.End(cause)
+		d.cancel(cause)
 	}
 }
 
@@ -218,7 +216,7 @@ func (d *deadline) expired(maxKey string) string {
 
 // stop is called after the call has ended. It stops the timer.
 func (d *deadline) stop() {
-	d.life.End(nil)
+	d.cancel(nil)
 	if d.limits.young.leave(d) {
 		return // it had no timer
 	}

@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/redact", "internal/headroom", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -43,7 +43,7 @@ var repoOnlyFor = map[string][]string{
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/callertest", "test/faultyserver/...", "test/memnet", "internal/peertest/...", "internal/jsonscan/jsontest"}
+var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/callertest", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.
@@ -57,7 +57,6 @@ var repoPure = map[string][]string{
 	"internal/headroom": nil,
 	"internal/hop":      nil,
 	"internal/seal":     nil,
-	"internal/life":     nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.
