@@ -45,9 +45,11 @@ type ignoringCaller struct{}
 
 func (ignoringCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (ignoringCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (ignoringCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
+
+func (ignoringCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // pathGateway returns a gateway with the given number of backends, and requests to the
 // last of them: one in a session and one without.
