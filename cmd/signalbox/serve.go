@@ -15,7 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/internal/config"
-	"github.com/signalbox-mcp/signalbox/internal/headroom"
+	"github.com/signalbox-mcp/signalbox/internal/gctune"
 )
 
 // serveFlags are the flags of serve.
@@ -73,7 +73,7 @@ type service struct {
 
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
-	defer headroom.Keep()()
+	defer gctune.Keep()()
 	j := newAsyncWriter(e.Stderr)
 	defer j.close()
 	// Everything goes through the writer and not only the log: any write to standard error

@@ -24,7 +24,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/headroom", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/redact", "internal/gctune", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -37,8 +37,8 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/headroom": {"cmd/signalbox"}, // it changes settings of the whole process
-	"internal/observe":  {"."},             // the libraries of telemetry
+	"internal/gctune":  {"cmd/signalbox"}, // it changes settings of the whole process
+	"internal/observe": {"."},             // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
@@ -54,7 +54,7 @@ var repoPure = map[string][]string{
 	"internal/revision": {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":   nil,
-	"internal/headroom": nil,
+	"internal/gctune":   nil,
 	"internal/hop":      nil,
 	"internal/seal":     nil,
 }

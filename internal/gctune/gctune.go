@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package headroom tunes the garbage collector of a process that makes much garbage with
+// Package gctune tunes the garbage collector of a process that makes much garbage with
 // little in its heap.
 //
 // The collector starts when the heap is twice the live heap. With a few MiB, as in a gateway,
@@ -10,7 +10,7 @@
 // is smaller than that, the heap may grow by some MiB more before the next collection. When
 // they become rare, or the live heap is large, the runtime's default applies again, so that an
 // idle process returns its memory.
-package headroom
+package gctune
 
 import (
 	"os"
