@@ -29,8 +29,8 @@ type listWatch struct {
 	senders sync.WaitGroup
 }
 
-// Watch serves a subscriptions/listen for lists only. It makes a Gateway an
-// [mcp.Watcher].
+// Watch serves a subscriptions/listen for lists only. With ServeNow it makes a Gateway an
+// [mcp.HandlerExtension].
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
 	g.onlyClient.set(req)
 	want, err := g.parseFilter(req)

@@ -45,9 +45,11 @@ type ignoringCaller struct{}
 
 func (ignoringCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (ignoringCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (ignoringCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
+
+func (ignoringCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // pathGateway returns a gateway with the given number of backends, and requests to the
 // last of them: one in a session and one without.
@@ -95,10 +97,8 @@ func TestPathAllocations(t *testing.T) {
 		for _, backends := range []int{1, 100} {
 			g, reqs := pathGateway(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))
 			for era, req := range reqs {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
 				got := testing.AllocsPerRun(200, func() {
-					if _, err := g.Serve(ctx, req, ignoringCaller{}); err != nil {
+					if _, err := g.Serve(t.Context(), req, ignoringCaller{}); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -133,11 +133,9 @@ func BenchmarkPath(b *testing.B) {
 		g, reqs := pathGateway(b, backends, "tools/call", fmt.Sprintf(`{"name":"b%03d__add","arguments":{"a":1}}`, backends-1))
 		for era, req := range reqs {
 			b.Run(fmt.Sprintf("%s/%d", era, backends), func(b *testing.B) {
-				ctx, cancel := context.WithCancel(context.Background())
-				defer cancel()
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := g.Serve(ctx, req, ignoringCaller{}); err != nil {
+					if _, err := g.Serve(b.Context(), req, ignoringCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -297,7 +297,10 @@ func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error 
 	}
 }
 
-// Ask refuses: no request belongs to a listen.
-func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return noCaller{}.Ask(ctx, req)
+// Start refuses: no request belongs to a listen.
+func (e *attempt) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return noCaller{}.Start(ctx, req)
 }
+
+// Extension returns one that can do nothing.
+func (e *attempt) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -99,7 +99,7 @@ func (c *httpCall) forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 	c.due.received() // the rest may take its time
 	res := jsonrpc.NewArriving(a, f.version, c.cancel)
 	c.leave()
-	taken, err := jsonrpc.Receive(ctx, f.caller, res)
+	taken, err := f.caller.Extension().Receive(ctx, res)
 	c.entered = c.owner.enter()
 	switch {
 	case !taken:
@@ -152,12 +152,15 @@ func isForwardable(req *mcp.Request) bool {
 
 // wholeResultCaller is a caller that receives results as a whole, because something
 // must be sent before them.
-type wholeResultCaller struct{ mcp.Caller }
-
-// Start sends a request, without waiting if the caller supports that.
-func (s wholeResultCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return mcp.Start(ctx, s.Caller, req)
+type wholeResultCaller struct {
+	mcp.Caller
+	mcp.CallerExtension // of Caller
 }
 
-// Pulse forwards the sign of activity.
-func (s wholeResultCaller) Pulse() { mcp.Pulse(s.Caller) }
+// Extension returns the caller itself, which changes Receive.
+func (c *wholeResultCaller) Extension() mcp.CallerExtension { return c }
+
+// Receive reports false.
+func (c *wholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
+	return false, nil
+}

@@ -213,7 +213,10 @@ func (t serverCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// Ask fails: only notifications are sent this way.
-func (serverCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Start fails: only notifications are sent this way.
+func (serverCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not a notification", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (serverCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -219,7 +219,10 @@ type noCaller struct{}
 // Notify drops the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask rejects the request.
-func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+// Start rejects the request.
+func (noCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the request has no client to ask")
 }
+
+// Extension returns one that can do nothing.
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -171,8 +171,9 @@ type lease struct {
 // acquirePaused is acquire with the caller's time limits paused: a handshake has its
 // own limit.
 func (l *legacy) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
-	mcp.Pause(caller, true)
-	defer mcp.Pause(caller, false)
+	limits := caller.Extension()
+	limits.Pause(true)
+	defer limits.Pause(false)
 	return l.acquire(ctx, req)
 }
 

@@ -201,7 +201,7 @@ func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
 func (s *legacySession) pollTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
 	for backoff.Sleep(ctx, max(taskform.Interval(t.Poll), time.Second)) {
 		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, t.ID), caller); err == nil {
-			mcp.Pulse(caller)
+			caller.Extension().Pulse()
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	sp, err := c.protocol(ctx, nil)
+	sp, err := c.protocol(ctx, noCaller{})
 	if err != nil {
 		return err
 	}

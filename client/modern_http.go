@@ -177,7 +177,7 @@ func (c *modernHTTPCall) forward(a *jsonrpc.Arrival) bool {
 		return false
 	}
 	res := jsonrpc.NewArriving(a, c.outbound.version, c.cancel)
-	taken, err := jsonrpc.Receive(c.ctx, c.outbound.caller, res)
+	taken, err := c.outbound.caller.Extension().Receive(c.ctx, res)
 	switch {
 	case !taken:
 		return false

@@ -340,10 +340,13 @@ func (st *upstream) settled() listen.Set {
 	return listen.Set{Lists: st.asked.Lists, URIs: st.agreed.URIs, Tasks: st.agreed.Tasks}
 }
 
-// Ask rejects the request: a listen involves no requests of the server.
-func (st *upstream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return noCaller{}.Ask(ctx, req)
+// Start rejects the request: a listen involves no requests of the server.
+func (st *upstream) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return noCaller{}.Start(ctx, req)
 }
+
+// Extension returns one that can do nothing.
+func (st *upstream) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // acknowledged and ended return the stream's channels. st may be nil.
 func (st *upstream) acknowledged() <-chan struct{} {

@@ -92,15 +92,7 @@ type safeCaller struct {
 	setup *setup
 }
 
-// Ask forwards the request.
-func (c *safeCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.setup.askSafely(ctx, c.Caller, req)
-}
-
 // Start forwards the request.
 func (c *safeCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return c.setup.startSafely(ctx, c.Caller, req)
 }
-
-// Pulse forwards the sign of activity.
-func (c *safeCaller) Pulse() { mcp.Pulse(c.Caller) }

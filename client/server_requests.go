@@ -239,7 +239,7 @@ func errRequestEnded() error {
 	return mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
 
-// askInOrder is askSafely after the server's previous request has been forwarded, so
+// askInOrder asks the caller after the server's previous request has been forwarded, so
 // that a user sees the requests in the server's order.
 func (s *legacySession) askInOrder(ctx context.Context, r *serverRequest, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
 	if r.previous != nil {
@@ -260,15 +260,8 @@ func (s *legacySession) askInOrder(ctx context.Context, r *serverRequest, caller
 // markForwarded allows the next request to be forwarded.
 func (a *serverRequest) markForwarded() { a.once.Do(func() { close(a.forwarded) }) }
 
-// askSafely calls caller.Ask and returns a panic as an error. The calling goroutine has
-// no other recover.
-func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {
-	defer s.recoverPanic(ctx, &err)
-	return caller.Ask(ctx, req)
-}
-
-// startSafely calls [mcp.Start] and returns a panic as an error, also one of the
-// returned function.
+// startSafely calls caller.Start and returns a panic as an error, also one of the
+// returned function. The calling goroutine has no other recover.
 func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	wait, err := s.tryStart(ctx, caller, req)
 	if err != nil {
@@ -282,7 +275,7 @@ func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Req
 
 func (s *setup) tryStart(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
 	defer s.recoverPanic(ctx, &err)
-	return mcp.Start(ctx, caller, req)
+	return caller.Start(ctx, req)
 }
 
 // recoverPanic turns a panic into the request's error.

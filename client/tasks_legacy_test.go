@@ -518,9 +518,12 @@ func TestTaskAwaited(t *testing.T) {
 // pulseRecorder is a recorder that counts pulses.
 type pulseRecorder struct {
 	recorder
+	mcp.NoExtension
 	mu sync.Mutex
 	n  int
 }
+
+func (p *pulseRecorder) Extension() mcp.CallerExtension { return p }
 
 func (p *pulseRecorder) Pulse() {
 	p.mu.Lock()

@@ -156,7 +156,7 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 	defer cancel()
 	all, err := c.startAll(ctx, questions)
 	answers := make(map[string]Answer, len(all))
-	for _, a := range all { // each of them, as mcp.Start requires
+	for _, a := range all { // each of them, as Start requires
 		if err != nil {
 			cancel()
 		}
@@ -190,7 +190,7 @@ func (c *Call) startAll(ctx context.Context, questions []Question) (all []starte
 		if err != nil {
 			return all, err
 		}
-		wait, err := mcp.Start(ctx, c.Caller, req)
+		wait, err := c.Caller.Start(ctx, req)
 		if err != nil {
 			return all, err
 		}

@@ -82,14 +82,8 @@ func (c *Call) isTask() bool {
 // Notifications").
 func (t *task) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask asks a question as an input request of the task.
-func (t *task) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := t.Start(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return wait()
-}
+// Extension returns one that can do nothing: the request that began the task has ended.
+func (t *task) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // Start adds a question to the task's input requests.
 func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {

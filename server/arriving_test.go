@@ -52,7 +52,7 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 		b.stops.Add(1)
 		body.CloseWithError(context.Canceled)
 	})
-	taken, err := jsonrpc.Receive(ctx, c, arriving)
+	taken, err := c.Extension().Receive(ctx, arriving)
 	b.taken <- taken
 	if taken {
 		b.result <- err
@@ -526,7 +526,7 @@ func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			wait, err := mcp.Start(ctx, c, ask)
+			wait, err := c.Start(ctx, ask)
 			if err != nil {
 				return err
 			}

@@ -104,7 +104,7 @@ func TestEarliestResultIsAccepted(t *testing.T) {
 				caller := newRequestCaller(s, ir, x, ir.req, &ir.progressTimer)
 				go func() { // ends when the result was refused, or is written
 					a := arrived(t, `{"jsonrpc":"2.0","id":31,"result":{"resultType":"complete",`+text)
-					if taken, err := jsonrpc.Receive(t.Context(), &caller, a); !taken || err != nil {
+					if taken, err := caller.Receive(t.Context(), a); !taken || err != nil {
 						t.Errorf("Receive = %v, %v", taken, err)
 					}
 					outcome <- a.Result()

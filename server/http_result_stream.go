@@ -29,8 +29,9 @@ type resultStream struct {
 // Receive writes a result to the client while it arrives, if the response can still be
 // one object and no change is needed that requires the whole result. The goroutine of the
 // response reads and writes the result; Receive blocks until it is done.
-func (c *requestCaller) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
-	if !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
+func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	a, ok := res.(*jsonrpc.Arriving)
+	if !ok || !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
 		return false, nil
 	}
 	src := &resultStream{result: a, head: appendResultHead(nil, c.x.ID())}
@@ -62,12 +63,12 @@ func (s *resultStream) abort() {
 
 // Receive passes the result to the current exchange of the request. No more questions are
 // sent: the backend has answered.
-func (c *mrtrCaller) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
+func (c *mrtrCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	at := c.request.parked.Finish()
 	if at == nil {
 		return false, nil
 	}
-	return at.Receive(ctx, a)
+	return at.Receive(ctx, res)
 }
 
 // preparePass passes results that need no translation for the revision, which would

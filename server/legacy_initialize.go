@@ -190,12 +190,15 @@ type noCaller struct{}
 // Notify drops n: the client has no session yet that it could belong to (I34).
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask fails: "The server SHOULD NOT send requests other than pings and logging before
+// Start fails: "The server SHOULD NOT send requests other than pings and logging before
 // receiving the initialized notification" (2025-11-25, basic/lifecycle,
 // "Initialization").
-func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s cannot be asked during initialize", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // legacyPeer reads the client's description of itself. It copies the fields, because the
 // session must not retain the whole message.

@@ -111,7 +111,7 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 // listenOnce has the Handler serve a listen. It returns when the listen has ended, or
 // returns a function that ends it if the Handler goes on by itself.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
-	if w, ok := s.handler.(mcp.Watcher); ok {
+	if w, ok := s.handler.(mcp.HandlerExtension); ok {
 		stop, err = s.callWatch(ctx, w, req, c)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return stop, err
@@ -121,8 +121,8 @@ func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller)
 	return nil, err
 }
 
-// callWatch is callHandler for a Watcher.
-func (s *Server) callWatch(ctx context.Context, w mcp.Watcher, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
+// callWatch is callHandler for Watch.
+func (s *Server) callWatch(ctx context.Context, w mcp.HandlerExtension, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			stop, err = nil, s.panicked(ctx, req, p)
@@ -209,6 +209,7 @@ func listenRequest(sess *session.Session) *mcp.Request {
 // the listen was interrupted, and that everything may have changed.
 type changesCaller struct {
 	streamSender
+	notifyOnly
 	acked    atomic.Bool       // there was an acknowledgement
 	consumer *session.Consumer // the consumer with a client that may have missed changes, or nil
 }
@@ -264,11 +265,6 @@ func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
 	return e.AppendTo(nil, &n.Params)
 }
 
-// Ask fails: a listen has no questions.
-func (c *changesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
-}
-
 // sessionCaller is the Caller of a session, for messages that belong to none of its
 // requests.
 type sessionCaller struct {
@@ -301,8 +297,11 @@ func (c *sessionCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return err
 }
 
-// Ask sends the question on the standalone stream, and waits a while for the client to
-// open that.
-func (c *sessionCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.server.asker(c.sess, c.stream).wait(ctx, req)
+// Start sends the question on the standalone stream. The answer fails if the client does
+// not open that for a while.
+func (c *sessionCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return c.server.startAsk(ctx, c.sess, c.stream, req)
 }
+
+// Extension returns one that can do nothing.
+func (c *sessionCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -66,7 +66,8 @@ func (s *Server) reconnectDelay(c *session.Consumer) time.Duration {
 // must not be asked to.
 func (s *Server) isEnding() bool { return s.quiet.Load() || s.inflight.isDraining() }
 
-// Poll implements [mcp.Poller]: over HTTP, for a revision with clients that reconnect.
+// Poll implements [mcp.CallerExtension]: over HTTP, for a revision with clients that
+// reconnect.
 func (c *requestCaller) Poll(retry time.Duration) bool {
 	sess := c.request.sess
 	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)

@@ -175,6 +175,7 @@ func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
 // updatesCaller is the Caller of the inner listen of a subscription.
 type updatesCaller struct {
 	streamSender
+	notifyOnly
 	all *subscriptions
 	sub *subscription
 }
@@ -246,11 +247,6 @@ func confirms(n *mcp.Notification, uri string) bool {
 		URIs []string `json:"resourceSubscriptions"`
 	}
 	return json.Unmarshal(raw, &ack) == nil && slices.Contains(ack.URIs, uri)
-}
-
-// Ask fails: a listen has no questions.
-func (u *updatesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }
 
 // subscriptionsKey is the key of the subscriptions in the scope of a session.

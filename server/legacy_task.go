@@ -290,17 +290,12 @@ type taskCaller struct {
 	id string
 }
 
-// Ask sends a question of the task to the client and waits for the answer.
-func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question of the task to the client.
 func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	// A question about a task of the client refers to that task ("Associating
 	// Task-Related Messages").
 	if req.Params.Has(mcp.MetaRelatedTask) || isTaskMethod(req.Method) {
-		return mcp.Start(ctx, c.Caller, req)
+		return c.Caller.Start(ctx, req)
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaRelatedTask, relatedTask(c.id))
@@ -310,7 +305,7 @@ func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	}
 	marked := *req
 	marked.Params = params
-	return mcp.Start(ctx, c.Caller, &marked)
+	return c.Caller.Start(ctx, &marked)
 }
 
 // The bounds of the results that a session keeps as tasks, for calls that asked for a
@@ -549,7 +544,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 		defer e.tasks.watched.remove(task)
 		req := taskListenRequest(sess, id)
 		req.Client = e.tasks.declareTasks(sess.Client)
-		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, task}) // the client can poll
+		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
 	}()
 }
 
@@ -566,6 +561,7 @@ func taskListenRequest(sess *session.Session, id string) *mcp.Request {
 // taskStatusCaller is the Caller of the listen for a task.
 type taskStatusCaller struct {
 	streamSender
+	notifyOnly
 	task *watchedTask
 }
 
@@ -616,9 +612,4 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 		return t.drop()
 	}
 	return err
-}
-
-// Ask fails: a listen has no questions.
-func (t *taskStatusCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }

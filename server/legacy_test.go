@@ -316,7 +316,7 @@ func ask(method, params string) mcp.HandlerFunc {
 		if err != nil {
 			return nil, err
 		}
-		return c.Ask(ctx, req)
+		return mcp.Ask(ctx, c, req)
 	}
 }
 
@@ -441,7 +441,7 @@ func TestUnrelated(t *testing.T) {
 		s.post(raw("1", "tools/list", ""), sess)
 		roots := &mcp.Request{Method: "roots/list"}
 		start := time.Now()
-		_, err := scope.Unrelated().Ask(s.ctx(), roots)
+		_, err := mcp.Ask(s.ctx(), scope.Unrelated(), roots)
 		if err == nil || time.Since(start) != 10*time.Second {
 			t.Errorf("without a stream: %v after %v; want an error after 10s", err, time.Since(start))
 		}
@@ -449,7 +449,7 @@ func TestUnrelated(t *testing.T) {
 		defer st.close()
 		answered := make(chan error, 1)
 		go func() { // ends with the answer
-			_, err := scope.Unrelated().Ask(s.ctx(), roots)
+			_, err := mcp.Ask(s.ctx(), scope.Unrelated(), roots)
 			answered <- err
 		}()
 		equal(t, "ask", st.next(), `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)

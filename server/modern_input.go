@@ -83,6 +83,8 @@ func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
 
 // mrtrCaller is the Caller of a request that can be parked.
 type mrtrCaller struct {
+	mcp.NoExtension
+
 	server  *Server
 	request *inflightRequest
 }
@@ -136,13 +138,11 @@ func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notificati
 	return &mcp.Notification{Method: n.Method, Params: params}
 }
 
-// Ask sends a question to the client and waits for the answer, until ctx ends or it is
-// known that the client will not retry.
-func (c *mrtrCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
+// Extension returns the Caller itself, which can receive.
+func (c *mrtrCaller) Extension() mcp.CallerExtension { return c }
 
-// Start sends a question. Questions are sent in the order of the calls.
+// Start sends a question. Questions are sent in the order of the calls. The answer fails
+// when it is known that the client will not retry.
 func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	ir := c.request
 	if err := checkDeclared(ir.parked.LastExchange().req.Client, req); err != nil {

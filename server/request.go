@@ -235,7 +235,7 @@ var errNotCached = errors.New("the handler has no cached answer")
 // count as a request in flight. It reports false, and has done nothing, if the request
 // must be served as usual.
 func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *mcp.Request, enc encoder) bool {
-	h, ok := s.handler.(mcp.Instant)
+	h, ok := s.handler.(mcp.HandlerExtension)
 	if !ok || !isList(req.Method) {
 		return false
 	}
@@ -264,7 +264,7 @@ func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request,
 // serveCached asks the Handler for a cached answer. It is registered as in flight
 // meanwhile, so that a Server that has ended calls no Handler; one that is draining
 // refuses in the usual way.
-func (s *Server) serveCached(ctx context.Context, h mcp.Instant, req *mcp.Request) (*mcp.Result, error) {
+func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *mcp.Request) (*mcp.Result, error) {
 	entry := &inflight{kind: kindCall, stop: session.StopFunc(func(error) {})}
 	if !s.inflight.add(entry) {
 		return nil, errNotCached
@@ -273,8 +273,8 @@ func (s *Server) serveCached(ctx context.Context, h mcp.Instant, req *mcp.Reques
 	return s.callHandler(ctx, cachedHandler{h}, req, noCaller{})
 }
 
-// cachedHandler is a Handler with only the cached answers of an [mcp.Instant].
-type cachedHandler struct{ mcp.Instant }
+// cachedHandler is a Handler with only the cached answers of an [mcp.HandlerExtension].
+type cachedHandler struct{ mcp.HandlerExtension }
 
 // Serve fails with errNotCached if there is no cached answer.
 func (h cachedHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

@@ -55,6 +55,7 @@ func (o *streamSender) drop() error {
 // belongs to a request.
 type requestCaller struct {
 	streamSender
+	mcp.NoExtension
 	request       *inflightRequest
 	x             *session.Exchange
 	req           *mcp.Request // of the client, which began the exchange
@@ -176,19 +177,17 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 	return least == mcp.LogUnset || ok && least.Wants(level)
 }
 
-// Ask sends a question to the client of the request and waits for the answer.
-func (c *requestCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question to the client of the request. Questions are sent in the order of
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
 		return nil, cannotAsk(c.req, req)
 	}
-	return c.server.asker(c.askSession, c.stream)(ctx, req)
+	return c.server.startAsk(ctx, c.askSession, c.stream, req)
 }
+
+// Extension returns the Caller itself, which can poll and receive.
+func (c *requestCaller) Extension() mcp.CallerExtension { return c }
 
 // modernCaller returns the Caller of a modern request. The stream of a listen is held
 // before any message can be appended to it: earlier messages wait there for the
@@ -209,6 +208,7 @@ func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 // basic/patterns/subscriptions, "Acknowledgment").
 type listenCaller struct {
 	streamSender
+	notifyOnly
 	id     mcp.ID
 	filter listenFilter
 }
@@ -252,10 +252,17 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	}
 }
 
-// Ask fails: a listen has no questions.
-func (c *listenCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// notifyOnly is the part of a Caller of a listen that is the same for all of them: a
+// listen has no questions.
+type notifyOnly struct{}
+
+// Start fails.
+func (notifyOnly) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (notifyOnly) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // listenFilter is the set of notification types that a listen has requested.
 type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
@@ -308,31 +315,17 @@ func (w listenFilter) allows(method string) bool {
 	}
 }
 
-// askFunc starts a question, like the Start method of a Caller.
-type askFunc func(ctx context.Context, req *mcp.Request) (wait func() (*mcp.Result, error), err error)
-
-// wait starts a question and waits for the answer, like the Ask method of a Caller.
-func (a askFunc) wait(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := a(ctx, req)
-	if err != nil {
+// startAsk sends a question to a legacy client on a stream: that of the request which the
+// question belongs to, or the standalone one. It is Start of a Caller.
+func (s *Server) startAsk(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	if err := checkDeclared(sess.Client, req); err != nil {
 		return nil, err
 	}
-	return wait()
-}
-
-// asker returns a function that sends questions to a legacy client on a stream: that of
-// the request which the question belongs to, or the standalone one.
-func (s *Server) asker(sess *session.Session, stream *session.Stream) askFunc {
-	return func(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-		if err := checkDeclared(sess.Client, req); err != nil {
-			return nil, err
-		}
-		a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
-		if err != nil {
-			return nil, askFault(err)
-		}
-		return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
+	a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
+	if err != nil {
+		return nil, askFault(err)
 	}
+	return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
 }
 
 // awaitAnswer waits for the answer to a question until ctx ends, and no longer than

@@ -486,7 +486,7 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 		ctx, giveUp := context.WithCancel(s.ctx())
 		asked := make(chan error, 1)
 		go func() { // ends with the context
-			_, err := scope.Unrelated().Ask(ctx, &mcp.Request{Method: "roots/list"})
+			_, err := mcp.Ask(ctx, scope.Unrelated(), &mcp.Request{Method: "roots/list"})
 			asked <- err
 		}()
 		equal(t, "question", st.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -520,7 +520,7 @@ func TestResumeWhileDraining(t *testing.T) {
 	withScriptedTool(t, server.Config{StreamLife: time.Second}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		st := s.startCall(s.ctx(), k, sess, "1", "one")
-		c := (<-k.caller).(mcp.Poller)
+		c := k.extension()
 		done := s.shutdown(time.Minute)
 		s.advance(2 * time.Second)
 		if c.Poll(time.Second) {

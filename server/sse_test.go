@@ -93,7 +93,7 @@ func TestSSE(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return c.Ask(ctx, q)
+		return mcp.Ask(ctx, c, q)
 	}
 	large := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 100_000) + `"}]}`
 	lines := "{\n\"content\":[],\r\n\"y\":\"" + strings.Repeat("y", 100_000) + "\"}"

@@ -21,6 +21,8 @@ type watchHandler struct {
 	watch func(context.Context, mcp.Caller) (func(), error)
 }
 
+func (watchHandler) ServeNow(*mcp.Request) (*mcp.Result, bool) { return nil, false }
+
 func (w watchHandler) Watch(ctx context.Context, _ *mcp.Request, c mcp.Caller) (func(), error) {
 	return w.watch(ctx, c)
 }

@@ -94,8 +94,9 @@ func logLine(params []byte) string {
 	return strings.Join(append(words, text), " ")
 }
 
-// Ask puts an elicitation to the user. The command declares no other capability.
-func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Start accepts an elicitation, which is put to the user when its answer is waited for.
+// The command declares no other capability.
+func (c *console) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if req.Method != "elicitation/create" {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s", req.Method)
 	}
@@ -103,6 +104,14 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "elicitation/create: %v", err)
 	}
+	return func() (*mcp.Result, error) { return c.ask(ctx, f) }, nil
+}
+
+// Extension returns one that can do nothing.
+func (c *console) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+// ask puts a form to the user and returns the result of elicitation/create.
+func (c *console) ask(ctx context.Context, f *form) (*mcp.Result, error) {
 	// A question ends with its call, whether it was asked or not: its answer could not be
 	// delivered.
 	select {
@@ -118,7 +127,7 @@ func (c *console) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error
 	return mcp.NewResult(answer)
 }
 
-// fill asks for the values of a form, and returns the result of elicitation/create.
+// fill asks for the values of a form, and returns the answer.
 func (c *console) fill(ctx context.Context, f *form) ([]byte, error) {
 	if !c.Terminal(c.Stdin) {
 		c.line("declined to answer " + c.server + ", because standard input is not a terminal: " + f.message)

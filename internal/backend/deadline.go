@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -72,16 +71,9 @@ func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
 	return d.Caller.Notify(ctx, n)
 }
 
-// Ask forwards the request and pauses the timers until it is answered.
-func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	d.touch(+1)
-	defer d.touch(-1)
-	return d.Caller.Ask(ctx, req)
-}
-
-// Start is Ask without waiting for the response.
+// Start forwards the request and pauses the timers until it is answered.
 func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	wait, err := mcp.Start(ctx, d.Caller, req)
+	wait, err := d.Caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -92,38 +84,43 @@ func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Re
 	}, nil
 }
 
+// Extension returns the caller itself, which changes all of it.
+func (d *deadline) Extension() mcp.CallerExtension { return d }
+
 // Pulse resets the idle time without a message to the client.
 func (d *deadline) Pulse() {
 	d.touch(0)
-	mcp.Pulse(d.Caller)
+	d.Caller.Extension().Pulse()
 }
 
 // Poll asks the client to reconnect for the rest, if it can, and resets the idle time.
 func (d *deadline) Poll(retry time.Duration) bool {
 	d.touch(0)
-	return mcp.Poll(d.Caller, retry)
+	return d.Caller.Extension().Poll(retry)
 }
 
-// Pause stops both timers while the server starts, which limits.handshake bounds.
+// Pause stops both timers while the server starts, which limits.handshake bounds, and
+// those of a gateway in front of this one in the same process.
 func (d *deadline) Pause(on bool) {
 	if on {
 		d.touch(+1)
 	} else {
 		d.touch(-1)
 	}
+	d.Caller.Extension().Pause(on)
 }
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
-func (d *deadline) Receive(ctx context.Context, a *jsonrpc.Arriving) (taken bool, err error) {
-	a.Around(func(taking bool) {
+func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	res.Around(func(taking bool) {
 		if taking {
 			d.touch(+1)
 		} else {
 			d.touch(-1)
 		}
 	})
-	return jsonrpc.Receive(ctx, d.Caller, a)
+	return d.Caller.Extension().Receive(ctx, res)
 }
 
 // touch records activity; delta changes the number of reasons to pause. It does not

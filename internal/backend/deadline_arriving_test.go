@@ -20,11 +20,14 @@ import (
 // slowReader is a client that takes each piece of an arriving result slowly.
 type slowReader struct {
 	slowCaller
+	mcp.NoExtension
 	every time.Duration
 }
 
-func (c slowReader) Receive(_ context.Context, a *jsonrpc.Arriving) (bool, error) {
-	return true, a.Flow(c)
+func (c slowReader) Extension() mcp.CallerExtension { return c }
+
+func (c slowReader) Receive(_ context.Context, res mcp.StreamedResult) (bool, error) {
+	return true, res.(*jsonrpc.Arriving).Flow(c)
 }
 
 func (c slowReader) Write(p []byte) (int, error) {
@@ -94,7 +97,7 @@ func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration)
 		return nil, errors.Join(errors.New("there is no window"), err)
 	}
 	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() { body.Close() })
-	if taken, err := jsonrpc.Receive(ctx, c, arriving); !taken || err != nil {
+	if taken, err := c.Extension().Receive(ctx, arriving); !taken || err != nil {
 		return nil, errors.Join(errors.New("it was not taken"), err)
 	}
 	return arriving.Result(), nil

@@ -90,7 +90,7 @@ func TestDeadlineWaitsForQuestions(t *testing.T) {
 		ctx, d := l.begin(t.Context(), slowCaller{})
 		defer d.stop()
 		for range 2 {
-			if _, err := d.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
+			if _, err := mcp.Ask(ctx, d, &mcp.Request{Method: "elicitation/create"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(1500 * time.Millisecond) // the timer is set now, and not due

@@ -413,18 +413,21 @@ func agreed(params *mcp.Object) listSet {
 	return lists
 }
 
-// Ask forwards the request to the only client. Without one it refuses all but
+// Start forwards the request to the only client. Without one it refuses all but
 // roots/list: the gateway has declared roots, so that a server lists all its tools, and
 // has none.
-func (l *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (l *listListener) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if l.client != nil {
-		return l.client.Ask(ctx, req)
+		return l.client.Start(ctx, req)
 	}
 	if req.Method == "roots/list" {
-		return mcp.NewResult([]byte(`{"roots":[]}`))
+		return func() (*mcp.Result, error) { return mcp.NewResult([]byte(`{"roots":[]}`)) }, nil
 	}
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
+
+// Extension returns one that can do nothing: it is not used for calls.
+func (l *listListener) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // receive marks the lists of a notification.
 func (l *listListener) receive(n *mcp.Notification, s listSet) {

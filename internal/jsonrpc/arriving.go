@@ -5,7 +5,6 @@ package jsonrpc
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +14,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// An Arriving is a result that is still arriving after its head has been read. The
-// Handler offers it to its caller with [Receive] inside Serve. On the way to the client
-// it passes the callers of other Handlers, which may register changes on it. The one
-// that accepts it calls Flow.
+// An Arriving is an [mcp.StreamedResult]. The Handler offers it inside Serve, with Receive
+// of its caller's [mcp.CallerExtension]. On the way to the client it passes the callers of
+// other Handlers, which may register changes on it. The one that accepts it calls Flow.
 //
 // Apart from Stop, it must be used by one goroutine at a time.
 type Arriving struct {
@@ -148,24 +146,4 @@ func (t clientWriter) Write(p []byte) (int, error) {
 		err = fmt.Errorf("%w: %w", ErrNotTaken, err)
 	}
 	return n, err
-}
-
-// Receiver is implemented by an [mcp.Caller] that can send a result to its client while it
-// arrives. A Caller that wraps another may implement it only if the Handlers behind it
-// pass on each result unmodified, or register their changes on the Arriving.
-type Receiver interface {
-	// Receive sends the result to the client and returns when all of it has been sent
-	// or when it failed; the client sees from its connection that the result is
-	// incomplete. Then the Handler returns a.Result or an error. If Receive reports
-	// false it has done nothing, and the Handler must read the whole result and return
-	// it.
-	Receive(ctx context.Context, a *Arriving) (taken bool, err error)
-}
-
-// Receive offers a result to a caller if it is a [Receiver].
-func Receive(ctx context.Context, caller mcp.Caller, a *Arriving) (taken bool, err error) {
-	if r, ok := caller.(Receiver); ok {
-		return r.Receive(ctx, a)
-	}
-	return false, nil
 }

@@ -188,11 +188,3 @@ func TestArrivingAround(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
-// A caller without Receive accepts nothing.
-func TestReceiveWithoutReceiver(t *testing.T) {
-	a := arrivingOf(t, "", "}}", io.EOF)
-	if taken, err := Receive(t.Context(), struct{ mcp.Caller }{}, a); taken || err != nil {
-		t.Errorf("Receive = %v, %v", taken, err)
-	}
-}

@@ -9,5 +9,5 @@
 // A request that is forwarded keeps its params, except for a few members, and gets an id
 // of our own; see [EditedRequest]. A large result is forwarded while it arrives: the
 // client makes an [Arriving] from the head of the response, the callers on the way
-// register their changes on it, and the [Receiver] at the end writes it to its client.
+// register their changes on it, and the one at the end writes it to its client.
 package jsonrpc

@@ -48,9 +48,9 @@ func Interval(suggested time.Duration) time.Duration {
 // answers them with tasks/update. The requests to h have the sender of like; nothing
 // else of like is used.
 //
-// If the caller is a [mcp.Pulser], each successful poll is a sign of life. Await
-// returns when the context ends, with its error, and does not cancel the task. An error
-// that leaves the task running wraps a [LeftError].
+// Each successful poll is a sign of life: it calls Pulse of the caller. Await returns
+// when the context ends, with its error, and does not cancel the task. An error that
+// leaves the task running wraps a [LeftError].
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
@@ -132,7 +132,7 @@ func (w *wait) poll(ctx context.Context) (Task, error) {
 		res, err := w.serve(ctx, "tasks/get", nil)
 		if err == nil {
 			w.failures = 0
-			mcp.Pulse(w.caller)
+			w.caller.Extension().Pulse()
 			return Read(res.Bytes())
 		}
 		if w.failures++; ctx.Err() != nil || !isTransient(err) || w.failures >= maxFailures {
@@ -286,7 +286,7 @@ func (w *wait) start(ctx context.Context, q question) (func() (jsontext.Value, e
 	if err != nil {
 		return nil, err
 	}
-	wait, err := mcp.Start(ctx, w.caller, req)
+	wait, err := w.caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}

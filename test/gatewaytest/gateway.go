@@ -57,7 +57,7 @@ func Open(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *Gateway {
 	t.Helper()
 	g := New(t, cfg, opt)
 	ln := memnet.Listen()
-	srv := &http.Server{Handler: g}
+	srv := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
 	tr := ln.Transport()
@@ -96,6 +96,7 @@ type Response struct {
 	Body   string
 }
 
+// Request returns a request to the gateway with the body and the headers.
 func (h *Gateway) Request(ctx context.Context, verb, body string, headers ...Header) *http.Request {
 	h.T.Helper()
 	r, err := http.NewRequestWithContext(ctx, verb, "http://localhost/mcp", strings.NewReader(body))
@@ -129,6 +130,7 @@ func (h *Gateway) Do(r *http.Request) Response {
 	return Response{res.StatusCode, res.Header, string(body)}
 }
 
+// Post posts a message and reads the whole response.
 func (h *Gateway) Post(body string, headers ...Header) Response {
 	h.T.Helper()
 	return h.Do(h.Request(h.T.Context(), http.MethodPost, body, headers...))
@@ -204,6 +206,7 @@ func (h *Gateway) Listen(headers ...Header) *EventStream {
 	return h.Stream(h.Request(h.T.Context(), http.MethodGet, "", headers...))
 }
 
+// Stream makes a request whose response is an event stream.
 func (h *Gateway) Stream(r *http.Request) *EventStream {
 	h.T.Helper()
 	res, err := h.HTTP.Do(r)
@@ -253,7 +256,7 @@ func (e *EventStream) WantSilence(d time.Duration) {
 			}
 		}
 	}()
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // in a bubble
 	e.res.Body.Close()
 	if m, ok := <-got; ok {
 		e.t.Errorf("heard %s; want nothing", m)
@@ -318,7 +321,7 @@ func ConfigOf(n int) signalbox.Config {
 func ServeBackends(t *testing.T, h http.Handler) *hop.Transport {
 	t.Helper()
 	ln := memnet.Listen()
-	srv := &http.Server{Handler: h}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
 	way := ln.Hop()

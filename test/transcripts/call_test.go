@@ -160,7 +160,7 @@ func stepError(args []string) (step, bool) {
 func (b *backend) stepPoll(text string) (step, bool) {
 	retry, err := time.ParseDuration(text)
 	return func(_ context.Context, p *scriptedCall, _ *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-		if poller, ok := caller.(mcp.Poller); !ok || !poller.Poll(retry) {
+		if !caller.Extension().Poll(retry) {
 			b.show(b.life(), p.label, "poll refused")
 		}
 		return nil, nil //nolint:nilnil // the call continues
@@ -229,7 +229,7 @@ func (b *backend) put(asks []*mcp.Request, err error) step {
 		var wg sync.WaitGroup
 		for i, ask := range asks {
 			wg.Go(func() { // ends with the answer, or with the call
-				res, err := caller.Ask(ctx, ask)
+				res, err := mcp.Ask(ctx, caller, ask)
 				if ctx.Err() == nil && !errors.Is(err, mcp.ErrRequestEnded) {
 					answers[i] = describeAnswer(res, err)
 				}
@@ -258,7 +258,7 @@ func (b *backend) askUnrelated(method, params string) bool {
 	}
 	life := b.life()
 	go func() { // ends with the answer, or with the session of the client
-		res, err := scope.Unrelated().Ask(b.w.t.Context(), req)
+		res, err := mcp.Ask(b.w.t.Context(), scope.Unrelated(), req)
 		b.show(life, "", describeAnswer(res, err))
 	}()
 	return true

@@ -50,7 +50,7 @@ var edgeMutations = []edgeMutation{
 	{"a change bears the subscription that it belongs to (I8)", "listen .* brought", "server/request_caller.go",
 		"	e.Set(mcp.MetaSubscriptionID, c.id.AppendTo(nil))\n", ""},
 	{"a question goes on the stream of its request (I8)", "standalone stream brought", "server/request_caller.go",
-		"	return c.server.asker(c.askSession, c.stream)(ctx, req)\n", "	return c.server.asker(c.askSession, c.askSession.Standalone())(ctx, req)\n"},
+		"	return c.server.startAsk(ctx, c.askSession, c.stream, req)\n", "	return c.server.startAsk(ctx, c.askSession, c.askSession.Standalone(), req)\n"},
 	{"a stream is kept for a client that comes back (I13)", "was not kept for its time", "server/config.go",
 		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
 	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/http_call.go",

@@ -175,7 +175,13 @@ func (c *libraryCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (c *libraryCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (c *libraryCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+}
+
+func (*libraryCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (c *libraryCaller) ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	var q struct {
 		Message string `json:"message"`
 	}
@@ -287,9 +293,11 @@ type ownLister struct{}
 
 func (*ownLister) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (*ownLister) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (*ownLister) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s: not here", req.Method)
 }
+
+func (*ownLister) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 func (o *libraryListen) hasAskedFor(method, uri string) bool {
 	t, ok := changeOf(method, uri)
@@ -301,7 +309,13 @@ func (o *libraryListen) agree(n *mcp.Notification) bool {
 	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
-func (o *libraryListen) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (o *libraryListen) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return o.ask(ctx, req) }, nil
+}
+
+func (*libraryListen) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (o *libraryListen) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if question := questionOf(&req.Params); o.c.isAmbiguous() && o.c.isMine([]byte(question)) {
 		return mcp.NewResult([]byte(answerTo(question)))
 	}
