@@ -7,9 +7,33 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox"
 )
+
+// newLogger returns the logger of a configuration.
+func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
+	form := cfg.Effective().Log
+	// No source and no stack: a record is for the operator of the gateway, and its
+	// attributes name what it is about.
+	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
+	if form.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opt))
+	}
+	return slog.New(slog.NewTextHandler(w, opt))
+}
+
+// logLevel returns the level of a word of the configuration.
+func logLevel(word string) slog.Level {
+	var level slog.Level // info
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
 
 const (
 	// logBufferSize bounds the text waiting to be written: a burst of records.
