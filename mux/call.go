@@ -97,7 +97,7 @@ func (c *Call) Progress(ctx context.Context, done, total float64, message string
 	if message != "" {
 		params = jsonscan.AppendString(append(params, `,"message":`...), message)
 	}
-	return c.notify(ctx, "notifications/progress", append(params, '}'))
+	return notify(ctx, c.Caller, "notifications/progress", append(params, '}'))
 }
 
 // Log sends a log message if the client wants messages of that level. The logger may be
@@ -115,11 +115,18 @@ func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data 
 		params = jsonscan.AppendString(append(params, `,"logger":`...), logger)
 	}
 	params = append(append(params, `,"data":`...), raw...)
-	return c.notify(ctx, "notifications/message", append(params, '}'))
+	return notify(ctx, c.Caller, "notifications/message", append(params, '}'))
 }
 
-func (c *Call) notify(ctx context.Context, method string, params []byte) error {
-	return notify(ctx, c.Caller, method, params)
+// fail answers a request for a prompt or a resource, the item, whose function returned err.
+func (c *Call) fail(item string, err error) (*mcp.Result, error) {
+	if more, ok := errors.AsType[*inputRequired](err); ok {
+		return more.result(c)
+	}
+	if wrong, ok := errors.AsType[*callerError](err); ok {
+		return nil, invalid("%s: %s", item, wrong)
+	}
+	return nil, err
 }
 
 // Bound returns a function for a Tool or a Prompt that calls f with its arguments,

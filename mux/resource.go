@@ -136,13 +136,9 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, vars: found.vars}
 	contents, err := found.read(ctx, call)
-	switch more, wrong := asInput(err), asCallerError(err); {
-	case more != nil:
-		return more.result(call)
-	case wrong != nil:
-		return nil, invalid("resource %s: %s", uri, wrong)
+	switch {
 	case err != nil:
-		return nil, err
+		return call.fail("resource "+uri, err)
 	case len(contents) == 0:
 		return nil, NotFound(uri) // empty contents would mean an empty resource
 	}

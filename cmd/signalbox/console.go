@@ -145,18 +145,13 @@ func (c *console) fill(ctx context.Context, f *form) ([]byte, error) {
 	return f.ask(ctx, c.prompt)
 }
 
-// prompt writes a prompt and reads one line. The error is io.EOF at the end of standard
-// input.
+// prompt writes a prompt without a line break, since the answer is typed after it, and reads
+// one line. The error is io.EOF at the end of standard input.
 func (c *console) prompt(ctx context.Context, text string) (string, error) {
-	c.show(text)
-	return readLine(ctx, c.Stdin)
-}
-
-// show writes a prompt without a line break: the answer is typed after it.
-func (c *console) show(text string) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	fmt.Fprint(c.Stderr, visibleLine(text)+" ")
+	c.mu.Unlock()
+	return readLine(ctx, c.Stdin)
 }
 
 // readLine reads up to a line break, one byte at a time so that nothing after it is

@@ -59,7 +59,12 @@ func socketURL(path string) string { return "http://localhost" + path }
 func (s socketClient) get(ctx context.Context, path string) (int, []byte, error) {
 	ctx, cancel := withStatusTimeout(ctx)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, socketURL(path), http.NoBody)
+	return s.do(ctx, http.MethodGet, path)
+}
+
+// do makes a request without a body. It returns the status code and the body of the response.
+func (s socketClient) do(ctx context.Context, method, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, socketURL(path), http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -194,34 +199,19 @@ func isGone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
-// maxReloadAnswer bounds a response: a thousand problems of a line each need less.
-const maxReloadAnswer = 16 << 20
-
 // askSocket asks the gateway at a socket to reload.
 func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, socket) },
-	}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://signalbox"+reloadPath, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReloadAnswer))
+	s := newSocketClient(socket)
+	defer s.transport.CloseIdleConnections()
+	status, body, err := s.do(ctx, http.MethodPost, reloadPath)
 	if err != nil {
 		return nil, err
 	}
 	a := new(reloadResult)
-	if err := decode(body, a); err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.StatusCode)
+	if err := decode(body, a); err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", status)
 	}
 	return a, nil
 }

@@ -111,19 +111,14 @@ func watch(path string) (*watcher, error) {
 	// Both folders, as the link may be replaced, or the file that it refers to.
 	for _, dir := range foldersOf(path) {
 		if err := fs.Add(dir); err != nil {
-			return nil, errorsOnClose(fs, fmt.Errorf("watch %s: %w", dir, err))
+			_ = fs.Close() // err is the cause
+			return nil, fmt.Errorf("watch %s: %w", dir, err)
 		}
 	}
 	w := &watcher{path: path, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
 	w.last, _ = digest(path) // a file that cannot be read is a change when it can
 	go w.run()               // ends when close has closed fs; close waits for it
 	return w, nil
-}
-
-// errorsOnClose closes an unusable watcher, and returns err.
-func errorsOnClose(fs *fsnotify.Watcher, err error) error {
-	_ = fs.Close() // err is the cause
-	return err
 }
 
 // foldersOf returns the folder of a file, and that of the file that it links to.
