@@ -68,7 +68,7 @@ func (c *Call) checkRequired(names []string) error {
 // should return the error of Bind: it names the invalid argument to the caller.
 func (c *Call) Bind(into any) error {
 	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
-		return invalidArguments(err)
+		return &callerError{err: fmt.Errorf("the arguments are invalid: %w", err)}
 	}
 	return nil
 }
@@ -167,11 +167,6 @@ func (c *callerError) Unwrap() error { return c.err }
 // [fmt.Errorf].
 func Errorf(format string, args ...any) error {
 	return &callerError{isSentence: true, err: fmt.Errorf(format, args...)}
-}
-
-// invalidArguments returns the error for arguments that cannot be decoded.
-func invalidArguments(err error) error {
-	return &callerError{err: fmt.Errorf("the arguments are invalid: %w", err)}
 }
 
 // asResult returns the error as a tool's result.

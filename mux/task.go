@@ -433,17 +433,13 @@ func (m *Mux) serveTasks(req *mcp.Request) (*mcp.Result, error) {
 	case "tasks/cancel":
 		t.stop()
 	default:
-		if err := update(t, req); err != nil {
+		var answers map[string]jsontext.Value
+		if err := json.Unmarshal(req.Params.Raw(mcp.FieldInputResponses), &answers); err != nil || answers == nil {
+			return nil, invalid("params.inputResponses must be an object")
+		}
+		if err := t.answer(answers); err != nil {
 			return nil, err
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
-}
-
-func update(t *task, req *mcp.Request) error {
-	var values map[string]jsontext.Value
-	if err := json.Unmarshal(req.Params.Raw(mcp.FieldInputResponses), &values); err != nil || values == nil {
-		return invalid("params.inputResponses must be an object")
-	}
-	return t.answer(values)
 }

@@ -198,17 +198,13 @@ type input struct {
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
-		in.end()
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if in.ended.IsZero() {
+			in.ended = time.Now()
+		}
 	}
 	return n, err
-}
-
-func (in *input) end() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.ended.IsZero() {
-		in.ended = time.Now()
-	}
 }
 
 // endedAt returns when the input ended, or false if it has not.
