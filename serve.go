@@ -128,7 +128,7 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 	if err != nil {
 		return nil, err
 	}
-	return b.serve(ctx, e)
+	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 }
 
 // renamedRequest is newRequest for an item that the backend has under another name. It

@@ -53,25 +53,31 @@ func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
 	select {
 	case ws.jobs <- next:
 	default: // no worker is idle
-		ws.wg.Go(func() { ws.loop(next) }) // ends when it is not needed any more; close waits for it
+		ws.wg.Go((&worker{ws, next}).loop) // ends when it is not needed any more; close waits for it
 	}
+}
+
+// worker is one of the goroutines.
+type worker struct {
+	*workers
+	next job
 }
 
 // loop runs one job after another, until it is not needed. A Handler that ends its
 // goroutine ends this worker only.
-func (ws *workers) loop(next job) {
+func (w *worker) loop() {
 	unneeded := time.NewTimer(workerIdleTime)
 	defer unneeded.Stop()
-	for left := maxWorkerRequests; next.request != nil; left-- {
-		ws.run(next.ctx, next.request)
-		next = job{} // an idle worker keeps no request
-		if idle := ws.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
+	for left := maxWorkerRequests; w.next.request != nil; left-- {
+		w.run(w.next.ctx, w.next.request)
+		w.next = job{} // an idle worker keeps no request
+		if idle := w.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
 			unneeded.Reset(workerIdleTime)
 			select {
-			case next = <-ws.jobs: // no request if it is closed
+			case w.next = <-w.jobs: // no request if it is closed
 			case <-unneeded.C:
 			}
 		}
-		ws.idle.Add(-1)
+		w.idle.Add(-1)
 	}
 }
