@@ -7,9 +7,33 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
 )
+
+// newLogger returns the logger of a configuration.
+func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
+	form := cfg.Effective().Log
+	// No source and no stack: a record is for the operator of the gateway, and its
+	// attributes name what it is about.
+	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
+	if form.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opt))
+	}
+	return slog.New(slog.NewTextHandler(w, opt))
+}
+
+// logLevel returns the level of a word of the configuration.
+func logLevel(word string) slog.Level {
+	var level slog.Level // info
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
 
 const (
 	// logBufferSize bounds the text waiting to be written: a burst of records.
@@ -43,24 +67,19 @@ func newAsyncWriter(to io.Writer) *asyncWriter {
 	return j
 }
 
-// Write enqueues text. It does not block and never fails: there is nothing left to report
-// an error to.
+// Write enqueues text completely or not at all: half a record would be read as another. It
+// does not block and never fails: there is nothing left to report an error to.
 func (j *asyncWriter) Write(text []byte) (int, error) {
-	j.enqueue(text)
-	j.wake()
-	return len(text), nil
-}
-
-// enqueue appends text completely or not at all: half a record would be read as another.
-func (j *asyncWriter) enqueue(text []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.waiting.Len()+len(text) > logBufferSize {
 		j.dropped++
-		return
+	} else {
+		j.noteDroppedLocked()
+		j.waiting.Write(text)
 	}
-	j.noteDroppedLocked()
-	j.waiting.Write(text)
+	j.wake()
+	return len(text), nil
 }
 
 // noteDroppedLocked appends how many records are missing at this place.
@@ -104,7 +123,9 @@ func (j *asyncWriter) run() {
 
 // close returns when all is written, or after logFlushTimeout.
 func (j *asyncWriter) close() {
-	j.markClosing()
+	j.mu.Lock()
+	j.closing = true // the next call of next is the last one
+	j.mu.Unlock()
 	j.wake()
 	late := time.NewTimer(logFlushTimeout)
 	defer late.Stop()
@@ -112,11 +133,4 @@ func (j *asyncWriter) close() {
 	case <-j.ended:
 	case <-late.C:
 	}
-}
-
-// markClosing makes the next call of next the last one.
-func (j *asyncWriter) markClosing() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.closing = true
 }
