@@ -14,8 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A client's file of servers is a valid configuration, and the documentation asks users to
@@ -58,7 +57,7 @@ func (s source) refuseLoop() error {
 
 // markBackends sets insideVariable for all backends that are processes. cfg must have just
 // been read, and not be in use.
-func (s source) markBackends(cfg *signalbox.Config) {
+func (s source) markBackends(cfg *config.Config) {
 	inside := config.NewSecret(strings.Join(append(s.enclosing(), fileID(s.path)), ","))
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]
@@ -73,7 +72,7 @@ func (s source) markBackends(cfg *signalbox.Config) {
 
 // leaveSelf disables the entries that have the gateway's own address, and adds a note for
 // each. Such an entry is no mistake, since other programs read the file, too.
-func leaveSelf(cfg *signalbox.Config) {
+func leaveSelf(cfg *config.Config) {
 	effective := cfg.Effective()
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]

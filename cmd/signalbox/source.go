@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 )
 
@@ -51,9 +51,9 @@ func (e *env) nothingFound() string {
 func (s source) isDemo() bool { return s.path == "" }
 
 // load reads the configuration.
-func (s source) load() (*signalbox.Config, error) {
+func (s source) load() (*config.Config, error) {
 	if s.isDemo() {
-		return &signalbox.Config{}, nil
+		return &config.Config{}, nil
 	}
 	if err := s.refuseLoop(); err != nil {
 		return nil, err
