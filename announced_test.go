@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -92,7 +92,7 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 						}
 					}
 				}
-				h := gatewaytest.Backends{"b": s}.Open(t, func(cfg *signalbox.Config) { cfg.Limits.CallIdle = -1 })
+				h := gatewaytest.Backends{"b": s}.Open(t, func(cfg *config.Config) { cfg.Limits.CallIdle = -1 })
 				time.Sleep(time.Second) // until the first list is known, which is not a change
 				ann, bob := h.Legacy(), h.Legacy()
 				h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), bob)

@@ -19,13 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // auditedConfig is a configuration with two principals and an audit file.
-func auditedConfig(t *testing.T) (cfg signalbox.Config, path string) {
+func auditedConfig(t *testing.T) (cfg config.Config, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
 	cfg.Audit.File = path
@@ -129,7 +129,7 @@ func TestAuditFileHasTheEvents(t *testing.T) {
 // cannot break a line.
 func TestAuditOfAHiddenTool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	var cfg signalbox.Config
+	var cfg config.Config
 	cfg.Audit.File = path
 	none := ""
 	both := []signalbox.InProcess{
@@ -166,14 +166,14 @@ func TestAuditOfAHiddenTool(t *testing.T) {
 // name and its key.
 func TestAuditFileRefusesTheStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "audit.jsonl")
-	var cfg signalbox.Config
+	var cfg config.Config
 	cfg.Audit.File = path
 	g, err := signalbox.New(cfg, signalbox.Options{})
 	if err == nil {
 		g.Close()
 		t.Fatal("the gateway starts")
 	}
-	problems, ok := errors.AsType[signalbox.Problems](err)
+	problems, ok := errors.AsType[config.Problems](err)
 	if !ok || len(problems) != 1 || problems[0].Path != "audit.file" || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v, want one problem of audit.file that names %s", err, path)
 	}

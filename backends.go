@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -26,7 +26,7 @@ import (
 type activeBackend struct {
 	*backend.Backend
 
-	srv     config.Server
+	srv     config.Backend
 	limits  config.Limits
 	taskIDs *taskIDs
 	client  *client.Client // nil for a backend in this process
@@ -36,7 +36,7 @@ type activeBackend struct {
 
 // start starts the backend of a configured server. last is what the server offered
 // until now, or nil.
-func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.Offer) *activeBackend {
+func (g *Gateway) start(srv config.Backend, limits config.Limits, last *backend.Offer) *activeBackend {
 	b := &activeBackend{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
 	// b.Backend is set before any request is sent.
@@ -47,7 +47,7 @@ func (g *Gateway) start(srv config.Server, limits config.Limits, last *backend.O
 
 // startInProcess starts the backend of a Handler in this process.
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
-	b := &activeBackend{srv: config.Server{Name: p.Name, Prefix: p.Prefix}, limits: limits}
+	b := &activeBackend{srv: config.Backend{Name: p.Name, Prefix: p.Prefix}, limits: limits}
 	return g.follow(b, p.Handler, nil)
 }
 
@@ -55,10 +55,10 @@ func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBacke
 // identify it, and a prefix that keeps its item names apart from those of the others.
 // The entries of the configuration have been compared with each other before.
 func checkNames(cfg *config.Config, inProcess []InProcess) error {
-	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Server) bool { return s.Disabled })
-	var problems Problems
+	others := slices.DeleteFunc(slices.Clone(cfg.Servers), func(s config.Backend) bool { return s.Disabled })
+	var problems config.Problems
 	for _, p := range inProcess {
-		own := config.Server{Name: p.Name, Prefix: p.Prefix}
+		own := config.Backend{Name: p.Name, Prefix: p.Prefix}
 		for i := range others {
 			if others[i].Name == p.Name {
 				problems = append(problems, config.Problem{
@@ -125,7 +125,7 @@ func (b *activeBackend) maxKey() string {
 // withConfig returns the backend with another configuration entry, or nil if that entry
 // requires another backend. The names and the selection of items do not: the backend
 // keeps its sessions and processes.
-func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *activeBackend {
+func (b *activeBackend) withConfig(srv *config.Backend, limits *config.Limits) *activeBackend {
 	// Compare all but the names: a setting that is added later counts as a difference
 	// until it is excluded here.
 	own := b.srv
@@ -141,7 +141,7 @@ func (b *activeBackend) withConfig(srv *config.Server, limits *config.Limits) *a
 
 // isSameServer reports whether the entry leads to the same server as that of the
 // backend: the same program with the same arguments, or the same address.
-func (b *activeBackend) isSameServer(srv *config.Server) bool {
+func (b *activeBackend) isSameServer(srv *config.Backend) bool {
 	own := &b.srv
 	return own.Transport() == srv.Transport() && own.URL == srv.URL &&
 		own.Command == srv.Command && own.Cwd == srv.Cwd && slices.Equal(own.Args, srv.Args)
@@ -181,7 +181,7 @@ func (b *activeBackend) stop(ctx context.Context) error {
 }
 
 // dial returns the client of a configured server. It does not connect yet.
-func dial(srv *config.Server, cfg client.Config) *client.Client {
+func dial(srv *config.Backend, cfg client.Config) *client.Client {
 	if srv.Transport() == config.TypeStdio {
 		// Starts nothing: the process starts with the first request.
 		cmd := client.Command{Path: srv.Command, Args: srv.Args, Env: environ(srv.Env), Dir: srv.Cwd}
@@ -196,7 +196,7 @@ func dial(srv *config.Server, cfg client.Config) *client.Client {
 // clientConfig returns the configuration of the client of a backend. The gateway's
 // limits apply to each backend separately, so that one cannot use up the share of
 // another.
-func (g *Gateway) clientConfig(srv *config.Server, limits config.Limits) client.Config {
+func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client.Config {
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -55,7 +56,7 @@ func TestReadsAreNotCached(t *testing.T) {
 			text := jsonscan.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
 		}
-		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
 		sessions := []gatewaytest.Header{h.Legacy(gatewaytest.WithToken("ann")), h.Legacy(gatewaytest.WithToken("bob")), h.Legacy(gatewaytest.WithToken("ann"))}
 		n := 0
 		for _, uri := range spellings() {
@@ -82,7 +83,7 @@ func TestPublicIsNoPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := gatewaytest.ServerWithTools(true, "open", "hidden")
 		s.On["tools/list"] = gatewaytest.ResultHandler(strings.TrimSuffix(gatewaytest.ToolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
-		h := gatewaytest.Backends{"a": s}.Open(t, func(c *signalbox.Config) {
+		h := gatewaytest.Backends{"a": s}.Open(t, func(c *config.Config) {
 			c.Servers[0].Exclude = []string{"hidden"}
 			gatewaytest.WithPrincipals(c, "ann", "bob")
 		})

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )

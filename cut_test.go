@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -85,7 +86,7 @@ func withCutGateway(t *testing.T, answer func(x *faultyserver.Exchange), f func(
 					answer(x)
 				},
 			}}
-			cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://b/mcp"}}}
+			cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://b/mcp"}}}
 			cfg.Audit.File = h.record
 			h.Gateway = gatewaytest.Open(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
 			body, headers := gatewaytest.ModernRequest("1", "tools/call", "b__large", "")

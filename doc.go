@@ -4,7 +4,7 @@
 // Package signalbox puts one MCP endpoint in front of many MCP servers: any client of
 // any protocol revision can use any server of any revision.
 //
-//	cfg, err := signalbox.LoadConfig("signalbox.json", os.LookupEnv)
+//	cfg, err := config.Load("signalbox.json", os.LookupEnv)
 //	...
 //	gateway, err := signalbox.New(*cfg, signalbox.Options{})
 //	...

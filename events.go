@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/observe"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -92,7 +92,7 @@ func openAudit(cfg *config.Config) (*os.File, error) {
 	}
 	file, err := observe.OpenAudit(cfg.Audit.File)
 	if err != nil {
-		return nil, Problems{{
+		return nil, config.Problems{{
 			Path:    "audit.file",
 			Message: "cannot write the audit record: " + err.Error(),
 			Hint:    "use a file in an existing folder that the gateway may write to",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -41,7 +42,7 @@ func ask(h mcp.Handler, method, params string) {
 // A Gateway is an http.Handler for the clients. Its backends are those of a
 // configuration, and Handlers of the program itself.
 func ExampleNew() {
-	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
+	gateway, err := signalbox.New(config.Config{}, signalbox.Options{
 		InProcess: []signalbox.InProcess{{Name: "clock", Handler: clock()}},
 	})
 	if err != nil {
@@ -60,9 +61,9 @@ func ExampleNew() {
 
 // A program can write the whole configuration itself. Here a gateway with a token is a
 // backend of one that requires no token.
-func ExampleConfig() {
-	inner, err := signalbox.New(signalbox.Config{
-		Auth: signalbox.Auth{Tokens: []signalbox.Token{{Principal: "edge", Value: signalbox.NewSecret("a-token-of-some-length")}}},
+func ExampleNew_configuration() {
+	inner, err := signalbox.New(config.Config{
+		Auth: config.Auth{Tokens: []config.Token{{Principal: "edge", Value: config.NewSecret("a-token-of-some-length")}}},
 	}, signalbox.Options{
 		InProcess: []signalbox.InProcess{{Name: "clock", Handler: clock()}},
 	})
@@ -75,11 +76,11 @@ func ExampleConfig() {
 	defer protected.Close()
 
 	unprefixed := ""
-	outer, err := signalbox.New(signalbox.Config{
-		Servers: []signalbox.Backend{{
+	outer, err := signalbox.New(config.Config{
+		Servers: []config.Backend{{
 			Name:    "inner",
 			URL:     protected.URL,
-			Headers: map[string]signalbox.Secret{"Authorization": signalbox.NewSecret("Bearer a-token-of-some-length")},
+			Headers: map[string]config.Secret{"Authorization": config.NewSecret("Bearer a-token-of-some-length")},
 			Prefix:  &unprefixed,
 		}},
 	}, signalbox.Options{})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -30,7 +31,7 @@ func partlyFailing(t *testing.T, era string, resources func(*faultyserver.Exchan
 	s.On["resources/templates/list"] = gatewaytest.ResultHandler(`{"resourceTemplates":[]}`)
 	s.On["resources/list"] = resources
 	way := gatewaytest.ServeBackends(t, http.HandlerFunc(s.ServeHTTP))
-	cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://backends.test/b", Era: era}}}
+	cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://backends.test/b", Era: era}}}
 	return gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/server"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -35,7 +36,7 @@ func TestFramesOfACall(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: backend.URL}}}
+	cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: backend.URL}}}
 	g := httptest.NewServer(gatewaytest.New(t, cfg, signalbox.Options{}))
 	t.Cleanup(g.Close)
 	body, headers := gatewaytest.ModernRequest("1", "tools/call", "b__add", `"arguments":{}`)

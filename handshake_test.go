@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
@@ -40,7 +40,7 @@ func TestServerThatStartsSlowly(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := gatewaytest.Backends{"b": slow}.Open(t, func(cfg *signalbox.Config) {
+				h := gatewaytest.Backends{"b": slow}.Open(t, func(cfg *config.Config) {
 					cfg.Servers[0].Era = "legacy"
 					cfg.Limits.Handshake = within
 					cfg.Limits.CallIdle = 5 * time.Second // a start is not a call

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A gateway with timers that fire late repeatedly reports it in its status and once in
@@ -18,7 +20,7 @@ import (
 func TestGatewayReportsThatItCannotKeepUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		g, err := New(Config{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		g, err := New(config.Config{}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -67,7 +68,7 @@ func withListWatch(t *testing.T, f func(*watchTest)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.g.view.Load().cfg = (&Config{}).Effective()
+		v.g.view.Load().cfg = (&config.Config{}).Effective()
 		ctx, cancel := context.WithCancel(t.Context())
 		v.cancel = cancel
 		if v.stop, err = v.g.Watch(ctx, req, v.caller); err != nil {
@@ -172,7 +173,7 @@ func TestStopOfAListWatchThatSends(t *testing.T) {
 // A listen that fails to start leaves nothing behind.
 func TestListWatchThatFailsToStart(t *testing.T) {
 	g := &Gateway{}
-	g.view.Store(&view{catalog: catalog.Build(nil, catalog.Options{}), cfg: (&Config{}).Effective()})
+	g.view.Store(&view{catalog: catalog.Build(nil, catalog.Options{}), cfg: (&config.Config{}).Effective()})
 	for params, want := range map[string]error{
 		`{"notifications":{"toolsListChanged":true}}`:                 context.Canceled,
 		`{"notifications":{"resourceSubscriptions":["x:y"]}}`:         errors.ErrUnsupported,

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -193,9 +193,9 @@ func TestToolForCapabilities(t *testing.T) {
 // The first list of a client waits for a slow server to return its lists for these
 // capabilities, as it does for a server that is starting.
 func TestFirstListWaitsForCapabilities(t *testing.T) {
-	for name, change := range map[string]func(*signalbox.Config){
+	for name, change := range map[string]func(*config.Config){
 		"by default": nil,
-		"no limits":  func(cfg *signalbox.Config) { cfg.Limits.FirstList, cfg.Limits.Handshake = -1, -1 },
+		"no limits":  func(cfg *config.Config) { cfg.Limits.FirstList, cfg.Limits.Handshake = -1, -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -42,7 +43,7 @@ func lister(name string, slow time.Duration) *faultyserver.HTTP {
 }
 
 // starting returns a gateway that knows the backend "quick" and not yet "slow".
-func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) *signalbox.Gateway {
+func starting(t *testing.T, slow time.Duration, change func(*config.Config)) *signalbox.Gateway {
 	t.Helper()
 	quick, late := lister("quick", 0), lister("slow", slow)
 	way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +57,7 @@ func starting(t *testing.T, slow time.Duration, change func(*signalbox.Config)) 
 			quick.ServeHTTP(w, r)
 		}
 	}))
-	cfg := signalbox.Config{Servers: []signalbox.Backend{
+	cfg := config.Config{Servers: []config.Backend{
 		{Name: "quick", URL: "http://backends.test/quick"}, {Name: "slow", URL: "http://backends.test/slow"},
 	}}
 	if change != nil {
@@ -112,18 +113,18 @@ func TestLookupByPrefixAndRename(t *testing.T) {
 	none := ""
 	for _, tt := range []struct {
 		name, tool string
-		change     func(*signalbox.Backend)
+		change     func(*config.Backend)
 		by         string
 		waits      bool
 	}{
-		{"no prefix", "x", func(b *signalbox.Backend) { b.Prefix = &none }, "slow", true},
-		{"no prefix, a name of another", "quick__nope", func(b *signalbox.Backend) { b.Prefix = &none }, "error: unknown tool", true},
-		{"renamed", "the_x", func(b *signalbox.Backend) { b.Rename = map[string]string{"x": "the_x"} }, "slow", true},
-		{"another prefix", "slow__x", func(b *signalbox.Backend) { p := "s."; b.Prefix = &p }, "error: unknown tool", false},
+		{"no prefix", "x", func(b *config.Backend) { b.Prefix = &none }, "slow", true},
+		{"no prefix, a name of another", "quick__nope", func(b *config.Backend) { b.Prefix = &none }, "error: unknown tool", true},
+		{"renamed", "the_x", func(b *config.Backend) { b.Rename = map[string]string{"x": "the_x"} }, "slow", true},
+		{"another prefix", "slow__x", func(b *config.Backend) { p := "s."; b.Prefix = &p }, "error: unknown tool", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := starting(t, time.Second, func(cfg *signalbox.Config) { tt.change(&cfg.Servers[1]) })
+				g := starting(t, time.Second, func(cfg *config.Config) { tt.change(&cfg.Servers[1]) })
 				by, took := gatewaytest.Serve(t, g, "tools/call", fmt.Sprintf(`{"name":%q}`, tt.tool))
 				if !strings.HasPrefix(by, tt.by) || (took > 0) != tt.waits {
 					t.Errorf("%s after %v, want %s, waiting: %v", by, took, tt.by, tt.waits)
@@ -137,7 +138,7 @@ func TestLookupByPrefixAndRename(t *testing.T) {
 // long, and the error gives the reason. A shorter limit for lists does not apply.
 func TestLookupEndsWithTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
+		g := starting(t, time.Hour, func(cfg *config.Config) {
 			cfg.Limits.FirstList, cfg.Limits.Handshake = time.Second, 3*time.Second
 		})
 		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 3*time.Second {
@@ -153,8 +154,8 @@ func TestLookupEndsWithTheHandshake(t *testing.T) {
 // has changed.
 func TestLookupLearnsThatThereIsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := starting(t, time.Hour, func(cfg *signalbox.Config) {
-			cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "broken", URL: "http://backends.test/broken"})
+		g := starting(t, time.Hour, func(cfg *config.Config) {
+			cfg.Servers = append(cfg.Servers, config.Backend{Name: "broken", URL: "http://backends.test/broken"})
 		})
 		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"broken__x"}`); by != "fault: broken" || took == 0 || took > 30*time.Second {
 			t.Errorf("%s after %v, want a fault of the backend as soon as it has failed", by, took)

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -81,7 +82,7 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 		return true
 	})
 	var got []string
-	for name := range metricsOf(t, gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})) {
+	for name := range metricsOf(t, gatewaytest.New(t, config.Config{}, signalbox.Options{})) {
 		if kind, ok := strings.CutPrefix(name, `signalbox_events_total{kind="`); ok {
 			got = append(got, strings.TrimSuffix(kind, `"}`))
 		}
@@ -100,7 +101,7 @@ func TestMetricsOfBackends(t *testing.T) {
 			"tools/call": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
 		}}
 		cfg := gatewaytest.ConfigOf(1)
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: "gone", Command: "/no/such/program"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: "gone", Command: "/no/such/program"})
 		g := gatewaytest.New(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 		<-time.After(5 * time.Second)
 		before := metricsOf(t, g)
@@ -130,8 +131,8 @@ func TestMetricsOfBackends(t *testing.T) {
 
 // Two gateways in one process have separate metrics.
 func TestMetricsOfTwoGateways(t *testing.T) {
-	a := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
-	b := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	a := gatewaytest.New(t, config.Config{}, signalbox.Options{})
+	b := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	a.RefuseReload(signalbox.ErrClosed)
 	const refused = `signalbox_reloads_total{result="refused"}`
 	if one, other := metricsOf(t, a)[refused], metricsOf(t, b)[refused]; one != 1 || other != 0 {
@@ -141,7 +142,7 @@ func TestMetricsOfTwoGateways(t *testing.T) {
 
 // Names from clients are not used as labels.
 func TestMetricsHaveNoLabelsOfClients(t *testing.T) {
-	g := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	before := len(metricsOf(t, g))
 	for _, host := range []string{"a.example", "b.example", "c.example"} {
 		if got := operate(g, "GET", "http://"+host+"/status").StatusCode; got != 403 {

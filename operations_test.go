@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -40,7 +40,7 @@ func operate(g *signalbox.Gateway, method, target string, header ...string) *htt
 // T1- 2026-07-28 basic/transports/streamable-http: "Servers **MUST** validate the
 // `Origin` header on all incoming connections to prevent DNS rebinding attacks."
 func TestOperationsAuthentication(t *testing.T) {
-	cfg := signalbox.Config{}
+	cfg := config.Config{}
 	cfg.Auth.Tokens = []config.Token{{Principal: "ops", Value: config.NewSecret("tok-ops-0123456789")}}
 	g := gatewaytest.New(t, cfg, signalbox.Options{})
 	const bearer = "Bearer tok-ops-0123456789"
@@ -86,7 +86,7 @@ func TestOperationsAuthentication(t *testing.T) {
 }
 
 func TestReadyEndsWithTheDrain(t *testing.T) {
-	g := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	ready := func() int { return operate(g, "GET", "http://localhost/readyz").StatusCode }
 	before := ready()
 	g.Drain()
@@ -174,7 +174,7 @@ func TestStatus(t *testing.T) {
 // A configuration that cannot be applied is reported until a reload succeeds, and the
 // previous one stays in use.
 func TestReloadRefused(t *testing.T) {
-	g := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	refused := func() []string {
 		status := g.Status()
 		if fromWire := statusOf(t, g).ReloadRefused; (fromWire == nil) != (status.ReloadRefused == nil) {
@@ -188,9 +188,9 @@ func TestReloadRefused(t *testing.T) {
 	if got := refused(); got != nil {
 		t.Errorf("before: %q", got)
 	}
-	bad := signalbox.Config{Servers: []signalbox.Backend{{Name: "a"}, {Name: "b"}}}
+	bad := config.Config{Servers: []config.Backend{{Name: "a"}, {Name: "b"}}}
 	err := g.Reload(t.Context(), bad)
-	problems, ok := errors.AsType[signalbox.Problems](err)
+	problems, ok := errors.AsType[config.Problems](err)
 	if got := refused(); !ok || len(got) != len(problems) || len(got) < 2 {
 		t.Errorf("%d problems in the status, %d in the error: %v", len(got), len(problems), err)
 	}
@@ -201,7 +201,7 @@ func TestReloadRefused(t *testing.T) {
 	if got := refused(); !slices.Equal(got, []string{"open x.yaml: no such file"}) {
 		t.Errorf("a file that is gone: %q", got)
 	}
-	if err := g.Reload(t.Context(), signalbox.Config{}); err != nil {
+	if err := g.Reload(t.Context(), config.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := refused(); got != nil {
@@ -217,11 +217,11 @@ func TestReloadRefused(t *testing.T) {
 
 // A reload that was not tried reports nothing about the configuration.
 func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
-	g := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
+	if err := g.Reload(t.Context(), config.Config{}); !errors.Is(err, signalbox.ErrClosed) {
 		t.Errorf("reload: %v, want ErrClosed", err)
 	}
 	if got := g.Status().ReloadRefused; got != nil {
@@ -236,7 +236,7 @@ func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
 // this case from a 404 returned by a legacy HTTP+SSE server that does not host the modern
 // MCP endpoint"
 func TestUnknownPathIsNoUnknownMethod(t *testing.T) {
-	g := gatewaytest.New(t, signalbox.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 		for _, path := range []string{"/", "/mcp/", "/sse", "/.well-known/oauth-protected-resource", "/mcp/tools"} {
 			res := operate(g, method, "http://localhost"+path, "Mcp-Method", "tools/list", "MCP-Protocol-Version", "2026-07-28")

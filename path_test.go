@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -59,7 +60,7 @@ func pathGateway(tb testing.TB, backends int, method, params string) (g *signalb
 	for i := range backends {
 		opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%03d", i), Handler: cannedServer()})
 	}
-	g, err := signalbox.New(signalbox.Config{}, opt)
+	g, err := signalbox.New(config.Config{}, opt)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestResultPassesAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: own}}}
-	g := gatewaytest.New(t, signalbox.Config{}, opt)
+	g := gatewaytest.New(t, config.Config{}, opt)
 	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"a__add"}`))
 	if err != nil {
 		t.Fatal(err)

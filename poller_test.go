@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -38,7 +39,7 @@ func polling(result chan<- bool, back <-chan struct{}) mcp.Handler {
 func TestHandlerPollsBehindTheGateway(t *testing.T) {
 	result, back := make(chan bool, 1), make(chan struct{}, 1)
 	direct := server.New(polling(result, back), server.Config{})
-	gateway, err := signalbox.New(signalbox.Config{}, signalbox.Options{
+	gateway, err := signalbox.New(config.Config{}, signalbox.Options{
 		InProcess: []signalbox.InProcess{{Name: "p", Handler: polling(result, back)}},
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -88,7 +89,7 @@ func recordOf(t *testing.T, path string, members ...string) []string {
 func withRecord(t *testing.T) (g *signalbox.Gateway, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
-	var cfg signalbox.Config
+	var cfg config.Config
 	cfg.Audit.File = path
 	return gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}}), path
 }

@@ -11,8 +11,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 )
 
 // ErrClosed is returned by Reload after the Gateway was closed.
@@ -24,7 +24,7 @@ var ErrClosed = errors.New("the gateway has been shut down")
 // is invalid, or changes a setting that requires a restart, Reload returns an error and
 // the old configuration stays in use; Status and the metrics report this until a reload
 // succeeds. The file of the audit record is opened again.
-func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
+func (g *Gateway) Reload(ctx context.Context, cfg config.Config) error {
 	return g.reloadIf(ctx, cfg, func(*config.Config, *config.Config) error { return nil })
 }
 
@@ -32,12 +32,12 @@ func (g *Gateway) Reload(ctx context.Context, cfg Config) error {
 // lists the others that may have written the file, one sentence each. A change that the
 // key "reload" of the running configuration does not permit is refused with [ErrWaits],
 // and Status reports that it waits.
-func (g *Gateway) ReloadChange(ctx context.Context, cfg Config, exposed []string) error {
+func (g *Gateway) ReloadChange(ctx context.Context, cfg config.Config, exposed []string) error {
 	return g.reloadIf(ctx, cfg, func(running, next *config.Config) error { return checkPolicy(running, next, exposed) })
 }
 
 // reloadIf is Reload if allowed returns nil for the running configuration and the next.
-func (g *Gateway) reloadIf(ctx context.Context, cfg Config, allowed func(running, next *config.Config) error) error {
+func (g *Gateway) reloadIf(ctx context.Context, cfg config.Config, allowed func(running, next *config.Config) error) error {
 	err := g.reload(ctx, cfg, allowed)
 	switch {
 	case err == nil:
@@ -51,7 +51,7 @@ func (g *Gateway) reloadIf(ctx context.Context, cfg Config, allowed func(running
 }
 
 // RefuseReload reports in Status and the metrics a configuration that was not passed to
-// Reload, because it could not be read. err is the reason; a [Problems] lists it line
+// Reload, because it could not be read. err is the reason; a [config.Problems] lists it line
 // by line.
 func (g *Gateway) RefuseReload(err error) { g.refuse(context.Background(), err) }
 
@@ -59,7 +59,7 @@ func (g *Gateway) RefuseReload(err error) { g.refuse(context.Background(), err) 
 // interest.
 func (g *Gateway) refuse(ctx context.Context, err error) {
 	refusal := &Refusal{At: time.Now(), Problems: []string{err.Error()}, Waits: errors.Is(err, ErrWaits)}
-	if problems, ok := errors.AsType[Problems](err); ok {
+	if problems, ok := errors.AsType[config.Problems](err); ok {
 		refusal.Problems = nil
 		for _, p := range problems {
 			refusal.Problems = append(refusal.Problems, p.String())
@@ -69,7 +69,7 @@ func (g *Gateway) refuse(ctx context.Context, err error) {
 	g.metrics.Reload(ctx, false)
 }
 
-func (g *Gateway) reload(ctx context.Context, cfg Config, allowed func(running, next *config.Config) error) error {
+func (g *Gateway) reload(ctx context.Context, cfg config.Config, allowed func(running, next *config.Config) error) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.Fil
 // mayReplace returns why a configuration cannot replace the running one, or nil.
 func mayReplace(running, next *config.Config, allowed func(running, next *config.Config) error) error {
 	if what := fixedSetting(running, next); what != "" {
-		return Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
+		return config.Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
 	}
 	return allowed(running, next)
 }

@@ -14,8 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
@@ -63,22 +62,22 @@ func TestToolOfABackendThatComesUpIsNeverUnknown(t *testing.T) {
 // An entry that changes how its server is reached, and not which server it is, keeps
 // the lists of the server until they are fetched again.
 func TestChangedEntryKeepsItsList(t *testing.T) {
-	entry := func(change func(*signalbox.Backend)) signalbox.Config {
-		b := signalbox.Backend{Name: "b", URL: "http://b/mcp"}
+	entry := func(change func(*config.Backend)) config.Config {
+		b := config.Backend{Name: "b", URL: "http://b/mcp"}
 		change(&b)
-		return signalbox.Config{Servers: []signalbox.Backend{b}}
+		return config.Config{Servers: []config.Backend{b}}
 	}
 	for name, tt := range map[string]struct {
-		next  signalbox.Config
+		next  config.Config
 		keeps bool
 	}{
-		"timeout": {entry(func(b *signalbox.Backend) { b.Timeout = time.Minute }), true},
-		"headers": {entry(func(b *signalbox.Backend) {
+		"timeout": {entry(func(b *config.Backend) { b.Timeout = time.Minute }), true},
+		"headers": {entry(func(b *config.Backend) {
 			b.Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer rotated")}
 		}), true},
-		"era":     {entry(func(b *signalbox.Backend) { b.Era = "legacy" }), true},
-		"address": {entry(func(b *signalbox.Backend) { b.URL = "http://b/other" }), false},
-		"command": {entry(func(b *signalbox.Backend) { b.URL, b.Command = "", "/no/such/program" }), false},
+		"era":     {entry(func(b *config.Backend) { b.Era = "legacy" }), true},
+		"address": {entry(func(b *config.Backend) { b.URL = "http://b/other" }), false},
+		"command": {entry(func(b *config.Backend) { b.URL, b.Command = "", "/no/such/program" }), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,14 +12,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
 // recording is a configuration with an audit file of that name.
-func recording(dir, name string) Config {
-	var cfg Config
+func recording(dir, name string) config.Config {
+	var cfg config.Config
 	cfg.Audit.File = filepath.Join(dir, name)
 	return cfg
 }
@@ -101,10 +102,10 @@ func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 // replace one by the other.
 func TestBackendNamesAreUnique(t *testing.T) {
 	one, two := InProcess{Name: "one", Handler: demo.New()}, InProcess{Name: "two", Handler: demo.New()}
-	entry := Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
+	entry := config.Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
 	for _, tt := range []struct {
 		name    string
-		entry   Backend
+		entry   config.Backend
 		disable bool
 		inside  []InProcess
 		refused bool
@@ -118,9 +119,9 @@ func TestBackendNamesAreUnique(t *testing.T) {
 		{"an entry that is disabled", entry, true, []InProcess{one}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var cfg Config
+			var cfg config.Config
 			tt.entry.Disabled = tt.disable
-			cfg.Servers = []Backend{tt.entry}
+			cfg.Servers = []config.Backend{tt.entry}
 			g, err := New(cfg, Options{InProcess: tt.inside})
 			if err == nil {
 				err = g.Close()
@@ -133,7 +134,7 @@ func TestBackendNamesAreUnique(t *testing.T) {
 // wantSharedNames checks for an error that names the conflicting names, or for none.
 func wantSharedNames(t *testing.T, err error, refused bool) {
 	t.Helper()
-	if problems, ok := errors.AsType[Problems](err); ok != refused || (err != nil) != refused || refused && len(problems) != 1 {
+	if problems, ok := errors.AsType[config.Problems](err); ok != refused || (err != nil) != refused || refused && len(problems) != 1 {
 		t.Errorf("error %v, want one problem: %v", err, refused)
 	}
 }
@@ -141,13 +142,13 @@ func wantSharedNames(t *testing.T, err error, refused bool) {
 // A reload cannot add a name that a Handler in this process has; the previous
 // configuration stays in use.
 func TestReloadRefusesDuplicateNames(t *testing.T) {
-	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
+	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	var cfg Config
-	cfg.Servers = []Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
+	var cfg config.Config
+	cfg.Servers = []config.Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
 	wantSharedNames(t, g.Reload(t.Context(), cfg), true)
 	if backends := g.view.Load().backends; len(backends) != 1 || backends[0].client != nil || g.Status().ReloadRefused == nil {
 		t.Errorf("%d backends; refusal %v", len(backends), g.Status().ReloadRefused)
@@ -163,7 +164,7 @@ func TestServeWhileItEnds(t *testing.T) {
 	}
 	req.Scope = mcp.NewScope("s", nil)
 	for range 100 {
-		g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
+		g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // ErrWaits is the error of a changed file that only the operator can apply.
 var ErrWaits = errors.New("the change waits for the operator")
 
 // waitsError lists the changes that wait for the operator.
-type waitsError struct{ Problems }
+type waitsError struct{ config.Problems }
 
 // Is reports whether the target is ErrWaits.
 func (w waitsError) Is(target error) bool { return target == ErrWaits }
@@ -38,7 +38,7 @@ func checkPolicy(running, next *config.Config, exposed []string) error {
 		if sameConfig(running, next) {
 			return nil
 		}
-		return waitsError{Problems{wait("", "the file has changed, and reload is set to manual")}}
+		return waitsError{config.Problems{wait("", "the file has changed, and reload is set to manual")}}
 	case config.ReloadGuarded:
 	}
 	paths := running.RunsNew(next)
@@ -49,7 +49,7 @@ func checkPolicy(running, next *config.Config, exposed []string) error {
 	if more := len(exposed) - 1; more > 0 {
 		who = fmt.Sprintf("%s, and %d more", who, more)
 	}
-	var problems Problems
+	var problems config.Problems
 	for _, path := range paths {
 		problems = append(problems, wait(path, "new or changed, and others may have written it: "+who))
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A file that others may have written cannot make the gateway start or write anything
@@ -17,32 +19,32 @@ import (
 func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 	t.Parallel()
 	record := filepath.Join(t.TempDir(), "record.jsonl")
-	servers := func(names ...string) (list []Backend) {
+	servers := func(names ...string) (list []config.Backend) {
 		for _, name := range names {
-			list = append(list, Backend{Name: name, Command: "no-such-program-" + name})
+			list = append(list, config.Backend{Name: name, Command: "no-such-program-" + name})
 		}
 		return list
 	}
-	running := Config{Servers: servers("a")}
+	running := config.Config{Servers: servers("a")}
 	exposed := []string{`backend "a" works there`, "it is mode 0666"}
 	const mends = " (apply it with 'signalbox reload' or SIGHUP)"
 	const fresh = ": new or changed, and others may have written it: backend \"a\" works there, and 1 more" + mends
-	manual := func(c Config) Config { c.Reload = ReloadManual; return c }
-	auto := func(c Config) Config { c.Reload = ReloadAuto; return c }
+	manual := func(c config.Config) config.Config { c.Reload = config.ReloadManual; return c }
+	auto := func(c config.Config) config.Config { c.Reload = config.ReloadAuto; return c }
 	for _, tt := range []struct {
 		name          string
-		running, next Config
+		running, next config.Config
 		exposed       []string
 		waits         []string
 	}{
-		{"a program more", running, Config{Servers: servers("a", "b")}, exposed, []string{"mcpServers.b" + fresh}},
-		{"a program more, in a file of the operator", running, Config{Servers: servers("a", "b")}, nil, nil},
-		{"one less", running, Config{}, exposed, nil},
-		{"a record", running, Config{Servers: servers("a"), Audit: Audit{File: record}}, exposed, []string{"audit" + fresh}},
-		{"the policy", running, auto(Config{Servers: servers("a", "b")}), exposed, []string{"mcpServers.b" + fresh, "reload" + fresh}},
-		{"auto", auto(running), auto(Config{Servers: servers("a", "b")}), exposed, nil},
-		{"manual", manual(running), manual(Config{}), nil, []string{"the file has changed, and reload is set to manual" + mends}},
-		{"manual, the same", manual(running), manual(Config{Servers: servers("a"), Notes: Problems{{Message: "x"}}}), exposed, nil},
+		{"a program more", running, config.Config{Servers: servers("a", "b")}, exposed, []string{"mcpServers.b" + fresh}},
+		{"a program more, in a file of the operator", running, config.Config{Servers: servers("a", "b")}, nil, nil},
+		{"one less", running, config.Config{}, exposed, nil},
+		{"a record", running, config.Config{Servers: servers("a"), Audit: config.Audit{File: record}}, exposed, []string{"audit" + fresh}},
+		{"the policy", running, auto(config.Config{Servers: servers("a", "b")}), exposed, []string{"mcpServers.b" + fresh, "reload" + fresh}},
+		{"auto", auto(running), auto(config.Config{Servers: servers("a", "b")}), exposed, nil},
+		{"manual", manual(running), manual(config.Config{}), nil, []string{"the file has changed, and reload is set to manual" + mends}},
+		{"manual, the same", manual(running), manual(config.Config{Servers: servers("a"), Notes: config.Problems{{Message: "x"}}}), exposed, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,7 +48,7 @@ func TestSchemasFetchNothing(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
+	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ package signalbox
 import (
 	"net/http"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -46,8 +46,8 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestLogHasNoCredentialsOfBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		cfg := signalbox.Config{Servers: []signalbox.Backend{{
-			Name: "p", URL: "http://p.example/mcp", Headers: map[string]signalbox.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
+		cfg := config.Config{Servers: []config.Backend{{
+			Name: "p", URL: "http://p.example/mcp", Headers: map[string]config.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
 		}}}
 		g := gatewaytest.New(t, cfg, signalbox.Options{
 			Transport: echo{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),

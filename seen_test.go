@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -35,7 +36,7 @@ func withListsTest(t *testing.T, f func(b listsTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := listsTest{t, &Gateway{}}
-		b.g.view.Store(&view{cfg: (&Config{}).Effective()})
+		b.g.view.Store(&view{cfg: (&config.Config{}).Effective()})
 		b.setLists(1, 1)
 		f(b)
 	})

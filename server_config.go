@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/server"

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/observe"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -24,7 +24,7 @@ import (
 // InProcess is a backend in this process.
 type InProcess struct {
 	Name    string  // as the key of mcpServers; no enabled entry may have the same
-	Prefix  *string // as in [Backend]
+	Prefix  *string // as in [config.Backend]
 	Handler mcp.Handler
 }
 
@@ -95,10 +95,10 @@ type Gateway struct {
 }
 
 // New returns a Gateway for the backends of the configuration. It does not wait for
-// them to start. The error is of type [Problems] if the configuration is invalid, two
+// them to start. The error is of type [config.Problems] if the configuration is invalid, two
 // backends have the same name, or its audit.file cannot be opened. The Gateway must be
 // stopped with Shutdown or Close.
-func New(cfg Config, opt Options) (*Gateway, error) {
+func New(cfg config.Config, opt Options) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -78,7 +79,7 @@ func TestDiscoverDoesNotWaitForStartSlots(t *testing.T) {
 		defer cancel()
 		g := &Gateway{ctx: ctx, info: []byte("{}")}
 		queued := &activeBackend{Backend: backend.New(backend.Config{Name: "b"})} // its Run waits
-		v := &view{cfg: (&Config{}).Effective(), backends: []*activeBackend{queued}, settled: make([]knownLists, 1)}
+		v := &view{cfg: (&config.Config{}).Effective(), backends: []*activeBackend{queued}, settled: make([]knownLists, 1)}
 		v.catalog = v.build(v.offers())
 		v.discovery = g.discoveryOf(v.catalog)
 		g.view.Store(v)

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 

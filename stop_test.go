@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -60,7 +61,7 @@ func TestBackendsEndTogether(t *testing.T) {
 // While load balancers learn that a gateway is about to close, it is not ready and
 // refuses new sessions; existing ones are served.
 func TestDrain(t *testing.T) {
-	g, err := signalbox.New(signalbox.Config{}, signalbox.Options{})
+	g, err := signalbox.New(config.Config{}, signalbox.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

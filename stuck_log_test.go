@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -35,7 +36,7 @@ func TestBlockedLogBlocksNothing(t *testing.T) {
 		log := blockedHandler{slog.DiscardHandler, make(chan struct{})}
 		defer close(log.open)
 		none := ""
-		g, err := New(Config{}, Options{Logger: slog.New(log), InProcess: []InProcess{
+		g, err := New(config.Config{}, Options{Logger: slog.New(log), InProcess: []InProcess{
 			{Name: "a", Prefix: &none, Handler: demo.New()}, {Name: "b", Prefix: &none, Handler: demo.New()},
 		}})
 		if err != nil {

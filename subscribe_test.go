@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -136,7 +137,7 @@ func TestRefusedListenIsNotRepeated(t *testing.T) {
 // watch listens for the resource of a backend until the test ends it.
 func watch(t *testing.T, b listenFunc) (*recorder, func()) {
 	t.Helper()
-	g, err := New(Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
+	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}

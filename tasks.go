@@ -8,7 +8,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"

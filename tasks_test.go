@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -159,7 +159,7 @@ func withTaskServer(t *testing.T, f func(t *testing.T, g *Gateway, b *taskServer
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &taskServer{}
-		g, err := New(Config{State: config.State{Keys: []config.Secret{config.NewSecret(strings.Repeat("k", 32))}}},
+		g, err := New(config.Config{State: config.State{Keys: []config.Secret{config.NewSecret(strings.Repeat("k", 32))}}},
 			Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 		if err != nil {
 			t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -56,7 +56,7 @@ func (v *view) backend(name string) (*activeBackend, bool) {
 }
 
 // reusable returns the running backend that can serve this entry, or nil.
-func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBackend {
+func (v *view) reusable(srv *config.Backend, limits *config.Limits) *activeBackend {
 	b, ok := v.backend(srv.Name)
 	if !ok {
 		return nil
@@ -65,7 +65,7 @@ func (v *view) reusable(srv *config.Server, limits *config.Limits) *activeBacken
 }
 
 // lastOffer returns what the server of an entry offered until now, or nil.
-func (v *view) lastOffer(srv *config.Server) *backend.Offer {
+func (v *view) lastOffer(srv *config.Backend) *backend.Offer {
 	b, ok := v.backend(srv.Name)
 	if !ok || !b.isSameServer(srv) {
 		return nil

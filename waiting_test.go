@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -34,14 +35,14 @@ func startsIn(slow time.Duration) *faultyserver.HTTP {
 
 // startingIn returns a gateway with backends b0, b1, ... that take these times to
 // start.
-func startingIn(t *testing.T, change func(*signalbox.Config), slow ...time.Duration) *signalbox.Gateway {
+func startingIn(t *testing.T, change func(*config.Config), slow ...time.Duration) *signalbox.Gateway {
 	t.Helper()
-	var cfg signalbox.Config
+	var cfg config.Config
 	backends := make(map[string]http.Handler)
 	for i, d := range slow {
 		name := fmt.Sprintf("b%d", i)
 		backends["/"+name] = startsIn(d)
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://backends.test/" + name, Era: "legacy"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: name, URL: "http://backends.test/" + name, Era: "legacy"})
 	}
 	if change != nil {
 		change(&cfg)
@@ -114,7 +115,7 @@ func TestFrozenBackendIsWaitedForOnce(t *testing.T) {
 	}{{0, 20 * time.Second}, {time.Second, time.Second}} {
 		t.Run(tt.firstList.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := startingIn(t, func(cfg *signalbox.Config) {
+				g := startingIn(t, func(cfg *config.Config) {
 					cfg.Limits.Handshake, cfg.Limits.FirstList = 20*time.Second, tt.firstList
 				}, 0, time.Hour)
 				for _, want := range []time.Duration{tt.list, 0} {
@@ -140,7 +141,7 @@ func TestFailedBackendIsNotWaitedFor(t *testing.T) {
 		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no", http.StatusUnauthorized)
 		}))
-		cfg := signalbox.Config{Servers: []signalbox.Backend{{Name: "b", URL: "http://backends.test/b"}}}
+		cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://backends.test/b"}}}
 		g := gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 		for _, method := range []string{"tools/list", "server/discover", "tools/call"} {
 			if got, took := answered(t, g, method, `{"name":"b__x"}`); took > 100*time.Millisecond {
@@ -156,8 +157,8 @@ func TestReloadedBackendIsWaitedFor(t *testing.T) {
 	for method, want := range map[string]string{"tools/list": `"b1__x"`, "tools/call": `"by":"x"`} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var all signalbox.Config
-				g := startingIn(t, func(cfg *signalbox.Config) {
+				var all config.Config
+				g := startingIn(t, func(cfg *config.Config) {
 					all = *cfg
 					cfg.Servers = cfg.Servers[:1]
 				}, 0, slow)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/test/callertest"
@@ -50,7 +51,7 @@ func TestGatewayPassesEverything(t *testing.T) {
 	)
 	prefix := ""
 	for _, name := range []string{"inner", "outer"} {
-		g, err := New(Config{}, Options{InProcess: []InProcess{{Name: name, Handler: h}}})
+		g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: name, Handler: h}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/signalbox-mcp/signalbox/internal/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/spelling"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -118,7 +118,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	if i := slices.IndexFunc(tools, func(tool string) bool { return strings.HasSuffix(tool, "__"+name) }); i >= 0 {
 		return fmt.Errorf("%w; did you mean %q?", err, tools[i])
 	}
-	if near := config.Nearest(name, tools); near != "" {
+	if near := spelling.Nearest(name, tools); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err

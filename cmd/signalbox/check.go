@@ -10,8 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // newCheck returns the command that validates a file. The problems are its standard
@@ -51,7 +50,7 @@ func (e *env) check(file string) error {
 	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
 	// runs inside a gateway.
 	cfg, err := config.Inspect(file, e.LookupEnv)
-	var problems signalbox.Problems
+	var problems config.Problems
 	switch {
 	case errors.As(err, &problems):
 		if err := e.printText(e.Stdout, problems.Error()+"\n"); err != nil {
@@ -67,7 +66,7 @@ func (e *env) check(file string) error {
 }
 
 // checked returns the summary of a file without problems.
-func checked(file string, cfg *signalbox.Config) string {
+func checked(file string, cfg *config.Config) string {
 	// Disabled entries are counted separately: a file with only disabled backends is
 	// valid, and serves nothing, which the user may not expect.
 	disabled := 0

@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // A gateway that serves a file listens on a Unix socket in the state folder of its user,
@@ -50,9 +51,9 @@ type reloadResult struct {
 }
 
 // newReloadResult returns the result of a reload that returned cfg and err.
-func newReloadResult(cfg *signalbox.Config, err error) reloadResult {
+func newReloadResult(cfg *config.Config, err error) reloadResult {
 	a := reloadResult{Process: os.Getpid()}
-	var problems signalbox.Problems
+	var problems config.Problems
 	switch {
 	case errors.As(err, &problems):
 		for _, p := range problems {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // join returns the running gateway that serves a file, or nil if no gateway does. A gateway
@@ -36,7 +37,7 @@ func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, e
 			return nil, fmt.Errorf("the gateway at %s does not respond: %w; use --alone to start the backends anew", path, err)
 		case err == nil && gateway.Joinable:
 			e.printError(fmt.Sprintf("using the running gateway, process %d", gateway.Process))
-			return s.target(f.logger(e, &signalbox.Config{})), nil
+			return s.target(f.logger(e, &config.Config{})), nil
 		}
 		s.transport.CloseIdleConnections()
 	}

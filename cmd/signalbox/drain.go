@@ -18,13 +18,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // defaultLocalDrain drops the default delay and spread of a drain, which serve load
 // balancers, if only this machine can reach the gateway. It then stops as soon as the
 // running calls have ended.
-func defaultLocalDrain(cfg *signalbox.Config, http bool) {
+func defaultLocalDrain(cfg *config.Config, http bool) {
 	if http && !isLocal(cfg.Effective().Listen) {
 		return
 	}

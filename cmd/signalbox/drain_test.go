@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -74,7 +75,7 @@ func TestRunWithin(t *testing.T) {
 }
 
 // draining returns a service without a listener, with the backend h.
-func draining(t *testing.T, h mcp.Handler, d signalbox.Config) (*service, *testEnv) {
+func draining(t *testing.T, h mcp.Handler, d config.Config) (*service, *testEnv) {
 	t.Helper()
 	e := newTestEnv(t, "")
 	logger := slog.New(slog.NewTextHandler(e.err, nil))
@@ -100,7 +101,7 @@ func idle() mcp.Handler {
 func TestSecondSignalCutsTheDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var cfg signalbox.Config
+		var cfg config.Config
 		cfg.Drain.Delay = time.Hour
 		s, e := draining(t, idle(), cfg)
 		signals := make(chan os.Signal, 3)
@@ -155,7 +156,7 @@ func TestHangupDoesNotCutTheDrain(t *testing.T) {
 func TestDrainWithoutLimitPromisesNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var cfg signalbox.Config
+		var cfg config.Config
 		cfg.Drain.Delay, cfg.Drain.Timeout = -1, -1
 		s, e := draining(t, idle(), cfg)
 		if err := s.drain(t.Context(), make(chan os.Signal), func() {}); err != nil {
@@ -171,10 +172,10 @@ func TestDrainWithoutLimitPromisesNone(t *testing.T) {
 // nothing is logged.
 func TestNothingIsCutWhereNothingRan(t *testing.T) {
 	t.Parallel()
-	var cfg signalbox.Config
+	var cfg config.Config
 	cfg.Drain.Delay = time.Hour
 	for name := range strings.SplitSeq("acdefghijklmnop", "") { // b is in this process
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://127.0.0.1:1/mcp"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: name, URL: "http://127.0.0.1:1/mcp"})
 	}
 	s, e := draining(t, idle(), cfg)
 	signals := make(chan os.Signal, 3)
@@ -239,7 +240,7 @@ func TestRunningCallAndTheDrain(t *testing.T) {
 }
 
 func drainDuringCall(t *testing.T, timeout, signal, after time.Duration, wantAnswer string, wantCut bool) {
-	var cfg signalbox.Config
+	var cfg config.Config
 	cfg.Drain.Delay, cfg.Drain.Spread, cfg.Drain.Timeout = -1, -1, timeout
 	cfg.Limits.CallIdle, cfg.Limits.CallMax = -1, -1
 	begun := make(chan struct{}, 1)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 const (
@@ -51,7 +52,7 @@ type endpoint struct {
 }
 
 // listen opens the listener. cfg has its defaults filled in.
-func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
+func listen(ctx context.Context, cfg *config.Config) (*endpoint, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
@@ -60,7 +61,7 @@ func listen(ctx context.Context, cfg *signalbox.Config) (*endpoint, error) {
 	return newEndpoint(l, cfg), nil
 }
 
-func newEndpoint(l net.Listener, cfg *signalbox.Config) *endpoint {
+func newEndpoint(l net.Listener, cfg *config.Config) *endpoint {
 	return &endpoint{
 		url:      "http://" + reachable(l.Addr(), cfg.Listen) + cfg.Path,
 		path:     cfg.Path,
@@ -74,7 +75,7 @@ func newEndpoint(l net.Listener, cfg *signalbox.Config) *endpoint {
 
 // newServer returns the server for HTTP/1.1, and for HTTP/2 of clients that begin with
 // it, as proxies can be configured to. No client is asked to upgrade.
-func newServer(cfg *signalbox.Config) *http.Server {
+func newServer(cfg *config.Config) *http.Server {
 	var spoken http.Protocols
 	spoken.SetHTTP1(true)
 	spoken.SetUnencryptedHTTP2(true)

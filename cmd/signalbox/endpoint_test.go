@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // T5+ 2026-07-28 basic/transports/streamable-http: "The server **MUST** provide a
@@ -104,23 +104,23 @@ func TestExplainListen(t *testing.T) {
 
 func TestDefaultLocalDrain(t *testing.T) {
 	t.Parallel()
-	own := signalbox.Config{Listen: "127.0.0.1:1"}
+	own := config.Config{Listen: "127.0.0.1:1"}
 	own.Drain.Delay, own.Drain.Spread = time.Second, 2*time.Second
 	for _, tt := range []struct {
 		name          string
-		cfg           signalbox.Config
+		cfg           config.Config
 		http          bool
 		delay, spread time.Duration
 	}{
-		{"default address", signalbox.Config{}, true, -1, -1},
-		{"loopback", signalbox.Config{Listen: "[::1]:80"}, true, -1, -1},
-		{"localhost", signalbox.Config{Listen: "LocalHost:80"}, true, -1, -1},
+		{"default address", config.Config{}, true, -1, -1},
+		{"loopback", config.Config{Listen: "[::1]:80"}, true, -1, -1},
+		{"localhost", config.Config{Listen: "LocalHost:80"}, true, -1, -1},
 		{"configured", own, true, time.Second, 2 * time.Second},
-		{"beyond", signalbox.Config{Listen: "0.0.0.0:80"}, true, 0, 0},
-		{"everywhere", signalbox.Config{Listen: ":80"}, true, 0, 0},
-		{"name", signalbox.Config{Listen: "example.com:80"}, true, 0, 0},
-		{"no address", signalbox.Config{Listen: "nowhere"}, true, 0, 0},
-		{"stdio", signalbox.Config{Listen: "0.0.0.0:80"}, false, -1, -1},
+		{"beyond", config.Config{Listen: "0.0.0.0:80"}, true, 0, 0},
+		{"everywhere", config.Config{Listen: ":80"}, true, 0, 0},
+		{"name", config.Config{Listen: "example.com:80"}, true, 0, 0},
+		{"no address", config.Config{Listen: "nowhere"}, true, 0, 0},
+		{"stdio", config.Config{Listen: "0.0.0.0:80"}, false, -1, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

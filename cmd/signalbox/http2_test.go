@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
@@ -36,7 +37,7 @@ type site struct {
 func onMemory(t *testing.T, h mcp.Handler, f func(*site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := new(signalbox.Config).Effective()
+		cfg := new(config.Config).Effective()
 		own := ""
 		gw, err := signalbox.New(*cfg, signalbox.Options{
 			Logger:    slog.New(slog.DiscardHandler),

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // newLogger returns the logger of a configuration.
-func newLogger(w io.Writer, cfg *signalbox.Config) *slog.Logger {
+func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	form := cfg.Effective().Log
 	// No source and no stack: a record is for the operator of the gateway, and its
 	// attributes name what it is about.

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 func TestAddressThatIsOurOwn(t *testing.T) {
@@ -49,7 +48,7 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 // served.
 func TestOwnEntryIsLeftOut(t *testing.T) {
 	t.Parallel()
-	cfg := &signalbox.Config{Listen: "127.0.0.1:99", Path: "/here", Servers: []signalbox.Backend{
+	cfg := &config.Config{Listen: "127.0.0.1:99", Path: "/here", Servers: []config.Backend{
 		{Name: "box", URL: "http://localhost:99/here"},
 		{Name: "other", URL: "http://localhost:99/there"},
 		{Name: "off", URL: "http://localhost:99/here", Disabled: true},
@@ -110,7 +109,7 @@ func TestFileIDIsPassedOn(t *testing.T) {
 func TestConfiguredInsideVariableWins(t *testing.T) {
 	t.Parallel()
 	s := source{path: "x.yaml", lookup: func(string) (string, bool) { return "", false }}
-	cfg := &signalbox.Config{Servers: []signalbox.Backend{{
+	cfg := &config.Config{Servers: []config.Backend{{
 		Name: "kid", Command: "x",
 		Env: map[string]config.Secret{insideVariable: config.NewSecret("own")},
 	}}}

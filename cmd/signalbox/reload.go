@@ -16,11 +16,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 // reload reloads the configuration because the operator asked for it. An invalid
 // configuration is rejected: all problems are logged, and nothing changes.
-func (s *service) reload(ctx context.Context) (*signalbox.Config, error) {
+func (s *service) reload(ctx context.Context) (*config.Config, error) {
 	// Logged even in the demo: silence would read as success.
 	if s.source.isDemo() {
 		s.log.InfoContext(ctx, "nothing to reload: the demo has no configuration file")
@@ -35,7 +36,7 @@ var errDemo = errors.New("the gateway serves the demo and has no file to reload"
 // reloadChange reloads a file that has changed, as far as the configuration permits this
 // without the operator.
 func (s *service) reloadChange(ctx context.Context) {
-	_, _ = s.reloadBy(ctx, func(ctx context.Context, cfg signalbox.Config) error {
+	_, _ = s.reloadBy(ctx, func(ctx context.Context, cfg config.Config) error {
 		exposed := s.exposure.Of(s.source.path)
 		for _, file := range s.running.NewEnvFiles(&cfg) {
 			exposed = append(exposed, s.exposure.Of(file)...)
@@ -45,7 +46,7 @@ func (s *service) reloadChange(ctx context.Context) {
 }
 
 // reloadBy reads the file and passes it to reload, one of the Gateway's two methods.
-func (s *service) reloadBy(ctx context.Context, reload func(context.Context, signalbox.Config) error) (*signalbox.Config, error) {
+func (s *service) reloadBy(ctx context.Context, reload func(context.Context, config.Config) error) (*config.Config, error) {
 	// Always read: the signal may mean a change of something that the file refers to.
 	cfg, err := s.load()
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *service) reloadBy(ctx context.Context, reload func(context.Context, sig
 
 // refuse logs why a reload was rejected, one record for each problem.
 func (s *service) refuse(ctx context.Context, err error) {
-	var problems signalbox.Problems
+	var problems config.Problems
 	switch {
 	case !errors.As(err, &problems):
 		s.log.ErrorContext(ctx, "reload refused: the file cannot be read", slog.Any("error", err))

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/gctune"
 )
 
@@ -57,7 +57,7 @@ type service struct {
 	*env
 	flags   serveFlags
 	source  source
-	cfg     *signalbox.Config // the configuration at the start
+	cfg     *config.Config // the configuration at the start
 	log     *slog.Logger
 	gateway *signalbox.Gateway
 	http    *endpoint  // nil if there is only stdio
@@ -66,9 +66,9 @@ type service struct {
 
 	input *input // of the client on stdio; nil without one
 
-	running   *signalbox.Config // the current configuration
-	exposure  config.Exposure   // of the file, to all backends so far
-	signalled bool              // a signal has ended loop
+	running   *config.Config  // the current configuration
+	exposure  config.Exposure // of the file, to all backends so far
+	signalled bool            // a signal has ended loop
 }
 
 // serve runs until a signal, the end of standard input, or a failure.
@@ -154,7 +154,7 @@ func (s *service) serveStdio(ctx context.Context) {
 }
 
 // load reads the configuration and applies the flags to it.
-func (s *service) load() (*signalbox.Config, error) {
+func (s *service) load() (*config.Config, error) {
 	cfg, err := s.source.load()
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (s *service) load() (*signalbox.Config, error) {
 
 // blameFlag names the flag in problems of the address that the flag specified.
 func blameFlag(err error, listen string) error {
-	var problems signalbox.Problems
+	var problems config.Problems
 	if listen == "" || !errors.As(err, &problems) {
 		return err
 	}

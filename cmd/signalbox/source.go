@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 )
 
@@ -57,9 +57,9 @@ func (e *env) nothingFound() string {
 func (s source) isDemo() bool { return s.path == "" }
 
 // load reads the configuration.
-func (s source) load() (*signalbox.Config, error) {
+func (s source) load() (*config.Config, error) {
 	if s.isDemo() {
-		return &signalbox.Config{}, nil
+		return &config.Config{}, nil
 	}
 	if err := s.refuseLoop(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s source) refuseLoop() error {
 
 // markBackends sets insideVariable for all backends that are processes. cfg must have just
 // been read, and not be in use.
-func (s source) markBackends(cfg *signalbox.Config) {
+func (s source) markBackends(cfg *config.Config) {
 	inside := config.NewSecret(strings.Join(append(s.enclosing(), fileID(s.path)), ","))
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]
@@ -137,7 +137,7 @@ func (s source) markBackends(cfg *signalbox.Config) {
 
 // leaveSelf disables the entries that have the gateway's own address, and adds a note for
 // each. Such an entry is no mistake, since other programs read the file, too.
-func leaveSelf(cfg *signalbox.Config) {
+func leaveSelf(cfg *config.Config) {
 	effective := cfg.Effective()
 	for i := range cfg.Servers {
 		b := &cfg.Servers[i]

@@ -18,6 +18,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -130,7 +131,7 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 		Name:   u.Host,
 		Header: header,
 		Info:   implementation(),
-		Logger: f.logger(e, &signalbox.Config{}),
+		Logger: f.logger(e, &config.Config{}),
 	})
 	hasToken := header.Get("Authorization") != ""
 	return &target{Handler: c, host: u.Host, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
@@ -176,7 +177,7 @@ func (f *targetFlags) header(e *env) (http.Header, error) {
 
 // logger returns a logger that discards everything unless the command is verbose: the
 // command itself reports what went wrong.
-func (f *targetFlags) logger(e *env, cfg *signalbox.Config) *slog.Logger {
+func (f *targetFlags) logger(e *env, cfg *config.Config) *slog.Logger {
 	if !f.verbose {
 		return slog.New(slog.DiscardHandler)
 	}

@@ -19,12 +19,12 @@ import (
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
-	{"internal/auth", "internal/backend", "internal/config", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/console", "internal/policy"},
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/redact", "internal/gctune", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -37,8 +37,9 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/gctune":  {"cmd/signalbox"}, // it changes settings of the whole process
-	"internal/observe": {"."},             // the libraries of telemetry
+	"internal/configfile": {"config"},        // the YAML library
+	"internal/gctune":     {"cmd/signalbox"}, // it changes settings of the whole process
+	"internal/observe":    {"."},             // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
@@ -57,6 +58,7 @@ var repoPure = map[string][]string{
 	"internal/gctune":   nil,
 	"internal/hop":      nil,
 	"internal/seal":     nil,
+	"internal/spelling": nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -39,12 +39,12 @@ type Backends map[string]http.Handler
 
 // Open returns a gateway in front of the servers, at http://NAME/mcp. It returns after
 // the gateway knows all that answer at once.
-func (b Backends) Open(t *testing.T, change func(*signalbox.Config)) *Gateway {
+func (b Backends) Open(t *testing.T, change func(*config.Config)) *Gateway {
 	t.Helper()
 	way := ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
-	var cfg signalbox.Config
+	var cfg config.Config
 	for _, name := range slices.Sorted(maps.Keys(b)) {
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: name, URL: "http://" + name + "/mcp"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: name, URL: "http://" + name + "/mcp"})
 	}
 	if change != nil {
 		change(&cfg)
@@ -53,7 +53,7 @@ func (b Backends) Open(t *testing.T, change func(*signalbox.Config)) *Gateway {
 }
 
 // Open returns a gateway with the configuration.
-func Open(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *Gateway {
+func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
 	t.Helper()
 	g := New(t, cfg, opt)
 	ln := memnet.Listen()
@@ -74,7 +74,7 @@ func Open(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *Gateway {
 }
 
 // WithPrincipals admits only these principals, each by a token made of its name.
-func WithPrincipals(cfg *signalbox.Config, names ...string) {
+func WithPrincipals(cfg *config.Config, names ...string) {
 	for _, name := range names {
 		cfg.Auth.Tokens = append(cfg.Auth.Tokens, config.Token{Principal: name, Value: config.NewSecret(TokenOf(name))})
 	}
@@ -293,7 +293,7 @@ func WantEqual(t *testing.T, what, got, want string) {
 }
 
 // New returns a gateway that is closed at the end of the test.
-func New(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *signalbox.Gateway {
+func New(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gateway {
 	t.Helper()
 	g, err := signalbox.New(cfg, opt)
 	if err != nil {
@@ -308,10 +308,10 @@ func New(t *testing.T, cfg signalbox.Config, opt signalbox.Options) *signalbox.G
 }
 
 // ConfigOf returns a configuration with n backends at the same address.
-func ConfigOf(n int) signalbox.Config {
-	var cfg signalbox.Config
+func ConfigOf(n int) config.Config {
+	var cfg config.Config
 	for i := range n {
-		cfg.Servers = append(cfg.Servers, signalbox.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
 	}
 	return cfg
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/server"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -42,7 +43,7 @@ func inProcess(a *announcer) signalbox.Options {
 func TestM173AcknowledgedListenGetsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := gatewaytest.Open(t, signalbox.Config{}, inProcess(a))
+		h := gatewaytest.Open(t, config.Config{}, inProcess(a))
 		synctest.Wait()
 		one, two := listenModern(h, `1`), listenModern(h, `"x"`)
 		for range 3 {
@@ -82,7 +83,7 @@ func TestM175ListsArePrivateUnlessStated(t *testing.T) {
 					s := list(scope)
 					servers[fmt.Sprint("b", i)], all = s, append(all, s)
 				}
-				h := servers.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+				h := servers.Open(t, func(cfg *config.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
 				fetched := all[0].Count("tools/list")
 				for _, who := range []string{"ann", "bob", "ann"} {
 					got := h.PostModern("1", "tools/list", "", "", gatewaytest.WithToken(who)).Body
@@ -155,8 +156,8 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 		}
 		a := &announcer{}
 		way := gatewaytest.ServeBackends(t, sick)
-		entry := signalbox.Backend{Name: "sick", URL: "http://sick/mcp"}
-		cfg := signalbox.Config{Servers: []signalbox.Backend{entry}}
+		entry := config.Backend{Name: "sick", URL: "http://sick/mcp"}
+		cfg := config.Config{Servers: []config.Backend{entry}}
 		opt := inProcess(a)
 		opt.Transport = way
 		h := gatewaytest.Open(t, cfg, opt)
@@ -177,7 +178,7 @@ func TestM179ChangesBehindAGatewayAreNotified(t *testing.T) {
 		down.Store(false)
 		wantList("a backend is well again", "sick__s", "a__v1")
 		entry.Exclude = []string{"s"}
-		filtered := signalbox.Config{Servers: []signalbox.Backend{entry}}
+		filtered := config.Config{Servers: []config.Backend{entry}}
 		if err := h.G.Reload(t.Context(), filtered); err != nil {
 			t.Fatal(err)
 		}
@@ -234,10 +235,10 @@ func TestM181ListChangedIsTrueOfAGateway(t *testing.T) {
 				opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: "a", Handler: a})
 				silent := gatewaytest.ServerWithTools(false, "s")
 				silent.Capabilities = `{"tools":{"listChanged":false}}`
-				cfg := signalbox.Config{}
+				cfg := config.Config{}
 				if backends == 2 {
 					opt.Transport = gatewaytest.ServeBackends(t, silent)
-					cfg.Servers = []signalbox.Backend{{Name: "s", URL: "http://s/mcp"}}
+					cfg.Servers = []config.Backend{{Name: "s", URL: "http://s/mcp"}}
 				}
 				h := gatewaytest.Open(t, cfg, opt)
 				sess := h.Legacy()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -108,7 +109,7 @@ func (a *announcer) unsubscribe(listener chan struct{}) {
 func TestM049BackendInThisProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &announcer{}
-		h := gatewaytest.Open(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
+		h := gatewaytest.Open(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: a}}})
 		sess := h.Legacy()
 		gatewaytest.WantEqual(t, "before", h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess).Body, `{"jsonrpc":"2.0","id":1,"result":`+gatewaytest.ToolList("a__v0")+`}`)
 		get := h.Listen(sess)
@@ -124,7 +125,7 @@ func TestM049BackendInThisProcess(t *testing.T) {
 			}
 		}
 		before := a.served()
-		if err := h.G.Reload(t.Context(), signalbox.Config{}); !errors.Is(err, signalbox.ErrClosed) {
+		if err := h.G.Reload(t.Context(), config.Config{}); !errors.Is(err, signalbox.ErrClosed) {
 			t.Errorf("Reload after the end: %v, want ErrClosed", err)
 		}
 		if got := h.Post(gatewaytest.LegacyRequest("3", "tools/list", ""), sess); got.Status == 200 {
@@ -152,7 +153,7 @@ func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 			opt.InProcess = append(opt.InProcess, signalbox.InProcess{Name: fmt.Sprintf("b%02d", i), Handler: a})
 			want = append(want, fmt.Sprintf("b%02d__v%d", i, changes))
 		}
-		g := gatewaytest.New(t, signalbox.Config{}, opt)
+		g := gatewaytest.New(t, config.Config{}, opt)
 		var busy sync.WaitGroup
 		for _, a := range all {
 			busy.Go(func() { // ends by itself; waited for below
@@ -166,7 +167,7 @@ func TestM133ChangesWhileBackendsAreAdded(t *testing.T) {
 		}
 		busy.Go(func() { // ends by itself; waited for below
 			for i := range 50 {
-				var cfg signalbox.Config
+				var cfg config.Config
 				cfg.Instructions = fmt.Sprint(i)
 				if err := g.Reload(t.Context(), cfg); err != nil {
 					t.Error(err)
@@ -215,12 +216,12 @@ func TestM193EachRequestSeesOneConfiguration(t *testing.T) {
 		}
 		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
 		// The two configurations exchange the prefixes of the backends.
-		config := func(n int) signalbox.Config {
+		config := func(n int) config.Config {
 			one, two := fmt.Sprintf("%d.p.", n%2), fmt.Sprintf("%d.q.", n%2)
 			if n%2 == 1 {
 				one, two = two, one
 			}
-			return signalbox.Config{Servers: []signalbox.Backend{
+			return config.Config{Servers: []config.Backend{
 				{Name: "x", URL: "http://x/mcp", Prefix: &one}, {Name: "y", URL: "http://y/mcp", Prefix: &two},
 			}}
 		}

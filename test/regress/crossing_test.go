@@ -20,7 +20,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
-	"github.com/signalbox-mcp/signalbox/internal/config"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -45,7 +45,7 @@ func pipeGateway(t *testing.T, s *faultyserver.Lines, cfg client.Config) *gatewa
 		}
 		wg.Wait()
 	})
-	return gatewaytest.Open(t, signalbox.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
+	return gatewaytest.Open(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: c}}})
 }
 
 // M014, I4: two requests without a session, both with the id 1, share one process,
@@ -135,7 +135,7 @@ func (k *keeper) forget() {
 func TestM108NoSessionForTwoPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper()
-		h := gatewaytest.Backends{"a": k}.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		h := gatewaytest.Backends{"a": k}.Open(t, func(cfg *config.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
 		ways := map[string]func(who gatewaytest.Header, what string) gatewaytest.Response{
 			"modern": func(who gatewaytest.Header, what string) gatewaytest.Response {
 				return h.PostModern("1", "tools/call", "a__keep", `"arguments":"`+what+`"`, who)
@@ -412,7 +412,7 @@ func TestM192LegLocalDataDoesNotCross(t *testing.T) {
 				x.W.Header().Set("Mcp-Session-Id", secret)
 				x.Polite()
 			}
-			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) {
+			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) {
 				gatewaytest.WithPrincipals(cfg, "ann")
 				cfg.Servers[0].Headers = map[string]config.Secret{"Authorization": config.NewSecret("Bearer for-the-backend")}
 			})

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
@@ -192,7 +192,7 @@ func TestM187SlowBackendDelaysNoOther(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		h := gatewaytest.Backends{"late": late, "quick": quick}.Open(t, func(cfg *signalbox.Config) { cfg.Limits.FirstList = 3 * time.Second })
+		h := gatewaytest.Backends{"late": late, "quick": quick}.Open(t, func(cfg *config.Config) { cfg.Limits.FirstList = 3 * time.Second })
 		sess := h.Legacy()
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("initialize took %v, want at most 3s", took)
@@ -267,7 +267,7 @@ func TestM189HiddenToolStaysHidden(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := gatewaytest.ServerWithTools(modern)
 					s.On["tools/list"] = tt.list
-					h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
+					h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { cfg.Servers[0].Exclude = []string{"hidden"} })
 					sess := h.Legacy()
 					for client, got := range map[string]gatewaytest.Response{
 						"legacy": h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), sess), "modern": h.PostModern("1", "tools/list", "", ""),
@@ -343,7 +343,7 @@ func TestM195OneBoundOnBothLegs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := gatewaytest.ServerWithTools(true, "x")
 			s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[{"type":"text","text":"` + strings.Repeat("x", int(tt.size)) + `"}]}`)
-			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Limits.BackendMessage = tt.bound })
+			h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { cfg.Limits.BackendMessage = tt.bound })
 			for client, got := range map[string]gatewaytest.Response{
 				"legacy": h.Post(gatewaytest.LegacyRequest("9", "tools/call", `{"name":"a__x"}`), h.Legacy()),
 				"modern": h.PostModern("9", "tools/call", "a__x", ""),

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -39,7 +39,7 @@ func TestM186MessagesOfASharedSession(t *testing.T) {
 			refused <- string(x.Msg.Raw)
 			x.Polite()
 		}
-		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { cfg.Servers[0].Share = true })
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { cfg.Servers[0].Share = true })
 
 		var sessions [2]gatewaytest.Header
 		var gets [2]*gatewaytest.EventStream

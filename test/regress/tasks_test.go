@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -36,7 +36,7 @@ func TestM111TaskOfAnotherClient(t *testing.T) {
 				x.Result(state("complete", "t1"))
 			}
 		}
-		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *signalbox.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
 		ask := func(who, method, name, params string) gatewaytest.Response {
 			body, hs := gatewaytest.ModernRequest("1", method, "", params)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)

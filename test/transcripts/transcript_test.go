@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.uber.org/goleak"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 )
 
 var (
@@ -92,8 +92,8 @@ type transcript struct {
 	file    string
 	archive *txtar.Archive
 	modes   restrictions
-	config  signalbox.Config
-	configs map[string]signalbox.Config // by the name of the file in the archive
+	config  config.Config
+	configs map[string]config.Config // by the name of the file in the archive
 	script  []command
 	tail    []string // comments after the last command
 }
@@ -129,7 +129,7 @@ func readTranscript(t *testing.T, file string) *transcript {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &transcript{file: file, archive: archive, configs: make(map[string]signalbox.Config), config: defaultConfig()}
+	d := &transcript{file: file, archive: archive, configs: make(map[string]config.Config), config: defaultConfig()}
 	if d.modes, err = readRestrictions(string(archive.Comment)); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -151,15 +151,15 @@ func readTranscript(t *testing.T, file string) *transcript {
 
 // defaultConfig has a version of its own, so that transcripts do not depend on the
 // build.
-func defaultConfig() signalbox.Config { return signalbox.Config{Version: "1"} }
+func defaultConfig() config.Config { return config.Config{Version: "1"} }
 
-func loadConfig(t *testing.T, f txtar.File) signalbox.Config {
+func loadConfig(t *testing.T, f txtar.File) config.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(f.Name))
 	if err := os.WriteFile(path, f.Data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := signalbox.LoadConfig(path, func(name string) (string, bool) { return "value-of-" + name, true })
+	c, err := config.Load(path, func(name string) (string, bool) { return "value-of-" + name, true })
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name, err)
 	}

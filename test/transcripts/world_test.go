@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
@@ -130,7 +131,7 @@ func (w *world) transport() *http.Transport {
 // configures reports whether some configuration of the file has the backend.
 func (d *transcript) configures(name string) bool {
 	for _, c := range d.configs {
-		if slices.ContainsFunc(c.Servers, func(s signalbox.Backend) bool { return s.Name == name }) {
+		if slices.ContainsFunc(c.Servers, func(s config.Backend) bool { return s.Name == name }) {
 			return true
 		}
 	}

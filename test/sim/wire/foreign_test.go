@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
@@ -38,12 +38,12 @@ func principalOf(r *http.Request) (string, error) {
 }
 
 // auth is the authentication of the product.
-func (w *world) auth() (a signalbox.Auth) {
+func (w *world) auth() (a config.Auth) {
 	if !w.guarded {
 		return a
 	}
 	for i, t := range tokens {
-		a.Tokens = append(a.Tokens, signalbox.Token{Principal: fmt.Sprintf("principal%d", i), Value: signalbox.NewSecret(t)})
+		a.Tokens = append(a.Tokens, config.Token{Principal: fmt.Sprintf("principal%d", i), Value: config.NewSecret(t)})
 	}
 	return a
 }

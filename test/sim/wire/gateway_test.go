@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -83,13 +84,13 @@ func (g *gateway) start() {
 	g.w.mu.Unlock()
 	g.tr = g.back.transport(g.foreign)
 	if g.w.whole {
-		box, err := signalbox.New(signalbox.Config{
+		box, err := signalbox.New(config.Config{
 			Version:    "1",
-			Servers:    []signalbox.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
+			Servers:    []config.Backend{{Name: "b", URL: "http://backend.test/mcp"}},
 			StreamLife: g.cfg.StreamLife,
 			Auth:       g.w.auth(),
 			State:      stateOf(g.cfg.StateKeys),
-			Limits:     signalbox.Limits{InputWait: inputWait},
+			Limits:     config.Limits{InputWait: inputWait},
 		}, signalbox.Options{Transport: g.tr})
 		if err != nil {
 			g.w.wrong("the gateway does not start: %v", err)

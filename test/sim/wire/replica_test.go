@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
@@ -24,9 +24,9 @@ var hosts = [2]string{"localhost", "127.0.0.1"}
 var stateKey = []byte("a key that both replicas have been given")
 
 // stateOf returns the product's setting for the keys of a bridge.
-func stateOf(keys [][]byte) (s signalbox.State) {
+func stateOf(keys [][]byte) (s config.State) {
 	for _, key := range keys {
-		s.Keys = append(s.Keys, signalbox.NewSecret(string(key)))
+		s.Keys = append(s.Keys, config.NewSecret(string(key)))
 	}
 	return s
 }

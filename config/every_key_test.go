@@ -1,0 +1,351 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+)
+
+// The tests of this file iterate over the tables of keys, and so include every new key.
+
+// secretText is a value that must not be shown.
+const secretText = "hunter2-hunter2"
+
+// rightValues returns valid values as JSON for each form, by its name in the documents.
+func rightValues() map[string][]string {
+	return map[string][]string{
+		"a string":                          {`"x"`},
+		"true or false":                     {`true`, `false`},
+		"a duration":                        {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
+		"a size":                            {`"1B"`, `"4MiB"`, `"none"`},
+		"a whole number":                    {`1`, `20000`, `"none"`},
+		"a list of strings":                 {`[]`, `["x"]`, `["x", "y"]`},
+		"a mapping of names to strings":     {`{}`, `{"x": "y"}`},
+		"a list of mappings":                {`[]`},
+		"a list of secrets":                 {`[]`, `["a secret that has 32 characters."]`},
+		"a mapping of names to servers":     {`{}`},
+		"a mapping":                         {},
+		"stdio, http, streamable-http, sse": {`"stdio"`},
+		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
+		"hide, first":                       {`"hide"`, `"first"`},
+		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
+		"debug, info, warn, error":          {`"debug"`, `"error"`},
+		"text, json":                        {`"text"`, `"json"`},
+	}
+}
+
+// special are the keys with a format of the value beyond its type.
+func special() map[string][]string {
+	return map[string][]string{
+		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":           {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":      nil, // rejected beside "command"
+		"mcpServers.NAME.headers":  {`{}`},
+		"auth.tokens[].env":        nil, // the variable or file must exist
+		"auth.tokens[].file":       nil,
+		"mcpServers.NAME.envFile":  nil, // the file must exist
+		"auth.tokens[].principal":  nil,
+		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"audit.file":               {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled": {`false`, `true`},
+	}
+}
+
+// document returns a config with a value at a path of the documents, and with everything that
+// the value depends on.
+func document(path, value string) string {
+	switch {
+	case path == serversKey:
+		return fmt.Sprintf(`{"mcpServers": %s}`, value)
+	case strings.HasPrefix(path, "mcpServers.NAME."):
+		key := strings.TrimPrefix(path, "mcpServers.NAME.")
+		switch key {
+		case "url":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headers":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
+		case "command":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
+	case strings.HasPrefix(path, "auth.tokens[]."):
+		key := strings.TrimPrefix(path, "auth.tokens[].")
+		beside := `"principal": "x"`
+		if key == "principal" {
+			beside = `"env": "TOKEN"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if section, key, found := strings.Cut(path, "."); found {
+		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
+	}
+	return fmt.Sprintf(`{"mcpServers": {}, %q: %s}`, path, value)
+}
+
+func allRows() []row { return object(configKeys(), nil).rows("") }
+
+// resolvedSchema returns the schema as editors use it.
+func resolvedSchema(t *testing.T) *jsonschema.Resolved {
+	t.Helper()
+	resolved, err := Schema().Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+func schemaTakes(t *testing.T, schema *jsonschema.Resolved, text string) bool {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return schema.Validate(value) == nil
+}
+
+// TestEveryKeyTakesItsForm checks that the documents, the schema and the parser agree on the
+// values of each key.
+func TestEveryKeyTakesItsForm(t *testing.T) {
+	t.Chdir(t.TempDir())
+	schema := resolvedSchema(t)
+	for _, row := range allRows() {
+		values, known := special()[row.path]
+		if !known {
+			if values, known = rightValues()[row.want]; !known {
+				t.Errorf("%s: no values of the form %q", row.path, row.want)
+			}
+		}
+		for _, value := range values {
+			text := document(row.path, value)
+			for _, name := range []string{"x.json", "x.yaml"} {
+				if _, err := Parse(name, []byte(text), nil); err != nil {
+					t.Errorf("%s as %s: %v", text, name, err)
+				}
+			}
+			if !schemaTakes(t, schema, text) {
+				t.Errorf("the schema refuses %s", text)
+			}
+		}
+	}
+}
+
+// wrongKinds returns values of every kind. A key accepts at most one of them. Their texts
+// must not be shown.
+func wrongKinds() map[configfile.Kind]string {
+	return map[configfile.Kind]string{
+		configfile.Null:    `null`,
+		configfile.Bool:    `true`,
+		configfile.Integer: `7`,
+		configfile.Float:   `7.5`,
+		configfile.Text:    `"` + secretText + `"`,
+		configfile.List:    `[{"` + secretText + `": 1}]`,
+		configfile.Mapping: `{"` + secretText + `": ["` + secretText + `"]}`,
+	}
+}
+
+// takes reports whether the form of a key is written as a value of kind k.
+func takes(want string, k configfile.Kind) bool {
+	switch {
+	case strings.HasPrefix(want, "a list"):
+		return k == configfile.List
+	case strings.HasPrefix(want, "a mapping"):
+		return k == configfile.Mapping
+	case want == "true or false":
+		return k == configfile.Bool
+	case want == "a whole number":
+		return k == configfile.Integer
+	default:
+		return k == configfile.Text
+	}
+}
+
+// TestEveryKeyRefusesWrongKinds checks for each key and each wrong kind of value that there is
+// one problem, at the position of the value, which names the key and what it must be, has a
+// hint if that is not obvious, and does not show the value; and that the schema rejects it.
+func TestEveryKeyRefusesWrongKinds(t *testing.T) {
+	schema := resolvedSchema(t)
+	for _, row := range allRows() {
+		for k, value := range wrongKinds() {
+			if takes(row.want, k) {
+				continue
+			}
+			text := document(row.path, value)
+			_, err := Parse("x.json", []byte(text), unionEnv)
+			problems, _ := err.(Problems) //nolint:errorlint // Parse returns no other type
+			if len(problems) != 1 {
+				t.Errorf("%s: %v, want one problem", text, err)
+				continue
+			}
+			got := problems[0]
+			at := strings.LastIndex(text, ": "+value) + len(": ") + 1
+			if got.Line != 1 || got.Column != at {
+				t.Errorf("%s: %v, want it at 1:%d", text, got, at)
+			}
+			key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+			if !strings.HasPrefix(got.Message, `"`+key+`" must be `) || !strings.HasSuffix(got.Path, key) {
+				t.Errorf("%s: %v (path %s), want the key and what it wants", text, got, got.Path)
+			}
+			if shows := strings.Contains(got.String(), secretText); shows && row.want != "a duration" && row.want != "a size" {
+				t.Errorf("%s: %v shows the value", text, got)
+			}
+			if schemaTakes(t, schema, text) {
+				t.Errorf("the schema takes %s", text)
+			}
+		}
+	}
+}
+
+// TestEveryKeyOnce checks that each key is rejected if it is repeated, with the line of the
+// first.
+func TestEveryKeyOnce(t *testing.T) {
+	for _, row := range allRows() {
+		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+		text := document(row.path, "0")
+		member := fmt.Sprintf("%q: 0", key)
+		twice := strings.Replace(text, member, member+",\n"+member, 1)
+		_, err := Parse("x.json", []byte(twice), nil)
+		want := fmt.Sprintf("x.json:2:1: duplicate key %q, first on line 1", key)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", twice, err, want)
+		}
+	}
+}
+
+// TestEveryKeyMisspelt checks that each misspelt key is corrected by a hint. Keys of two or
+// three letters are too short for some mistakes, and another key may be as near.
+func TestEveryKeyMisspelt(t *testing.T) {
+	for _, row := range allRows() {
+		key := row.path[strings.LastIndexByte(row.path, '.')+1:]
+		for _, slip := range slips(key) {
+			text := strings.Replace(document(row.path, "0"), fmt.Sprintf("%q: 0", key), fmt.Sprintf("%q: 0", slip), 1)
+			_, err := Parse("x.json", []byte(text), nil)
+			unknown := fmt.Sprintf("unknown key %q (", slip)
+			hint := fmt.Sprintf("did you mean %q?", key)
+			if err == nil || !strings.Contains(err.Error(), unknown) || !strings.Contains(err.Error(), hint) {
+				t.Errorf("%s: %v, want %q", text, err, hint)
+			}
+		}
+	}
+}
+
+// slips returns typical misspellings: a letter omitted, doubled or swapped, and other styles
+// of writing words.
+func slips(key string) []string {
+	key, dollar := strings.CutPrefix(key, "$")
+	if dollar || len(key) < 5 {
+		return nil
+	}
+	middle := len(key) / 2
+	all := []string{
+		key[:middle] + key[middle+1:],
+		key[:middle] + key[middle:middle+1] + key[middle:],
+		key[:len(key)-1],
+		key + "s",
+		strings.ToUpper(key),
+	}
+	if key[middle] != key[middle-1] {
+		all = append(all, key[:middle-1]+key[middle:middle+1]+key[middle-1:middle]+key[middle+1:])
+	}
+	snake := ""
+	for _, letter := range key {
+		if 'A' <= letter && letter <= 'Z' {
+			snake += "_"
+		}
+		snake += strings.ToLower(string(letter))
+	}
+	if snake != key {
+		all = append(all, snake, strings.ReplaceAll(snake, "_", "-"))
+	}
+	return all
+}
+
+// TestEveryLimitCanBeNone checks that each limit and time can be "none", which is negative,
+// and that defaults do not replace it.
+func TestEveryLimitCanBeNone(t *testing.T) {
+	for _, row := range allRows() {
+		section, key, _ := strings.Cut(row.path, ".")
+		if section != "limits" && section != "drain" || key == "" {
+			continue
+		}
+		c, err := Parse("x.json", []byte(document(row.path, `"none"`)), nil)
+		if err != nil {
+			t.Errorf("%s: %v", row.path, err)
+			continue
+		}
+		for what, c := range map[string]*Config{"as read": c, "with defaults": c.Effective()} {
+			if got := fieldOf(t, c, section, key).Int(); got >= 0 {
+				t.Errorf("%s %s: %d, want it negative", row.path, what, got)
+			}
+		}
+	}
+}
+
+// fieldOf returns the field of a Config for a key of a section.
+func fieldOf(t *testing.T, c *Config, section, key string) reflect.Value {
+	t.Helper()
+	tagged := func(v reflect.Value, tag string) reflect.Value {
+		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("json") == tag {
+				return v.Field(i)
+			}
+		}
+		t.Fatalf("%v has no field %q", v.Type(), tag)
+		return reflect.Value{}
+	}
+	return tagged(tagged(reflect.ValueOf(c).Elem(), section), key)
+}
+
+// TestEveryDefaultIsDocumented checks that the defaults of an empty Config are the documented
+// ones, and that configuring them changes nothing.
+func TestEveryDefaultIsDocumented(t *testing.T) {
+	empty := (&Config{}).Effective()
+	for _, row := range allRows() {
+		section, key, _ := strings.Cut(row.path, ".")
+		if row.def == "" || section == serversKey || key == "" {
+			continue
+		}
+		written := row.def
+		if !isNumber(written) {
+			written = fmt.Sprintf("%q", written)
+		}
+		c, err := Parse("x.json", []byte(document(row.path, written)), nil)
+		if err != nil {
+			t.Errorf("%s: its default is refused: %v", row.path, err)
+			continue
+		}
+		got, want := fieldOf(t, c, section, key).Interface(), fieldOf(t, empty, section, key).Interface()
+		if got != want {
+			t.Errorf("%s: the default is %v in effect, and written down it is %v", row.path, want, got)
+		}
+	}
+}
+
+// TestEffectiveTwice checks that Effective is idempotent.
+func TestEffectiveTwice(t *testing.T) {
+	c := &Config{
+		Limits:  Limits{CallMax: time.Second, Batch: -1},
+		Servers: []Backend{{Name: "a", Command: "x"}},
+	}
+	once := c.Effective()
+	twice := once.Effective()
+	if !reflect.DeepEqual(once, twice) {
+		t.Errorf("once %+v, twice %+v", once, twice)
+	}
+	if once.Limits.CallMax != time.Second || once.Limits.Batch != -1 || c.Limits.Depth != 0 || c.Servers[0].Era != "" {
+		t.Errorf("%+v became %+v", c, once)
+	}
+}

@@ -1,0 +1,133 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import "strings"
+
+// expand replaces the variables in text:
+//
+//	${NAME}           the variable
+//	${env:NAME}       the same, as editors write it
+//	${NAME:-default}  the default if the variable is not set or empty
+//
+// Nothing else is special: a dollar sign without a brace is kept, and the value of a
+// variable is not expanded again. A literal "${" cannot be written, as in the programs that
+// share these files; a variable can contain it.
+func (r *reader) expand(text string, p place) string {
+	return r.expandBy(text, p, false)
+}
+
+// expandFilled is expand, but rejects an empty variable without a default.
+func (r *reader) expandFilled(text string, p place) string {
+	return r.expandBy(text, p, true)
+}
+
+func (r *reader) expandBy(text string, p place, filled bool) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "${")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		reference, rest, closed := strings.Cut(after, "}")
+		if !closed {
+			r.reject(p, "close it with }", "%q has a ${ without an end", p.name)
+			return out.String()
+		}
+		if !r.formOnly {
+			out.WriteString(r.variable(reference, p, filled))
+		}
+		text = rest
+	}
+}
+
+// variable returns the value of a reference, which is the text between the braces. Messages
+// have the name of the variable and never its value.
+func (r *reader) variable(reference string, p place, filled bool) string {
+	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
+	value, set := "", false
+	if r.lookup != nil && isVariable(name) {
+		value, set = r.lookup(name)
+	}
+	switch {
+	case !isVariable(name):
+		r.reject(p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
+	// The first closing brace would end the default.
+	case strings.Contains(fallback, "${"):
+		r.reject(p, "a default is plain text", "%q has a reference inside the default of ${%s}", p.name, name)
+		return ""
+	// As with :- in a shell, and unlike with -, which is not supported: an empty variable
+	// is most often one that was not filled in.
+	case hasFallback && value == "":
+		return fallback
+	case !set:
+		r.reject(p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+	case filled && value == "":
+		r.reject(p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
+	}
+	return value
+}
+
+// unsetHint returns the hint for a variable that is not set. Some names are not variables
+// but known to editors only.
+func unsetHint(name string) string {
+	if hint := referenceHint(name); hint != anyReference {
+		return hint
+	}
+	return "set it, or write ${" + name + ":-default}"
+}
+
+// isVariable reports whether name is a valid name of an environment variable.
+func isVariable(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// anyReference is the hint for an unknown reference.
+const anyReference = "write ${NAME} or ${NAME:-default}"
+
+// referenceHint returns the hint for a reference that only editors support.
+func referenceHint(reference string) string {
+	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
+	switch kind {
+	case "input":
+		return "the gateway cannot ask for input: set an environment variable and write ${NAME}"
+	case "userHome":
+		return "write ${HOME}"
+	case "workspaceFolder", "workspaceFolderBasename":
+		return "there is no workspace here: write the path"
+	case "pathSeparator", "/":
+		return "write the separator"
+	case "command", "config", "file":
+		if !colon {
+			return anyReference
+		}
+		return "only editors support it: write the value"
+	default:
+		return anyReference
+	}
+}
+
+// shorten returns the name of an unsupported reference. The rest may be a default in
+// another syntax, and so a secret.
+func shorten(reference string) string {
+	// The ID of an input is not a default, and identifies the reference.
+	if id, ok := strings.CutPrefix(reference, "input:"); ok && isName(id, maxServerName) {
+		return reference
+	}
+	end := strings.IndexFunc(reference, func(r rune) bool { return r > 0x7f || !isNameByte(byte(r)) || r == '-' })
+	if end < 0 {
+		end = len(reference)
+	}
+	if shown := min(end, maxServerName); shown < len(reference) {
+		return reference[:shown] + "..."
+	}
+	return reference
+}

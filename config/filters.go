@@ -1,0 +1,381 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// wildcard matches any sequence of characters in a pattern, including none.
+const wildcard = "*"
+
+// match reports whether a name matches a pattern, in which an asterisk matches any
+// characters, including none. All other characters match themselves: unlike for path.Match,
+// since names of tools may contain its syntax.
+func match(pattern, name string) bool {
+	parts := strings.Split(pattern, wildcard)
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(name, part)
+		if !found {
+			return false
+		}
+		name = after
+	}
+	return true
+}
+
+// covers reports whether every name that matches narrow also matches wide.
+//
+// It is exact, although it is only match. Seen as a name, narrow has an asterisk wherever
+// its names differ, and only an asterisk of wide can match that: it also matches whatever a
+// name has there. Conversely, one name that matches narrow has a character at each of these
+// places that does not occur in wide, because there are more characters than a pattern has;
+// if wide matches this name, it does so with an asterisk there.
+//
+// For the same reason several patterns together cover a pattern only if one of them does.
+func covers(wide, narrow string) bool { return match(wide, narrow) }
+
+// overlaps reports whether some name matches both patterns. Two patterns with an asterisk
+// only have to agree on the beginning and the end of such a name: the rest of both can occur
+// in between, one after the other.
+func overlaps(a, b string) bool {
+	firstA, _, wildA := strings.Cut(a, wildcard)
+	firstB, _, wildB := strings.Cut(b, wildcard)
+	switch {
+	case !wildA:
+		return match(b, a)
+	case !wildB:
+		return match(a, b)
+	}
+	lastA, lastB := a[strings.LastIndex(a, wildcard)+1:], b[strings.LastIndex(b, wildcard)+1:]
+	begin := strings.HasPrefix(firstA, firstB) || strings.HasPrefix(firstB, firstA)
+	end := strings.HasSuffix(lastA, lastB) || strings.HasSuffix(lastB, lastA)
+	return begin && end
+}
+
+// A rule without any effect is most often a mistake: a tool that should be hidden is not, or
+// the other way round. Rules are compared with each other when the file is read; whether a
+// rule matches what the server offers is known only when the server has been listed.
+//
+// Contradicting rules are a problem. A superfluous rule does not change what is offered, and
+// is noted. Notes are shown only if there is no problem, so they can ignore cases that are
+// problems: empty and repeated patterns.
+
+// maxCompared is the length up to which lists of patterns are compared, in quadratic time.
+// Longer lists are generated.
+const maxCompared = 1000
+
+// ruleLists has the lists of patterns of a server and their places.
+type ruleLists struct {
+	include, exclude               []string
+	atInclude, atExclude, atRename place
+}
+
+func newRuleLists(s *Backend, p place) ruleLists {
+	return ruleLists{s.Include, s.Exclude, p.key("include"), p.key("exclude"), p.key("rename")}
+}
+
+// checkPatterns checks each pattern by itself.
+func checkPatterns(s *Backend, p place, r *reader) {
+	for _, list := range []struct {
+		patterns []string
+		at       place
+	}{{s.Include, p.key("include")}, {s.Exclude, p.key("exclude")}} {
+		seen := make(map[string]bool, len(list.patterns))
+		for i, pattern := range list.patterns {
+			switch at := list.at.item(i); {
+			case r.has(at):
+			case seen[pattern] && pattern != "":
+				r.report(at, "remove one of them", "%.80q is in the list twice", pattern)
+			default:
+				checkPattern(pattern, at, r)
+			}
+			seen[pattern] = true
+		}
+	}
+}
+
+// foreignSigns are special in shell patterns and in regular expressions, and occur in no
+// known names. Matching them literally would leave tools visible that the author meant to
+// hide.
+const foreignSigns = `?[]{}|^$\,`
+
+func checkPattern(pattern string, at place, r *reader) {
+	const cure = "only * is special: it matches any characters"
+	sign := strings.IndexAny(pattern, foreignSigns)
+	switch {
+	case pattern == "":
+		r.report(at, "remove it", "%q is empty", at.name)
+	case strings.TrimSpace(pattern) != pattern:
+		r.report(at, "remove it", "%.80q begins or ends with a space, which no name does", pattern)
+	case strings.ContainsFunc(pattern, unicode.IsControl):
+		r.report(at, "remove it", "%.80q has a control character in it, which no name has", pattern)
+	case pattern[0] == '!':
+		r.report(at, `write what must not be offered in "exclude"`, "%.80q begins with !, which has no meaning here", pattern)
+	case sign >= 0 && pattern[sign] == ',':
+		r.report(at, "write each as an item of its own", "%.80q is several patterns in one", pattern)
+	case sign >= 0:
+		r.report(at, cure, "%.80q has a %s in it, which matches only itself", pattern, pattern[sign:sign+1])
+	case pattern == ".*":
+		r.note(at, `write "*" for any name`, "%q matches only names that begin with a dot", pattern)
+	}
+}
+
+// checkFilters finds patterns that have no effect because of others.
+func checkFilters(s *Backend, p place, r *reader) {
+	// Problems of single patterns have been reported; only notes are omitted.
+	if len(s.Include) > maxCompared || len(s.Exclude) > maxCompared {
+		return
+	}
+	lists := newRuleLists(s, p)
+	checkWithin(s.Include, lists.atInclude, r)
+	checkWithin(s.Exclude, lists.atExclude, r)
+	// With several patterns, the others are noted as adding nothing.
+	if len(s.Include) == 1 && covers(s.Include[0], wildcard) {
+		r.note(lists.atInclude.item(0), "", `%.80q includes everything, as it would be without "include"`, s.Include[0])
+	}
+	if i := excludesAll(s); i >= 0 {
+		lists.checkNothingOffered(s, i, r)
+	}
+	lists.checkExcluded(r)
+	lists.checkIdle(r)
+}
+
+// excludesAll returns the index of the first exclude pattern that matches every name, or -1.
+func excludesAll(s *Backend) int {
+	return slices.IndexFunc(s.Exclude, func(pattern string) bool { return covers(pattern, wildcard) })
+}
+
+// checkWithin notes patterns that another one of the list covers.
+func checkWithin(patterns []string, at place, r *reader) {
+	for i, narrow := range patterns {
+		wider := slices.IndexFunc(patterns, func(wide string) bool {
+			return wide != narrow && covers(wide, narrow)
+		})
+		// Of two equivalent ones, such as * and **, the later one is superfluous.
+		if wider < 0 || i < wider && covers(narrow, patterns[wider]) {
+			continue
+		}
+		r.note(at.item(i), "", "%.80q adds nothing to %.80q", narrow, patterns[wider])
+	}
+}
+
+// checkNothingOffered reports that all tools and prompts of a server are excluded. Without
+// other rules this is the way to offer only resources, which rules do not affect, and is a
+// note. With others it is a problem, because they have no effect.
+func (l ruleLists) checkNothingOffered(s *Backend, i int, r *reader) {
+	at := l.atExclude.item(i)
+	hasInclude, hasRename := len(s.Include) > 0 || r.has(l.atInclude), len(s.Rename) > 0 || r.has(l.atRename)
+	if !hasInclude && !hasRename {
+		r.note(at, `write "disabled: true" to leave the server out`, "%.80q excludes every tool and prompt of %q; only resources are left", s.Exclude[i], s.Name)
+		return
+	}
+	// Named, because the exclude is most often right and the others are left over.
+	idle := `"include"`
+	switch {
+	case !hasInclude:
+		idle = `"rename"`
+	case hasRename:
+		idle = `"include" and "rename"`
+	}
+	r.report(at, `remove it, or write "disabled: true" to leave the server out`,
+		"%.80q excludes every tool and prompt of %q, so that %s has no effect", s.Exclude[i], s.Name, idle)
+}
+
+// checkExcluded reports what is both included and excluded. Patterns that exclude everything
+// are reported by checkNothingOffered.
+func (l ruleLists) checkExcluded(r *reader) {
+	for i, pattern := range l.include {
+		if pattern == "" || slices.Contains(l.include[:i], pattern) {
+			continue // reported by checkPatterns
+		}
+		by := slices.IndexFunc(l.exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, wildcard) })
+		switch {
+		case by < 0:
+		case l.exclude[by] == pattern:
+			r.report(l.atInclude.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+		default:
+			r.report(l.atInclude.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, l.exclude[by])
+		}
+	}
+}
+
+// checkIdle notes what is excluded but never included.
+func (l ruleLists) checkIdle(r *reader) {
+	if len(l.include) == 0 {
+		return
+	}
+	for i, pattern := range l.exclude {
+		included := func(other string) bool { return overlaps(other, pattern) }
+		if !slices.ContainsFunc(l.include, included) {
+			r.note(l.atExclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
+		}
+	}
+}
+
+// checkRenames requires valid new names that are unique in a server.
+func checkRenames(s *Backend, p place, r *reader) {
+	include := p.key("include")
+	p = p.key("rename")
+	owner := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(s.Rename)) {
+		at, to := p.key(name), s.Rename[name]
+		unread := r.has(at)
+		// Some clients reject a whole list for one invalid name.
+		if !unread && (to == "" || !isName(to, maxToolName)) {
+			r.report(at, "letters, digits, _ - . and up to 128 of them", "%.160q cannot be the name of a tool", to)
+		}
+		checkRenamed(s, name, at, include, r)
+		if unread {
+			continue
+		}
+		// Two servers may rename to the same name: Config.Conflict decides about it.
+		if other, taken := owner[to]; taken {
+			r.report(at, "", "%.80q and %.80q are both renamed to %.160q", other, name, to)
+			continue
+		}
+		owner[to] = name
+	}
+}
+
+// checkRenamed requires that a renamed item is a single name, and offered.
+func checkRenamed(s *Backend, name string, at, include place, r *reader) {
+	// Exclude has precedence over include, and is reported first.
+	excluded := slices.IndexFunc(s.Exclude, func(pattern string) bool {
+		// A pattern that excludes everything has been reported.
+		return match(pattern, name) && !covers(pattern, wildcard)
+	})
+	switch {
+	case name == "":
+		r.report(at, "write the server's own name for it", "what is renamed has no name")
+	case strings.Contains(name, wildcard):
+		r.report(at, `write each name in full; "prefix" changes all of them`, `%.80q is renamed, and "rename" takes no patterns`, name)
+	case excluded >= 0:
+		r.report(at, "remove one of them", "%.80q is renamed, and %.80q excludes it", name, s.Exclude[excluded])
+	case r.hasItem(include, len(s.Include)):
+		// The rejected element may include it.
+	case !s.includes(name):
+		r.report(at, `add it to "include", or remove it here`, "%.80q is renamed, and not included", name)
+	case s.Rename[name] == s.NamePrefix()+name:
+		r.note(at, "", "%.80q is renamed to the name that it has anyway", name)
+	}
+}
+
+// checkPrefixes rejects two prefixes with which one server could offer a name of the other.
+// Several servers may have the empty prefix, which is noted.
+func checkPrefixes(c *Config, r *reader) {
+	owner := make(map[string]int) // the first server with a prefix
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		if s.Disabled || r.hasOrMeant(s.place(), s.place().key("prefix")) {
+			continue
+		}
+		first, taken := owner[s.NamePrefix()]
+		switch {
+		case !taken || c.Servers[first].Name == s.Name:
+			owner[s.NamePrefix()] = i
+		case s.NamePrefix() == "":
+			const hint = "give one of them a prefix"
+			r.note(s.place().key("prefix"), hint, `%q and %q have no prefix: a name that both offer is assigned by "conflict", once both have been listed`, c.Servers[first].Name, s.Name)
+		default:
+			p := samePrefix(&c.Servers[first], s)
+			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
+		}
+	}
+	for i := range c.Servers {
+		if at, ok := owner[c.Servers[i].NamePrefix()]; ok && at == i {
+			checkShorter(c, i, owner, r)
+		}
+	}
+}
+
+// checkShorter compares a server with those that have a prefix of its own prefix.
+func checkShorter(c *Config, i int, owner map[string]int, r *reader) {
+	prefix := c.Servers[i].NamePrefix()
+	for end := 1; end < len(prefix); end++ {
+		short, ok := owner[prefix[:end]]
+		if !ok {
+			continue
+		}
+		if p, meet := SharedNames(&c.Servers[min(short, i)], &c.Servers[max(short, i)]); meet {
+			r.report(place{path: p.Path}, p.Hint, "%s", p.Message)
+		}
+	}
+}
+
+func (s *Backend) place() place { return place{}.key(serversKey).key(s.Name) }
+
+// SharedNames reports whether one server could offer a name that begins with the prefix of
+// the other and that the other could offer, too. The problem is that of the second server.
+// Two servers with the empty prefix share all names, which is no problem.
+func SharedNames(first, second *Backend) (Problem, bool) {
+	short, long := first, second
+	if len(short.NamePrefix()) > len(long.NamePrefix()) {
+		short, long = long, short
+	}
+	rest, begins := strings.CutPrefix(long.NamePrefix(), short.NamePrefix())
+	switch {
+	case !begins || short.NamePrefix() == "":
+		return Problem{}, false
+	case rest == "":
+		return samePrefix(first, second), true
+	case !short.reaches(rest, long):
+		return Problem{}, false
+	}
+	return Problem{
+		Path: second.place().key("prefix").path,
+		Message: fmt.Sprintf("the prefix %q of %q begins with the prefix %q of %q, which could offer names of it",
+			long.NamePrefix(), long.Name, short.NamePrefix(), short.Name),
+		Hint: fmt.Sprintf("give one of them another, or add %q to \"exclude\" of %q", rest+wildcard, short.Name),
+	}, true
+}
+
+func samePrefix(first, second *Backend) Problem {
+	return Problem{
+		Path:    second.place().key("prefix").path,
+		Message: fmt.Sprintf("%q and %q have the same prefix %q", first.Name, second.Name, second.NamePrefix()),
+		Hint:    "give one of them another",
+	}
+}
+
+// reaches reports whether the server may offer a tool named rest followed by the name of a
+// tool that other may offer.
+func (s *Backend) reaches(rest string, other *Backend) bool {
+	for _, theirs := range other.included() {
+		for _, ours := range s.included() {
+			if overlaps(ours, rest+theirs) && !excludes(s.Exclude, "", ours, rest+theirs) && !excludes(other.Exclude, rest, ours, rest+theirs) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// included returns the patterns of what the server may offer, before Exclude.
+func (s *Backend) included() []string {
+	if len(s.Include) == 0 {
+		return []string{wildcard}
+	}
+	return s.Include
+}
+
+// excludes reports whether a pattern, prefixed by before, covers one of two patterns that a
+// name has to match.
+func excludes(patterns []string, before, one, two string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return covers(before+pattern, one) || covers(before+pattern, two)
+	})
+}

@@ -1,0 +1,189 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+)
+
+// Find returns the path of the configuration in a folder: the first that exists of
+// signalbox.yaml, signalbox.json, .mcp.json (the project file of clients) and mcp.json. It
+// returns false if none exists.
+func Find(dir string) (path string, ok bool) {
+	// The gateway's own names first, as they are specific.
+	for _, name := range []string{"signalbox.yaml", "signalbox.json", ".mcp.json", "mcp.json"} {
+		path := filepath.Join(dir, name)
+		// A file that cannot be opened counts, too: using the next one would be a surprise.
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// Load reads the file at path; see Parse. The error is that of package os if the file
+// cannot be read, or Problems.
+func Load(path string, env func(string) (string, bool)) (*Config, error) {
+	config, _, err := load(path, env)
+	return config, err
+}
+
+// Inspect is Load with additional notes: on other users and backends that can read or write
+// the file, and on missing programs.
+func Inspect(path string, env func(string) (string, bool)) (*Config, error) {
+	config, r, err := load(path, env)
+	if err != nil {
+		return nil, err
+	}
+	r.noteEnvironment(config)
+	config.Notes = r.notes.sorted()
+	return config, nil
+}
+
+func load(path string, env func(string) (string, bool)) (*Config, *reader, error) {
+	data, err := readAtMost(path, configfile.MaxSize)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read config: %w%s", err, lookedIn(path, err))
+	}
+	return parse(path, data, env)
+}
+
+// lookedIn names the folder in which a relative path was not found: a program that starts
+// the gateway may have chosen an unexpected folder.
+func lookedIn(path string, err error) string {
+	if !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(path) {
+		return ""
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return " in " + here
+}
+
+// Parse parses the text of a file. A name that ends in .json or .jsonc means JSON, which may
+// contain comments; every other name means YAML. Relative paths in the file are relative to
+// the folder of the name. Variables are looked up in env; nil means that none is set.
+//
+// The error, if any, is Problems with everything that is wrong. A returned Config has been
+// validated. It does not retain data.
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	config, _, err := parse(name, data, env)
+	return config, err
+}
+
+// parse is Parse, and also returns the reader, which has the positions.
+func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
+	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
+	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
+	extension := strings.ToLower(filepath.Ext(name))
+	root, syntax := configfile.Parse(data, extension == ".json" || extension == ".jsonc")
+	if syntax != nil {
+		r.reject(place{at: syntax.At}, syntax.Hint, "%s", syntax.Message)
+		return nil, nil, r.problems
+	}
+	config := new(Config)
+	r.config(root, config)
+	config.check(r)
+	config.Notes = r.notes.sorted()
+	if err := r.result().orNil(); err != nil {
+		return nil, nil, err
+	}
+	return config, r, nil
+}
+
+// The key of the servers, and the name that one editor has for it.
+const (
+	serversKey = "mcpServers"
+	editorsKey = "servers"
+)
+
+// config reads the root of a file.
+func (r *reader) config(root configfile.Node, into *Config) {
+	// All other problems would follow from this one.
+	if root.Kind != configfile.Mapping {
+		r.reject(place{at: root.At}, `write the servers below "mcpServers"`, "a config is a mapping, not %s", root.Kind)
+		return
+	}
+	root.Members = r.renameServersKey(root.Members)
+	if _, found := root.Member(serversKey); !found {
+		root.Members = r.withoutBareServers(root.Members)
+	}
+	object(configKeys(), foreignConfigKeys()).read(r, root, place{}, reflect.ValueOf(into).Elem())
+	// A file without servers is most often the wrong one. A misspelt key has been reported.
+	if _, found := root.Member(serversKey); !found && !r.hasOrMeant(place{}.key(serversKey)) {
+		r.report(place{at: root.At}, "write {} below it for none", "no %q", serversKey)
+	}
+}
+
+// withoutBareServers reports servers at the top level of the file, without the key around
+// them, and returns the other members.
+func (r *reader) withoutBareServers(members []configfile.Member) []configfile.Member {
+	var rest []configfile.Member
+	told := false
+	for _, m := range members {
+		if !looksLikeServer(m) {
+			rest = append(rest, m)
+			continue
+		}
+		if !told {
+			r.meant[serversKey] = true
+			r.report(place{}.key(m.Key).withAt(m.At), `put the servers below "mcpServers"`, "%.80q looks like a server, and there is no %q", m.Key, serversKey)
+			told = true
+		}
+	}
+	return rest
+}
+
+// looksLikeServer reports whether a member of the root looks like a server's entry.
+func looksLikeServer(m configfile.Member) bool {
+	if m.Value.Kind != configfile.Mapping || slices.Contains(keyNames(configKeys()), m.Key) {
+		return false
+	}
+	return slices.ContainsFunc([]string{"command", "url", "serverUrl", "httpUrl"}, func(key string) bool {
+		value, found := m.Value.Member(key)
+		return found && value.Kind == configfile.Text
+	})
+}
+
+// renameServersKey replaces the editor's name of the servers' key by the usual one.
+func (r *reader) renameServersKey(members []configfile.Member) []configfile.Member {
+	// Both are looked up first: the order of the keys has no meaning.
+	ours := slices.IndexFunc(members, func(m configfile.Member) bool { return m.Key == serversKey })
+	var renamed, more []configfile.Member
+	for _, m := range members {
+		// With both keys the order of the servers, which decides about names, is undefined.
+		if m.Key == editorsKey && ours >= 0 {
+			r.report(place{}.key(editorsKey).withAt(m.At), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
+			more = append(more, m.Value.Members...)
+			continue
+		}
+		if m.Key == editorsKey {
+			m.Key = serversKey
+		}
+		renamed = append(renamed, m)
+	}
+	return withServers(renamed, more)
+}
+
+// withServers adds more servers to those of a file that is rejected anyway, so that their
+// problems are reported, too.
+func withServers(members, more []configfile.Member) []configfile.Member {
+	for i, m := range members {
+		if m.Key == serversKey && len(more) > 0 {
+			members[i].Value.Members = slices.Concat(m.Value.Members, more)
+			break
+		}
+	}
+	return members
+}

@@ -1,0 +1,219 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
+)
+
+// maxTokenFile is more than any token: header fields are far smaller.
+const maxTokenFile = 16 << 10
+
+// bearerToken is one entry of auth.tokens. The token is read immediately, so that a missing
+// one is found with the configuration and not at the first request.
+func bearerToken() form {
+	// On top of the mapping, which does not know how its keys depend on each other.
+	f := object(tokenKeys(), foreignTokenKeys())
+	entry := f.read
+	f.read = func(r *reader, n configfile.Node, p place, into reflect.Value) {
+		entry(r, n, p, into)
+		token := into.Addr().Interface().(*Token)
+		_, inEnv := n.Member("env")
+		_, inFile := n.Member("file")
+		switch at := p.key("file"); {
+		case inEnv && inFile: // reported by checkToken
+		case token.Env != "":
+			token.Value = r.tokenFromEnv(token.Env, p.key("env"))
+		case token.File != "" && !r.has(at):
+			value, problem, hint := readToken(token.File)
+			if problem != "" {
+				r.reject(at, hint, "%s", problem)
+			}
+			token.Value = value
+		}
+	}
+	return f
+}
+
+func (r *reader) tokenFromEnv(name string, p place) Secret {
+	// The value may be the token itself, and is not shown.
+	if !isVariable(name) {
+		r.reject(p, "write the name alone, without $", "%q must be the name of an environment variable", p.name)
+		return Secret{}
+	}
+	value, ok := "", false
+	// Without a lookup function no variable is set.
+	if r.lookup != nil {
+		value, ok = r.lookup(name)
+	}
+	switch {
+	case !ok:
+		r.reject(p, "", "the environment variable %s, which should hold a token, is not set", name)
+	case value == "":
+		r.reject(p, "", "the environment variable %s, which should hold a token, is empty", name)
+	}
+	// Set even if it is empty, which has been reported and must not be again.
+	return NewSecret(value)
+}
+
+// readToken reads a file with a token, or reports what is wrong with it. No message has any
+// of the content.
+func readToken(path string) (value Secret, problem, hint string) {
+	// Checked before it is opened: opening a pipe may block, and a device may have effects.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return Secret{}, "the token file cannot be read: " + err.Error(), ""
+	case !info.Mode().IsRegular():
+		return Secret{}, fmt.Sprintf("the token file %s is not a regular file (mode %v)", path, info.Mode()), ""
+	// Not on Windows, which has no such bits. Elsewhere, users other than the owner and the
+	// group need no access; those that can write the file can call as its principal.
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0:
+		message := fmt.Sprintf("all users of this machine can open the token file %s (mode %04o)", path, info.Mode().Perm())
+		return Secret{}, message, "chmod 600, or mount it with mode 0400"
+	}
+	// The mode may have changed since. Only a user that could have placed another token
+	// there anyway gains by that.
+	data, err := readAtMost(path, maxTokenFile)
+	if err != nil {
+		return Secret{}, "the token file cannot be read: " + err.Error(), ""
+	}
+	text := strings.TrimRight(string(data), "\r\n") // editors end files with them
+	switch {
+	case text == "":
+		return Secret{}, fmt.Sprintf("the token file %s is empty", path), ""
+	case len(data) > maxTokenFile:
+		return Secret{}, fmt.Sprintf("the token file %s is larger than %s", path, formatBytes(maxTokenFile)), ""
+	}
+	return NewSecret(text), "", ""
+}
+
+// source returns the place that names the variable or file of the token.
+func (t *Token) source(p place) place {
+	switch {
+	case t.File != "":
+		return p.key("file")
+	case t.Env != "":
+		return p.key("env")
+	default:
+		return p
+	}
+}
+
+// origin describes where the token is, for messages.
+func (t *Token) origin(p place) string {
+	switch {
+	case t.File != "":
+		return "the file " + t.File
+	case t.Env != "":
+		return "the environment variable " + t.Env
+	default:
+		return strconv.Quote(p.name)
+	}
+}
+
+// notBearerHint returns a hint for a text that is not a bearer token, without showing any of
+// it.
+func notBearerHint(text string) string {
+	// The most likely mistakes first.
+	first, _, spaced := strings.Cut(text, " ")
+	switch {
+	case text[0] == '<':
+		return "put a token in its place"
+	case strings.HasPrefix(text, "\ufeff"):
+		return "save it without a byte order mark"
+	case strings.ContainsAny(text, "\r\n"):
+		return "a token is one line; write a separate entry for each"
+	case spaced && strings.EqualFold(first, "bearer"):
+		return "write the token alone, without Bearer"
+	case strings.TrimSpace(text) != text:
+		return "remove the spaces around it"
+	case strings.ContainsAny(text[:1], `"'`):
+		return "remove the quotes"
+	case strings.Contains(strings.TrimRight(text, "="), "="):
+		return "write the value alone, without a name"
+	default:
+		return "one is made of letters, digits and - . _ ~ + /"
+	}
+}
+
+// placeholders returns texts that people and examples write in place of a token, in lower
+// case and without separators. A text that is not listed is not necessarily a good token;
+// these are the ones that attackers try first.
+func placeholders() []string {
+	// Compared as a whole: a good token may begin with a word.
+	return []string{
+		"changeme", "changeit", "changethis", "replaceme", "replacethis", "placeholder", "fixme", "todo", "tbd",
+		"secret", "mysecret", "yoursecret", "yoursecrethere", "supersecret", "topsecret", "secretkey", "secrettoken", "mysecrettoken",
+		"token", "mytoken", "yourtoken", "yourtokenhere", "inserttokenhere", "replacewithyourtoken",
+		"bearer", "bearertoken", "yourbearertoken", "accesstoken", "youraccesstoken", "authtoken", "apitoken", "apikey", "yourapikey", "yourapikeyhere",
+		"password", "passwd", "mypassword", "yourpassword", "letmein", "admin", "root", "guest",
+		"test", "testing", "testtoken", "testsecret", "example", "exampletoken", "sample", "dummy", "demo", "default",
+		"foo", "bar", "foobar", "none", "null", "undefined", "123", "1234", "12345", "123456", "12345678", "123456789", "1234567890",
+	}
+}
+
+// isPlaceholder reports whether text is a placeholder of a token.
+func isPlaceholder(text string) bool {
+	if text == "" {
+		return false
+	}
+	word := strings.ToLower(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.~+/=", r) {
+			return -1
+		}
+		return r
+	}, text))
+	// A single repeated letter, or separators only.
+	return word == "" || strings.Trim(word, word[:1]) == "" || slices.Contains(placeholders(), word)
+}
+
+// isTemplate reports whether text is an example that should have been replaced, such as
+// <YOUR_TOKEN>, your-api-key or /path/to/folder.
+func isTemplate(text string) bool {
+	text = strings.TrimPrefix(text, "Bearer ")
+	if inside, ok := strings.CutPrefix(text, "<"); ok && strings.HasSuffix(inside, ">") && len(inside) > 1 {
+		return true
+	}
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc([]string{"your-", "your_", "replace-", "replace_", "insert-", "insert_", "/path/to/", "path/to/"}, func(begin string) bool {
+		return strings.HasPrefix(lower, begin)
+	})
+}
+
+// notePlaceholders notes values that were copied from an example. It shows no value.
+func notePlaceholders(s *Backend, p place, r *reader) {
+	const cure = "write the real one"
+	check := func(at place, value string) {
+		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {
+			r.note(at, cure, "%q holds a placeholder", at.name)
+		}
+	}
+	for _, values := range []struct {
+		at      place
+		secrets map[string]Secret
+	}{{p.key("env"), s.Env}, {p.key("headers"), s.Headers}} {
+		for _, name := range slices.Sorted(maps.Keys(values.secrets)) {
+			check(values.at.key(name), values.secrets[name].Reveal())
+		}
+	}
+	for i, arg := range s.Args {
+		if _, value, ok := strings.Cut(arg, "="); ok {
+			arg = value
+		}
+		check(p.key("args").item(i), arg)
+	}
+	check(p.key("url"), s.URL)
+	check(p.key("cwd"), s.Cwd)
+}

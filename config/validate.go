@@ -1,0 +1,321 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/signalbox-mcp/signalbox/internal/seal"
+)
+
+// Validate checks a Config as a whole, independent of whether it is from a file, was changed
+// by a flag, or was made by a program. The error is Problems with everything that is wrong,
+// with paths but without positions.
+func (c *Config) Validate() error {
+	r := new(reader)
+	c.check(r)
+	return r.problems.orNil()
+}
+
+// check adds the problems and notes of the Config to those of reading it, if it is from a
+// file.
+func (c *Config) check(r *reader) {
+	for _, check := range []func(*Config, *reader){
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes,
+	} {
+		check(c, r)
+	}
+}
+
+// checkListen rejects an invalid address, and one beyond loopback without authentication.
+func checkListen(c *Config, r *reader) {
+	p := place{}.key("listen")
+	if c.Listen == "" || r.has(p) {
+		return
+	}
+	// Only the form is checked. Whether a name resolves or a port is free is known when
+	// listening, and may change.
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		r.report(p, `write host:port, such as "127.0.0.1:7777"`, "%q is not an address", p.name)
+		return
+	}
+	// Names of ports depend on a table of the machine, and are not accepted.
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		r.report(p, "0 takes a free one", "%q needs a port from 0 to 65535", p.name)
+	}
+	if c.isPublic() && len(c.Auth.Tokens) == 0 && !c.AllowUnauthenticated && !r.configuresAuth() {
+		const hint = `add "auth", listen on 127.0.0.1, or write "allowUnauthenticated: true" if that is meant`
+		r.report(p, hint, "%q reaches beyond this machine, so that anyone on the network could use every server", p.name)
+	}
+}
+
+// isPublic reports whether other machines can reach the listener, if its address is
+// valid.
+func (c *Config) isPublic() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && !isLoopback(host)
+}
+
+// configuresAuth reports whether the file has settings for authentication that were rejected.
+func (r *reader) configuresAuth() bool {
+	auth := place{}.key("auth")
+	return r.hasOrMeant(auth, auth.key("tokens"), place{}.key("allowUnauthenticated"))
+}
+
+// isLoopback reports whether only this machine reaches a listener on host. Names other than
+// localhost may resolve to any address.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	// An IPv4 address may be written as IPv6.
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func checkPath(c *Config, r *reader) {
+	p := place{}.key("path")
+	switch {
+	case c.Path == "":
+	// Characters that a router, a proxy or a client would rewrite.
+	case c.Path[0] != '/' || strings.ContainsAny(c.Path, "?#%{} ") || path.Clean(c.Path) != c.Path:
+		r.report(p, `such as "/mcp"`, "%q must be a plain URL path that begins with /", p.name)
+	case slices.Contains(operations(), c.Path):
+		r.report(p, "", "%q is %s, where the gateway serves its operations", p.name, c.Path)
+	case c.Path == ssePath:
+		r.report(p, "", "%q is %s, where clients of 2024-11-05 connect", p.name, c.Path)
+	}
+}
+
+// operations returns the paths that are reserved for operations on the same listener.
+func operations() []string { return []string{"/healthz", "/readyz", "/status", "/metrics"} }
+
+// ssePath is reserved for clients of 2024-11-05.
+const ssePath = "/sse"
+
+func checkHosts(c *Config, r *reader) {
+	list := place{}.key("allowedHosts")
+	for i, host := range c.AllowedHosts {
+		if r.has(list.item(i)) {
+			continue
+		}
+		// A valid host is unchanged by parsing a URL with it.
+		u, err := url.Parse("http://" + host + "/")
+		if host == "" || err != nil || u.Host != host || u.Path != "/" || strings.Contains(host, "*") {
+			r.report(list.item(i), `write host or host:port, such as "mcp.example.com"`, "%q is not a host", list.item(i).name)
+		}
+	}
+	checkTwice(c.AllowedHosts, list, r)
+}
+
+func checkOrigins(c *Config, r *reader) {
+	list := place{}.key("allowedOrigins")
+	for i, origin := range c.AllowedOrigins {
+		if r.has(list.item(i)) {
+			continue
+		}
+		u, err := url.Parse(origin)
+		// Browsers send no other form. A * would accept every page of the web, and null
+		// every local file.
+		if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || strings.Contains(origin, "*") {
+			r.report(list.item(i), `write scheme://host, such as "https://app.example.com"`, "%q is not an origin", list.item(i).name)
+		}
+	}
+	checkTwice(c.AllowedOrigins, list, r)
+}
+
+// checkTwice notes repeated elements of a list.
+func checkTwice(values []string, list place, r *reader) {
+	first := make(map[string]int, len(values))
+	for i, value := range values {
+		if earlier, twice := first[value]; twice {
+			r.note(list.item(i), "", "%q is the same as %q", list.item(i).name, list.item(earlier).name)
+			continue
+		}
+		first[value] = i
+	}
+}
+
+// checkTokens requires that each token has one principal.
+func checkTokens(c *Config, r *reader) {
+	auth := place{}.key("auth")
+	list := auth.key("tokens")
+	for i := range c.Auth.Tokens {
+		if p := list.item(i); !r.has(p) {
+			checkToken(&c.Auth.Tokens[i], p, r)
+			checkGuessable(&c.Auth.Tokens[i], p, c.isPublic() && !r.has(place{}.key("listen")), r)
+			checkPrincipal(&c.Auth.Tokens[i], p, r)
+			checkSameToken(c.Auth.Tokens, i, list, r)
+		}
+	}
+	// The intention is ambiguous.
+	if c.AllowUnauthenticated && (len(c.Auth.Tokens) > 0 || r.has(auth) || r.has(list)) {
+		p := place{}.key("allowUnauthenticated")
+		r.report(p, "remove one of them", `%q contradicts "auth"`, p.name)
+	}
+}
+
+// checkToken checks a token and its source.
+func checkToken(token *Token, p place, r *reader) {
+	inEnv, inFile := p.key("env"), p.key("file")
+	hasEnv, hasFile := token.Env != "" || r.has(inEnv), token.File != "" || r.has(inFile)
+	switch {
+	case hasEnv && hasFile:
+		r.report(p, "remove one of them", `%q has both "env" and "file"`, p.name)
+	case token.Value.IsZero() && !hasEnv && !hasFile && !r.hasOrMeant(inEnv, inFile):
+		r.report(p, `"env" names a variable, "file" a path`, "%q does not specify where the token is", p.name)
+	case !isBearer(token.Value.Reveal()):
+		at := token.source(p)
+		r.report(at, notBearerHint(token.Value.Reveal()), "the value of %s is not a single bearer token", token.origin(p))
+	}
+}
+
+// checkGuessable rejects placeholders as tokens if other machines can reach the listener,
+// and notes them otherwise.
+func checkGuessable(token *Token, p place, public bool, r *reader) {
+	const hint = `"openssl rand -hex 32" makes a better one`
+	text := token.Value.Reveal()
+	switch {
+	case isPlaceholder(text):
+		r.note(p, hint, "%q holds a placeholder, which anyone can guess", p.name)
+	case len(text) < shortToken:
+		r.note(p, hint, "%q holds a token of fewer than %d characters, which can be guessed", p.name, shortToken)
+	}
+	if public && isPlaceholder(text) {
+		const cure = hint + `; to let everybody in, write "allowUnauthenticated: true" instead of "auth"`
+		r.report(token.source(p), cure, "the value of %s is a placeholder, which anyone can guess", token.origin(p))
+	}
+}
+
+func checkPrincipal(token *Token, p place, r *reader) {
+	at := p.key("principal")
+	switch {
+	// Limits, sessions and the audit record depend on it.
+	case token.Principal == "" && !r.hasOrMeant(at):
+		r.report(p, `add "principal"`, "%q does not name its principal", p.name)
+	case strings.ContainsFunc(token.Principal, unicode.IsControl):
+		r.report(at, "remove it", "%q has a control character in it", at.name)
+	}
+}
+
+// checkSameToken rejects a repeated token: for two principals the order of the file would
+// decide which one calls.
+func checkSameToken(tokens []Token, i int, list place, r *reader) {
+	token, p := tokens[i], list.item(i)
+	same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
+	if first := slices.IndexFunc(tokens[:i], same); first >= 0 {
+		r.report(p, sameTokenHint(tokens[first], token), "%q and %q are one token", list.item(first).name, p.name)
+	}
+}
+
+// shortToken is the length below which a token was more likely chosen by a person than
+// generated: 16 hexadecimal digits are 64 bits.
+const shortToken = 16
+
+func sameTokenHint(a, b Token) string {
+	if a.Principal == b.Principal {
+		return "remove one of them"
+	}
+	return "each principal needs a token of its own"
+}
+
+// isBearer reports whether text has the form of a bearer token (RFC 6750, section 2.1:
+// b64token). An empty text is reported where it is read.
+func isBearer(text string) bool {
+	text = strings.TrimRight(text, "=")
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r > 0x7f || !isNameByte(byte(r)) && !strings.ContainsRune("~+/", r)
+	})
+}
+
+// checkWords rejects words that a file could not have.
+func checkWords(c *Config, r *reader) {
+	checkWord(r, place{}.key("conflict"), c.Conflict, ConflictHide, ConflictFirst)
+	checkWord(r, place{}.key("reload"), c.Reload, ReloadGuarded, ReloadAuto, ReloadManual)
+	logs := place{}.key("log")
+	checkWord(r, logs.key("level"), c.Log.Level, "debug", "info", "warn", "error")
+	checkWord(r, logs.key("format"), c.Log.Format, "text", "json")
+}
+
+func checkWord[S ~string](r *reader, p place, word S, known ...S) {
+	if word != "" && !slices.Contains(known, word) {
+		r.report(p, "", "%q must be one of %v", p.name, known)
+	}
+}
+
+// checkLimits notes limits that have no effect because of another configured limit. Limits
+// with their default values are not compared.
+func checkLimits(c *Config, r *reader) {
+	l, p := &c.Limits, place{}.key("limits")
+	checkReached(r, p, namedLimit{"sessionsPerPrincipal", int64(l.SessionsPerPrincipal)}, namedLimit{"sessions", int64(l.Sessions)})
+	checkReached(r, p, namedLimit{"schema", l.Schema}, namedLimit{"backendMessage", l.BackendMessage})
+	checkReached(r, p, namedLimit{"callIdle", int64(l.CallIdle)}, namedLimit{"callMax", int64(l.CallMax)})
+	for i := range c.Servers {
+		checkTimeout(&c.Servers[i], l.CallIdle, place{}.key(serversKey).key(c.Servers[i].Name), r)
+	}
+}
+
+// namedLimit is a limit with its key.
+type namedLimit struct {
+	key   string
+	limit int64
+}
+
+// checkReached notes a limit that is larger than one that includes it.
+func checkReached(r *reader, p place, one, all namedLimit) {
+	// Zero (the default) and negative (no limit) are not compared.
+	if one.limit > 0 && all.limit > 0 && one.limit > all.limit {
+		r.note(p.key(one.key), "", "%q is more than %q, and is never reached", one.key, all.key)
+	}
+}
+
+// checkTimeout notes a timeout that is shorter than limits.callIdle.
+func checkTimeout(s *Backend, idle time.Duration, p place, r *reader) {
+	if !s.Disabled && s.Timeout > 0 && idle > s.Timeout {
+		r.note(p.key("timeout"), "", `"limits.callIdle" is more than this "timeout", and is never reached here`)
+	}
+}
+
+// stateKey is a secret that should be generated, and is called so in documents.
+func stateKey() form {
+	f := secret()
+	f.want = "a secret"
+	return f
+}
+
+// checkStateKeys requires keys of sufficient length, and notes repeated ones. Neither keys
+// nor their lengths are shown: the reader of a problem may not be allowed to know them.
+func checkStateKeys(c *Config, r *reader) {
+	list := place{}.key("state").key("keys")
+	for i, key := range c.State.Keys {
+		at := list.item(i)
+		switch {
+		case r.has(at):
+		case len(key.Reveal()) < seal.MinKey:
+			r.report(at, `"openssl rand -hex 32" makes one`, "%q has fewer than %d characters, and could be guessed", at.name, seal.MinKey)
+		default:
+			checkSameKey(c.State.Keys, i, list, r)
+		}
+	}
+}
+
+// checkSameKey notes a repeated key: an operator that adds a new key and repeats the old one
+// has replaced nothing.
+func checkSameKey(keys []Secret, i int, list place, r *reader) {
+	for earlier := range i {
+		if keys[earlier].Equal(keys[i]) {
+			r.note(list.item(i), "remove one of them", "%q is the same as %q", list.item(i).name, list.item(earlier).name)
+			return
+		}
+	}
+}

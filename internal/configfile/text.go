@@ -1,0 +1,108 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package configfile
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxSize and maxDepth are far above what any configuration needs, and keep the recursive
+// parsers within the stack.
+const (
+	MaxSize  = 1 << 20
+	maxDepth = 32
+)
+
+// SyntaxError is an error of the syntax of a file.
+type SyntaxError struct {
+	At      Position
+	Message string
+	Hint    string
+}
+
+func (e *SyntaxError) Error() string { return e.Message }
+
+// Parse parses a file of either syntax. An empty file is a Null.
+func Parse(data []byte, isJSON bool) (Node, *SyntaxError) {
+	// Not a mistake of the author.
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
+	if len(data) > MaxSize {
+		message := "the file is larger than 1MiB"
+		return Node{}, &SyntaxError{At: Position{1, 1}, Message: message, Hint: "is it the right one?"}
+	}
+	if err := checkText(data); err != nil {
+		return Node{}, err
+	}
+	if isJSON {
+		return parseJSON(data)
+	}
+	// JSON without such an extension is YAML, too.
+	root, err := parseYAML(data)
+	if at, ok := findTOML(data); ok && (err != nil || root.Kind != Mapping) {
+		return Node{}, &SyntaxError{At: at, Message: "this looks like TOML", Hint: "a config is YAML or JSON"}
+	}
+	return root, err
+}
+
+// tomlLine is the head of a table of TOML, or an assignment with spaces around its sign.
+var tomlLine = regexp.MustCompile(`^(\[[\w.\-"]*\]$|[\w.-]+ = )`)
+
+// findTOML returns the position of the first line with content, if it looks like TOML.
+func findTOML(data []byte) (Position, bool) {
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		text := strings.TrimSpace(line)
+		if text != "" && text[0] != '#' {
+			return Position{Line: number, Column: strings.Index(line, text) + 1}, tomlLine.MatchString(text)
+		}
+	}
+	return Position{}, false
+}
+
+// checkText finds bytes that editors do not show: invalid UTF-8, and NULs, which are valid
+// but most often one half of the characters of UTF-16.
+func checkText(data []byte) *SyntaxError {
+	const cure = "save it as UTF-8"
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return &SyntaxError{At: Position{1, 1}, Message: "the file is UTF-16", Hint: cure}
+	}
+	if i := invalidUTF8(data); i >= 0 {
+		return &SyntaxError{At: positionAt(data, i), Message: "the file is not UTF-8 here", Hint: cure}
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return &SyntaxError{At: positionAt(data, i), Message: "the file has a NUL here: it is not text, or it is UTF-16", Hint: cure}
+	}
+	return nil
+}
+
+// invalidUTF8 returns the offset of the first invalid byte, or -1.
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		// The replacement character itself is valid, with three bytes.
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// positionAt returns the position of an offset in a text.
+func positionAt(data []byte, offset int) Position {
+	before := data[:min(max(offset, 0), len(data))]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return Position{
+		Line:   bytes.Count(before, []byte("\n")) + 1,
+		Column: utf8.RuneCount(before[start:]) + 1,
+	}
+}
+
+// errTooDeep is the error of both parsers for too much nesting.
+var errTooDeep = errors.New("nested deeper than any setting")
