@@ -1,10 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package audit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,20 +22,23 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/logging"
+	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 )
 
-// newAudit returns an Audit, its log, and the number of entries that have not reached their
+// newAudit returns a Recorder, its log, and the number of entries that have not reached their
 // file.
-func newAudit() (a *Audit, log *book, failed *atomic.Int64) {
-	log, failed = new(book), new(atomic.Int64)
-	return NewAudit(slog.New(log.handler()), func() { failed.Add(1) }), log, failed
+func newAudit() (a *Recorder, log *logtest.Log, failed *atomic.Int64) {
+	log, failed = new(logtest.Log), new(atomic.Int64)
+	return New(slog.New(log.Handler()), func() { failed.Add(1) }), log, failed
 }
 
 // openIn opens a file in the test's folder.
 func openIn(t *testing.T, name string) (path string, file *os.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	file, err := OpenAudit(path)
+	file, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +95,8 @@ func TestAuditWritesLines(t *testing.T) {
 	if first != line {
 		t.Errorf("the first line is %s\nwant %s", first, line)
 	}
-	if failed.Load() != 0 || log.count("audit") != 0 {
-		t.Errorf("%d failed, the log has %q", failed.Load(), log.lines())
+	if failed.Load() != 0 || log.Count("audit") != 0 {
+		t.Errorf("%d failed, the log has %q", failed.Load(), log.Lines())
 	}
 }
 
@@ -119,7 +123,7 @@ func TestAuditTakesAnyBytes(t *testing.T) {
 	a.Record(t.Context(), Entry{Event: "x", Detail: "\xff\xfe"})
 	a.Close(t.Context())
 	if got := entries(t, read(t, path)); len(got) != 1 || failed.Load() != 0 {
-		t.Errorf("%d entries, %d failed: %q", len(got), failed.Load(), log.lines())
+		t.Errorf("%d entries, %d failed: %q", len(got), failed.Load(), log.Lines())
 	}
 }
 
@@ -129,12 +133,12 @@ func TestAuditInTheLog(t *testing.T) {
 	a.Record(t.Context(), Entry{Event: "foreign_host", Principal: "p", Remote: "r", Session: "s", Detail: "evil.example"})
 	a.Close(t.Context())
 	a.Record(t.Context(), Entry{Event: "after the end"})
-	a.out.wait(t.Context())
+	a.out.Wait(t.Context())
 	want := []string{
 		`level=WARN msg=audit event=foreign_host principal=p remote=r session=s detail=evil.example`,
 		`level=WARN msg=audit event="after the end" principal="" remote="" session="" detail=""`,
 	}
-	if diff := cmp.Diff(log.lines(), want); diff != "" || failed.Load() != 0 {
+	if diff := cmp.Diff(log.Lines(), want); diff != "" || failed.Load() != 0 {
 		t.Errorf("log (-got +want):\n%s", diff)
 	}
 }
@@ -151,7 +155,7 @@ func TestAuditFile(t *testing.T) {
 	}
 	for i, f := range []func() (*os.File, error){
 		func() (*os.File, error) { return file, nil },
-		func() (*os.File, error) { return OpenAudit(path) },
+		func() (*os.File, error) { return Open(path) },
 	} {
 		f, err := f()
 		if err != nil {
@@ -180,7 +184,7 @@ func TestAuditRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Record(t.Context(), Entry{Event: "moved away"})
-	again, err := OpenAudit(path)
+	again, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +250,7 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		a.use(t.Context(), &disk)
 		record := func(event string) {
 			a.Record(t.Context(), Entry{Event: event})
-			a.out.wait(t.Context())
+			a.out.Wait(t.Context())
 		}
 		record("one")
 		disk.limit(room)
@@ -266,10 +270,10 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		if diff := cmp.Diff(whole, []string{"one", "four", "five"}); diff != "" {
 			t.Errorf("room for %d bytes: lines of the file (-got +want):\n%s", room, diff)
 		}
-		if failed.Load() != 2 || log.count("event=two") != 1 || log.count("event=three") != 1 {
-			t.Errorf("room for %d bytes: %d failed, the log has %q", room, failed.Load(), log.lines())
+		if failed.Load() != 2 || log.Count("event=two") != 1 || log.Count("event=three") != 1 {
+			t.Errorf("room for %d bytes: %d failed, the log has %q", room, failed.Load(), log.Lines())
 		}
-		if got := log.count(`msg="audit record not written (audit.file)" error="no space left on device"`); got != 2 {
+		if got := log.Count(`msg="audit record not written (audit.file)" error="no space left on device"`); got != 2 {
 			t.Errorf("room for %d bytes: the reason is told %d times, want 2", room, got)
 		}
 	}
@@ -287,7 +291,7 @@ func TestAuditAfterAPartialLine(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.before), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		file, err := OpenAudit(path)
+		file, err := Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,8 +311,8 @@ func TestAuditReportsFailedClose(t *testing.T) {
 	a, log, failed := newAudit()
 	a.use(t.Context(), &sink{closing: syscall.EIO})
 	a.Close(t.Context())
-	if failed.Load() != 1 || log.count("input/output error") != 1 {
-		t.Errorf("%d failed, the log has %q", failed.Load(), log.lines())
+	if failed.Load() != 1 || log.Count("input/output error") != 1 {
+		t.Errorf("%d failed, the log has %q", failed.Load(), log.Lines())
 	}
 }
 
@@ -375,7 +379,7 @@ func TestAuditIsNotWaitedFor(t *testing.T) {
 		a, _, _ := newAudit()
 		var disk slowDisk
 		a.use(t.Context(), &disk)
-		a.out.wait(t.Context())
+		a.out.Wait(t.Context())
 		began := time.Now()
 		for range 10 {
 			a.Record(t.Context(), Entry{Event: "foreign_session"})
@@ -441,11 +445,11 @@ func TestAuditOnAStuckDisk(t *testing.T) {
 		a, _, _ := newAudit()
 		disk := &stuckDisk{free: make(chan struct{})}
 		a.use(t.Context(), disk)
-		a.out.wait(t.Context())
-		for i := range maxQueue + 10 {
+		a.out.Wait(t.Context())
+		for i := range logging.MaxQueue + 10 {
 			a.Record(t.Context(), Entry{Event: fmt.Sprint(i % kindsOfEntry)})
 		}
-		ctx, stop := timeout(t, time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		began := time.Now()
 		a.Close(ctx)
@@ -453,7 +457,7 @@ func TestAuditOnAStuckDisk(t *testing.T) {
 			t.Errorf("to close took %v, want no more than it may", took)
 		}
 		close(disk.free)
-		a.out.wait(t.Context())
+		a.out.Wait(t.Context())
 		all := entries(t, disk.bytes())
 		dropped := 0
 		for _, e := range all {
@@ -461,7 +465,7 @@ func TestAuditOnAStuckDisk(t *testing.T) {
 				dropped++
 			}
 		}
-		if dropped != 1 || len(all) < maxQueue {
+		if dropped != 1 || len(all) < logging.MaxQueue {
 			t.Errorf("%d entries, %d tell of those that are lost", len(all), dropped)
 		}
 	})
@@ -493,8 +497,8 @@ func TestAuditOfACall(t *testing.T) {
 		a.RecordCall(t.Context(), aCall) // there is no file
 		a.Close(t.Context())
 		var out sink
-		if a.HasCalls() || log.count("audit") > 0 {
-			t.Errorf("without a file there are calls (%v): %q", a.HasCalls(), log.lines())
+		if a.HasCalls() || log.Count("audit") > 0 {
+			t.Errorf("without a file there are calls (%v): %q", a.HasCalls(), log.Lines())
 		}
 		a.use(t.Context(), &out)
 		if !a.HasCalls() {
@@ -525,7 +529,7 @@ func TestAuditLosesNoCall(t *testing.T) {
 	for range n {
 		a.RecordCall(t.Context(), aCall)
 	}
-	a.out.wait(t.Context())
+	a.out.Wait(t.Context())
 	if got := len(entries(t, disk.bytes())); got != n {
 		t.Errorf("%d of %d calls are recorded", got, n)
 	}
@@ -534,8 +538,8 @@ func TestAuditLosesNoCall(t *testing.T) {
 	a.Close(t.Context())
 	const line = `level=WARN msg=audit event=call principal=ann remote="" session=s1 detail="" client="inspector 1" method=tools/call name=a__now ` +
 		`backend=a outcome=failed code=1002 delivery=unknown durationMs=1.5 trace=0af7651916cd43dd8448eb211c80319c`
-	if !slices.Contains(log.lines(), line) || log.count("no space left on device") != 1 || failed.Load() != 1 {
-		t.Errorf("%d failed, the log has %q", failed.Load(), log.lines())
+	if !slices.Contains(log.Lines(), line) || log.Count("no space left on device") != 1 || failed.Load() != 1 {
+		t.Errorf("%d failed, the log has %q", failed.Load(), log.Lines())
 	}
 }
 

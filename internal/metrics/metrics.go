@@ -1,7 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+// Package metrics provides the metrics of a gateway, and serves them to scrapers.
+//
+// It does not depend on servers and clients. The root package, its only user, decides what is
+// counted.
+package metrics
 
 import (
 	"context"
@@ -48,20 +52,20 @@ type Value struct {
 // One returns the value of an instrument without labels.
 func One(n int64) []Value { return []Value{{Number: n}} }
 
-// Metrics are the metrics of one gateway. Each has its own registry, so that a process can
+// Set is the metrics of one gateway. Each has its own registry, so that a process can
 // have several. Its methods may be called concurrently.
-type Metrics struct {
+type Set struct {
 	registry *prometheus.Registry
 	provider *sdkmetric.MeterProvider
 
 	events, reloads, audit metric.Int64Counter
 }
 
-// NewMetrics returns metrics with the instruments, and with counters for the methods. Counters
+// New returns metrics with the instruments, and with counters for the methods. Counters
 // are initialized with zero, for events by the given kinds: an alert on the first event needs
 // a previous value. It returns an error if an instrument is invalid.
-func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+func New(instruments []Instrument, kinds []string) (*Set, error) {
+	m := &Set{registry: prometheus.NewRegistry()}
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
 		otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
 	if err != nil {
@@ -82,7 +86,7 @@ func NewMetrics(instruments []Instrument, kinds []string) (*Metrics, error) {
 }
 
 // count creates the counters of the methods.
-func (m *Metrics) count(meter metric.Meter) error {
+func (m *Set) count(meter metric.Meter) error {
 	var errs [3]error
 	m.events, errs[0] = meter.Int64Counter(Prefix+"events",
 		metric.WithDescription("Rejected requests and other security events, by kind."))
@@ -93,7 +97,7 @@ func (m *Metrics) count(meter metric.Meter) error {
 	return errors.Join(errs[:]...)
 }
 
-func (m *Metrics) begin(ctx context.Context, kinds []string) {
+func (m *Set) begin(ctx context.Context, kinds []string) {
 	for _, kind := range kinds {
 		m.addEvents(ctx, kind, 0)
 	}
@@ -126,16 +130,16 @@ func (v Value) attributes() []metric.ObserveOption {
 }
 
 // Event counts an event. kind is a constant of the code.
-func (m *Metrics) Event(ctx context.Context, kind string) { m.addEvents(ctx, kind, 1) }
+func (m *Set) Event(ctx context.Context, kind string) { m.addEvents(ctx, kind, 1) }
 
-func (m *Metrics) addEvents(ctx context.Context, kind string, n int64) {
+func (m *Set) addEvents(ctx context.Context, kind string, n int64) {
 	m.events.Add(ctx, n, metric.WithAttributes(attribute.String("kind", kind)))
 }
 
 // Reload counts a reload.
-func (m *Metrics) Reload(ctx context.Context, applied bool) { m.addReloads(ctx, applied, 1) }
+func (m *Set) Reload(ctx context.Context, applied bool) { m.addReloads(ctx, applied, 1) }
 
-func (m *Metrics) addReloads(ctx context.Context, applied bool, n int64) {
+func (m *Set) addReloads(ctx context.Context, applied bool, n int64) {
 	result := "refused"
 	if applied {
 		result = "applied"
@@ -144,7 +148,7 @@ func (m *Metrics) addReloads(ctx context.Context, applied bool, n int64) {
 }
 
 // AuditFailure counts an entry that did not reach the file of the audit record.
-func (m *Metrics) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
+func (m *Set) AuditFailure(ctx context.Context) { m.audit.Add(ctx, 1) }
 
 // maxScrapes is the maximum number of concurrent collections; more are rejected with 503.
 const maxScrapes = 4
@@ -152,7 +156,7 @@ const maxScrapes = 4
 // Handler returns a handler for the metrics in the format of Prometheus, including those of
 // the process. The latter are created for the first request, as that takes longer than
 // creating a gateway.
-func (m *Metrics) Handler() http.Handler {
+func (m *Set) Handler() http.Handler {
 	show := sync.OnceValue(func() http.Handler {
 		all := prometheus.Gatherers{m.registry, processRegistry()}
 		return promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package logging
 
 import (
 	"fmt"
@@ -14,10 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // reports records the reports of a meter.
 type reports struct {
@@ -45,10 +42,10 @@ func (d *reports) all() map[string]int {
 }
 
 // flood offers n things of a key at once and returns the number of admitted ones.
-func flood(m *meter[string], key string, n int) int {
+func flood(m *Meter[string], key string, n int) int {
 	passed := 0
 	for range n {
-		if m.admit(key, time.Now()) {
+		if m.Admit(key, time.Now()) {
 			passed++
 		}
 	}
@@ -58,7 +55,7 @@ func flood(m *meter[string], key string, n int) int {
 func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
-		m := newMeter(10, 8, d.tell)
+		m := NewMeter(10, 8, d.tell)
 		if got := flood(m, "a", 25); got != 10 {
 			t.Errorf("%d pass of 25 at once, want 10", got)
 		}
@@ -82,14 +79,14 @@ func TestMeterPassesABurstAndCountsTheRest(t *testing.T) {
 // Reports are in the order in which the drops began.
 func TestMeterReportsInOrder(t *testing.T) {
 	var d reports
-	m := newMeter(1, 64, d.tell)
+	m := NewMeter(1, 64, d.tell)
 	var want []string
 	for i := range 50 {
 		want = append(want, fmt.Sprint(i*7%50))
 		flood(m, want[i], 3)
 	}
 	flood(m, want[40], 3)
-	m.report()
+	m.Report()
 	if diff := cmp.Diff(d.order, want); diff != "" {
 		t.Errorf("told (-got +want):\n%s", diff)
 	}
@@ -99,7 +96,7 @@ func TestMeterReportsInOrder(t *testing.T) {
 func TestMeterReportsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
-		m := newMeter(10, 8, d.tell)
+		m := NewMeter(10, 8, d.tell)
 		passed := 0
 		const seconds, each = 20, 100
 		for range seconds * each {
@@ -124,15 +121,15 @@ func TestMeterReportsOnceASecond(t *testing.T) {
 func TestMeterIsSilentWithoutAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
-		m := newMeter(10, 8, d.tell)
+		m := NewMeter(10, 8, d.tell)
 		flood(m, "a", 10)
 		<-time.After(time.Minute)
-		m.report()
+		m.Report()
 		if d.times != 0 || m.timer != nil {
 			t.Errorf("told %d times, timer %v", d.times, m.timer)
 		}
 		flood(m, "a", 11)
-		m.report()
+		m.Report()
 		if d.times != 1 || m.timer != nil {
 			t.Errorf("told %d times when asked, timer %v", d.times, m.timer)
 		}
@@ -148,7 +145,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
 		const most, keys = 5, 8
-		m := newMeter(most, keys, d.tell)
+		m := NewMeter(most, keys, d.tell)
 		passed := 0
 		for i := range 1000 {
 			passed += flood(m, fmt.Sprint("key", i), 1)
@@ -160,7 +157,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 		if got := len(m.kept); got > keys+1 {
 			t.Errorf("%d keys are kept, want at most %d and the one for the rest", got, keys)
 		}
-		m.report()
+		m.Report()
 		if got := d.all()[""]; got != 1000-passed {
 			t.Errorf("told of %d others, want %d", got, 1000-passed)
 		}
@@ -178,7 +175,7 @@ func TestMeterKeepsAFixedNumberOfKeys(t *testing.T) {
 func TestMeterForgetsNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
-		m := newMeter(1, 2, d.tell)
+		m := NewMeter(1, 2, d.tell)
 		flood(m, "a", 5)
 		<-time.After(reportEvery / 2)
 		m.mu.Lock()
@@ -195,7 +192,7 @@ func TestMeterForgetsNoCount(t *testing.T) {
 func TestMeterConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d reports
-		m := newMeter(10, 4, d.tell)
+		m := NewMeter(10, 4, d.tell)
 		var passed atomic.Int64
 		var all sync.WaitGroup
 		const callers, each = 8, 200
@@ -222,14 +219,14 @@ func TestMeterConcurrently(t *testing.T) {
 // A caller with an earlier time gets no additional tokens.
 func TestMeterOfTimesOutOfOrder(t *testing.T) {
 	var d reports
-	m := newMeter(10, 4, d.tell)
+	m := NewMeter(10, 4, d.tell)
 	now, passed := time.Now(), 0
 	for i := range 1000 {
-		if m.admit("k", now.Add(-time.Duration(i%2)*time.Second)) {
+		if m.Admit("k", now.Add(-time.Duration(i%2)*time.Second)) {
 			passed++
 		}
 	}
-	m.report()
+	m.Report()
 	if passed != 10 || d.all()["k"] != 990 {
 		t.Errorf("%d passed at one time and %d are told to have not; want 10 and 990", passed, d.all()["k"])
 	}

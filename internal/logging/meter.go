@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package logging
 
 import (
 	"sync"
@@ -10,11 +10,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// meter is a rate limiter for things with keys, which counts those over the limit. The limit
+// Meter is a rate limiter for things with keys, which counts those over the limit. The limit
 // and the burst of each key are most per second. The number of keys is fixed: further keys
 // share the bucket of the zero key, so that chosen keys use no memory and do not avoid the
 // limit.
-type meter[K comparable] struct {
+type Meter[K comparable] struct {
 	most int                // per key and second
 	keys int                // maximum number of buckets
 	drop func(key K, n int) // called with the number dropped since the last report
@@ -44,12 +44,14 @@ func (b *bucket) allow(now time.Time) bool {
 // reportEvery is the time between reports of dropped things.
 const reportEvery = time.Second
 
-func newMeter[K comparable](most, keys int, drop func(key K, n int)) *meter[K] {
-	return &meter[K]{most: most, keys: keys, drop: drop, kept: make(map[K]*bucket)}
+// NewMeter returns a Meter that admits most things of each key per second, for at most keys
+// keys. It calls drop once a second with the number of each key that it did not admit.
+func NewMeter[K comparable](most, keys int, drop func(key K, n int)) *Meter[K] {
+	return &Meter[K]{most: most, keys: keys, drop: drop, kept: make(map[K]*bucket)}
 }
 
-// admit reports whether a thing is within the limit, and counts it otherwise.
-func (m *meter[K]) admit(key K, now time.Time) bool {
+// Admit reports whether a thing is within the limit, and counts it otherwise.
+func (m *Meter[K]) Admit(key K, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key, b := m.bucketLocked(key, now)
@@ -61,15 +63,15 @@ func (m *meter[K]) admit(key K, now time.Time) bool {
 	}
 	b.dropped++
 	if m.timer == nil {
-		// Runs report once, which returns as soon as the callbacks do. An earlier
+		// Runs Report once, which returns as soon as the callbacks do. An earlier
 		// report stops the timer.
-		m.timer = time.AfterFunc(reportEvery, m.report)
+		m.timer = time.AfterFunc(reportEvery, m.Report)
 	}
 	return false
 }
 
 // bucketLocked returns the bucket of a key, and the key under which it is kept.
-func (m *meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
+func (m *Meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
 	if b, ok := m.kept[key]; ok {
 		return key, b
 	}
@@ -89,7 +91,7 @@ func (m *meter[K]) bucketLocked(key K, now time.Time) (K, *bucket) {
 }
 
 // forgetLocked removes full buckets, which are equal to new ones.
-func (m *meter[K]) forgetLocked(now time.Time) {
+func (m *Meter[K]) forgetLocked(now time.Time) {
 	for key, b := range m.kept {
 		if b.dropped == 0 && b.tokens.TokensAt(now) >= float64(m.most) {
 			delete(m.kept, key)
@@ -97,15 +99,15 @@ func (m *meter[K]) forgetLocked(now time.Time) {
 	}
 }
 
-// report calls drop with the number dropped for each key since the last report.
-func (m *meter[K]) report() {
+// Report calls drop with the number dropped for each key since the last report.
+func (m *Meter[K]) Report() {
 	keys, counts := m.take()
 	for i, key := range keys {
 		m.drop(key, counts[i])
 	}
 }
 
-func (m *meter[K]) take() (keys []K, counts []int) {
+func (m *Meter[K]) take() (keys []K, counts []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.timer != nil {

@@ -1,27 +1,21 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package metrics
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func timeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), d)
-}
-
 // scrape returns the lines of the gateway's own metrics.
-func scrape(t *testing.T, m *Metrics) []string {
+func scrape(t *testing.T, m *Set) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -37,9 +31,9 @@ func scrape(t *testing.T, m *Metrics) []string {
 	return ours
 }
 
-func newMetrics(t *testing.T, instruments []Instrument, kinds ...string) *Metrics {
+func newMetrics(t *testing.T, instruments []Instrument, kinds ...string) *Set {
 	t.Helper()
-	m, err := NewMetrics(instruments, kinds)
+	m, err := New(instruments, kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +120,9 @@ func TestMetricsOfTheProcess(t *testing.T) {
 	}
 }
 
-// An invalid instrument is an error of NewMetrics.
+// An invalid instrument is an error of New.
 func TestMetricsRefuseABadName(t *testing.T) {
-	_, err := NewMetrics([]Instrument{{Name: "no spaces", Read: func() []Value { return One(1) }}}, nil)
+	_, err := New([]Instrument{{Name: "no spaces", Read: func() []Value { return One(1) }}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "no spaces") {
 		t.Errorf("error %v, want one with the name", err)
 	}

@@ -1,7 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+// Package logging bounds what is written about events, because attackers can cause them.
+//
+// A bound is never silent: what is dropped is counted, and the count is written in its place.
+// A writer that blocks does not block the code that reports an event.
+package logging
 
 import (
 	"context"
@@ -41,8 +45,8 @@ type Bounded struct {
 
 // flow is shared by all handlers derived from one Bound.
 type flow struct {
-	meter   *meter[recordKind]
-	out     jobQueue
+	meter   *Meter[recordKind]
+	out     JobQueue
 	handler slog.Handler // without attributes, for the flow's own records
 }
 
@@ -54,8 +58,8 @@ type recordKind struct {
 // Bound returns a bounded handler around h. Flush should be called at the end.
 func Bound(h slog.Handler) *Bounded {
 	f := &flow{handler: h}
-	f.meter = newMeter(recordsPerSecond, kindsOfRecord, f.logDropped)
-	f.out.dropFunc = func(n int) {
+	f.meter = NewMeter(recordsPerSecond, kindsOfRecord, f.logDropped)
+	f.out.DropFunc = func(n int) {
 		f.write(slog.LevelWarn, "log records dropped: the log is written too slowly", slog.Int("count", n))
 	}
 	return &Bounded{inner: h, flow: f}
@@ -88,7 +92,7 @@ func (b *Bounded) Handle(ctx context.Context, r slog.Record) error {
 	}
 	ctx = context.WithoutCancel(ctx) // the record may be written after the request has ended
 	r = r.Clone()
-	b.out.put(func() { _ = b.inner.Handle(ctx, r) }) // there is no other log
+	b.out.Put(func() { _ = b.inner.Handle(ctx, r) }) // there is no other log
 	return nil
 }
 
@@ -101,7 +105,7 @@ func (b *Bounded) admit(r *slog.Record) bool {
 		}
 		return !isSubject(a)
 	})
-	return b.meter.admit(recordKind{r.Level, r.Message, subject}, time.Now())
+	return b.meter.Admit(recordKind{r.Level, r.Message, subject}, time.Now())
 }
 
 // logDropped logs that n records of a kind were dropped.
@@ -110,7 +114,7 @@ func (f *flow) logDropped(kind recordKind, n int) {
 	if kind.subject != "" {
 		attrs = append(attrs, slog.String("about", kind.subject))
 	}
-	f.out.putFor(n, func() { f.write(kind.level, "log records dropped: too many at once", attrs...) })
+	f.out.PutFor(n, func() { f.write(kind.level, "log records dropped: too many at once", attrs...) })
 }
 
 func (f *flow) write(level slog.Level, message string, attrs ...slog.Attr) {
@@ -122,6 +126,6 @@ func (f *flow) write(level slog.Level, message string, attrs ...slog.Attr) {
 // Flush logs the numbers of dropped records and returns when everything is written, or when
 // ctx ends.
 func (b *Bounded) Flush(ctx context.Context) {
-	b.meter.report()
-	b.out.wait(ctx)
+	b.meter.Report()
+	b.out.Wait(ctx)
 }

@@ -1,23 +1,23 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package logging
 
 import (
 	"context"
 	"sync"
 )
 
-// jobQueue runs jobs one after another, in order. It has a goroutine while there are jobs, so
+// JobQueue runs jobs one after another, in order. It has a goroutine while there are jobs, so
 // that callers never wait for a job, not even for one that blocks (on a pipe that is not
 // read), and do not reveal by their timing that something is written. If the queue is full,
 // jobs are dropped and counted.
 //
-// The zero value is ready to use, except for dropFunc.
-type jobQueue struct {
-	// dropFunc is called with the number of dropped things as soon as the current job has
+// The zero value is ready to use, except for DropFunc.
+type JobQueue struct {
+	// DropFunc is called with the number of dropped things as soon as the current job has
 	// returned. It runs like a job.
-	dropFunc func(n int)
+	DropFunc func(n int)
 
 	mu       sync.Mutex
 	queue    []queuedJob
@@ -35,34 +35,34 @@ type queuedJob struct {
 // Special values of lost, which is otherwise the number of things lost with a job.
 const (
 	neverLost         = 0
-	neverLostSeparate = -1 // never dropped, and not counted against maxQueue
+	neverLostSeparate = -1 // never dropped, and not counted against MaxQueue
 )
 
-// maxQueue bounds the queued jobs: some seconds of a busy log, and a few hundred KiB.
-const maxQueue = 1024
+// MaxQueue bounds the queued jobs: some seconds of a busy log, and a few hundred KiB.
+const MaxQueue = 1024
 
-// put queues a job, and does not wait for it.
-func (o *jobQueue) put(job func()) { o.putFor(1, job) }
+// Put queues a job, and does not wait for it.
+func (o *JobQueue) Put(job func()) { o.PutFor(1, job) }
 
-// putFor is put for a job that represents n things, for counting if it is dropped.
-func (o *jobQueue) putFor(n int, job func()) { o.start(job, n) }
+// PutFor is Put for a job that represents n things, for counting if it is dropped.
+func (o *JobQueue) PutFor(n int, job func()) { o.start(job, n) }
 
-// putAlways is put for a job that is never dropped. The caller bounds the number of such jobs.
-func (o *jobQueue) putAlways(job func()) { o.start(job, neverLost) }
+// PutAlways is Put for a job that is never dropped. The caller bounds the number of such jobs.
+func (o *JobQueue) PutAlways(job func()) { o.start(job, neverLost) }
 
-// putSeparate is must for jobs that do not reduce the space for others.
-func (o *jobQueue) putSeparate(job func()) { o.start(job, neverLostSeparate) }
+// PutSeparate is PutAlways for jobs that do not reduce the space for others.
+func (o *JobQueue) PutSeparate(job func()) { o.start(job, neverLostSeparate) }
 
-// runAfter runs a job immediately if the queue is idle, and otherwise queues it like put or
-// must, so that it runs after the jobs queued before.
-func (o *jobQueue) runAfter(lost int, job func()) {
+// RunAfter runs a job immediately if the queue is idle, and otherwise queues it like PutFor,
+// or like PutAlways if lost is 0, so that it runs after the jobs queued before.
+func (o *JobQueue) RunAfter(lost int, job func()) {
 	if !o.tryQueue(job, lost) {
 		job()
 	}
 }
 
 // tryQueue queues a job if there is a goroutine, and reports whether there is one.
-func (o *jobQueue) tryQueue(job func(), lost int) bool {
+func (o *JobQueue) tryQueue(job func(), lost int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy != nil {
@@ -72,8 +72,8 @@ func (o *jobQueue) tryQueue(job func(), lost int) bool {
 }
 
 // queueLocked appends a job to the queue, or drops and counts it.
-func (o *jobQueue) queueLocked(job func(), lost int) {
-	if lost > 0 && len(o.queue)-o.separate >= maxQueue {
+func (o *JobQueue) queueLocked(job func(), lost int) {
+	if lost > 0 && len(o.queue)-o.separate >= MaxQueue {
 		o.dropped += lost
 		return
 	}
@@ -83,13 +83,13 @@ func (o *jobQueue) queueLocked(job func(), lost int) {
 	}
 }
 
-func (o *jobQueue) start(job func(), lost int) {
+func (o *JobQueue) start(job func(), lost int) {
 	if o.begin(job, lost) {
-		go o.run(job) // ends with the queue; wait waits for it
+		go o.run(job) // ends with the queue; Wait waits for it
 	}
 }
 
-func (o *jobQueue) run(job func()) {
+func (o *JobQueue) run(job func()) {
 	for job != nil {
 		job()
 		job = o.next()
@@ -98,7 +98,7 @@ func (o *jobQueue) run(job func()) {
 
 // begin reports whether the caller has to start a goroutine with the job. Otherwise it queues
 // the job for the existing one.
-func (o *jobQueue) begin(job func(), lost int) bool {
+func (o *JobQueue) begin(job func(), lost int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy == nil {
@@ -110,12 +110,12 @@ func (o *jobQueue) begin(job func(), lost int) bool {
 }
 
 // next returns the next job. If it returns nil, the goroutine must end.
-func (o *jobQueue) next() func() {
+func (o *JobQueue) next() func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n := o.dropped; n > 0 {
 		o.dropped = 0
-		return func() { o.dropFunc(n) }
+		return func() { o.DropFunc(n) }
 	}
 	if len(o.queue) == 0 {
 		close(o.busy)
@@ -131,8 +131,8 @@ func (o *jobQueue) next() func() {
 	return first.job
 }
 
-// wait returns when the queue is idle, or when ctx ends.
-func (o *jobQueue) wait(ctx context.Context) {
+// Wait returns when the queue is idle, or when ctx ends.
+func (o *JobQueue) Wait(ctx context.Context) {
 	select {
 	case <-o.writing():
 	case <-ctx.Done():
@@ -140,7 +140,7 @@ func (o *jobQueue) wait(ctx context.Context) {
 }
 
 // writing returns a channel that is closed when the queue is next idle.
-func (o *jobQueue) writing() <-chan struct{} {
+func (o *JobQueue) writing() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy != nil {

@@ -1,7 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+// Package audit records who called what, and what was refused, as lines of JSON.
+//
+// The record is bounded, because attackers can cause entries. What is dropped is counted, and
+// the count is recorded in its place.
+package audit
 
 import (
 	"context"
@@ -15,6 +19,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/logging"
 )
 
 // Entry is one line of the audit record. Detail is the value that the event concerns. It is
@@ -78,7 +84,7 @@ const (
 	eventDropped = "dropped"
 )
 
-// Audit records events and calls in a file, one line of JSON each. Without a file, events are
+// Recorder records events and calls in a file, one line of JSON each. Without a file, events are
 // logged and calls are not recorded. Its methods may be called concurrently and do not wait
 // for the disk. One goroutine writes while there are entries to write, another one evaluates
 // what was passed to Consider; Close waits for both.
@@ -88,12 +94,12 @@ const (
 // counted by an entry "dropped": otherwise an attacker could fill the disk and thus end the
 // record. Calls are not limited in this way, as they are made by accepted callers: each is
 // recorded, unless the file is so slow that too many are waiting.
-type Audit struct {
+type Recorder struct {
 	log       *slog.Logger
 	failed    func() // called for an entry that did not reach the file
-	meter     *meter[string]
-	decisions jobQueue // decisions whether to record an entry
-	out       jobQueue
+	meter     *logging.Meter[string]
+	decisions logging.JobQueue // decisions whether to record an entry
+	out       logging.JobQueue
 
 	recording atomic.Bool  // whether calls are recorded; set before the file is
 	waiting   atomic.Int64 // the number of calls not yet written
@@ -103,19 +109,19 @@ type Audit struct {
 	partial bool           // the file ends within a line; used only by jobs of out
 }
 
-// NewAudit returns an Audit that writes to the log until Use sets a file. failed is called for
+// New returns a Recorder that writes to the log until Use sets a file. failed is called for
 // each entry that does not reach the file; it must not be nil and must not block.
-func NewAudit(logger *slog.Logger, failed func()) *Audit {
-	a := &Audit{log: logger, failed: failed}
-	a.meter = newMeter(entriesPerSecond, kindsOfEntry, a.recordDropped)
-	a.decisions.dropFunc = func(n int) { a.recordDropped("any", n) }
-	a.out.dropFunc = func(n int) { a.write(context.Background(), dropped("any", n)) }
+func New(logger *slog.Logger, failed func()) *Recorder {
+	a := &Recorder{log: logger, failed: failed}
+	a.meter = logging.NewMeter(entriesPerSecond, kindsOfEntry, a.recordDropped)
+	a.decisions.DropFunc = func(n int) { a.recordDropped("any", n) }
+	a.out.DropFunc = func(n int) { a.write(context.Background(), dropped("any", n)) }
 	return a
 }
 
-// OpenAudit opens a file for appending, and creates it if necessary. Only regular files are
+// Open opens a file for appending, and creates it if necessary. Only regular files are
 // permitted: opening a pipe without a reader would block.
-func OpenAudit(path string) (*os.File, error) {
+func Open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("open %s: %w", path, errNoFile)
 	}
@@ -124,9 +130,9 @@ func OpenAudit(path string) (*os.File, error) {
 
 var errNoFile = errors.New("it is not a regular file")
 
-// Use makes the Audit write to file, or to the log if file is nil, and closes the previous
-// file after the entries recorded so far. The Audit owns the file.
-func (a *Audit) Use(ctx context.Context, file *os.File) {
+// Use makes the Recorder write to file, or to the log if file is nil, and closes the previous
+// file after the entries recorded so far. The Recorder owns the file.
+func (a *Recorder) Use(ctx context.Context, file *os.File) {
 	var next io.WriteCloser
 	if file != nil {
 		next = file
@@ -134,14 +140,14 @@ func (a *Audit) Use(ctx context.Context, file *os.File) {
 	a.use(ctx, next)
 }
 
-func (a *Audit) use(ctx context.Context, next io.WriteCloser) {
+func (a *Recorder) use(ctx context.Context, next io.WriteCloser) {
 	a.recording.Store(next != nil)
 	ctx = context.WithoutCancel(ctx) // must complete even if the caller is canceled
-	a.decisions.runAfter(0, func() { a.out.putAlways(func() { a.change(ctx, next) }) })
+	a.decisions.RunAfter(0, func() { a.out.PutAlways(func() { a.change(ctx, next) }) })
 }
 
 // change is run as a job of out, and thus has exclusive access to the file.
-func (a *Audit) change(ctx context.Context, next io.WriteCloser) {
+func (a *Recorder) change(ctx context.Context, next io.WriteCloser) {
 	if a.file != nil {
 		a.recordMissing(ctx)
 		a.logFailure(ctx, a.file.Close())
@@ -172,27 +178,27 @@ func endsPartial(file io.WriteCloser) bool {
 
 // Record adds an entry, with the current time if it has none. ctx is used only for values for
 // the log.
-func (a *Audit) Record(ctx context.Context, e Entry) {
+func (a *Recorder) Record(ctx context.Context, e Entry) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
 	ctx = context.WithoutCancel(ctx)
-	a.decisions.runAfter(1, func() { a.record(ctx, e) })
+	a.decisions.RunAfter(1, func() { a.record(ctx, e) })
 }
 
-func (a *Audit) record(ctx context.Context, e Entry) {
-	if a.meter.admit(e.Event, time.Now()) {
-		a.out.put(func() { a.write(ctx, e) })
+func (a *Recorder) record(ctx context.Context, e Entry) {
+	if a.meter.Admit(e.Event, time.Now()) {
+		a.out.Put(func() { a.write(ctx, e) })
 	}
 }
 
 // HasCalls reports whether calls are recorded. It is cheap.
-func (a *Audit) HasCalls() bool { return a.recording.Load() }
+func (a *Recorder) HasCalls() bool { return a.recording.Load() }
 
 // RecordCall adds an entry about a call, with the event "call" and the current time as its
 // end. entry is called later on another goroutine, so that the caller waits for neither
 // encoding nor disk, only for the lock of the queue.
-func (a *Audit) RecordCall(ctx context.Context, entry func() Entry) {
+func (a *Recorder) RecordCall(ctx context.Context, entry func() Entry) {
 	if a.waiting.Add(1) > maxCalls {
 		a.missing.Add(1) // before waiting is decremented, so that the last call's job reports it
 		a.waiting.Add(-1)
@@ -200,13 +206,13 @@ func (a *Audit) RecordCall(ctx context.Context, entry func() Entry) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.out.putSeparate(func() {
+	a.out.PutSeparate(func() {
 		a.waiting.Add(-1)
 		a.writeCall(ctx, now, entry)
 	})
 }
 
-func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
+func (a *Recorder) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
 	a.recordMissing(ctx)
 	if a.file == nil { // a reload has just ended the record
 		return
@@ -217,7 +223,7 @@ func (a *Audit) writeCall(ctx context.Context, ended time.Time, entry func() Ent
 }
 
 // recordMissing must be called by a job of out.
-func (a *Audit) recordMissing(ctx context.Context) {
+func (a *Recorder) recordMissing(ctx context.Context) {
 	if n := a.missing.Swap(0); n > 0 {
 		a.write(ctx, dropped(callEvent, int(n)))
 	}
@@ -226,10 +232,10 @@ func (a *Audit) recordMissing(ctx context.Context) {
 // Consider calls judge later on another goroutine, and records the Entry if it returns true.
 // The time that the caller needs thus does not depend on the result: the duration of a refusal
 // must not reveal its reason.
-func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
+func (a *Recorder) Consider(ctx context.Context, judge func() (Entry, bool)) {
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
-	a.decisions.put(func() {
+	a.decisions.Put(func() {
 		if e, ok := judge(); ok {
 			e.Time = now
 			a.record(ctx, e)
@@ -239,17 +245,17 @@ func (a *Audit) Consider(ctx context.Context, judge func() (Entry, bool)) {
 
 // Close writes what is outstanding and closes the file. It returns when that is done, or when
 // ctx ends. Later entries are logged.
-func (a *Audit) Close(ctx context.Context) {
-	a.decisions.wait(ctx)
-	a.meter.report()
+func (a *Recorder) Close(ctx context.Context) {
+	a.decisions.Wait(ctx)
+	a.meter.Report()
 	a.use(ctx, nil)
-	a.decisions.wait(ctx) // the first wait may have ended before the job was queued
-	a.out.wait(ctx)
+	a.decisions.Wait(ctx) // the first wait may have ended before the job was queued
+	a.out.Wait(ctx)
 }
 
 // recordDropped records that n entries of an event were dropped.
-func (a *Audit) recordDropped(event string, n int) {
-	a.out.putFor(n, func() { a.write(context.Background(), dropped(event, n)) })
+func (a *Recorder) recordDropped(event string, n int) {
+	a.out.PutFor(n, func() { a.write(context.Background(), dropped(event, n)) })
 }
 
 func dropped(event string, n int) Entry {
@@ -257,7 +263,7 @@ func dropped(event string, n int) Entry {
 }
 
 // write is run as a job of out, and thus has exclusive access to the file.
-func (a *Audit) write(ctx context.Context, e Entry) {
+func (a *Recorder) write(ctx context.Context, e Entry) {
 	if a.file == nil {
 		a.logEntry(ctx, e)
 		return
@@ -274,7 +280,7 @@ func (a *Audit) write(ctx context.Context, e Entry) {
 }
 
 // append writes a line. If the previous write was incomplete, it begins a new line first.
-func (a *Audit) append(line []byte) error {
+func (a *Recorder) append(line []byte) error {
 	if a.partial {
 		line = append([]byte("\n"), line...)
 	}
@@ -288,7 +294,7 @@ func (a *Audit) append(line []byte) error {
 	return err
 }
 
-func (a *Audit) logEntry(ctx context.Context, e Entry) {
+func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 	attrs := []slog.Attr{
 		slog.String("event", e.Event), slog.String("principal", e.Principal), slog.String("remote", e.Remote),
 		slog.String("session", e.Session), slog.String("detail", e.Detail),
@@ -309,7 +315,7 @@ func (c *Call) attrs() []slog.Attr {
 
 // logFailure logs that an entry did not reach the file. The level is a warning, so that the
 // rate is limited: a full disk fails every entry.
-func (a *Audit) logFailure(ctx context.Context, err error) {
+func (a *Recorder) logFailure(ctx context.Context, err error) {
 	if err == nil {
 		return
 	}

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package logging
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 
 // A job that queues another one does not deadlock.
 func TestJobQueueAcceptsJobsFromJobs(t *testing.T) {
-	var o jobQueue
+	var o JobQueue
 	var got []string
-	o.put(func() {
-		o.put(func() { got = append(got, "second") })
+	o.Put(func() {
+		o.Put(func() { got = append(got, "second") })
 		got = append(got, "first")
 	})
-	o.wait(t.Context())
+	o.Wait(t.Context())
 	if diff := cmp.Diff(got, []string{"first", "second"}); diff != "" {
 		t.Errorf("ran (-got +want):\n%s", diff)
 	}
@@ -34,63 +34,63 @@ func TestJobQueueBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran []int
 		lost := 0
-		o := jobQueue{dropFunc: func(n int) { lost += n }}
+		o := JobQueue{DropFunc: func(n int) { lost += n }}
 		release := make(chan struct{})
-		o.put(func() { <-release })
+		o.Put(func() { <-release })
 		synctest.Wait()
 		const over = 50
-		for i := range maxQueue + over {
-			o.put(func() { ran = append(ran, i) })
+		for i := range MaxQueue + over {
+			o.Put(func() { ran = append(ran, i) })
 		}
-		o.putAlways(func() { ran = append(ran, -1) })
+		o.PutAlways(func() { ran = append(ran, -1) })
 		if len(ran) != 0 || lost != 0 {
 			t.Errorf("%d jobs ran and %d were lost beside one that is stuck", len(ran), lost)
 		}
 		close(release)
-		o.wait(t.Context())
-		if lost != over || len(ran) != maxQueue+1 {
-			t.Errorf("%d ran and %d were lost, want %d and %d", len(ran), lost, maxQueue+1, over)
+		o.Wait(t.Context())
+		if lost != over || len(ran) != MaxQueue+1 {
+			t.Errorf("%d ran and %d were lost, want %d and %d", len(ran), lost, MaxQueue+1, over)
 		}
 		if got := ran[len(ran)-1]; got != -1 {
 			t.Errorf("the last to run is %d, want the one that must", got)
 		}
-		if !slices.IsSorted(ran[:maxQueue]) {
+		if !slices.IsSorted(ran[:MaxQueue]) {
 			t.Error("the jobs ran out of order")
 		}
 	})
 }
 
-// Jobs of putAlways run however long the queue is blocked, and a dropped job counts with its
+// Jobs of PutAlways run however long the queue is blocked, and a dropped job counts with its
 // number of things.
 func TestJobQueueCountsLostThings(t *testing.T) {
-	var o jobQueue
+	var o JobQueue
 	ran, lost := 0, 0
-	o.dropFunc = func(n int) { lost += n }
+	o.DropFunc = func(n int) { lost += n }
 	release := make(chan struct{})
-	o.put(func() { <-release })
-	for range 3 * maxQueue {
-		o.putAlways(func() { ran++ })
+	o.Put(func() { <-release })
+	for range 3 * MaxQueue {
+		o.PutAlways(func() { ran++ })
 	}
-	o.putFor(700, func() { t.Error("a job ran for which there was no room") })
-	o.put(func() { t.Error("so did another") })
+	o.PutFor(700, func() { t.Error("a job ran for which there was no room") })
+	o.Put(func() { t.Error("so did another") })
 	close(release)
-	o.wait(t.Context())
-	if ran != 3*maxQueue || lost != 701 {
-		t.Errorf("%d ran that must, %d things are told to be lost; want %d and 701", ran, lost, 3*maxQueue)
+	o.Wait(t.Context())
+	if ran != 3*MaxQueue || lost != 701 {
+		t.Errorf("%d ran that must, %d things are told to be lost; want %d and 701", ran, lost, 3*MaxQueue)
 	}
 }
 
-// wait returns when the queue is idle, or when the context ends.
+// Wait returns when the queue is idle, or when the context ends.
 func TestJobQueueWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o jobQueue
-		o.wait(t.Context()) // idle
+		var o JobQueue
+		o.Wait(t.Context()) // idle
 		release := make(chan struct{})
-		o.put(func() { <-release })
+		o.Put(func() { <-release })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		o.wait(ctx)
+		o.Wait(ctx)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("waited %v for a job that is stuck, want as long as the context", took)
 		}
@@ -99,7 +99,7 @@ func TestJobQueueWait(t *testing.T) {
 			close(release)
 		}()
 		began = time.Now()
-		o.wait(t.Context())
+		o.Wait(t.Context())
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("waited %v, want until the job has ended", took)
 		}
@@ -110,16 +110,16 @@ func TestJobQueueWait(t *testing.T) {
 // goroutine ends after the last.
 func TestJobQueueDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o jobQueue
+		var o JobQueue
 		began := time.Now()
 		var ran []int
 		for i := range 10 {
-			o.put(func() { <-time.After(time.Second); ran = append(ran, i) })
+			o.Put(func() { <-time.After(time.Second); ran = append(ran, i) })
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("put took %v", took)
 		}
-		o.wait(t.Context())
+		o.Wait(t.Context())
 		if took := time.Since(began); took != 10*time.Second || len(ran) != 10 || !slices.IsSorted(ran) {
 			t.Errorf("%v ran within %v, want 10 one after another", ran, took)
 		}
@@ -127,18 +127,18 @@ func TestJobQueueDoesNotBlock(t *testing.T) {
 }
 
 func TestJobQueueConcurrently(t *testing.T) {
-	var o jobQueue
+	var o JobQueue
 	ran := 0 // jobs do not run concurrently; the race detector checks it
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { // ends by itself; waited for below
 			for range 100 {
-				o.put(func() { ran++ })
+				o.Put(func() { ran++ })
 			}
 		})
 	}
 	all.Wait()
-	o.wait(t.Context())
+	o.Wait(t.Context())
 	if ran+o.dropped != 800 {
 		t.Errorf("%d ran and %d were dropped of 800", ran, o.dropped)
 	}

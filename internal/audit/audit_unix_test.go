@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package observe
+package audit
 
 import (
 	"net"
@@ -33,7 +33,7 @@ func TestAuditFileRefused(t *testing.T) {
 		{filepath.Join(dir, "no", "such", "folder"), "no such file"},
 		{filepath.Join(dir, strings.Repeat("x", 300)), "too long"},
 	} {
-		file, err := OpenAudit(tt.path)
+		file, err := Open(tt.path)
 		if err == nil {
 			file.Close()
 			t.Errorf("%s is taken", tt.path)

@@ -1,67 +1,28 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package observe
+package logging
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 )
-
-// book records what is logged.
-type book struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *book) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// lines returns the records as text, without their times.
-func (b *book) lines() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Split(strings.TrimSuffix(b.buf.String(), "\n"), "\n")
-}
-
-func (b *book) count(part string) int {
-	n := 0
-	for _, line := range b.lines() {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	return n
-}
-
-func (b *book) handler() slog.Handler {
-	return slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
-}
 
 // A flood of refusals is logged as some lines, and one with the number of dropped records.
 func TestBoundAgainstAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b book
-		log := slog.New(Bound(b.handler()))
+		var b logtest.Log
+		log := slog.New(Bound(b.Handler()))
 		const n = 10_000
 		for i := range n {
 			log.LogAttrs(t.Context(), slog.LevelWarn, "request refused", slog.Int("n", i))
@@ -69,13 +30,13 @@ func TestBoundAgainstAFlood(t *testing.T) {
 		log.LogAttrs(t.Context(), slog.LevelWarn, "something else")
 		<-time.After(2 * time.Second)
 		synctest.Wait()
-		if got := b.count(`msg="request refused"`); got != recordsPerSecond {
+		if got := b.Count(`msg="request refused"`); got != recordsPerSecond {
 			t.Errorf("%d records of the flood, want %d", got, recordsPerSecond)
 		}
-		if b.count(`msg="something else"`) != 1 {
+		if b.Count(`msg="something else"`) != 1 {
 			t.Error("the flood has taken another message with it")
 		}
-		lines := b.lines()
+		lines := b.Lines()
 		want := fmt.Sprintf(`level=WARN msg="log records dropped: too many at once" message="request refused" count=%d`, n-recordsPerSecond)
 		if got := lines[len(lines)-1]; got != want {
 			t.Errorf("the last line is %s\nwant %s", got, want)
@@ -103,15 +64,15 @@ func TestBoundCountsSeparately(t *testing.T) {
 				}},
 			{"event", func(l *slog.Logger) { l.Info("audit", slog.String("event", "a"), slog.String("n", "noise")) }, func(l *slog.Logger) { l.Info("audit", slog.String("event", "b"), slog.String("n", "other")) }},
 		} {
-			var b book
-			bound := Bound(b.handler())
+			var b logtest.Log
+			bound := Bound(b.Handler())
 			log := slog.New(bound)
 			for range 1000 {
 				tt.noise(log)
 			}
 			tt.other(log)
 			bound.Flush(t.Context())
-			if noise, other := b.count("n=noise"), b.count("n=other"); noise != recordsPerSecond || other != 1 {
+			if noise, other := b.Count("n=noise"), b.Count("n=other"); noise != recordsPerSecond || other != 1 {
 				t.Errorf("%s: %d records of the noise and %d of the other, want %d and 1", tt.name, noise, other, recordsPerSecond)
 			}
 		}
@@ -120,14 +81,14 @@ func TestBoundCountsSeparately(t *testing.T) {
 
 // Other attributes are not distinguished, or a flood would only have to vary them.
 func TestBoundIsNotFooledByVariety(t *testing.T) {
-	var b book
-	bound := Bound(b.handler())
+	var b logtest.Log
+	bound := Bound(b.Handler())
 	log := slog.New(bound)
 	for i := range 1000 {
 		log.With(slog.Int("remote", i)).Info("request refused", slog.Int("host", i))
 	}
-	bound.out.wait(t.Context())
-	if got := b.count("request refused"); got > recordsPerSecond+recordsPerSecond/5 {
+	bound.out.Wait(t.Context())
+	if got := b.Count("request refused"); got > recordsPerSecond+recordsPerSecond/5 {
 		t.Errorf("%d records, want about %d", got, recordsPerSecond)
 	}
 	bound.Flush(t.Context())
@@ -136,32 +97,32 @@ func TestBoundIsNotFooledByVariety(t *testing.T) {
 // The count names the backend.
 func TestBoundNamesTheBackend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b book
-		bound := Bound(b.handler())
+		var b logtest.Log
+		bound := Bound(b.Handler())
 		log := slog.New(bound).With(slog.String("backend", "wiki"))
 		for range recordsPerSecond + 3 {
 			log.Info("backend stderr")
 		}
 		bound.Flush(t.Context())
-		if got := b.count(`level=INFO msg="log records dropped: too many at once" message="backend stderr" count=3 about=wiki`); got != 1 {
-			t.Errorf("%q", b.lines()[recordsPerSecond:])
+		if got := b.Count(`level=INFO msg="log records dropped: too many at once" message="backend stderr" count=3 about=wiki`); got != 1 {
+			t.Errorf("%q", b.Lines()[recordsPerSecond:])
 		}
 		<-time.After(time.Minute)
-		if got := b.count("dropped"); got != 1 {
+		if got := b.Count("dropped"); got != 1 {
 			t.Errorf("told %d times after it was flushed", got)
 		}
 	})
 }
 
 func TestBoundDropsNoError(t *testing.T) {
-	var b book
-	bound := Bound(b.handler())
+	var b logtest.Log
+	bound := Bound(b.Handler())
 	log := slog.New(bound)
 	for range 1000 {
 		log.Error("broken")
 	}
 	bound.Flush(t.Context())
-	if got := b.count("level=ERROR msg=broken"); got != 1000 {
+	if got := b.Count("level=ERROR msg=broken"); got != 1000 {
 		t.Errorf("%d errors of 1000", got)
 	}
 }
@@ -169,7 +130,7 @@ func TestBoundDropsNoError(t *testing.T) {
 // Bound does not change records, nor the level.
 func TestBoundKeepsRecords(t *testing.T) {
 	record := func(wrap func(slog.Handler) slog.Handler) []string {
-		var b book
+		var b logtest.Log
 		h := slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: slog.LevelInfo, AddSource: true, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -183,7 +144,7 @@ func TestBoundKeepsRecords(t *testing.T) {
 		if bound, ok := wrapped.(*Bounded); ok {
 			bound.Flush(t.Context())
 		}
-		return b.lines()
+		return b.Lines()
 	}
 	plain := record(func(h slog.Handler) slog.Handler { return h })
 	bound := record(func(h slog.Handler) slog.Handler { return Bound(h) })
@@ -207,15 +168,15 @@ func (g *gate) Handle(ctx context.Context, r slog.Record) error {
 // when it is read again, and the rest is counted.
 func TestBoundOnABlockedPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b book
-		pipe := &gate{Handler: b.handler(), open: make(chan struct{})}
+		var b logtest.Log
+		pipe := &gate{Handler: b.Handler(), open: make(chan struct{})}
 		bound := Bound(pipe)
 		log := slog.New(bound)
 		began := time.Now()
 		log.Error("the first") // Error does not block either
 		synctest.Wait()
 		const over = 7
-		for range maxQueue + over {
+		for range MaxQueue + over {
 			log.Error("later")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -226,10 +187,10 @@ func TestBoundOnABlockedPipe(t *testing.T) {
 		}
 		close(pipe.open)
 		bound.Flush(t.Context())
-		if first, later := b.count("the first"), b.count("msg=later"); first != 1 || later != maxQueue {
-			t.Errorf("%d and %d records, want 1 and %d", first, later, maxQueue)
+		if first, later := b.Count("the first"), b.Count("msg=later"); first != 1 || later != MaxQueue {
+			t.Errorf("%d and %d records, want 1 and %d", first, later, MaxQueue)
 		}
-		if got := b.count(fmt.Sprintf(`level=WARN msg="log records dropped: the log is written too slowly" count=%d`, over)); got != 1 {
+		if got := b.Count(fmt.Sprintf(`level=WARN msg="log records dropped: the log is written too slowly" count=%d`, over)); got != 1 {
 			t.Errorf("the lost ones are told %d times", got)
 		}
 	})
