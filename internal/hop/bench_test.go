@@ -123,16 +123,17 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// A call allocates less than half of what it does with net/http's transport: what that
-// package allocates to write a request and for a response, the exchange, and two for its end
-// with the context. With the race detector, pools drop some of their items.
+// A call allocates less than a third of what it does with net/http's transport: what that
+// package allocates for a response, and three more. These are the exchange, and two for its
+// end with the context. With the race detector, pools
+// drop some of their items.
 func TestCallAllocatesLittle(t *testing.T) {
 	allocs := func(choose func(dialing) http.RoundTripper) float64 {
 		c := newCaller(t, choose)
 		c.call()
 		return testing.AllocsPerRun(1000, c.call)
 	}
-	if got, of := allocs(byHop), allocs(byNetHTTP); got > of-20 {
-		t.Errorf("%v allocations, and net/http has %v; want at least 20 fewer", got, of)
+	if got, of := allocs(byHop), allocs(byNetHTTP); got > of-28 {
+		t.Errorf("%v allocations, and net/http has %v; want at least 28 fewer", got, of)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -158,6 +159,12 @@ func (o *piece) free() {
 
 // fill writes a request into the buffer.
 func (o *piece) fill(req *http.Request) error {
+	if isOrdinary(req) {
+		if head, ok := appendHead(o.p, req); ok && len(head) <= headRoom {
+			o.p = head
+			return o.takeBody(req)
+		}
+	}
 	err := req.Write(o)
 	if o.err != nil {
 		return o.err
@@ -174,13 +181,17 @@ func (o *piece) write(req *http.Request) error {
 }
 
 // ReadFrom appends a body.
-func (o *piece) ReadFrom(body io.Reader) (n int64, err error) {
-	for err == nil {
+func (o *piece) ReadFrom(body io.Reader) (n int64, err error) { return o.take(body, math.MaxInt64) }
+
+// take appends at most most bytes of a body.
+func (o *piece) take(body io.Reader, most int64) (n int64, err error) {
+	for err == nil && n < most {
 		if err = o.makeRoom(); err != nil {
 			return n, err
 		}
 		var m int
-		m, err = body.Read(o.p[len(o.p):cap(o.p)])
+		room := o.p[len(o.p):cap(o.p)]
+		m, err = body.Read(room[:min(int64(len(room)), most-n)])
 		o.p = o.p[:len(o.p)+m]
 		n += int64(m)
 	}
