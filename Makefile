@@ -54,7 +54,7 @@ sim: ## MACHINES (1000000) and WIRE (20000) schedules of the simulator, and its 
 
 # One package has code for one architecture alone.
 lint: ## format, vet, linters, tidy go.mod; changes nothing
-	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done; set -x; GOARCH=arm64 go vet ./mcp
+	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt --diff; go vet ./...; $(TOOL) golangci-lint run --allow-parallel-runners; go mod tidy -diff); done; set -x; GOARCH=arm64 go vet ./internal/jsonscan
 
 fmt: ## format all Go code
 	@set -e; for m in $(MODULES); do (set -x; cd $$m; $(TOOL) golangci-lint fmt); done

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // firstUses records the first use of each session of a server, by session id.
@@ -57,10 +58,10 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				notice := make(chan struct{})
-				s := serverWithTools(false, "x")
+				s := gatewaytest.ServerWithTools(false, "x")
 				s.Capabilities = `{"tools":{"listChanged":true}}`
 				var tools atomic.Value
-				tools.Store(toolList("x"))
+				tools.Store(gatewaytest.ToolList("x"))
 				var uses firstUses
 				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					uses.note(x, "tools/list")
@@ -91,12 +92,12 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 						}
 					}
 				}
-				h := backends{"b": s}.open(t, func(cfg *config.Config) { cfg.Limits.CallIdle = -1 })
+				h := gatewaytest.Backends{"b": s}.Open(t, func(cfg *config.Config) { cfg.Limits.CallIdle = -1 })
 				time.Sleep(time.Second) // until the first list is known, which is not a change
-				ann, bob := h.legacy(), h.legacy()
-				h.post(legacyRequest("1", "tools/list", ""), bob)
-				get := h.listen(bob)
-				if got := h.post(legacyRequest("1", "tools/call", `{"name":"b__x"}`), ann).body; !strings.Contains(got, `"result"`) {
+				ann, bob := h.Legacy(), h.Legacy()
+				h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), bob)
+				get := h.Listen(bob)
+				if got := h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__x"}`), ann).Body; !strings.Contains(got, `"result"`) {
 					t.Errorf("call: %s", got)
 				}
 				time.Sleep(5 * time.Second)
@@ -108,13 +109,13 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				if n := s.Count("tools/list") - fetched; n == 0 || n > 10 {
 					t.Errorf("%d fetches for 100 notices at once, want a few", n)
 				}
-				tools.Store(toolList("x", "y"))
+				tools.Store(gatewaytest.ToolList("x", "y"))
 				notice <- struct{}{}
-				if got := get.next(); !strings.Contains(got, toolsChanged) {
+				if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
 					t.Errorf("heard %s", got)
 				}
-				wantEqual(t, "list", h.post(legacyRequest("2", "tools/list", ""), bob).body, `{"jsonrpc":"2.0","id":2,"result":`+toolList("b__x", "b__y")+`}`)
-				get.wantSilence(time.Minute)
+				gatewaytest.WantEqual(t, "list", h.Post(gatewaytest.LegacyRequest("2", "tools/list", ""), bob).Body, `{"jsonrpc":"2.0","id":2,"result":`+gatewaytest.ToolList("b__x", "b__y")+`}`)
+				get.WantSilence(time.Minute)
 			})
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // auditedConfig is a configuration with two principals and an audit file.
@@ -83,7 +84,7 @@ func auditOf(t *testing.T, path string, secrets ...string) []string {
 // contains a token or a session id.
 func TestAuditFileHasTheEvents(t *testing.T) {
 	cfg, path := auditedConfig(t)
-	g := newGateway(t, cfg, signalbox.Options{})
+	g := gatewaytest.New(t, cfg, signalbox.Options{})
 	const ann, bob = "Bearer token-of-ann", "Bearer token-of-bob"
 	session := post(g, initializeMessage, "Authorization", ann).Header.Get("Mcp-Session-Id")
 	for _, tt := range []struct {
@@ -134,7 +135,7 @@ func TestAuditOfAHiddenTool(t *testing.T) {
 	both := []signalbox.InProcess{
 		{Name: "a", Prefix: &none, Handler: clock()}, {Name: "b", Prefix: &none, Handler: clock()},
 	}
-	g := newGateway(t, cfg, signalbox.Options{InProcess: both})
+	g := gatewaytest.New(t, cfg, signalbox.Options{InProcess: both})
 	list, err := mcp.NewRequest("tools/list", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestAuditFileRefusesTheStart(t *testing.T) {
 // file and releases one that was moved away.
 func TestAuditFileAndReload(t *testing.T) {
 	cfg, path := auditedConfig(t)
-	g := newGateway(t, cfg, signalbox.Options{})
+	g := gatewaytest.New(t, cfg, signalbox.Options{})
 	try := func(origin string) {
 		if got := post(g, pingMessage, "Origin", origin).StatusCode; got != 403 {
 			t.Fatalf("%s: %d", origin, got)
@@ -239,7 +240,7 @@ func TestAuditFileAndReload(t *testing.T) {
 func TestFloodOfRefusals(t *testing.T) {
 	cfg, path := auditedConfig(t)
 	var log strings.Builder
-	g := newGateway(t, cfg, signalbox.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	g := gatewaytest.New(t, cfg, signalbox.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	const n = 3000
 	for i := range n {
 		post(g, pingMessage, "Host", fmt.Sprintf("h%d.example", i))

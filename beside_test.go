@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // Members of a message besides those of JSON-RPC, as sent and as they must arrive.
@@ -77,33 +78,33 @@ func outward(x *faultyserver.Exchange, format string) {
 }
 
 func besideBothWays(t *testing.T, clientEra, backendEra mcp.Era, answer func(x *faultyserver.Exchange), event bool) {
-	s := serverWithTools(backendEra == mcp.EraModern, "x")
+	s := gatewaytest.ServerWithTools(backendEra == mcp.EraModern, "x")
 	s.On["tools/call"] = answer
-	h := backends{"b": s}.open(t, nil)
-	var got response
+	h := gatewaytest.Backends{"b": s}.Open(t, nil)
+	var got gatewaytest.Response
 	if clientEra == mcp.EraModern {
-		body, headers := modernRequest("1", "tools/call", "b__x", "")
+		body, headers := gatewaytest.ModernRequest("1", "tools/call", "b__x", "")
 		body = strings.Replace(body, `"_meta":{`, `"_meta":{"progressToken":7,`, 1)
-		got = h.post(withOuter(body), headers)
+		got = h.Post(withOuter(body), headers)
 	} else {
-		body := legacyRequest("1", "tools/call", `{"name":"b__x","_meta":{"progressToken":7}}`)
-		got = h.post(withOuter(body), h.legacy())
+		body := gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__x","_meta":{"progressToken":7}}`)
+		got = h.Post(withOuter(body), h.Legacy())
 	}
 	for _, r := range s.Seen() {
 		if r.Method == "tools/call" {
 			besideIn(t, "the request", r.Body)
 		}
 	}
-	msgs := []string{got.body}
+	msgs := []string{got.Body}
 	if event {
 		msgs = nil
-		for line := range strings.Lines(got.body) {
+		for line := range strings.Lines(got.Body) {
 			if data, ok := strings.CutPrefix(line, "data: {"); ok {
 				msgs = append(msgs, "{"+data)
 			}
 		}
 		if len(msgs) != 2 {
-			t.Errorf("%d messages in %s", len(msgs), got.body)
+			t.Errorf("%d messages in %s", len(msgs), got.Body)
 		}
 	}
 	for _, msg := range msgs {
@@ -118,7 +119,7 @@ func withOuter(msg string) string { return strings.Replace(msg, `"jsonrpc":"2.0"
 func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan string, 1)
-		s := serverWithTools(false, "x")
+		s := gatewaytest.ServerWithTools(false, "x")
 		s.On["tools/call"] = func(x *faultyserver.Exchange) {
 			x.Event("", `{`+outer+`,"id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
 			answer := <-answered
@@ -130,19 +131,19 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 			x.W.WriteHeader(http.StatusAccepted)
 			answered <- string(x.Msg.Raw)
 		}
-		h := backends{"b": s}.open(t, nil)
-		sess := h.legacy()
-		e := h.stream(h.request(t.Context(), http.MethodPost, legacyRequest("1", "tools/call", `{"name":"b__x"}`), sess))
-		question := e.next()
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		sess := h.Legacy()
+		e := h.Stream(h.Request(t.Context(), http.MethodPost, gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__x"}`), sess))
+		question := e.Next()
 		besideIn(t, "the question", question)
 		m, err := mcp.Parse([]byte(question), mcp.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.post(`{`+outer+`,"id":`+m.ID.String()+`,"result":{"action":"decline"}}`, sess)
-		besideIn(t, "the log message", e.next())
-		wantEqual(t, "the result", e.next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
-		h.post(`{`+outer+`,"method":"notifications/roots/list_changed"}`, sess)
+		h.Post(`{`+outer+`,"id":`+m.ID.String()+`,"result":{"action":"decline"}}`, sess)
+		besideIn(t, "the log message", e.Next())
+		gatewaytest.WantEqual(t, "the result", e.Next(), `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+		h.Post(`{`+outer+`,"method":"notifications/roots/list_changed"}`, sess)
 		synctest.Wait()
 		for _, r := range s.Seen() {
 			if r.Method == "notifications/roots/list_changed" {
@@ -159,17 +160,17 @@ func TestM196MembersOfTheEnvelopeOfOthers(t *testing.T) {
 // would read as one of them.
 func TestMembersOfTheEnvelopeRepeatNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serverWithTools(false, "x")
-		h := backends{"b": s}.open(t, nil)
-		sess := h.legacy()
+		s := gatewaytest.ServerWithTools(false, "x")
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		sess := h.Legacy()
 		for _, member := range []string{
 			`"id":2`, `"\u0069d":2`, `"ID":2`, `"jsonrpc":"2.0"`, `"method":"ping"`, `"Method":"ping"`, `"params":{}`, `"PARAMS":{}`,
 			`"result":{}`, `"error":{"code":1,"message":""}`, `"extra":1,"extra":1`, `"extra":1,"\u0065xtra":1`,
 		} {
-			call := legacyRequest("1", "tools/call", `{"name":"b__x"}`)
-			got := h.post(strings.Replace(call, `"id"`, member+`,"id"`, 1), sess)
-			if got.status != http.StatusBadRequest || !strings.Contains(got.body, "-32600") {
-				t.Errorf("%s: %d %s", member, got.status, got.body)
+			call := gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__x"}`)
+			got := h.Post(strings.Replace(call, `"id"`, member+`,"id"`, 1), sess)
+			if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "-32600") {
+				t.Errorf("%s: %d %s", member, got.Status, got.Body)
 			}
 		}
 		if n := s.Count("tools/call"); n != 0 {

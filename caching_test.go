@@ -15,8 +15,10 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // Which responses of servers are cached, and for which clients.
@@ -47,20 +49,20 @@ func TestReadsAreNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
 		s := &faultyserver.HTTP{Modern: true, Capabilities: `{"resources":{}}`, On: map[string]func(*faultyserver.Exchange){}}
-		s.On["resources/list"] = resultHandler(`{"resources":[]}`)
-		s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
+		s.On["resources/list"] = gatewaytest.ResultHandler(`{"resources":[]}`)
+		s.On["resources/templates/list"] = gatewaytest.ResultHandler(`{"resourceTemplates":[]}`)
 		s.On["resources/read"] = func(x *faultyserver.Exchange) {
 			uri, _ := x.Msg.Params.Text(mcp.FieldURI)
-			text := mcp.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
+			text := jsonscan.AppendString(nil, fmt.Sprint("reading ", reads.Add(1), " of ", uri))
 			x.Result(fmt.Sprintf(`{"contents":[{"uri":"r:x","text":%s}],"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`, text))
 		}
-		h := backends{"a": s}.open(t, func(cfg *config.Config) { withPrincipals(cfg, "ann", "bob") })
-		sessions := []header{h.legacy(withToken("ann")), h.legacy(withToken("bob")), h.legacy(withToken("ann"))}
+		h := gatewaytest.Backends{"a": s}.Open(t, func(cfg *config.Config) { gatewaytest.WithPrincipals(cfg, "ann", "bob") })
+		sessions := []gatewaytest.Header{h.Legacy(gatewaytest.WithToken("ann")), h.Legacy(gatewaytest.WithToken("bob")), h.Legacy(gatewaytest.WithToken("ann"))}
 		n := 0
 		for _, uri := range spellings() {
 			for _, sess := range sessions {
 				n++
-				got := h.post(legacyRequest("1", "resources/read", `{"uri":"`+uri+`"}`), sess).body
+				got := h.Post(gatewaytest.LegacyRequest("1", "resources/read", `{"uri":"`+uri+`"}`), sess).Body
 				if want := fmt.Sprintf(`"reading %d of %s"`, n, uri); !strings.Contains(got, want) {
 					t.Errorf("read %q: got %s, want %s", uri, got, want)
 				}
@@ -79,25 +81,27 @@ func TestReadsAreNotCached(t *testing.T) {
 // prevent unauthorized access to primitives."
 func TestPublicIsNoPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serverWithTools(true, "open", "hidden")
-		s.On["tools/list"] = resultHandler(strings.TrimSuffix(toolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
-		h := backends{"a": s}.open(t, func(c *config.Config) {
+		s := gatewaytest.ServerWithTools(true, "open", "hidden")
+		s.On["tools/list"] = gatewaytest.ResultHandler(strings.TrimSuffix(gatewaytest.ToolList("open", "hidden"), "}") + `,"resultType":"complete","ttlMs":3600000,"cacheScope":"public"}`)
+		h := gatewaytest.Backends{"a": s}.Open(t, func(c *config.Config) {
 			c.Servers[0].Exclude = []string{"hidden"}
-			withPrincipals(c, "ann", "bob")
+			gatewaytest.WithPrincipals(c, "ann", "bob")
 		})
-		list := func(headers ...header) string { return h.postModern("1", "tools/list", "", "", headers...).body }
+		list := func(headers ...gatewaytest.Header) string {
+			return h.PostModern("1", "tools/list", "", "", headers...).Body
+		}
 		for _, who := range []string{"ann", "bob"} {
-			if got := list(withToken(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
+			if got := list(gatewaytest.WithToken(who)); !strings.Contains(got, `"a__open"`) || !strings.Contains(got, `"public"`) || strings.Contains(got, "hidden") {
 				t.Errorf("%s received %s, want the tool that is not hidden, for all", who, got)
 			}
 		}
-		got := h.postModern("2", "tools/call", "a__hidden", "", withToken("ann")).body
+		got := h.PostModern("2", "tools/call", "a__hidden", "", gatewaytest.WithToken("ann")).Body
 		if !strings.Contains(got, "-32602") || s.Count("tools/call") != 0 {
 			t.Errorf("the call of a hidden tool: %s, %d calls at the server", got, s.Count("tools/call"))
 		}
-		for _, headers := range [][]header{{withToken("eve")}, nil} {
-			if got := h.postModern("3", "tools/list", "", "", headers...); got.status != http.StatusUnauthorized || strings.Contains(got.body, "open") {
-				t.Errorf("unauthorized client (%v) got %d %s", headers, got.status, got.body)
+		for _, headers := range [][]gatewaytest.Header{{gatewaytest.WithToken("eve")}, nil} {
+			if got := h.PostModern("3", "tools/list", "", "", headers...); got.Status != http.StatusUnauthorized || strings.Contains(got.Body, "open") {
+				t.Errorf("unauthorized client (%v) got %d %s", headers, got.Status, got.Body)
 			}
 		}
 	})
@@ -117,20 +121,20 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 	const want = `[{"name":"a__x","inputSchema":{"type":"object"}},{"name":"b__x","inputSchema":{"type":"object"}},{"name":"c__x","inputSchema":{"type":"object"}}]`
 	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
 		synctest.Test(t, func(t *testing.T) {
-			servers := backends{}
+			servers := gatewaytest.Backends{}
 			for i, name := range strings.Split(order, "") {
-				s := serverWithTools(true)
-				s.On["server/discover"] = resultHandler(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
+				s := gatewaytest.ServerWithTools(true)
+				s.On["server/discover"] = gatewaytest.ResultHandler(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` +
 					`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"twin","version":"1"}}}`)
 				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-					x.Result(toolList("x"))
+					x.Result(gatewaytest.ToolList("x"))
 				}
 				servers[name] = s
 			}
-			h := servers.open(t, nil)
+			h := servers.Open(t, nil)
 			for range 3 {
-				if got := h.postModern("1", "tools/list", "", "").body; !strings.Contains(got, want) {
+				if got := h.PostModern("1", "tools/list", "", "").Body; !strings.Contains(got, want) {
 					t.Errorf("%s: got %s, want %s", order, got, want)
 				}
 				time.Sleep(time.Minute) // each is queried again meanwhile
@@ -156,22 +160,22 @@ func TestOrderIsThatOfTheConfiguration(t *testing.T) {
 func TestDeclaredListsAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		for name, servers := range map[string]backends{"all are gone": {"b": gone}, "one is gone": {"a": serverWithTools(true, "x"), "b": gone}} {
-			h := servers.open(t, nil)
+		for name, servers := range map[string]gatewaytest.Backends{"all are gone": {"b": gone}, "one is gone": {"a": gatewaytest.ServerWithTools(true, "x"), "b": gone}} {
+			h := servers.Open(t, nil)
 			for method, declared := range map[string]string{"tools/list": `"tools":{`, "prompts/list": `"prompts":{`, "resources/list": `"resources":{`} {
-				if got := h.postModern("1", "server/discover", "", "").body; !strings.Contains(got, declared) {
+				if got := h.PostModern("1", "server/discover", "", "").Body; !strings.Contains(got, declared) {
 					t.Errorf("%s: it declares %s, want %s", name, got, declared)
 				}
-				got := h.postModern("2", method, "", "")
-				if got.status != http.StatusOK || !strings.Contains(got.body, `"resultType":"complete"`) {
-					t.Errorf("%s: %s: %d %s", name, method, got.status, got.body)
+				got := h.PostModern("2", method, "", "")
+				if got.Status != http.StatusOK || !strings.Contains(got.Body, `"resultType":"complete"`) {
+					t.Errorf("%s: %s: %d %s", name, method, got.Status, got.Body)
 				}
-				if hasTool := strings.Contains(got.body, "a__x"); hasTool != (servers["a"] != nil && method == "tools/list") {
-					t.Errorf("%s: %s: %s", name, method, got.body)
+				if hasTool := strings.Contains(got.Body, "a__x"); hasTool != (servers["a"] != nil && method == "tools/list") {
+					t.Errorf("%s: %s: %s", name, method, got.Body)
 				}
 			}
 			isNamed := func(b signalbox.BackendStatus) bool { return b.Name == "b" && b.State == "down" && b.Reason != "" }
-			if s := h.g.Status(); !slices.ContainsFunc(s.Backends, isNamed) {
+			if s := h.G.Status(); !slices.ContainsFunc(s.Backends, isNamed) {
 				t.Errorf("%s: the status does not name it: %+v", name, s.Backends)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 )
 
 // Most backends offer the same to all clients, and the catalog has that once. Two kinds
@@ -87,7 +88,7 @@ const minRefetchInterval = 200 * time.Millisecond
 // keepFetching fetches until the lists are as new as the last refresh.
 func (l *clientLists) keepFetching(b *activeBackend, own *backendLists) {
 	for l.fetchOnce(b, own) {
-		sleep(l.g.ctx, minRefetchInterval)
+		backoff.Sleep(l.g.ctx, minRefetchInterval)
 	}
 	l.g.changed.wakeAll()
 }

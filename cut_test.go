@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // memoryLog is a log in memory.
@@ -59,7 +60,7 @@ func (j *memoryLog) warnings(t *testing.T) []map[string]any {
 // cutGateway is a gateway before a backend with a tool that never completes its
 // responses.
 type cutGateway struct {
-	*gateway
+	*gatewaytest.Gateway
 	backend *faultyserver.HTTP
 	freed   chan struct{} // receives when the connection to the backend was closed
 	log     memoryLog
@@ -87,12 +88,12 @@ func withCutGateway(t *testing.T, answer func(x *faultyserver.Exchange), f func(
 			}}
 			cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://b/mcp"}}}
 			cfg.Audit.File = h.record
-			h.gateway = openGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
-			body, headers := modernRequest("1", "tools/call", "b__large", "")
+			h.Gateway = gatewaytest.Open(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, h.backend), Logger: slog.New(slog.NewJSONHandler(&h.log, nil))})
+			body, headers := gatewaytest.ModernRequest("1", "tools/call", "b__large", "")
 			if clientEra == mcp.EraLegacy {
-				body, headers = legacyRequest("1", "tools/call", `{"name":"b__large"}`), h.legacy()
+				body, headers = gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__large"}`), h.Legacy()
 			}
-			h.call = h.request(t.Context(), http.MethodPost, body, headers)
+			h.call = h.Request(t.Context(), http.MethodPost, body, headers)
 			f(h, clientEra)
 		})
 	})
@@ -100,15 +101,15 @@ func withCutGateway(t *testing.T, answer func(x *faultyserver.Exchange), f func(
 
 // begin makes the call and returns its response after a part of it has arrived.
 func (h *cutGateway) begin() *http.Response {
-	h.t.Helper()
-	call := h.call.Clone(h.t.Context())
+	h.T.Helper()
+	call := h.call.Clone(h.T.Context())
 	call.Body, _ = h.call.GetBody()
-	res, err := h.http.Do(call)
+	res, err := h.HTTP.Do(call)
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	if _, err := io.CopyN(io.Discard, res.Body, largePart/2); err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	return res
 }
@@ -116,30 +117,30 @@ func (h *cutGateway) begin() *http.Response {
 // wantNoTrace checks that the backend is live, that its lists are not fetched again,
 // and that nothing of the call is left.
 func (h *cutGateway) wantNoTrace() {
-	h.t.Helper()
+	h.T.Helper()
 	synctest.Wait()
-	status := h.g.Status()
+	status := h.G.Status()
 	if b := status.Backends[0]; b.State != "live" || b.Tools != 1 || len(status.Problems) > 0 {
-		h.t.Errorf("the backend is %+v, with %q", b, status.Problems)
+		h.T.Errorf("the backend is %+v, with %q", b, status.Problems)
 	}
 	if n := h.backend.Count("tools/list"); n != 1 {
-		h.t.Errorf("it was asked %d times for its tools, want once", n)
+		h.T.Errorf("it was asked %d times for its tools, want once", n)
 	}
 	if n := h.backend.Count("tools/call"); n != 1 {
-		h.t.Errorf("it was called %d times, want once", n)
+		h.T.Errorf("it was called %d times, want once", n)
 	}
-	if in := metricsOf(h.t, h.g)[`signalbox_backend_in_flight{backend="b"}`]; status.InFlight != 0 || in != 0 {
-		h.t.Errorf("in flight: %d of clients, %v to the backend; want none", status.InFlight, in)
+	if in := metricsOf(h.T, h.G)[`signalbox_backend_in_flight{backend="b"}`]; status.InFlight != 0 || in != 0 {
+		h.T.Errorf("in flight: %d of clients, %v to the backend; want none", status.InFlight, in)
 	}
 }
 
 // recorded returns the only line about calls in the record.
 func (h *cutGateway) recorded(members ...string) string {
-	h.t.Helper()
-	if err := h.g.Close(); err != nil {
-		h.t.Fatal(err)
+	h.T.Helper()
+	if err := h.G.Close(); err != nil {
+		h.T.Fatal(err)
 	}
-	return strings.Join(recordOf(h.t, h.record, members...), "; ")
+	return strings.Join(recordOf(h.T, h.record, members...), "; ")
 }
 
 // A backend breaks off a result after its client has received a part. The client
@@ -169,23 +170,23 @@ func TestBackendThatCutsALargeResult(t *testing.T) {
 				res := h.begin()
 				defer res.Body.Close()
 				if _, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
-					h.t.Errorf("the answer ended with %v, want io.ErrUnexpectedEOF", err)
+					h.T.Errorf("the answer ended with %v, want io.ErrUnexpectedEOF", err)
 				}
 				h.wantNoTrace()
-				log := h.log.warnings(h.t)
+				log := h.log.warnings(h.T)
 				if len(log) != 1 {
-					h.t.Fatalf("the log has %d warnings, want one: %v", len(log), log)
+					h.T.Fatalf("the log has %d warnings, want one: %v", len(log), log)
 				}
 				for key, want := range map[string]string{
 					"level": "WARN", "backend": "b", "reason": tt.reason, "cause": tt.cause,
 					"msg": "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 				} {
 					if got, _ := log[0][key].(string); !strings.Contains(got, want) {
-						h.t.Errorf("the log has %s %q, want %q", key, got, want)
+						h.T.Errorf("the log has %s %q, want %q", key, got, want)
 					}
 				}
 				if got, want := h.recorded("name", "backend", "outcome", "code", "delivery"), "b__large b failed 1002 unknown"; got != want {
-					h.t.Errorf("the record has %q, want %q", got, want)
+					h.T.Errorf("the record has %q, want %q", got, want)
 				}
 			})
 		})
@@ -220,11 +221,11 @@ func TestClientThatCancelsALargeResult(t *testing.T) {
 				tt.leave(res)
 				<-h.freed
 				if took := time.Since(began); took > tt.within {
-					h.t.Errorf("the backend's connection was let go after %v, want %v at most", took, tt.within)
+					h.T.Errorf("the backend's connection was let go after %v, want %v at most", took, tt.within)
 				}
 				h.wantNoTrace()
-				if log := h.log.warnings(h.t); len(log) > 0 {
-					h.t.Errorf("the log has %v, want no warnings", log)
+				if log := h.log.warnings(h.T); len(log) > 0 {
+					h.T.Errorf("the log has %v, want no warnings", log)
 				}
 				// Whether a write or the connection detects first that the client of a
 				// modern request has left decides about the delivery, and about nothing
@@ -234,7 +235,7 @@ func TestClientThatCancelsALargeResult(t *testing.T) {
 					want, members = want+" completed", append(members, "delivery")
 				}
 				if got := h.recorded(members...); got != want {
-					h.t.Errorf("the record has %q, want %q", got, want)
+					h.T.Errorf("the record has %q, want %q", got, want)
 				}
 			})
 		})
@@ -262,20 +263,20 @@ func TestNothingIsLeftOfLargeResults(t *testing.T) {
 					res.Body.Close()
 					<-h.freed
 					time.Sleep(5 * time.Second) // goroutines kept for reuse end
-					soon, in := bubble.Goroutines(h.t), h.g.Status().InFlight
+					soon, in := bubble.Goroutines(h.T), h.G.Status().InFlight
 					time.Sleep(2 * time.Minute) // idle connections end
-					later := bubble.Goroutines(h.t)
+					later := bubble.Goroutines(h.T)
 					if n == 0 {
 						first, last = soon, later
 					}
 					// One connection is kept for the next call, or was just broken by
 					// this one.
 					if soon > first+1 || later > last || in > 0 {
-						h.t.Fatalf("after %d calls: %d goroutines, which were %d, then %d, which were %d, and %d in flight", n+1, soon, first, later, last, in)
+						h.T.Fatalf("after %d calls: %d goroutines, which were %d, then %d, which were %d, and %d in flight", n+1, soon, first, later, last, in)
 					}
 				}
 				if n := h.backend.Count("tools/call"); n != 4 {
-					h.t.Errorf("the backend was called %d times, want 4", n)
+					h.T.Errorf("the backend was called %d times, want 4", n)
 				}
 			})
 		})

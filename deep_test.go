@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // A tool with a schema that nests deeper than messages may does not affect other tools,
@@ -25,10 +26,10 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				deep := strings.Repeat(`{"type":"object","properties":{"a":`, 70) + "{}" + strings.Repeat("}}", 70)
 				tools[7] = `{"name":"deep","inputSchema":` + deep + `}`
 				s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){
-					"tools/list": resultHandler(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
+					"tools/list": gatewaytest.ResultHandler(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[` + strings.Join(tools, ",") + `]}`),
 				}}
-				h := backends{"b": s}.open(t, nil)
-				status := h.g.Status()
+				h := gatewaytest.Backends{"b": s}.Open(t, nil)
+				status := h.G.Status()
 				if b := status.Backends[0]; b.State != "live" || b.Tools != 20 {
 					t.Errorf("backend %+v", b)
 				}
@@ -36,9 +37,9 @@ func TestDeepSchemaCostsNoOtherTool(t *testing.T) {
 				if len(status.Problems) != 1 || status.Problems[0] != want {
 					t.Errorf("problems %q, want %q", status.Problems, want)
 				}
-				got := h.post(legacyRequest("1", "tools/list", `{}`), h.legacy())
-				if n := strings.Count(got.body, `"name":"b__t`); n != 19 {
-					t.Errorf("%d tools in %s", n, got.body)
+				got := h.Post(gatewaytest.LegacyRequest("1", "tools/list", `{}`), h.Legacy())
+				if n := strings.Count(got.Body, `"name":"b__t`); n != 19 {
+					t.Errorf("%d tools in %s", n, got.Body)
 				}
 			})
 		})

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -47,14 +47,14 @@ func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
 	g.metrics.Event(ctx, string(e.Kind))
 	switch {
 	case slices.Contains([]server.EventKind{server.ForeignSession, server.UnknownSession, server.ForeignState, server.UnknownState}, e.Kind):
-		g.audit.Consider(ctx, func() (observe.Entry, bool) { return entryOf(&e), isAudited(e.Kind) })
+		g.audit.Consider(ctx, func() (audit.Entry, bool) { return entryOf(&e), isAudited(e.Kind) })
 	case isAudited(e.Kind):
 		g.audit.Record(ctx, entryOf(&e))
 	}
 }
 
-func entryOf(e *server.Event) observe.Entry {
-	return observe.Entry{Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail}
+func entryOf(e *server.Event) audit.Entry {
+	return audit.Entry{Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail}
 }
 
 // noteHidden records a request for a named item that exists but is hidden from the
@@ -67,9 +67,9 @@ func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w l
 	}
 	ctx = context.WithoutCancel(ctx)
 	kind, name := w.kind, w.name // does not retain the parameters
-	g.audit.Consider(ctx, func() (observe.Entry, bool) {
+	g.audit.Consider(ctx, func() (audit.Entry, bool) {
 		if !v.catalog.Hides(kind, name) {
-			return observe.Entry{}, false
+			return audit.Entry{}, false
 		}
 		e.Detail = kind.String() + " " + quoteName(name)
 		g.metrics.Event(ctx, string(e.Kind))
@@ -90,7 +90,7 @@ func openAudit(cfg *config.Config) (*os.File, error) {
 	if cfg.Audit.File == "" {
 		return nil, nil
 	}
-	file, err := observe.OpenAudit(cfg.Audit.File)
+	file, err := audit.Open(cfg.Audit.File)
 	if err != nil {
 		return nil, config.Problems{{
 			Path:    "audit.file",

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // partlyFailing returns a gateway before a backend "b" with a tool. The handler
@@ -21,17 +22,17 @@ import (
 func partlyFailing(t *testing.T, era string, resources func(*faultyserver.Exchange)) *signalbox.Gateway {
 	t.Helper()
 	const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{}}`
-	s := serverWithTools(false, "x")
-	s.On["initialize"] = resultHandler(`{"protocolVersion":"2025-11-25",` + capabilities + `,"serverInfo":{"name":"s","version":"1"}}`)
+	s := gatewaytest.ServerWithTools(false, "x")
+	s.On["initialize"] = gatewaytest.ResultHandler(`{"protocolVersion":"2025-11-25",` + capabilities + `,"serverInfo":{"name":"s","version":"1"}}`)
 	if era == "modern" {
-		s.On["server/discover"] = resultHandler(`{"supportedVersions":["2026-07-28"],` + capabilities + `}`)
+		s.On["server/discover"] = gatewaytest.ResultHandler(`{"supportedVersions":["2026-07-28"],` + capabilities + `}`)
 	}
-	s.On["tools/call"] = resultHandler(`{"content":[],"by":"x"}`)
-	s.On["resources/templates/list"] = resultHandler(`{"resourceTemplates":[]}`)
+	s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[],"by":"x"}`)
+	s.On["resources/templates/list"] = gatewaytest.ResultHandler(`{"resourceTemplates":[]}`)
 	s.On["resources/list"] = resources
-	way := serveBackends(t, http.HandlerFunc(s.ServeHTTP))
+	way := gatewaytest.ServeBackends(t, http.HandlerFunc(s.ServeHTTP))
 	cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://backends.test/b", Era: era}}}
-	return newGateway(t, cfg, signalbox.Options{Transport: way})
+	return gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 }
 
 // A server with one failed list offers its other lists, and the status reports the

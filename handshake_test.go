@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // A server that starts slowly, for example because it is being installed, is waited
@@ -25,8 +26,8 @@ func TestServerThatStartsSlowly(t *testing.T) {
 	} {
 		t.Run(within.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := serverWithTools(false, "x")
-				s.On["tools/call"] = resultHandler(`{"content":[]}`)
+				s := gatewaytest.ServerWithTools(false, "x")
+				s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[]}`)
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body) // or the server would not detect that its client disconnects
 					r.Body = io.NopCloser(bytes.NewReader(body))
@@ -39,15 +40,15 @@ func TestServerThatStartsSlowly(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := backends{"b": slow}.open(t, func(cfg *config.Config) {
+				h := gatewaytest.Backends{"b": slow}.Open(t, func(cfg *config.Config) {
 					cfg.Servers[0].Era = "legacy"
 					cfg.Limits.Handshake = within
 					cfg.Limits.CallIdle = 5 * time.Second // a start is not a call
 				})
 				time.Sleep(10 * time.Minute) // and attempts
-				got := h.post(legacyRequest("1", "tools/call", `{"name":"b__x"}`), h.legacy())
-				if !strings.Contains(got.body, want) {
-					t.Errorf("with %v: %s, want %s in it", within, got.body, want)
+				got := h.Post(gatewaytest.LegacyRequest("1", "tools/call", `{"name":"b__x"}`), h.Legacy())
+				if !strings.Contains(got.Body, want) {
+					t.Errorf("with %v: %s, want %s in it", within, got.Body, want)
 				}
 			})
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // With "firstList: none" the first list waits for a backend however long it takes.
@@ -24,9 +25,9 @@ func TestFirstListWithoutLimit(t *testing.T) {
 				x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`)
 			},
 		}}
-		cfg := configOf(1)
+		cfg := gatewaytest.ConfigOf(1)
 		cfg.Limits.FirstList, cfg.Limits.CallIdle, cfg.Limits.CallMax = -1, -1, -1
-		g, err := signalbox.New(cfg, signalbox.Options{Transport: serveBackends(t, server)})
+		g, err := signalbox.New(cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,9 +57,9 @@ func TestReloadWithoutDrainTimeout(t *testing.T) {
 			"tools/call":      func(x *faultyserver.Exchange) { close(entered); <-release; x.Result(`{"content":[]}`) },
 			http.MethodDelete: func(x *faultyserver.Exchange) { x.Status(http.StatusOK, "", "") },
 		}}
-		cfg := configOf(1)
+		cfg := gatewaytest.ConfigOf(1)
 		cfg.Drain.Timeout, cfg.Limits.CallIdle, cfg.Limits.CallMax = -1, -1, -1
-		g, err := signalbox.New(cfg, signalbox.Options{Transport: serveBackends(t, server)})
+		g, err := signalbox.New(cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 		if err != nil {
 			t.Fatal(err)
 		}

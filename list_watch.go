@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -18,7 +19,7 @@ type listWatch struct {
 	ctx    context.Context //nolint:containedctx // the context of the listen, which is what this is
 	of     requester
 	caller mcp.Caller
-	want   listenFilter
+	want   listen.Filter
 	seen   *seenLists
 
 	mu      sync.Mutex
@@ -28,8 +29,8 @@ type listWatch struct {
 	senders sync.WaitGroup
 }
 
-// Watch serves a subscriptions/listen for lists only. It makes a Gateway an
-// [mcp.Watcher].
+// Watch serves a subscriptions/listen for lists only. With ServeNow it makes a Gateway an
+// [mcp.HandlerExtension].
 func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
 	g.onlyClient.set(req)
 	want, err := g.parseFilter(req)
@@ -44,7 +45,7 @@ func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	// In this order, as in listen.
 	g.changed.subscribe(w)
 	w.seen = g.initialSeen(w.of, want)
-	if err = acknowledge(ctx, caller, want); err == nil {
+	if err = want.Acknowledge(ctx, caller); err == nil {
 		err = w.run()
 	}
 	if err != nil {
@@ -62,7 +63,7 @@ func (w *listWatch) wake() {
 	case w.stopped:
 	case w.sending:
 		w.rerun = true
-	case w.want.anyList() && w.seen.diff(w.g.viewFor(w.of).version()).Any():
+	case w.want.Lists() != 0 && w.seen.diff(w.g.viewFor(w.of).version()).Any():
 		w.sending = true
 		// Ends when all that is due was sent, or with the listen; stop waits for it.
 		w.senders.Go(func() { _ = w.run() }) // what could not be sent stays due until the next change

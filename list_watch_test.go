@@ -38,9 +38,11 @@ func (h *recordingCaller) Notify(ctx context.Context, n *mcp.Notification) error
 	}
 }
 
-func (h *recordingCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (h *recordingCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, errors.ErrUnsupported
 }
+
+func (*recordingCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // watchTest is a listWatch for the tools of a gateway that does nothing by itself.
 type watchTest struct {

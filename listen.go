@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -65,14 +63,9 @@ func (b *broadcast) wakeAll() {
 	}
 }
 
-// listenFilter is the filter of a listen, requested or agreed (2026-07-28,
-// basic/patterns/subscriptions, "Notification Filter").
-type listenFilter listenfilter.Filter
-
 // parseFilter reads the filter of a listen and enforces limits.subscriptions.
-func (g *Gateway) parseFilter(req *mcp.Request) (listenFilter, error) {
-	f, err := listenfilter.Read(&req.Params)
-	want := listenFilter(f)
+func (g *Gateway) parseFilter(req *mcp.Request) (listen.Filter, error) {
+	want, err := listen.ParseFilter(&req.Params)
 	if err != nil {
 		return want, err
 	}
@@ -85,28 +78,12 @@ func (g *Gateway) parseFilter(req *mcp.Request) (listenFilter, error) {
 	return want, nil
 }
 
-// anyList reports whether the filter includes changes of a list.
-func (f listenFilter) anyList() bool { return f.Tools || f.Prompts || f.Resources }
+// allLists are the lists that sessions are notified of.
+const allLists = listen.Tools | listen.Prompts | listen.Resources
 
-// allLists reports whether the filter includes changes of every list, as those of
-// sessions do.
-func (f listenFilter) allLists() bool { return f.Tools && f.Prompts && f.Resources }
-
-// notices returns the notifications due for the difference of two versions. They have
-// no parameters: the protocol does not name the changed items, and the next list may be
-// newer still.
-func (f listenFilter) notices(d catalog.Changes) []string {
-	var due []string
-	if f.Tools && d.Tools {
-		due = append(due, "notifications/tools/list_changed")
-	}
-	if f.Prompts && d.Prompts {
-		due = append(due, "notifications/prompts/list_changed")
-	}
-	if f.Resources && d.Resources {
-		due = append(due, "notifications/resources/list_changed")
-	}
-	return due
+// changedLists returns the lists of a difference.
+func changedLists(d catalog.Changes) listen.Lists {
+	return listen.Filter{Tools: d.Tools, Prompts: d.Prompts, Resources: d.Resources}.Lists()
 }
 
 // listen serves subscriptions/listen: the acknowledgement, then a notification for each
@@ -129,7 +106,8 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	want = sub.subscribe(ctx, want)
-	if err := acknowledge(ctx, caller, want); err != nil {
+	// What is left out of the request, the client knows to expect nothing for.
+	if err := want.Acknowledge(ctx, caller); err != nil {
 		return nil, err
 	}
 	close(sub.acknowledged)
@@ -148,36 +126,21 @@ func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 
 // sendListChanged sends the notifications that are due since the last ones. A
 // notification that could not be sent stays due.
-func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listenFilter, seen *seenLists) error {
-	if !want.anyList() {
+func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listen.Filter, seen *seenLists) error {
+	if want.Lists() == 0 {
 		return nil // the state of the lists belongs to another listen
 	}
 	// Before sending: a change that comes in between is in the next notification.
 	now := seen.snapshot(func() *view { return g.viewFor(of) })
-	for _, method := range want.notices(now.due) {
+	// Without parameters: the protocol does not name the changed items, and the next list
+	// may be newer still.
+	for _, method := range (want.Lists() & changedLists(now.due)).Methods() {
 		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}
 	seen.markSent(now)
 	return nil
-}
-
-// acknowledge sends the agreed filter, before any other notification (2026-07-28,
-// basic/patterns/subscriptions, "Acknowledgment"). It is the supported part of the
-// request: members that listenFilter does not have, and resources and tasks that no
-// backend notifies of, are left out, so that the client knows to expect nothing for
-// them.
-func acknowledge(ctx context.Context, caller mcp.Caller, agreed listenFilter) error {
-	params, err := json.Marshal(map[string]listenFilter{"notifications": agreed})
-	if err != nil {
-		return err
-	}
-	n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", params)
-	if err != nil {
-		return err
-	}
-	return caller.Notify(ctx, n)
 }
 
 // seenLists is the state of the lists that one listener knows, list by list: the last
@@ -264,8 +227,8 @@ type seenKey struct{}
 // that it has; for a modern listen, the current state. A listen in a scope that filters
 // out some lists also starts from the current state, because otherwise the lists that
 // it leaves out would count as sent to the others.
-func (g *Gateway) initialSeen(of requester, want listenFilter) *seenLists {
-	if of.Scope == nil || !want.allLists() {
+func (g *Gateway) initialSeen(of requester, want listen.Filter) *seenLists {
+	if of.Scope == nil || want.Lists() != allLists {
 		s := &seenLists{version: g.viewFor(of).version()}
 		for k := range s.tracked {
 			s.tracked[k] = true

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // growing is a legacy server with a tool "grow", which adds the tool "grown" to the
@@ -28,7 +29,7 @@ type growing struct {
 }
 
 func newGrowing() *growing {
-	s := &growing{HTTP: serverWithTools(false), can: make(map[string]bool), grown: make(map[string]bool)}
+	s := &growing{HTTP: gatewaytest.ServerWithTools(false), can: make(map[string]bool), grown: make(map[string]bool)}
 	s.Capabilities = `{"tools":{"listChanged":true}}`
 	session := func(x *faultyserver.Exchange) string { return x.R.Header.Get("Mcp-Session-Id") }
 	s.On["initialize"] = func(x *faultyserver.Exchange) {
@@ -49,7 +50,7 @@ func newGrowing() *growing {
 		if s.grown[session(x)] {
 			tools = append(tools, "grown")
 		}
-		x.Result(toolList(tools...))
+		x.Result(gatewaytest.ToolList(tools...))
 	}
 	s.On["tools/call"] = func(x *faultyserver.Exchange) {
 		if name, _ := x.Msg.Params.Text(mcp.FieldName); name == "grow" {
@@ -74,56 +75,56 @@ func (s *growing) listed() int {
 const fullCapabilities = `{"roots":{},"sampling":{},"elicitation":{"form":{},"url":{}}}`
 
 // legacyWith opens a legacy session with capabilities.
-func (h *gateway) legacyWith(capabilities string) header {
-	h.t.Helper()
-	got := h.post(legacyRequest("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`))
-	sess := header{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-11-25"}
-	if got := h.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.status != 202 {
-		h.t.Fatalf("initialized: %d %s", got.status, got.body)
+func legacyWith(h *gatewaytest.Gateway, capabilities string) gatewaytest.Header {
+	h.T.Helper()
+	got := h.Post(gatewaytest.LegacyRequest("0", "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"test","version":"1"}}`))
+	sess := gatewaytest.Header{"Mcp-Session-Id": got.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version": "2025-11-25"}
+	if got := h.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.Status != 202 {
+		h.T.Fatalf("initialized: %d %s", got.Status, got.Body)
 	}
 	return sess
 }
 
-func (h *gateway) lists(tool string, headers ...header) bool {
-	h.t.Helper()
-	return strings.Contains(h.post(legacyRequest("1", "tools/list", ""), headers...).body, `"`+tool+`"`)
+func lists(h *gatewaytest.Gateway, tool string, headers ...gatewaytest.Header) bool {
+	h.T.Helper()
+	return strings.Contains(h.Post(gatewaytest.LegacyRequest("1", "tools/list", ""), headers...).Body, `"`+tool+`"`)
 }
 
-func (h *gateway) calls(tool string, headers ...header) string {
-	h.t.Helper()
-	return h.post(legacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), headers...).body
+func calls(h *gatewaytest.Gateway, tool string, headers ...gatewaytest.Header) string {
+	h.T.Helper()
+	return h.Post(gatewaytest.LegacyRequest("2", "tools/call", `{"name":"`+tool+`"}`), headers...).Body
 }
 
 // A tool that a server adds for one session is listed, announced and callable for the
 // client of that session, from the result of the call that added it, and for no other.
 func TestToolOfOneSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := backends{"b": newGrowing()}.open(t, nil)
-		one, other := h.legacyWith(fullCapabilities), h.legacyWith(fullCapabilities)
-		stream, otherStream := h.listen(one), h.listen(other)
-		if h.lists("b__grown", one) || !h.lists("b__grow", one) || h.lists("b__grown", other) {
+		h := gatewaytest.Backends{"b": newGrowing()}.Open(t, nil)
+		one, other := legacyWith(h, fullCapabilities), legacyWith(h, fullCapabilities)
+		stream, otherStream := h.Listen(one), h.Listen(other)
+		if lists(h, "b__grown", one) || !lists(h, "b__grow", one) || lists(h, "b__grown", other) {
 			t.Fatal("the tool is there before it was added")
 		}
-		if got := h.calls("b__grow", one); !strings.Contains(got, `"content":[]`) {
+		if got := calls(h, "b__grow", one); !strings.Contains(got, `"content":[]`) {
 			t.Fatalf("the call that adds it: %s", got)
 		}
-		if got := h.calls("b__grown", one); !strings.Contains(got, `"content":[]`) {
+		if got := calls(h, "b__grown", one); !strings.Contains(got, `"content":[]`) {
 			t.Errorf("called at once: %s", got)
 		}
 		// Before it lists: a session is not notified of what it has listed.
-		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
+		if got := stream.Next(); !strings.Contains(got, "tools/list_changed") {
 			t.Errorf("the session that has it received %s", got)
 		}
-		if !h.lists("b__grown", one) {
+		if !lists(h, "b__grown", one) {
 			t.Error("the session that has it does not list it")
 		}
-		if h.lists("b__grown", other) {
+		if lists(h, "b__grown", other) {
 			t.Error("another session lists it")
 		}
-		if got := h.calls("b__grown", other); !strings.Contains(got, "-32602") {
+		if got := calls(h, "b__grown", other); !strings.Contains(got, "-32602") {
 			t.Errorf("another session called it: %s", got)
 		}
-		otherStream.wantSilence(time.Minute)
+		otherStream.WantSilence(time.Minute)
 	})
 }
 
@@ -132,13 +133,13 @@ func TestToolOfOneSession(t *testing.T) {
 func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGrowing()
-		h := backends{"b": s}.open(t, nil)
-		one := h.legacyWith(fullCapabilities)
-		h.calls("b__grow", one)
-		if !h.lists("b__grown", one) {
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		one := legacyWith(h, fullCapabilities)
+		calls(h, "b__grow", one)
+		if !lists(h, "b__grown", one) {
 			t.Fatal("it is not listed")
 		}
-		stream := h.listen(one)
+		stream := h.Listen(one)
 		synctest.Wait()
 		first := true
 		call := s.On["tools/call"]
@@ -150,11 +151,11 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 			}
 			call(x)
 		}
-		h.calls("b__grown", one) // in another session at the backend, which must not know it
-		if h.lists("b__grown", one) {
+		calls(h, "b__grown", one) // in another session at the backend, which must not know it
+		if lists(h, "b__grown", one) {
 			t.Error("it is listed after the session has ended that had it")
 		}
-		if got := stream.next(); !strings.Contains(got, "tools/list_changed") {
+		if got := stream.Next(); !strings.Contains(got, "tools/list_changed") {
 			t.Errorf("received %s", got)
 		}
 	})
@@ -166,21 +167,21 @@ func TestToolOfOneSessionGoesWithIt(t *testing.T) {
 func TestToolForCapabilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGrowing()
-		h := backends{"b": s}.open(t, nil)
-		if full := h.legacyWith(fullCapabilities); !h.lists("b__ask", full) {
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		if full := legacyWith(h, fullCapabilities); !lists(h, "b__ask", full) {
 			t.Error("a client that can be asked does not have it")
 		}
 		before := s.listed()
 		for range 3 {
-			bare := h.legacyWith(`{}`)
-			if h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
+			bare := legacyWith(h, `{}`)
+			if lists(h, "b__ask", bare) || !lists(h, "b__grow", bare) {
 				t.Error("a client that cannot be asked has it")
 			}
-			if got := h.calls("b__ask", bare); !strings.Contains(got, "-32602") {
+			if got := calls(h, "b__ask", bare); !strings.Contains(got, "-32602") {
 				t.Errorf("a client that cannot be asked has called it: %s", got)
 			}
 		}
-		if got := h.postModern("1", "tools/list", "", "").body; strings.Contains(got, "b__ask") {
+		if got := h.PostModern("1", "tools/list", "", "").Body; strings.Contains(got, "b__ask") {
 			t.Errorf("a modern client that cannot be asked has it: %s", got)
 		}
 		if n := s.listed() - before; n != 1 {
@@ -199,13 +200,13 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newGrowing()
-				h := backends{"b": s}.open(t, change)
+				h := gatewaytest.Backends{"b": s}.Open(t, change)
 				list := s.On["tools/list"]
 				s.On["tools/list"] = func(x *faultyserver.Exchange) {
 					time.Sleep(10 * time.Second)
 					list(x)
 				}
-				if bare := h.legacyWith(`{}`); h.lists("b__ask", bare) || !h.lists("b__grow", bare) {
+				if bare := legacyWith(h, `{}`); lists(h, "b__ask", bare) || !lists(h, "b__grow", bare) {
 					t.Error("a client that cannot be asked has the tool that asks")
 				}
 			})
@@ -217,11 +218,11 @@ func TestFirstListWaitsForCapabilities(t *testing.T) {
 // for clients with more.
 func TestCapabilitiesThatMakeNoDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serverWithTools(false, "x")
-		h := backends{"b": s}.open(t, nil)
+		s := gatewaytest.ServerWithTools(false, "x")
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
 		before := s.Count("tools/list")
 		for _, capabilities := range []string{`{}`, `{"roots":{}}`, `{"elicitation":{}}`, `{"sampling":{},"roots":{}}`} {
-			if !h.lists("b__x", h.legacyWith(capabilities)) {
+			if !lists(h, "b__x", legacyWith(h, capabilities)) {
 				t.Errorf("%s: the tool is not listed", capabilities)
 			}
 		}

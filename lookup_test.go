@@ -4,7 +4,6 @@
 package signalbox_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // lister is a backend with a tool x, a prompt p and a resource. It delays its lists.
@@ -47,7 +46,7 @@ func lister(name string, slow time.Duration) *faultyserver.HTTP {
 func starting(t *testing.T, slow time.Duration, change func(*config.Config)) *signalbox.Gateway {
 	t.Helper()
 	quick, late := lister("quick", 0), lister("slow", slow)
-	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/slow":
 			late.ServeHTTP(w, r)
@@ -64,35 +63,9 @@ func starting(t *testing.T, slow time.Duration, change func(*config.Config)) *si
 	if change != nil {
 		change(&cfg)
 	}
-	g := newGateway(t, cfg, signalbox.Options{Transport: way})
+	g := gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 	synctest.Wait()
 	return g
-}
-
-// serve sends a request as a modern client and returns the backend that answered, and
-// the time that it took.
-func serve(t *testing.T, g *signalbox.Gateway, method, params string) (by string, took time.Duration) {
-	t.Helper()
-	req, err := mcp.NewRequest(method, []byte(params))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Client = &mcp.Peer{Version: mcp.LatestModern}
-	began := time.Now()
-	res, err := g.Serve(t.Context(), req, nil)
-	took = time.Since(began)
-	if e, ok := errors.AsType[*mcp.Error](err); ok {
-		return "error: " + e.Message, took
-	}
-	if f, ok := errors.AsType[*mcp.Fault](err); ok {
-		return "fault: " + f.Backend, took
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, by, _ = strings.Cut(string(res.Bytes()), `"by":"`)
-	by, _, _ = strings.Cut(by, `"`)
-	return by, took
 }
 
 // Right after the start a request waits only for backends that may offer its item, and
@@ -123,7 +96,7 @@ func TestLookupWaitsForBackendsThatMayOfferIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				by, took := serve(t, starting(t, slow, nil), tt.method, tt.params)
+				by, took := gatewaytest.Serve(t, starting(t, slow, nil), tt.method, tt.params)
 				// Its lists are fetched one after another: the slow backend is known
 				// after several times as long.
 				if !strings.HasPrefix(by, tt.by) || (took > 0) != (tt.took > 0) || took >= time.Minute {
@@ -152,7 +125,7 @@ func TestLookupByPrefixAndRename(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := starting(t, time.Second, func(cfg *config.Config) { tt.change(&cfg.Servers[1]) })
-				by, took := serve(t, g, "tools/call", fmt.Sprintf(`{"name":%q}`, tt.tool))
+				by, took := gatewaytest.Serve(t, g, "tools/call", fmt.Sprintf(`{"name":%q}`, tt.tool))
 				if !strings.HasPrefix(by, tt.by) || (took > 0) != tt.waits {
 					t.Errorf("%s after %v, want %s, waiting: %v", by, took, tt.by, tt.waits)
 				}
@@ -168,10 +141,10 @@ func TestLookupEndsWithTheHandshake(t *testing.T) {
 		g := starting(t, time.Hour, func(cfg *config.Config) {
 			cfg.Limits.FirstList, cfg.Limits.Handshake = time.Second, 3*time.Second
 		})
-		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 3*time.Second {
+		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 3*time.Second {
 			t.Errorf("%s after %v, want a fault of the backend after 3s", by, took)
 		}
-		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 0 {
+		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 0 {
 			t.Errorf("again: %s after %v, want the same at once", by, took)
 		}
 	})
@@ -184,7 +157,7 @@ func TestLookupLearnsThatThereIsNothing(t *testing.T) {
 		g := starting(t, time.Hour, func(cfg *config.Config) {
 			cfg.Servers = append(cfg.Servers, config.Backend{Name: "broken", URL: "http://backends.test/broken"})
 		})
-		if by, took := serve(t, g, "tools/call", `{"name":"broken__x"}`); by != "fault: broken" || took == 0 || took > 30*time.Second {
+		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"broken__x"}`); by != "fault: broken" || took == 0 || took > 30*time.Second {
 			t.Errorf("%s after %v, want a fault of the backend as soon as it has failed", by, took)
 		}
 	})
@@ -202,7 +175,7 @@ func TestLookupEndsEarly(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if by, took := serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 2*time.Second {
+		if by, took := gatewaytest.Serve(t, g, "tools/call", `{"name":"slow__x"}`); by != "fault: slow" || took != 2*time.Second {
 			t.Errorf("%s after %v, want a fault when the gateway is closed", by, took)
 		}
 		<-closed

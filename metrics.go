@@ -6,7 +6,7 @@ package signalbox
 import (
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
-	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -14,7 +14,7 @@ import (
 //
 // Almost all are read on collection from counters that server, client and the catalog
 // have anyway: no metric costs a call anything.
-func (g *Gateway) newMetrics() (*observe.Metrics, error) {
+func (g *Gateway) newMetrics() (*metrics.Set, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
 	// All kinds, so that each starts at zero: a rate over a series that begins with its
@@ -22,24 +22,24 @@ func (g *Gateway) newMetrics() (*observe.Metrics, error) {
 	for _, kind := range eventKinds() {
 		kinds = append(kinds, string(kind))
 	}
-	return observe.NewMetrics(append(instruments, g.backendInstruments()...), kinds)
+	return metrics.New(append(instruments, g.backendInstruments()...), kinds)
 }
 
 // ownInstruments returns what an operator would otherwise poll /status for.
-func (g *Gateway) ownInstruments() []observe.Instrument {
-	return []observe.Instrument{
-		{Name: "ready", Help: "1 while new traffic is accepted, 0 since the drain began.", Read: func() []observe.Value {
-			return observe.One(asNumber(g.Ready()))
+func (g *Gateway) ownInstruments() []metrics.Instrument {
+	return []metrics.Instrument{
+		{Name: "ready", Help: "1 while new traffic is accepted, 0 since the drain began.", Read: func() []metrics.Value {
+			return metrics.One(asNumber(g.Ready()))
 		}},
-		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be applied.", Read: func() []observe.Value {
-			return observe.One(asNumber(g.refusal.Load() != nil))
+		{Name: "reload_refused", Help: "1 while the last configuration that was read could not be applied.", Read: func() []metrics.Value {
+			return metrics.One(asNumber(g.refusal.Load() != nil))
 		}},
-		{Name: "problems", Help: "Items and backends that are not offered as configured.", Read: func() []observe.Value {
-			return observe.One(int64(len(g.view.Load().catalog.Problems())))
+		{Name: "problems", Help: "Items and backends that are not offered as configured.", Read: func() []metrics.Value {
+			return metrics.One(int64(len(g.view.Load().catalog.Problems())))
 		}},
-		{Name: "lag_milliseconds", Help: "How late a timer fired at most within the last minute, while there were calls.", Read: func() []observe.Value {
+		{Name: "lag_milliseconds", Help: "How late a timer fired at most within the last minute, while there were calls.", Read: func() []metrics.Value {
 			worst, _ := g.lag.Worst()
-			return observe.One(worst.Milliseconds())
+			return metrics.One(worst.Milliseconds())
 		}},
 		{Name: "backends", Help: "Backends in each state: starting, live, stale, down.", Read: g.backendStates},
 	}
@@ -47,33 +47,33 @@ func (g *Gateway) ownInstruments() []observe.Instrument {
 
 // backendStates returns a value for each state, so that a state without backends falls
 // to zero.
-func (g *Gateway) backendStates() []observe.Value {
+func (g *Gateway) backendStates() []metrics.Value {
 	var counts [backend.Down + 1]int64
 	for _, b := range g.view.Load().backends {
 		counts[b.Offer().State]++
 	}
-	values := make([]observe.Value, len(counts))
+	values := make([]metrics.Value, len(counts))
 	for state, n := range counts {
 		// The label is the name of the state, because its number may change meaning.
-		values[state] = observe.Value{Number: n, Key: "state", Label: backend.State(state).String()}
+		values[state] = metrics.Value{Number: n, Key: "state", Label: backend.State(state).String()}
 	}
 	return values
 }
 
 // serverInstruments returns what the inbound edge counts, for all clients together:
 // labels per client would be values that clients choose.
-func (g *Gateway) serverInstruments() []observe.Instrument {
-	gauge := func(name, help string, of func(server.Stats) int) observe.Instrument {
-		return observe.Instrument{Name: name, Help: help, Read: func() []observe.Value {
-			return observe.One(int64(of(g.server.Stats())))
+func (g *Gateway) serverInstruments() []metrics.Instrument {
+	gauge := func(name, help string, of func(server.Stats) int) metrics.Instrument {
+		return metrics.Instrument{Name: name, Help: help, Read: func() []metrics.Value {
+			return metrics.One(int64(of(g.server.Stats())))
 		}}
 	}
-	count := func(name, help string, of func(server.Stats) uint64) observe.Instrument {
-		return observe.Instrument{Name: name, Help: help, Counter: true, Read: func() []observe.Value {
-			return observe.One(toInt64(of(g.server.Stats())))
+	count := func(name, help string, of func(server.Stats) uint64) metrics.Instrument {
+		return metrics.Instrument{Name: name, Help: help, Counter: true, Read: func() []metrics.Value {
+			return metrics.One(toInt64(of(g.server.Stats())))
 		}}
 	}
-	return []observe.Instrument{
+	return []metrics.Instrument{
 		gauge("sessions", "Sessions of legacy clients over HTTP.", func(s server.Stats) int { return s.Sessions }),
 		gauge("in_flight", "Requests, listens and standalone streams that are open.", func(s server.Stats) int { return s.InFlight }),
 		count("requests", "Requests of clients that were not refused at the edge.", func(s server.Stats) uint64 { return s.Requests }),
@@ -91,18 +91,18 @@ func (g *Gateway) serverInstruments() []observe.Instrument {
 
 // backendInstruments returns the metrics of the backends. Their label is the configured
 // name. A backend that a reload replaces starts from zero.
-func (g *Gateway) backendInstruments() []observe.Instrument {
-	gauge := func(name, help string, of func(client.Stats) int) observe.Instrument {
-		return observe.Instrument{Name: "backend_" + name, Help: help, Read: func() []observe.Value {
+func (g *Gateway) backendInstruments() []metrics.Instrument {
+	gauge := func(name, help string, of func(client.Stats) int) metrics.Instrument {
+		return metrics.Instrument{Name: "backend_" + name, Help: help, Read: func() []metrics.Value {
 			return g.eachClient(func(s client.Stats) int64 { return int64(of(s)) })
 		}}
 	}
-	count := func(name, help string, of func(client.Stats) uint64) observe.Instrument {
-		return observe.Instrument{Name: "backend_" + name, Help: help, Counter: true, Read: func() []observe.Value {
+	count := func(name, help string, of func(client.Stats) uint64) metrics.Instrument {
+		return metrics.Instrument{Name: "backend_" + name, Help: help, Counter: true, Read: func() []metrics.Value {
 			return g.eachClient(func(s client.Stats) int64 { return toInt64(of(s)) })
 		}}
 	}
-	return []observe.Instrument{
+	return []metrics.Instrument{
 		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
 		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),
@@ -115,12 +115,12 @@ func (g *Gateway) backendInstruments() []observe.Instrument {
 }
 
 // eachClient reads one number of each backend that is not in this process.
-func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
-	var values []observe.Value
+func (g *Gateway) eachClient(of func(client.Stats) int64) []metrics.Value {
+	var values []metrics.Value
 	for _, b := range g.view.Load().backends {
 		// A Handler in this process has no connection, and so none of these counts.
 		if b.client != nil {
-			values = append(values, observe.Value{Number: of(b.client.Stats()), Key: "backend", Label: b.Name()})
+			values = append(values, metrics.Value{Number: of(b.client.Stats()), Key: "backend", Label: b.Name()})
 		}
 	}
 	return values
@@ -128,10 +128,10 @@ func (g *Gateway) eachClient(of func(client.Stats) int64) []observe.Value {
 
 // liveBackends returns a value for each backend, including those in this process, so
 // that an alert on a missing one needs no list of names.
-func (g *Gateway) liveBackends() []observe.Value {
-	var values []observe.Value
+func (g *Gateway) liveBackends() []metrics.Value {
+	var values []metrics.Value
 	for _, b := range g.view.Load().backends {
-		values = append(values, observe.Value{Number: asNumber(b.Offer().State == backend.Live), Key: "backend", Label: b.Name()})
+		values = append(values, metrics.Value{Number: asNumber(b.Offer().State == backend.Live), Key: "backend", Label: b.Name()})
 	}
 	return values
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // metricsOf returns our metrics as a scraper reads them.
@@ -49,7 +50,7 @@ func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]
 
 // docs/metrics.md lists exactly these metrics with their labels.
 func TestMetricsAreDocumented(t *testing.T) {
-	g := newGateway(t, configOf(1), signalbox.Options{})
+	g := gatewaytest.New(t, gatewaytest.ConfigOf(1), signalbox.Options{})
 	label := regexp.MustCompile(`="[^"]*"`)
 	shown := make(map[string]bool)
 	for name := range metricsOf(t, g) {
@@ -81,7 +82,7 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 		return true
 	})
 	var got []string
-	for name := range metricsOf(t, newGateway(t, config.Config{}, signalbox.Options{})) {
+	for name := range metricsOf(t, gatewaytest.New(t, config.Config{}, signalbox.Options{})) {
 		if kind, ok := strings.CutPrefix(name, `signalbox_events_total{kind="`); ok {
 			got = append(got, strings.TrimSuffix(kind, `"}`))
 		}
@@ -99,9 +100,9 @@ func TestMetricsOfBackends(t *testing.T) {
 			"tools/list": func(x *faultyserver.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
 			"tools/call": func(x *faultyserver.Exchange) { x.Result(`{"content":[]}`) },
 		}}
-		cfg := configOf(1)
+		cfg := gatewaytest.ConfigOf(1)
 		cfg.Servers = append(cfg.Servers, config.Backend{Name: "gone", Command: "/no/such/program"})
-		g := newGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, server)})
+		g := gatewaytest.New(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 		<-time.After(5 * time.Second)
 		before := metricsOf(t, g)
 		callTool(t, g, "b0__x")
@@ -130,8 +131,8 @@ func TestMetricsOfBackends(t *testing.T) {
 
 // Two gateways in one process have separate metrics.
 func TestMetricsOfTwoGateways(t *testing.T) {
-	a := newGateway(t, config.Config{}, signalbox.Options{})
-	b := newGateway(t, config.Config{}, signalbox.Options{})
+	a := gatewaytest.New(t, config.Config{}, signalbox.Options{})
+	b := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	a.RefuseReload(signalbox.ErrClosed)
 	const refused = `signalbox_reloads_total{result="refused"}`
 	if one, other := metricsOf(t, a)[refused], metricsOf(t, b)[refused]; one != 1 || other != 0 {
@@ -141,7 +142,7 @@ func TestMetricsOfTwoGateways(t *testing.T) {
 
 // Names from clients are not used as labels.
 func TestMetricsHaveNoLabelsOfClients(t *testing.T) {
-	g := newGateway(t, config.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	before := len(metricsOf(t, g))
 	for _, host := range []string{"a.example", "b.example", "c.example"} {
 		if got := operate(g, "GET", "http://"+host+"/status").StatusCode; got != 403 {

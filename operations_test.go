@@ -20,22 +20,8 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
-
-// newGateway returns a gateway that is closed at the end of the test.
-func newGateway(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gateway {
-	t.Helper()
-	g, err := signalbox.New(cfg, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return g
-}
 
 // operate makes one request to the operational endpoints.
 func operate(g *signalbox.Gateway, method, target string, header ...string) *http.Response {
@@ -56,7 +42,7 @@ func operate(g *signalbox.Gateway, method, target string, header ...string) *htt
 func TestOperationsAuthentication(t *testing.T) {
 	cfg := config.Config{}
 	cfg.Auth.Tokens = []config.Token{{Principal: "ops", Value: config.NewSecret("tok-ops-0123456789")}}
-	g := newGateway(t, cfg, signalbox.Options{})
+	g := gatewaytest.New(t, cfg, signalbox.Options{})
 	const bearer = "Bearer tok-ops-0123456789"
 	for _, tt := range []struct {
 		method, target, token, origin string
@@ -100,7 +86,7 @@ func TestOperationsAuthentication(t *testing.T) {
 }
 
 func TestReadyEndsWithTheDrain(t *testing.T) {
-	g := newGateway(t, config.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	ready := func() int { return operate(g, "GET", "http://localhost/readyz").StatusCode }
 	before := ready()
 	g.Drain()
@@ -151,10 +137,10 @@ func TestStatus(t *testing.T) {
 				x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"broken"}]}`)
 			},
 		}}
-		cfg := configOf(1)
+		cfg := gatewaytest.ConfigOf(1)
 		cfg.Version = "1.2.3"
 		cfg.Limits.Sessions, cfg.Limits.CallMax, cfg.Limits.RequestBody = -1, 90*time.Minute, 1<<20
-		g := newGateway(t, cfg, signalbox.Options{Transport: serveBackends(t, server)})
+		g := gatewaytest.New(t, cfg, signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 		<-time.After(90 * time.Second)
 		got := statusOf(t, g)
 		if got.Version != "1.2.3" || got.Uptime != "1m30s" || got.Draining || time.Since(got.Started) != 90*time.Second {
@@ -188,7 +174,7 @@ func TestStatus(t *testing.T) {
 // A configuration that cannot be applied is reported until a reload succeeds, and the
 // previous one stays in use.
 func TestReloadRefused(t *testing.T) {
-	g := newGateway(t, config.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	refused := func() []string {
 		status := g.Status()
 		if fromWire := statusOf(t, g).ReloadRefused; (fromWire == nil) != (status.ReloadRefused == nil) {
@@ -231,7 +217,7 @@ func TestReloadRefused(t *testing.T) {
 
 // A reload that was not tried reports nothing about the configuration.
 func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
-	g := newGateway(t, config.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +236,7 @@ func TestReloadAfterTheEndIsNoRefusal(t *testing.T) {
 // this case from a 404 returned by a legacy HTTP+SSE server that does not host the modern
 // MCP endpoint"
 func TestUnknownPathIsNoUnknownMethod(t *testing.T) {
-	g := newGateway(t, config.Config{}, signalbox.Options{})
+	g := gatewaytest.New(t, config.Config{}, signalbox.Options{})
 	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 		for _, path := range []string{"/", "/mcp/", "/sse", "/.well-known/oauth-protected-resource", "/mcp/tools"} {
 			res := operate(g, method, "http://localhost"+path, "Mcp-Method", "tools/list", "MCP-Protocol-Version", "2026-07-28")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // cannedServer is a server with one tool, prompt and resource that returns prebuilt
@@ -46,9 +46,11 @@ type ignoringCaller struct{}
 
 func (ignoringCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (ignoringCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (ignoringCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
+
+func (ignoringCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // pathGateway returns a gateway with the given number of backends, and requests to the
 // last of them: one in a session and one without.
@@ -81,24 +83,23 @@ func pathGateway(tb testing.TB, backends int, method, params string) (g *signalb
 	return g, map[string]*mcp.Request{"modern": req, "legacy": &legacy}
 }
 
-// A call costs the gateway five allocations, however many backends it has: the
+// A call costs the gateway nine allocations, however many backends it has: the
 // requested name, the parameters with the backend's own name, one to build them, the
-// request, and the deadline of the call at the backend.
+// request, the deadline of the call at the backend, and two each for its context and its timer.
 func TestPathAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		method, params string
 		most           float64
 	}{
-		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 5},
-		{"prompts/get", `{"name":"b%03d__add"}`, 5},
-		{"resources/read", `{"uri":"file:///a","of":%d}`, 3}, // nothing in it is renamed
+		{"tools/call", `{"name":"b%03d__add","arguments":{"a":1}}`, 9},
+		{"prompts/get", `{"name":"b%03d__add"}`, 9},
+		{"resources/read", `{"uri":"file:///a","of":%d}`, 7}, // nothing in it is renamed
 	} {
 		for _, backends := range []int{1, 100} {
 			g, reqs := pathGateway(t, backends, tt.method, fmt.Sprintf(tt.params, backends-1))
 			for era, req := range reqs {
-				var ctx life.Context // as that of a request
 				got := testing.AllocsPerRun(200, func() {
-					if _, err := g.Serve(&ctx, req, ignoringCaller{}); err != nil {
+					if _, err := g.Serve(t.Context(), req, ignoringCaller{}); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -118,7 +119,7 @@ func TestResultPassesAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := signalbox.Options{InProcess: []signalbox.InProcess{{Name: "a", Handler: own}}}
-	g := newGateway(t, config.Config{}, opt)
+	g := gatewaytest.New(t, config.Config{}, opt)
 	req, err := mcp.NewRequest("tools/call", []byte(`{"name":"a__add"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -133,10 +134,9 @@ func BenchmarkPath(b *testing.B) {
 		g, reqs := pathGateway(b, backends, "tools/call", fmt.Sprintf(`{"name":"b%03d__add","arguments":{"a":1}}`, backends-1))
 		for era, req := range reqs {
 			b.Run(fmt.Sprintf("%s/%d", era, backends), func(b *testing.B) {
-				var ctx life.Context // as that of a request
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := g.Serve(&ctx, req, ignoringCaller{}); err != nil {
+					if _, err := g.Serve(b.Context(), req, ignoringCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -5,10 +5,10 @@ package signalbox
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -105,12 +105,13 @@ func (p *pendingUpdates) removeLocked(t topic) {
 
 // sendPending sends the pending updates until ctx ends, and retries those that fail.
 func (l *backendListen) sendPending(ctx context.Context) {
-	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
+	again := backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}
+	for ctx.Err() == nil {
 		for _, u := range l.pending.list(ctx) {
 			l.sendState(ctx, u)
 		}
-		if l.pending.wait(ctx, wait) {
-			wait = minRelistenDelay
+		if l.pending.wait(ctx, again.Next()) {
+			again.Reset()
 		}
 	}
 }
@@ -119,7 +120,7 @@ func (l *backendListen) sendPending(ctx context.Context) {
 func (p *pendingUpdates) wait(ctx context.Context, wait time.Duration) bool {
 	var late <-chan time.Time
 	if len(p.list(ctx)) > 0 {
-		again := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+		again := time.NewTimer(wait)
 		defer again.Stop()
 		late = again.C
 	}

@@ -24,7 +24,7 @@ func polling(result chan<- bool, back <-chan struct{}) mcp.Handler {
 	tools := mux.New(mux.Tool{Name: "slow", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "tools/call" {
-			polled := mcp.Poll(caller, time.Millisecond)
+			polled := caller.Extension().Poll(time.Millisecond)
 			result <- polled
 			if polled {
 				<-back
@@ -69,7 +69,7 @@ func TestHandlerPollsBehindTheGateway(t *testing.T) {
 				t.Errorf("%v, %v", res, err)
 			}
 			if !<-result {
-				t.Error("Poll = false, or the Caller is no Poller")
+				t.Error("Poll = false")
 			}
 		})
 	}

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -32,7 +34,7 @@ func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mc
 	began := time.Now()
 	// Deferred, because a Handler may panic or call runtime.Goexit.
 	defer func() {
-		c := observe.Call{Backend: by, Millis: float64(time.Since(began).Microseconds()) / 1000}
+		c := audit.Call{Backend: by, Millis: float64(time.Since(began).Microseconds()) / 1000}
 		c.Outcome, c.Code, c.Delivery = callOutcome(ctx, res, err)
 		g.recordCall(ctx, req, c)
 	}()
@@ -42,8 +44,8 @@ func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mc
 
 // recordCall writes the record of a call. It retains no more of the request, which may
 // be large, than the record contains.
-func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Call) {
-	e := observe.Entry{Principal: req.Principal}
+func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c audit.Call) {
+	e := audit.Entry{Principal: req.Principal}
 	if req.Scope != nil {
 		e.Session = req.Scope.Key()
 	}
@@ -53,7 +55,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Ca
 	}
 	c.Method, c.Name, c.Trace = req.Method, strings.Clone(shorten(name)), traceID(req)
 	client := req.Client
-	g.audit.RecordCall(ctx, func() observe.Entry {
+	g.audit.RecordCall(ctx, func() audit.Entry {
 		c.Name, c.Client = escapeName(c.Name), escapeName(shorten(clientName(client)))
 		e.Call = &c
 		return e
@@ -63,36 +65,36 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c observe.Ca
 // callOutcome returns how a call ended, for the record. The end of ctx counts only if
 // no backend has answered, as does a client that disconnects or stops reading while a
 // result arrives: no backend is the cause of these.
-func callOutcome(ctx context.Context, res *mcp.Result, err error) (o observe.Outcome, code int64, delivery string) {
+func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
 	rpcErr, answered := errors.AsType[*mcp.Error](err)
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
 	case concluded:
-		o, code, delivery = observe.Failed, fault.Code, string(fault.Outcome)
+		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)
 	case answered:
-		return observe.Refused, rpcErr.Code, ""
+		return audit.Refused, rpcErr.Code, ""
 	default: // it failed, and how far it got is unknown
-		o, code, delivery = observe.Failed, mcp.CodeInternalError, string(mcp.Unknown)
+		o, code, delivery = audit.Failed, mcp.CodeInternalError, string(mcp.Unknown)
 	}
-	if ctx.Err() != nil || errors.Is(err, mcp.ErrNotTaken) {
-		o = observe.Cancelled
+	if ctx.Err() != nil || errors.Is(err, jsonrpc.ErrNotTaken) {
+		o = audit.Cancelled
 	}
 	return o, code, delivery
 }
 
-func resultOutcome(res *mcp.Result) observe.Outcome {
+func resultOutcome(res *mcp.Result) audit.Outcome {
 	failed, _ := res.Bool(mcp.FieldIsError)
 	switch kind := res.Type(); {
 	case kind == mcp.ResultInputRequired:
-		return observe.InputRequired
+		return audit.InputRequired
 	case kind == mcp.ResultTask:
-		return observe.TaskBegun
+		return audit.TaskBegun
 	case failed:
-		return observe.ToolError
+		return audit.ToolError
 	default:
-		return observe.OK
+		return audit.OK
 	}
 }
 
@@ -113,7 +115,7 @@ func clientName(client *mcp.Peer) string {
 // valid W3C Trace Context (2026-07-28, basic, "_meta").
 func traceID(req *mcp.Request) string {
 	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	for name, value := range mcp.Members(req.Params.Raw(mcp.FieldMeta)) {
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldMeta)) {
 		var text string
 		if name != "traceparent" || json.Unmarshal(value, &text) != nil || len(text) < whole || text[end] != '-' {
 			continue

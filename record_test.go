@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/mux"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // outcomeServer offers one of each kind of item that can be called, and each outcome of
@@ -90,7 +91,7 @@ func withRecord(t *testing.T) (g *signalbox.Gateway, path string) {
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
 	var cfg config.Config
 	cfg.Audit.File = path
-	return newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}}), path
+	return gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}}), path
 }
 
 // request is a request of the principal ann, with the client name inspector.
@@ -158,7 +159,7 @@ func TestNoCallIsMissingInTheRecord(t *testing.T) {
 // X3+ 2026-07-28 server/tools: "Log tool usage for audit purposes"
 func TestRecordNamesTheCaller(t *testing.T) {
 	cfg, path := auditedConfig(t)
-	g := newGateway(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}})
+	g := gatewaytest.New(t, cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "shop", Handler: outcomeServer()}}})
 	const ann, bob = "Bearer token-of-ann", "Bearer token-of-bob"
 	session := post(g, initializeMessage, "Authorization", ann).Header.Get("Mcp-Session-Id")
 	const legacy = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"shop__buy"}}`

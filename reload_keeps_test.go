@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // A tool is never unknown because its backend became ready a moment after another one,
@@ -32,22 +33,22 @@ func TestToolOfABackendThatComesUpIsNeverUnknown(t *testing.T) {
 				h.ServeHTTP(w, r)
 			})
 		}
-		all := backends{}
+		all := gatewaytest.Backends{}
 		for i := range 12 {
-			all[fmt.Sprintf("b%d", i)] = late(serverWithTools(true, "x"))
+			all[fmt.Sprintf("b%d", i)] = late(gatewaytest.ServerWithTools(true, "x"))
 		}
-		h := all.open(t, nil)
+		h := all.Open(t, nil)
 		answered := map[string]bool{}
 		for time.Since(began) < 10*time.Second {
-			for _, b := range h.g.Status().Backends {
+			for _, b := range h.G.Status().Backends {
 				name := b.Name
-				got := h.postModern("1", "tools/call", name+"__x", "")
+				got := h.PostModern("1", "tools/call", name+"__x", "")
 				switch {
-				case strings.Contains(got.body, `"content"`):
+				case strings.Contains(got.Body, `"content"`):
 					answered[name] = true
-				case strings.Contains(got.body, "not_dispatched") && b.State != "live":
+				case strings.Contains(got.Body, "not_dispatched") && b.State != "live":
 				default:
-					t.Fatalf("after %v: %s", time.Since(began), got.body)
+					t.Fatalf("after %v: %s", time.Since(began), got.Body)
 				}
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -80,7 +81,7 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := serverWithTools(false, "x")
+				s := gatewaytest.ServerWithTools(false, "x")
 				var sessions atomic.Int64
 				slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
@@ -95,25 +96,25 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 					}
 					s.ServeHTTP(w, r)
 				})
-				h := backends{"b": slow}.open(t, nil)
-				session := h.legacy()
-				lists := func() string { return h.post(legacyRequest("1", "tools/list", "{}"), session).body }
+				h := gatewaytest.Backends{"b": slow}.Open(t, nil)
+				session := h.Legacy()
+				lists := func() string { return h.Post(gatewaytest.LegacyRequest("1", "tools/list", "{}"), session).Body }
 				if got := lists(); !strings.Contains(got, `"b__x"`) {
 					t.Fatal(got)
 				}
-				stream := h.listen(session)
+				stream := h.Listen(session)
 				time.Sleep(2 * time.Second)
-				if err := h.g.Reload(t.Context(), tt.next); err != nil {
+				if err := h.G.Reload(t.Context(), tt.next); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Millisecond)
 				if !tt.keeps {
-					if b := h.g.Status().Backends[0]; b.Tools != 0 || b.State == "stale" {
+					if b := h.G.Status().Backends[0]; b.Tools != 0 || b.State == "stale" {
 						t.Errorf("another server has the list: %+v", b)
 					}
 					return
 				}
-				if b := h.g.Status().Backends[0]; b.State != "stale" || b.Reason == "" || b.Tools != 1 {
+				if b := h.G.Status().Backends[0]; b.State != "stale" || b.Reason == "" || b.Tools != 1 {
 					t.Errorf("after the reload: %+v", b)
 				}
 				for range 40 {
@@ -122,11 +123,11 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
-				if got := h.post(legacyRequest("2", "tools/call", `{"name":"b__x"}`), session); !strings.Contains(got.body, `"content"`) {
-					t.Error(got.body)
+				if got := h.Post(gatewaytest.LegacyRequest("2", "tools/call", `{"name":"b__x"}`), session); !strings.Contains(got.Body, `"content"`) {
+					t.Error(got.Body)
 				}
-				stream.wantSilence(10 * time.Second)
-				if b := h.g.Status().Backends[0]; b.State != "live" || b.Tools != 1 {
+				stream.WantSilence(10 * time.Second)
+				if b := h.G.Status().Backends[0]; b.State != "live" || b.Tools != 1 {
 					t.Errorf("in the end: %+v", b)
 				}
 			})
@@ -137,17 +138,17 @@ func TestChangedEntryKeepsItsList(t *testing.T) {
 // A tool is not unknown because its backend could not list its tools.
 func TestToolOfAListThatFailedIsNotUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serverWithTools(true)
+		s := gatewaytest.ServerWithTools(true)
 		s.Capabilities = `{"tools":{},"prompts":{}}`
 		s.On["tools/list"] = func(x *faultyserver.Exchange) { x.Error(-32603, "the database is away") }
-		s.On["prompts/list"] = resultHandler(`{"prompts":[{"name":"p"}]}`)
-		h := backends{"b": s}.open(t, nil)
-		got := h.postModern("1", "tools/call", "b__x", "")
-		if !strings.Contains(got.body, "not_dispatched") || !strings.Contains(got.body, "its tools are not known: tools/list: ") {
-			t.Error(got.body)
+		s.On["prompts/list"] = gatewaytest.ResultHandler(`{"prompts":[{"name":"p"}]}`)
+		h := gatewaytest.Backends{"b": s}.Open(t, nil)
+		got := h.PostModern("1", "tools/call", "b__x", "")
+		if !strings.Contains(got.Body, "not_dispatched") || !strings.Contains(got.Body, "its tools are not known: tools/list: ") {
+			t.Error(got.Body)
 		}
-		if got := h.postModern("2", "prompts/get", "b__nope", ""); !strings.Contains(got.body, `unknown prompt: \"b__nope\"`) {
-			t.Error(got.body)
+		if got := h.PostModern("2", "prompts/get", "b__nope", ""); !strings.Contains(got.Body, `unknown prompt: \"b__nope\"`) {
+			t.Error(got.Body)
 		}
 	})
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // echo is a server that refuses all requests and repeats their headers in the error.
@@ -30,7 +32,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	id := m.ID
-	answer := mcp.AppendError(nil, id, mcp.Errorf(-32000, "unknown: %s", r.Header.Get("Authorization")))
+	answer := jsonrpc.AppendError(nil, id, mcp.Errorf(-32000, "unknown: %s", r.Header.Get("Authorization")))
 	return &http.Response{
 		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}},
 		Body: io.NopCloser(strings.NewReader(string(answer))), Request: r,
@@ -47,7 +49,7 @@ func TestLogHasNoCredentialsOfBackends(t *testing.T) {
 		cfg := config.Config{Servers: []config.Backend{{
 			Name: "p", URL: "http://p.example/mcp", Headers: map[string]config.Secret{"Authorization": config.NewSecret("Bearer swordfish-1")},
 		}}}
-		g := newGateway(t, cfg, signalbox.Options{
+		g := gatewaytest.New(t, cfg, signalbox.Options{
 			Transport: echo{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		post(g, strings.Replace(initializeMessage, "initialize", "tools/list", 1))

@@ -18,8 +18,12 @@ import (
 )
 
 // Serve answers one request of one client. It makes a Gateway a [mcp.Handler], so that
-// a gateway can be a backend of another.
+// a gateway can be a backend of another. Without a caller (nil), messages to the client
+// are dropped, and questions are refused.
 func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if caller == nil {
+		caller = noCaller{}
+	}
 	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		return g.list(ctx, req, kind)
@@ -124,7 +128,7 @@ func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Fiel
 	if err != nil {
 		return nil, err
 	}
-	return b.serve(ctx, e)
+	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 }
 
 // renamedRequest is newRequest for an item that the backend has under another name. It
@@ -145,8 +149,8 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	return g.listNow(req, kind)
 }
 
-// ServeNow returns a list if there is nothing to wait for. It makes a Gateway an
-// [mcp.Instant].
+// ServeNow returns a list if there is nothing to wait for. With Watch it makes a Gateway
+// an [mcp.HandlerExtension].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
 	if !ok || g.ctx.Err() != nil || !g.profileListsReady(req.Client) || !g.sessionListsReady(req) {
@@ -252,9 +256,11 @@ type noCaller struct{}
 
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
+
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // textOf returns a member of the parameters that must be a string.
 func textOf(req *mcp.Request, f mcp.Field) (string, error) {

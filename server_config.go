@@ -11,8 +11,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
-	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -112,8 +112,8 @@ func bearer(tokens []config.Token) *auth.Bearer {
 // implementation returns the gateway's Implementation object (2025-11-25 and
 // 2026-07-28, schema, Implementation).
 func implementation(name, version string) []byte {
-	out := mcp.AppendString([]byte(`{"name":`), name)
-	out = mcp.AppendString(append(out, `,"version":`...), version)
+	out := jsonscan.AppendString([]byte(`{"name":`), name)
+	out = jsonscan.AppendString(append(out, `,"version":`...), version)
 	return append(out, '}')
 }
 

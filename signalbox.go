@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/observe"
+	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/logging"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -64,14 +66,14 @@ type Options struct {
 type Gateway struct {
 	opt     Options
 	log     *slog.Logger
-	bound   *observe.Bounded // the handler of log
+	bound   *logging.Bounded // the handler of log
 	info    []byte           // our Implementation object
 	version string           // the version in info
 	started time.Time
 	server  *server.Server
-	metrics *observe.Metrics
-	audit   *observe.Audit
-	lag     *observe.Lag
+	metrics *metrics.Set
+	audit   *audit.Recorder
+	lag     *metrics.Lag
 	taskIDs *taskIDs
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
@@ -125,7 +127,7 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 
 // newGateway returns a Gateway that has started nothing yet.
 func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
-	bound := observe.Bound(opt.Logger.Handler())
+	bound := logging.Bound(opt.Logger.Handler())
 	g := &Gateway{
 		opt:        opt,
 		log:        slog.New(bound),
@@ -134,7 +136,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		started:    time.Now(),
 		rebuild:    make(chan struct{}, 1),
 		startSlots: newStartSlots(),
-		lag:        observe.NewLag(),
+		lag:        metrics.NewLag(),
 	}
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
@@ -149,7 +151,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	if g.metrics, err = g.newMetrics(); err != nil {
 		return nil, err
 	}
-	g.audit = observe.NewAudit(g.log, func() { g.metrics.AuditFailure(context.Background()) })
+	g.audit = audit.New(g.log, func() { g.metrics.AuditFailure(context.Background()) })
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g, nil
 }

@@ -14,10 +14,9 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
-	"github.com/signalbox-mcp/signalbox/test/memnet"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // Slow backends are stopped concurrently: a gateway with many of them takes no longer
@@ -31,7 +30,7 @@ func TestBackendsEndTogether(t *testing.T) {
 				http.MethodDelete: func(x *faultyserver.Exchange) { <-time.After(each); x.Status(http.StatusOK, "", "") },
 				"tools/list":      func(x *faultyserver.Exchange) { x.Result(`{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`) },
 			}}
-			g, err := signalbox.New(configOf(n), signalbox.Options{Transport: serveBackends(t, server)})
+			g, err := signalbox.New(gatewaytest.ConfigOf(n), signalbox.Options{Transport: gatewaytest.ServeBackends(t, server)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,30 +112,4 @@ func callTool(t *testing.T, g *signalbox.Gateway, name string) {
 	if _, err := g.Serve(t.Context(), req, nil); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-}
-
-// configOf returns a configuration with n backends at the same address.
-func configOf(n int) config.Config {
-	var cfg config.Config
-	for i := range n {
-		cfg.Servers = append(cfg.Servers, config.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
-	}
-	return cfg
-}
-
-// serveBackends serves h in memory until the test ends, and returns a transport to it,
-// of the kind that a gateway has of its own.
-func serveBackends(t *testing.T, h http.Handler) *hop.Transport {
-	t.Helper()
-	ln := memnet.Listen()
-	srv := &http.Server{Handler: h}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := ln.Hop()
-	t.Cleanup(func() {
-		way.CloseIdleConnections()
-		srv.Close()
-		<-served
-	})
-	return way
 }

@@ -5,11 +5,12 @@ package signalbox
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,7 +48,7 @@ func newSubscription(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscript
 
 // subscribe subscribes to the topics and returns the agreed filter. Items that are
 // hidden from the client and items that do not exist are both left out of it.
-func (s *subscription) subscribe(ctx context.Context, want listenFilter) listenFilter {
+func (s *subscription) subscribe(ctx context.Context, want listen.Filter) listen.Filter {
 	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
 	if len(s.topics) > 0 {
 		s.resubscribe(ctx)
@@ -196,13 +197,12 @@ func (l *backendListen) run(ctx context.Context) {
 	defer telling.Wait()
 	// Ends with ctx; waited for here.
 	telling.Go(func() { l.sendPending(ctx) })
-	for wait := minRelistenDelay; ctx.Err() == nil; wait = min(2*wait, maxRelistenDelay) {
+	for again := (backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}); ctx.Err() == nil; backoff.Sleep(ctx, again.Next()) {
 		began := time.Now()
 		l.listenOnce(ctx, l.currentTopics())
 		if time.Since(began) > maxRelistenDelay {
-			wait = minRelistenDelay
+			again.Reset()
 		}
-		sleep(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
 	}
 }
 
@@ -276,11 +276,7 @@ func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
 		case t.backend != "":
 			pending = append(pending, t)
 		default:
-			n, err := t.updatedNotice()
-			if err == nil {
-				err = e.forward(ctx, n)
-			}
-			if err != nil {
+			if err := e.forward(ctx, listen.Updated(t.name)); err != nil {
 				return err
 			}
 		}
@@ -301,7 +297,10 @@ func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error 
 	}
 }
 
-// Ask refuses: no request belongs to a listen.
-func (e *attempt) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return noCaller{}.Ask(ctx, req)
+// Start refuses: no request belongs to a listen.
+func (e *attempt) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return noCaller{}.Start(ctx, req)
 }
+
+// Extension returns one that can do nothing.
+func (e *attempt) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -70,7 +71,7 @@ func TestListenAgreesToWhatIsNotRefused(t *testing.T) {
 			return nil, ctx.Err()
 		}, agreed, ackTimeout},
 		"silent for long, and then agreed to nothing": {func(ctx context.Context, c mcp.Caller) (*mcp.Result, error) {
-			sleep(ctx, time.Minute)
+			backoff.Sleep(ctx, time.Minute)
 			err := notify(ctx, c, "notifications/subscriptions/acknowledged", `{"notifications":{}}`)
 			<-ctx.Done()
 			return nil, err

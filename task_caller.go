@@ -6,9 +6,9 @@ package signalbox
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -17,9 +17,10 @@ import (
 // task ids of the backend and those that clients see. All other bytes pass unmodified.
 type taskIDCaller struct {
 	mcp.Caller
-	backend   *activeBackend
-	principal string
-	aliases   aliases
+	mcp.CallerExtension // of Caller
+	backend             *activeBackend
+	principal           string
+	aliases             aliases
 }
 
 // encode returns the client's id of a task of the backend.
@@ -48,7 +49,7 @@ type backendRequest struct {
 // task that is not one of this backend.
 func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
 	r := new(backendRequest)
-	r.taskIDCaller = taskIDCaller{Caller: caller, backend: b, principal: req.Principal, aliases: known}
+	r.taskIDCaller = taskIDCaller{Caller: caller, CallerExtension: caller.Extension(), backend: b, principal: req.Principal, aliases: known}
 	r.req = *req
 	r.req.Params = *params
 	r.req.Scope = b.scopeOf(req.Scope, req.Principal)
@@ -78,7 +79,7 @@ func (c *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // encodeResult returns a result with the client's task ids. Nearly every result has
@@ -134,20 +135,11 @@ func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error 
 	return c.Caller.Notify(ctx, &mcp.Notification{Method: msg.Method, Params: params})
 }
 
-// Ask forwards a request of the backend, and returns the response.
-func (c *taskIDCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := c.Start(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return wait()
-}
-
-// Start is Ask without waiting for the response. Requests about a task that the client
-// runs have the client's own id.
+// Start forwards a request of the backend. Requests about a task that the client runs
+// have the client's own id.
 func (c *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if isAboutTask(req.Method) {
-		return mcp.Start(ctx, c.Caller, req)
+		return c.Caller.Start(ctx, req)
 	}
 	if req.Params.Has(mcp.MetaRelatedTask) {
 		own := *req
@@ -158,7 +150,7 @@ func (c *taskIDCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mc
 		own.Params = params
 		req = &own
 	}
-	wait, err := mcp.Start(ctx, c.Caller, req)
+	wait, err := c.Caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -181,22 +173,19 @@ func (c *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, er
 	return &mcp.Result{Object: obj}, nil
 }
 
-// Pulse forwards a sign of progress.
-func (c *taskIDCaller) Pulse() { mcp.Pulse(c.Caller) }
+// Extension returns the caller itself, which changes Receive.
+func (c *taskIDCaller) Extension() mcp.CallerExtension { return c }
 
 // Receive passes a result on while it arrives, with the client's task ids. It does so
 // only for results of our own client, which forwards them unchanged: Handlers in this
 // process return their results.
-func (c *taskIDCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if c.backend.client == nil || a.Head().Has(mcp.MetaRelatedTask) {
+func (c *taskIDCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	if c.backend.client == nil || res.Has(mcp.MetaRelatedTask) {
 		return false, nil
 	}
-	a.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
-	return mcp.Receive(ctx, c.Caller, a)
+	res.Omit(mcp.MetaRelatedTask) // a task is returned by tasks/result, which is read as a whole
+	return c.CallerExtension.Receive(ctx, res)
 }
-
-// Poll asks the client to reconnect for the rest, if it can.
-func (c *taskIDCaller) Poll(retry time.Duration) bool { return mcp.Poll(c.Caller, retry) }
 
 // scopeKey is the key of a backend's scope in the client's scope.
 type scopeKey struct{ of *backend.Backend }
@@ -215,7 +204,8 @@ func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 		return scope
 	}
 	kept, ok := scope.Value(scopeKey{b.Backend}, func() any {
-		unrelated := &taskIDCaller{Caller: scope.Unrelated(), backend: b, principal: principal}
+		client := scope.Unrelated()
+		unrelated := &taskIDCaller{Caller: client, CallerExtension: client.Extension(), backend: b, principal: principal}
 		return &backendScope{scope: mcp.NewScope(scope.Key(), unrelated)}
 	})
 	own, isScope := kept.(*backendScope)

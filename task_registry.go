@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -136,7 +137,7 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	out := append([]byte(`{"tasks":[`), g.taskStates(ctx, req, caller, owner, page)...)
 	out = append(out, ']')
 	if more {
-		out = mcp.AppendString(append(out, `,"nextCursor":`...), strconv.FormatUint(page[len(page)-1].serial, 36))
+		out = jsonscan.AppendString(append(out, `,"nextCursor":`...), strconv.FormatUint(page[len(page)-1].serial, 36))
 	}
 	return mcp.NewResult(append(out, '}'))
 }
@@ -166,7 +167,7 @@ func (g *Gateway) taskStates(ctx context.Context, req *mcp.Request, caller mcp.C
 }
 
 func (g *Gateway) taskState(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, t listedTask) []byte {
-	params, err := mcp.ParseObject(append(mcp.AppendString([]byte(`{"taskId":`), t.name), '}'))
+	params, err := mcp.ParseObject(append(jsonscan.AppendString([]byte(`{"taskId":`), t.name), '}'))
 	if err != nil {
 		return nil
 	}

@@ -18,7 +18,13 @@ import (
 // taskClient is a client that runs a task c1 for each request.
 type taskClient struct{ recorder }
 
-func (r *taskClient) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (r *taskClient) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return r.ask(ctx, req) }, nil
+}
+
+func (*taskClient) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (r *taskClient) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	r.note(req.Method, req.Params.Bytes())
 	if isAboutTask(req.Method) {
 		return mcp.NewResult(fmt.Appendf(nil, `{"n":1.0,`+mark+`}`, "c1"))
@@ -43,7 +49,7 @@ func TestTaskOfClientIsNotRenamed(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				answer, err := c.Ask(ctx, question)
+				answer, err := mcp.Ask(ctx, c, question)
 				if err != nil {
 					return nil, err
 				}

@@ -146,11 +146,11 @@ func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, param
 	if err != nil {
 		return nil, err
 	}
-	return b.serve(ctx, e)
+	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 }
 
-func (b *activeBackend) serve(ctx context.Context, e *backendRequest) (*mcp.Result, error) {
-	res, err := b.Backend.Serve(ctx, &e.req, &e.taskIDCaller)
+// encode returns the answer of the backend for the client.
+func (e *backendRequest) encode(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil {
 		return res, err
 	}

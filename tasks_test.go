@@ -135,7 +135,13 @@ func (h *recorder) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (h *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (h *recorder) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return h.ask(ctx, req) }, nil
+}
+
+func (*recorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (h *recorder) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	h.note(req.Method, req.Params.Bytes())
 	return mcp.NewResult(append([]byte(`{"_meta":`), append(req.Params.Raw(mcp.FieldMeta), '}')...))
 }
@@ -191,7 +197,7 @@ func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
 				return nil, err
 			}
 			for _, who := range []mcp.Caller{c, req.Scope.Unrelated()} {
-				answer, err := who.Ask(ctx, question)
+				answer, err := mcp.Ask(ctx, who, question)
 				if err != nil {
 					return nil, err
 				}

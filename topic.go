@@ -8,10 +8,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
-	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -88,8 +86,8 @@ func topicNames(topics []topic) (uris, ids []string) {
 
 // backendFilter returns the topics by the backend's names. A task with two ids at the
 // client, one of them sealed with an older key, is one task at the backend.
-func backendFilter(topics []topic) listenFilter {
-	var f listenFilter
+func backendFilter(topics []topic) listen.Filter {
+	var f listen.Filter
 	for _, t := range topics {
 		if t.backend != "" {
 			f.TaskIDs = append(f.TaskIDs, t.own)
@@ -97,7 +95,7 @@ func backendFilter(topics []topic) listenFilter {
 			f.URIs = append(f.URIs, t.own)
 		}
 	}
-	f.TaskIDs = listenfilter.Distinct(f.TaskIDs)
+	f.TaskIDs = listen.Distinct(f.TaskIDs)
 	return f
 }
 
@@ -115,7 +113,7 @@ func aliasesOf(topics []topic) aliases {
 // listenRequest returns a listen for the topics only: the catalog covers changes of
 // lists.
 func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
-	raw, err := json.Marshal(map[string]listenFilter{"notifications": backendFilter(topics)})
+	raw, err := backendFilter(topics).Params()
 	if err != nil {
 		return nil, err
 	}
@@ -129,17 +127,10 @@ func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 
 // agreedTopics reads an acknowledgement. One without a filter agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
-	filter := backendFilter(asked)
-	if raw := params.Raw(mcp.FieldNotifications); raw != nil {
-		filter = listenFilter{}
-		if json.Unmarshal(raw, &filter) != nil {
-			filter = listenFilter{}
-		}
-	}
-	uris, ids := setOf(filter.URIs), setOf(filter.TaskIDs)
+	agreedTo := listen.SetOf(backendFilter(asked).Agreed(params))
 	agreed := make(map[topic]bool, len(asked))
 	for _, t := range asked {
-		if t.backend != "" && ids[t.own] || t.backend == "" && uris[t.own] {
+		if t.backend != "" && agreedTo.Tasks[t.own] || t.backend == "" && agreedTo.URIs[t.own] {
 			agreed[t] = true
 		}
 	}
@@ -160,19 +151,6 @@ func sameTask(asked []topic, name string) []topic {
 		}
 	}
 	return all
-}
-
-func setOf(names []string) map[string]bool {
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
-}
-
-// updatedNotice is the notification that a resource may have changed.
-func (t topic) updatedNotice() (*mcp.Notification, error) {
-	return mcp.NewNotification("notifications/resources/updated", append(mcp.AppendString([]byte(`{"uri":`), t.name), '}'))
 }
 
 // fetchState fetches the state of a task from the backend and returns the notification

@@ -4,7 +4,6 @@
 package signalbox
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -300,15 +299,5 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 			continue
 		}
 		g.log.Warn("not offered as listed", slog.String("backend", p.Backend), slog.String("problem", p.String()))
-	}
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
 )
 
 // startsIn returns a backend with a tool x that delays its first answer.
 func startsIn(slow time.Duration) *faultyserver.HTTP {
 	ready := time.Now().Add(slow)
-	s := serverWithTools(false, "x")
+	s := gatewaytest.ServerWithTools(false, "x")
 	s.On["initialize"] = func(x *faultyserver.Exchange) {
 		select {
 		case <-time.After(time.Until(ready)):
@@ -28,7 +29,7 @@ func startsIn(slow time.Duration) *faultyserver.HTTP {
 		case <-x.R.Context().Done():
 		}
 	}
-	s.On["tools/call"] = resultHandler(`{"content":[],"by":"x"}`)
+	s.On["tools/call"] = gatewaytest.ResultHandler(`{"content":[],"by":"x"}`)
 	return s
 }
 
@@ -46,8 +47,8 @@ func startingIn(t *testing.T, change func(*config.Config), slow ...time.Duration
 	if change != nil {
 		change(&cfg)
 	}
-	way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { backends[r.URL.Path].ServeHTTP(w, r) }))
-	return newGateway(t, cfg, signalbox.Options{Transport: way})
+	way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { backends[r.URL.Path].ServeHTTP(w, r) }))
+	return gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 }
 
 // answered sends a request as a modern client, and returns the response and its
@@ -137,11 +138,11 @@ func TestFrozenBackendIsWaitedForOnce(t *testing.T) {
 // A backend that has failed is retried, and not waited for.
 func TestFailedBackendIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		way := serveBackends(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no", http.StatusUnauthorized)
 		}))
 		cfg := config.Config{Servers: []config.Backend{{Name: "b", URL: "http://backends.test/b"}}}
-		g := newGateway(t, cfg, signalbox.Options{Transport: way})
+		g := gatewaytest.New(t, cfg, signalbox.Options{Transport: way})
 		for _, method := range []string{"tools/list", "server/discover", "tools/call"} {
 			if got, took := answered(t, g, method, `{"name":"b__x"}`); took > 100*time.Millisecond {
 				t.Errorf("%s: %s after %v", method, got, took)

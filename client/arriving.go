@@ -12,16 +12,17 @@ import (
 	"net/http"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // forwardFunc forwards the rest of a response to the caller while it arrives. It
 // reports false if the response must be read as a whole.
-type forwardFunc func(a *mcp.Arrival) bool
+type forwardFunc func(a *jsonrpc.Arrival) bool
 
 // neverForward is the forwardFunc for responses of requests that no caller made.
-func neverForward(*mcp.Arrival) bool { return false }
+func neverForward(*jsonrpc.Arrival) bool { return false }
 
 // bufferUpTo is the message limit up to which responses are buffered instead of
 // forwarded. So much memory is acceptable, and a response that is too long then fails
@@ -60,7 +61,7 @@ func (e *endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass fo
 		return data[:k], false, err
 	}
 	body := &meteredReader{Reader: resp.Body}
-	a := mcp.NewArrival(body, resp.ContentLength, backendLimits(), e.MaxMessage)
+	a := jsonrpc.NewArrival(body, resp.ContentLength, backendLimits(), e.MaxMessage)
 	data, err = a.Begin()
 	if err != nil || data != nil {
 		return data, false, err
@@ -90,15 +91,15 @@ func isTooLong(err error) bool {
 // forward offers the call's result to its caller while it arrives, and ends the call
 // when the caller has all of it or never will. The owner's close does not wait for the
 // caller, which may be the one that closes the client.
-func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
+func (c *httpCall) forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 	f := &c.outbound
-	if !f.forwardable || a.ID() != c.call.ID() || a.Result() == nil || a.Result().Type() != mcp.ResultComplete {
+	if !f.canForward(a, c.call.ID()) {
 		return false
 	}
 	c.due.received() // the rest may take its time
-	res := mcp.NewArriving(a, f.version, c.cancel)
+	res := jsonrpc.NewArriving(a, f.version, c.cancel)
 	c.leave()
-	taken, err := mcp.Receive(ctx, f.caller, res)
+	taken, err := f.caller.Extension().Receive(ctx, res)
 	c.entered = c.owner.enter()
 	switch {
 	case !taken:
@@ -111,29 +112,35 @@ func (c *httpCall) forward(ctx context.Context, a *mcp.Arrival) bool {
 	return true
 }
 
+// canForward reports whether a response to the request with the id may be forwarded
+// while it arrives.
+func (f *outboundCall) canForward(a *jsonrpc.Arrival, id mcp.ID) bool {
+	return f.forwardable && a.ID() == id && a.Head() != nil && a.Head().Type() == mcp.ResultComplete
+}
+
 // forwardError returns the error of a call if its result was cut while it was
 // forwarded. Its client has a part of it and gets no other result.
-func (c *httpCall) forwardError(ctx context.Context, err error) error {
+func (s *setup) forwardError(ctx context.Context, err error) error {
 	cause := errors.Join(errNoRetry, err)
-	if errors.Is(err, mcp.ErrNotTaken) {
-		return c.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
+	if errors.Is(err, jsonrpc.ErrNotTaken) {
+		return s.fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
 	}
-	f := c.arrivalError(err, cause)
-	c.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
+	f := s.arrivalError(err, cause)
+	s.log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 		slog.String("reason", f.Message), slog.Any("cause", err))
 	return f
 }
 
 // arrivalError returns the fault for a result that did not arrive completely.
-func (c *httpCall) arrivalError(err, cause error) *mcp.Fault {
+func (s *setup) arrivalError(err, cause error) *mcp.Fault {
 	_, isWrong := errors.AsType[*mcp.ParseError](err)
 	switch {
 	case isTooLong(err):
-		return c.tooLong(cause)
+		return s.tooLong(cause)
 	case isWrong:
-		return c.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
+		return s.fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
 	default:
-		return c.lost(cause, "the connection broke during its answer")
+		return s.lost(cause, "the connection broke during its answer")
 	}
 }
 
@@ -145,12 +152,15 @@ func isForwardable(req *mcp.Request) bool {
 
 // wholeResultCaller is a caller that receives results as a whole, because something
 // must be sent before them.
-type wholeResultCaller struct{ mcp.Caller }
-
-// Start sends a request, without waiting if the caller supports that.
-func (s wholeResultCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return mcp.Start(ctx, s.Caller, req)
+type wholeResultCaller struct {
+	mcp.Caller
+	mcp.CallerExtension // of Caller
 }
 
-// Pulse forwards the sign of activity.
-func (s wholeResultCaller) Pulse() { mcp.Pulse(s.Caller) }
+// Extension returns the caller itself, which changes Receive.
+func (c *wholeResultCaller) Extension() mcp.CallerExtension { return c }
+
+// Receive reports false.
+func (c *wholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
+	return false, nil
+}

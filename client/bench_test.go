@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -125,7 +124,7 @@ func newCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mc
 
 // eraPairs are the pairs of eras, each with the allocations that a call may have in
 // addition to its transport's: the request, the message, the call, its httpCall and the
-// response.
+// response, and the context of the httpCall.
 func eraPairs() []struct {
 	from   mcp.Version
 	modern bool
@@ -136,10 +135,10 @@ func eraPairs() []struct {
 		modern bool
 		allocs float64
 	}{
-		{mcp.LatestLegacy, false, 8},
-		{mcp.LatestLegacy, true, 9},
-		{mcp.LatestModern, false, 8},
-		{mcp.LatestModern, true, 8},
+		{mcp.LatestLegacy, false, 13},
+		{mcp.LatestLegacy, true, 13},
+		{mcp.LatestModern, false, 13},
+		{mcp.LatestModern, true, 12},
 	}
 }
 
@@ -148,10 +147,9 @@ func BenchmarkCall(b *testing.B) {
 		for _, stream := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s-modern-%v-stream-%v", cell.from, cell.modern, stream), func(b *testing.B) {
 				c, req := newCall(b, cell.from, cell.modern, stream)
-				var ctx life.Context // like a request's
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
+					if _, err := c.Serve(b.Context(), req, noCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -164,9 +162,8 @@ func TestCallAllocatesLittle(t *testing.T) {
 	for _, cell := range eraPairs() {
 		for _, stream := range []bool{false, true} {
 			c, req := newCall(t, cell.from, cell.modern, stream)
-			var ctx life.Context // like a request's
 			call := func() {
-				if _, err := c.Serve(&ctx, req, noCaller{}); err != nil {
+				if _, err := c.Serve(t.Context(), req, noCaller{}); err != nil {
 					t.Fatal(err)
 				}
 			}

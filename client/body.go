@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -62,10 +63,10 @@ func (e *endpoint) read(resp *http.Response, pos *cursor, bound frame.Bound, pas
 // events. Each element of a batch is a message of its own. The error reports an invalid
 // batch.
 func (e *endpoint) takeText(data []byte, take messageFunc) (more bool, err error) {
-	if !mcp.IsBatch(data) {
+	if !jsonrpc.IsBatch(data) {
 		return e.parse(data, take), nil
 	}
-	parts, err := mcp.SplitBatch(data, maxBatch, backendLimits())
+	parts, err := jsonrpc.SplitBatch(data, maxBatch, backendLimits())
 	if err != nil {
 		return true, err
 	}
@@ -77,8 +78,8 @@ func (e *endpoint) takeText(data []byte, take messageFunc) (more bool, err error
 	return true, nil
 }
 
-func (e *endpoint) tooLong(cause error) *mcp.Fault {
-	return e.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", e.MaxMessage)
+func (s *setup) tooLong(cause error) *mcp.Fault {
+	return s.fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", s.MaxMessage)
 }
 
 func (e *endpoint) parse(data []byte, take messageFunc) (more bool) {

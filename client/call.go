@@ -148,27 +148,21 @@ func (f *outboundCall) translate(m *mcp.Message) (*mcp.Notification, bool) {
 // Methods that the client handles itself, because they decide where a message goes. All
 // others are forwarded, whatever their name.
 const (
-	methodDiscover     = "server/discover"
-	methodInitialize   = "initialize"
-	methodInitialized  = "notifications/initialized"
-	methodListen       = "subscriptions/listen"
-	methodAcknowledged = "notifications/subscriptions/acknowledged"
-	methodCancelled    = "notifications/cancelled"
-	methodProgress     = "notifications/progress"
-	methodMessage      = "notifications/message"
-	methodSetLevel     = "logging/setLevel"
-	methodPing         = "ping"
-	methodRoots        = "roots/list"
-	methodSubscribe    = "resources/subscribe"
-	methodUnsubscribe  = "resources/unsubscribe"
-	methodToolsList    = "tools/list"
-	methodToolsCall    = "tools/call"
-	methodTaskStatus   = "notifications/tasks/status" // of 2025-11-25
-	methodTaskNotice   = "notifications/tasks"        // of the extension
-	methodTools        = "notifications/tools/list_changed"
-	methodPrompts      = "notifications/prompts/list_changed"
-	methodResources    = "notifications/resources/list_changed"
-	methodUpdated      = "notifications/resources/updated"
+	methodDiscover    = "server/discover"
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+	methodListen      = "subscriptions/listen"
+	methodCancelled   = "notifications/cancelled"
+	methodProgress    = "notifications/progress"
+	methodMessage     = "notifications/message"
+	methodSetLevel    = "logging/setLevel"
+	methodPing        = "ping"
+	methodRoots       = "roots/list"
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+	methodToolsList   = "tools/list"
+	methodToolsCall   = "tools/call"
+	methodTaskStatus  = "notifications/tasks/status" // of 2025-11-25
 )
 
 // respond ends the call that a response names, whatever stream it arrived on: a server

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -84,7 +85,7 @@ func childTool(x *faultyserver.Line, name string) {
 	case "close":
 		os.Stdout.Close()
 	case "half a line and close", "half a line and exit", "no line break and close", "no line break and exit":
-		word := string(mcp.AppendResult(nil, x.Msg.ID, []byte(`{"content":[]}`)))
+		word := string(jsonrpc.AppendResult(nil, x.Msg.ID, []byte(`{"content":[]}`)))
 		if strings.HasPrefix(name, "half") {
 			word = word[:len(word)-3]
 		}

@@ -91,8 +91,12 @@ func newClient(s *setup, l link) *Client {
 // Serve sends the request to the server in the server's era and returns the terminal.
 // Errors of the server are returned unmodified as *mcp.Error. Failures determined here
 // are *mcp.Fault, with the outcome. A request that may have run is sent again only if
-// that does no harm.
+// that does no harm. Without a caller (nil), messages of the server are dropped, and its
+// requests are refused.
 func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if caller == nil {
+		caller = noCaller{}
+	}
 	if !c.enter() {
 		return nil, c.closed()
 	}
@@ -165,8 +169,9 @@ func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtoco
 }
 
 func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *detection) error {
-	mcp.Pause(asker, true)
-	defer mcp.Pause(asker, false)
+	limits := asker.Extension()
+	limits.Pause(true)
+	defer limits.Pause(false)
 	select {
 	case <-det.done:
 		return det.err

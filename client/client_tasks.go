@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,10 +31,10 @@ type clientTasks struct {
 	offer taskform.ClientOffer // sent to the server; does not change afterwards
 
 	mu      sync.Mutex
-	tasks   []clientTask        // oldest first
-	pending int                 // requests that may become a task and are not answered yet
-	early   []*mcp.Notification // states of tasks that may be named by a pending answer
-	out     notificationQueue   // to the server
+	tasks   []clientTask                    // oldest first
+	pending int                             // requests that may become a task and are not answered yet
+	early   []*mcp.Notification             // states of tasks that may be named by a pending answer
+	out     serial.Queue[*mcp.Notification] // to the server
 }
 
 // clientTask is one of them.
@@ -197,7 +198,7 @@ func (s *legacySession) sendTaskStateLocked(n *mcp.Notification) {
 	id, _ := n.Params.Text(mcp.FieldTaskID)
 	switch i := c.indexLocked(id); {
 	case i >= 0 && c.tasks[i].known:
-		c.out.put(&s.group, serverCaller{s}, n)
+		s.notifyLater(&c.out, serverCaller{s}, n)
 	case c.pending > 0 && len(c.early) < maxEarlyStates:
 		c.early = append(c.early, n)
 	}
@@ -212,7 +213,10 @@ func (t serverCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-// Ask fails: only notifications are sent this way.
-func (serverCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Start fails: only notifications are sent this way.
+func (serverCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not a notification", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (serverCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -18,9 +18,11 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// endpoint sends HTTP requests to one URL of a server. The parts that all its requests
-// share are made once. A header map must not be changed after it was passed to a
-// request, because the transport may read it even after the response.
+// endpoint sends HTTP requests to one URL of a server. A redirect is a response like
+// any other: following it would send the message, and the credentials, to another
+// server. The parts that all requests share are made once. A header map must not be
+// changed after it was passed to a request, because the transport may read it even
+// after the response.
 type endpoint struct {
 	*setup
 	url             string
@@ -100,12 +102,12 @@ func (e *endpoint) post(ctx context.Context, header http.Header, out *requestBod
 	if isReplayable(req.Header) {
 		req.GetBody = nil
 	}
-	resp, err := e.roundTrip(req, &out.answer)
+	resp, err := e.transport.RoundTrip(req)
 	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
 		// Each attempt uses up one idle connection, so the loop ends.
-		resp, err = e.roundTrip(out.rebuild(req), &out.answer)
+		resp, err = e.transport.RoundTrip(out.rebuild(req))
 	}
-	if err != nil {
+	if resp, err = withAnswerBody(resp, err, &out.answer); err != nil {
 		return nil, e.failure(ctx, err, isConnError(err), out.sent.Load())
 	}
 	return resp, nil
@@ -120,8 +122,8 @@ func (e *endpoint) fetch(ctx context.Context, method string, header http.Header)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := e.roundTrip(req, new(answerBody))
-	if err != nil {
+	resp, err := e.transport.RoundTrip(req)
+	if resp, err = withAnswerBody(resp, err, new(answerBody)); err != nil {
 		return nil, e.failure(ctx, err, connected.Load(), connected.Load())
 	}
 	return resp, nil
@@ -139,10 +141,8 @@ func (e *endpoint) request(ctx context.Context, method string, header http.Heade
 	return req, nil
 }
 
-// roundTrip sends one HTTP request. A redirect is a response like any other: following
-// it would send the message, and the credentials, to another server.
-func (e *endpoint) roundTrip(req *http.Request, body *answerBody) (*http.Response, error) {
-	resp, err := e.transport.RoundTrip(req)
+// withAnswerBody returns what RoundTrip has returned, with the body wrapped in body.
+func withAnswerBody(resp *http.Response, err error, body *answerBody) (*http.Response, error) {
 	switch {
 	case err != nil:
 		return nil, err

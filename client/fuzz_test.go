@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
@@ -125,7 +126,7 @@ func FuzzParamHeaders(f *testing.F) {
 				result := []byte(`{"tools":[{"name":"q","inputSchema":` + string(schema) + `}]}`)
 				return &http.Response{
 					StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
-					Body: io.NopCloser(bytes.NewReader(mcp.AppendResult(nil, m.ID, result))),
+					Body: io.NopCloser(bytes.NewReader(jsonrpc.AppendResult(nil, m.ID, result))),
 				}, nil
 			})})
 			for _, req := range []*mcp.Request{request(t, "tools/list", ""), call} {

@@ -13,15 +13,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // headers returns the headers of a modern request (2026-07-28,
 // basic/transports/streamable-http, "Request Metadata").
-func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header {
-	key := headerKey{version: out.version, method: req.Method}
+func (w *modernHTTP) headers(req *mcp.Request, version mcp.Version, params *mcp.Object) http.Header {
+	key := headerKey{version: version, method: req.Method}
 	if f := mcp.NameField(req.Method); f != mcp.FieldNone {
-		key.name, key.isNamed = out.params.Text(f)
+		key.name, key.isNamed = params.Text(f)
 	}
 	h := w.headerCache.of(key, w.posts)
 	var wanted []mcp.ParamHeader
@@ -32,7 +33,7 @@ func (w *modernHTTP) headers(req *mcp.Request, out *outboundRequest) http.Header
 		return h // nearly always
 	}
 	h = maps.Clone(h)
-	mirror(h, wanted, out.params)
+	mirror(h, wanted, params)
 	w.relay(h, req, wanted)
 	return h
 }
@@ -115,7 +116,7 @@ func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
 	if len(wanted) == 0 {
 		return
 	}
-	for i, v := range mcp.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
+	for i, v := range jsonrpc.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
 		if v.Err == nil && v.Present {
 			h[wanted[i].Header()] = []string{mcp.EncodeHeaderValue(v.Text)}
 		}
@@ -195,7 +196,7 @@ func (w *modernHTTP) refreshHeaders(ctx context.Context, p *modern, req *mcp.Req
 	list.ParamHeaders = nil // they belong to the call
 	var params mcp.Object
 	for range maxRelearnPages {
-		res, err := p.call(ctx, &list, &params, noCaller{})
+		res, err := w.call(ctx, p, &list, &params, noCaller{})
 		if err != nil {
 			return false
 		}
@@ -218,7 +219,10 @@ type noCaller struct{}
 // Notify drops the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask rejects the request.
-func (noCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+// Start rejects the request.
+func (noCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the request has no client to ask")
 }
+
+// Extension returns one that can do nothing.
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

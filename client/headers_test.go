@@ -127,7 +127,7 @@ func TestHeadersAreCached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.headers(&mcp.Request{Method: method, ParamHeaders: relayed}, &outboundRequest{version: mcp.LatestModern, params: &o})
+		return w.headers(&mcp.Request{Method: method, ParamHeaders: relayed}, mcp.LatestModern, &o)
 	}
 	for range 2 { // made, and found
 		for _, tt := range []struct {

@@ -155,7 +155,13 @@ func (r *recorder) Notify(ctx context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (r *recorder) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (r *recorder) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return r.ask(ctx, req) }, nil
+}
+
+func (*recorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (r *recorder) ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	r.note(req.Method)
 	if r.answer == nil {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "not here")

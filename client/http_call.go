@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -29,10 +29,12 @@ type httpCall struct {
 	pos       cursor
 	due       pendingAnswer // in a session
 
-	life     life.Context // ends when nothing more is done for the call
-	entered  bool         // the owner's close waits for this goroutine
-	answered bool         // the terminal arrived on the call's own stream
-	draining bool         // a goroutine drains that stream and ends life
+	ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
+	end      context.CancelCauseFunc
+	unfollow func() bool // lets ctx outlive callerCtx
+	entered  bool        // the owner's close waits for this goroutine
+	answered bool        // the terminal arrived on the call's own stream
+	draining bool        // a goroutine drains that stream and ends ctx
 
 	// doubt is set after a response that may mean that the server does not know the
 	// session.
@@ -47,15 +49,15 @@ type sessionCheck struct {
 
 // newHTTPCall returns an httpCall for a call that is not waited for yet. The call is
 // held until its requestBody is read.
-func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg mcp.Pieces) *httpCall {
+func newHTTPCall(e *endpoint, f outboundCall, owner *goroutines, msg jsonrpc.Pieces) *httpCall {
 	f.call.Hold()
 	c := &httpCall{endpoint: e, outbound: f, call: f.call, owner: owner, pos: cursor{retry: -1}}
 	c.out.msg, c.out.call = msg, f.call
 	return c
 }
 
-// do runs carry and returns the call's terminal. The httpCall's life ends with ctx and
-// with the call: once the terminal has arrived, no stream is waited for.
+// do runs carry and returns the call's terminal. The httpCall's context ends with ctx
+// and with the call: once the terminal has arrived, no stream is waited for.
 func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 	c.run(ctx, carry)
 	return c.outbound.run(ctx)
@@ -66,10 +68,11 @@ func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 //nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
 func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
-		return // life would learn it only on another goroutine, after carry had begun
+		return // AfterFunc would cancel only after carry had begun
 	}
 	c.callerCtx = ctx
-	c.life.Follow(ctx)
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c.unfollow = context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	defer c.keepAlive()
 	c.call.Detach(c)
 	if c.entered = c.owner.enter(); !c.entered {
@@ -91,12 +94,12 @@ func (c *httpCall) OnMessage() {
 func (c *httpCall) OnEnd() { c.cancel() }
 
 // cancel cancels all that is done for the call.
-func (c *httpCall) cancel() { c.life.End(nil) }
+func (c *httpCall) cancel() { c.end(nil) }
 
-// keepAlive leaves life to the goroutine that drains the stream, or ends it.
+// keepAlive leaves the context to the goroutine that drains the stream, or ends it.
 func (c *httpCall) keepAlive() {
+	c.unfollow()
 	if c.draining {
-		c.life.Leave()
 		return
 	}
 	c.cancel()
@@ -131,7 +134,7 @@ func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 		default:
 			select {
 			case <-c.call.Space():
-			case <-c.life.Done():
+			case <-c.ctx.Done():
 				return false
 			}
 		}
@@ -162,9 +165,19 @@ func (c *httpCall) release(resp *http.Response) {
 		resp.Body.Close()
 		return
 	}
-	// Ends with the stream, or after drainTime. The owner's close cancels it and waits
+	c.draining = startDrain(resp, c.owner, c.cancel)
+}
+
+// startDrain drains a response in a goroutine of the group, which then calls cancel. It
+// reports false, and closes the response, if the group is closing.
+func startDrain(resp *http.Response, group *goroutines, cancel context.CancelFunc) bool {
+	// Ends with the stream, or after drainTime. The group's close cancels it and waits
 	// for it.
-	c.draining = c.owner.launch(c.cancel, true, func() { drain(resp, c.cancel) })
+	ok := group.launch(cancel, true, func() { drain(resp, cancel) })
+	if !ok {
+		resp.Body.Close()
+	}
+	return ok
 }
 
 // drain reads a body to its end, if that is near, and closes it. Only a connection that

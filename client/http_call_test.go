@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -52,7 +53,7 @@ func (s *station) serveListen(x *faultyserver.Exchange) {
 }
 
 func response(id mcp.ID, result string) string {
-	return string(mcp.AppendResult(nil, id, []byte(result)))
+	return string(jsonrpc.AppendResult(nil, id, []byte(result)))
 }
 
 // The response to a call arrives on the listening stream, while the call's own stream

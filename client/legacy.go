@@ -153,7 +153,7 @@ func (l *legacy) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Result
 		s.sendTaskState(&mcp.Notification{Method: req.Method, Params: req.Params})
 	case s != nil:
 		n := mcp.Notification{Method: req.Method, Params: req.Params}
-		s.responses.put(s, n.AppendTo(nil, nil))
+		s.sendLater(n.AppendTo(nil, nil))
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
@@ -171,8 +171,9 @@ type lease struct {
 // acquirePaused is acquire with the caller's time limits paused: a handshake has its
 // own limit.
 func (l *legacy) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
-	mcp.Pause(caller, true)
-	defer mcp.Pause(caller, false)
+	limits := caller.Extension()
+	limits.Pause(true)
+	defer limits.Pause(false)
 	return l.acquire(ctx, req)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -107,7 +108,7 @@ func (w *legacyHTTP) cacheHeaders() {
 	w.postHeader.Store(&posts)
 }
 
-func (w *legacyHTTP) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacyHTTP) roundTrip(ctx context.Context, f outboundCall, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	c := newHTTPCall(w.endpoint, f, &w.group, msg)
 	return c.do(ctx, func() { w.exchange(ctx, c) })
 }
@@ -127,10 +128,10 @@ func (w *legacyHTTP) exchange(ctx context.Context, c *httpCall) {
 	// first. Resuming is tried before an error is returned, because then nothing is
 	// lost yet.
 	switch {
-	case c.call.IsOver() || c.life.Err() != nil:
+	case c.call.IsOver() || c.ctx.Err() != nil:
 		return
 	case c.doubt != nil:
-		w.checkSession(&c.life, c)
+		w.checkSession(c.ctx, c)
 	case accepted:
 		w.awaitOnListenStream(c)
 	case c.pos.lastID != "":
@@ -149,7 +150,7 @@ func (w *legacyHTTP) exchange(ctx context.Context, c *httpCall) {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
-	resp, err := w.send(&c.life, &c.out)
+	resp, err := w.send(c.ctx, &c.out)
 	if err != nil {
 		return false, err
 	}
@@ -162,7 +163,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 		if c.call.Method() == methodInitialize {
 			w.refusedWith = resp.StatusCode
 		}
-		return false, w.refusal(&c.life, w.readRefusal(resp), c)
+		return false, w.refusal(c.ctx, w.readRefusal(resp), c)
 	}
 	if mediaType(resp) == typeEvents {
 		c.due.received() // the stream has begun and may take its time
@@ -173,7 +174,7 @@ func (w *legacyHTTP) doPost(ctx context.Context, c *httpCall) (accepted bool, er
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.cacheHeaders()
 	}
-	return false, w.read(resp, &c.pos, c, func(a *mcp.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
+	return false, w.read(resp, &c.pos, c, func(a *jsonrpc.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -274,7 +275,7 @@ func (w *legacyHTTP) isForgotten(ctx context.Context) bool {
 		return false
 	}
 	defer call.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{mcp.AppendRequest(nil, call.ID(), methodPing, nil)}})
+	resp, err := w.send(ctx, &requestBody{msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, call.ID(), methodPing, nil)}})
 	if err != nil {
 		return false
 	}
@@ -352,7 +353,7 @@ func isModernOnly(code int64) bool {
 func (w *legacyHTTP) awaitOnListenStream(c *httpCall) {
 	select {
 	case <-c.call.Done():
-	case <-c.life.Done():
+	case <-c.ctx.Done():
 	case <-w.noListen:
 		c.fail(w.lost(nil, "it accepted the request and has no stream to answer it on"))
 	}
@@ -363,7 +364,7 @@ func (w *legacyHTTP) awaitOnListenStream(c *httpCall) {
 func (w *legacyHTTP) post(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
+	resp, err := w.send(ctx, &requestBody{msg: jsonrpc.Pieces{msg}})
 	if err != nil {
 		return err
 	}

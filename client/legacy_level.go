@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -139,7 +140,7 @@ func (s *legacySession) awaitLevel(ctx context.Context, t *setLevelCall) (*mcp.R
 func (s *legacySession) setLevel(ctx context.Context, level mcp.LogLevel) (*mcp.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
-	params := mcp.AppendString([]byte(`{"level":`), level.String())
+	params := jsonscan.AppendString([]byte(`{"level":`), level.String())
 	return s.ownCall(ctx, methodSetLevel, append(params, '}'))
 }
 

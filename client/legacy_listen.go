@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -17,7 +18,7 @@ import (
 // any stream of the session (2025-11-25, basic/transports, "Listening for Messages from
 // the Server").
 func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
-	want, err := parseFilter(&req.Params)
+	want, err := listen.ParseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func (l *legacy) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 }
 
 // listenLists is listen without tasks.
-func (l *legacy) listenLists(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
+func (l *legacy) listenLists(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
 	err := l.listenOnce(ctx, want, req, sink)
 	if isRejected(err, sessionGone) {
 		// The session was lost before the listen was acknowledged, so it is tried in a
@@ -38,7 +39,7 @@ func (l *legacy) listenLists(ctx context.Context, want filter, req *mcp.Request,
 	return err
 }
 
-func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
+func (l *legacy) listenOnce(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
 	s, done, err := l.sessionForListen(ctx, want, req)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (l *legacy) listenOnce(ctx context.Context, want filter, req *mcp.Request, 
 // other changes. Listens of one client without a scope share one session, which lives
 // as long as they do and is lent to the client's calls: some servers send a session
 // only the changes of what was used in it. The sole client's session exists anyway.
-func (l *legacy) sessionForListen(ctx context.Context, want filter, req *mcp.Request) (*legacySession, func(), error) {
+func (l *legacy) sessionForListen(ctx context.Context, want listen.Filter, req *mcp.Request) (*legacySession, func(), error) {
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
 		if err == nil {
@@ -173,29 +174,29 @@ func (w *listenSessions) shut() []*listenSession {
 // The end of the session takes precedence: the next session may have a stream, while a
 // server without a stream is not listened to again. The session's end is recorded
 // before its stream is closed, so it is found after the stream.
-func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller) error {
-	offered, noStream := want.with(want.lists()&s.declaredLists()), s.wire.noListenStream()
+func (s *legacySession) listen(ctx context.Context, want listen.Filter, sink mcp.Caller) error {
+	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.wire.noListenStream()
 	closed := isClosed(noStream) // before endCause, so that the cause is found below
 	if err := s.endCause(); err != nil {
 		return &rejected{why: sessionGone, err: err}
 	}
 	if closed {
-		offered = filter{}
+		offered = listen.Filter{}
 	}
 	// Registered before subscribing: the server may send a change before its answer.
-	listener := s.feed.add(offered)
-	defer s.feed.remove(listener)
+	listener := s.feed.Add(offered)
+	defer s.feed.Remove(listener)
 	agreed, undo, err := s.subscribe(ctx, offered.URIs)
 	if err != nil {
 		return err
 	}
 	defer undo()
 	offered.URIs = agreed
-	s.feed.keep(listener, offered)
-	if offered.lists() == 0 && len(agreed) == 0 {
+	s.feed.Keep(listener, offered)
+	if offered.Lists() == 0 && len(agreed) == 0 {
 		noStream = nil // there is nothing to miss
 	}
-	if err := acknowledge(ctx, offered, sink); err != nil {
+	if err := offered.Acknowledge(ctx, sink); err != nil {
 		return err
 	}
 	for {
@@ -209,8 +210,8 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 				return err
 			}
 			return s.errNoListen()
-		case <-listener.wake:
-			if err := s.feed.take(listener).notify(ctx, sink); err != nil {
+		case <-listener.Wake():
+			if err := s.feed.Take(listener).Notify(ctx, sink); err != nil {
 				return err
 			}
 		}
@@ -218,8 +219,8 @@ func (s *legacySession) listen(ctx context.Context, want filter, sink mcp.Caller
 }
 
 // declaredLists returns the lists for which the server has declared listChanged.
-func (s *legacySession) declaredLists() changes {
-	return filter{
+func (s *legacySession) declaredLists() listen.Lists {
+	return listen.Filter{
 		Tools: s.offers.Tools.ListChanged, Prompts: s.offers.Prompts.ListChanged, Resources: s.offers.Resources.ListChanged,
-	}.lists()
+	}.Lists()
 }

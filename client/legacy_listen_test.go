@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -21,7 +23,7 @@ type idleWire struct {
 
 func (w *idleWire) callTable() *session.Calls { return &w.calls }
 func (w *idleWire) attach(*legacySession)     {}
-func (w *idleWire) roundTrip(ctx context.Context, f outboundCall, _ mcp.Pieces) (*mcp.Result, error) {
+func (w *idleWire) roundTrip(ctx context.Context, f outboundCall, _ jsonrpc.Pieces) (*mcp.Result, error) {
 	return f.run(ctx)
 }
 func (w *idleWire) noteClient(*mcp.Request)            {}
@@ -79,7 +81,7 @@ func TestListenEndsWithTheSession(t *testing.T) {
 					}
 					ear, ended := &methodRecorder{}, make(chan error, 1)
 					// Ends with the event below; waited for there.
-					go func() { ended <- s.listen(t.Context(), filter{Tools: true}, ear) }()
+					go func() { ended <- s.listen(t.Context(), listen.Filter{Tools: true}, ear) }()
 					synctest.Wait()
 					for _, happens := range tt.during {
 						happens(s, w)

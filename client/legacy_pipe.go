@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,7 +38,7 @@ func (w *legacyPipe) attach(s *legacySession) {
 
 // roundTrip queues the request. The answer arrives on the pipe, so a call has no
 // resources to release.
-func (w *legacyPipe) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacyPipe) roundTrip(ctx context.Context, f outboundCall, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	f.call.SetRequest(f.req)
 	w.begin(f.call, msg)
 	return f.run(ctx)
@@ -48,7 +49,7 @@ func (w *legacyPipe) noteClient(req *mcp.Request) { w.served.note(req) }
 // post queues the message and does not wait. If the server does not read, the writer
 // ends the pipe with that cause.
 func (w *legacyPipe) post(_ context.Context, msg []byte) error {
-	if !w.enqueue(mcp.Pieces{msg}) {
+	if !w.enqueue(jsonrpc.Pieces{msg}) {
 		return w.unavailable(nil, "it does not read its input")
 	}
 	return nil

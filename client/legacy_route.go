@@ -4,8 +4,12 @@
 package client
 
 import (
+	"context"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -28,7 +32,7 @@ func (s *legacySession) route(m *mcp.Message) {
 // call.
 func concernsSession(m *mcp.Message) bool {
 	switch m.Method {
-	case methodPing, methodCancelled, methodTools, methodPrompts, methodResources, methodUpdated:
+	case methodPing, methodCancelled, listen.MethodTools, listen.MethodPrompts, listen.MethodResources, listen.MethodUpdated:
 		return true
 	default:
 		return false
@@ -39,7 +43,7 @@ func concernsSession(m *mcp.Message) bool {
 // caller it refuses the request.
 func (s *legacySession) routeRequest(m *mcp.Message) {
 	if m.Method == methodPing {
-		s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte("{}")))
+		s.sendLater(jsonrpc.AppendResult(nil, m.ID, []byte("{}")))
 		return
 	}
 	if call := s.taskCall(m); call != nil && call.Push(m) == session.Queued {
@@ -110,17 +114,17 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 		if id, err := mcp.ParseID(m.Params.Raw(mcp.FieldRequestID)); err == nil {
 			s.requests.cancel(id)
 		}
-	case methodTools:
-		s.noteChange(changedTools)
-	case methodPrompts:
-		s.noteChange(changedPrompts)
-	case methodResources:
-		s.noteChange(changedResources)
+	case listen.MethodTools:
+		s.noteChange(listen.Tools)
+	case listen.MethodPrompts:
+		s.noteChange(listen.Prompts)
+	case listen.MethodResources:
+		s.noteChange(listen.Resources)
 	case methodTaskStatus:
 		s.noteTaskStatus(m)
 		s.routeStatus(m)
-	case methodUpdated:
-		s.feed.update(&mcp.Notification{Method: m.Method, Params: m.Params})
+	case listen.MethodUpdated:
+		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
 	}
@@ -129,8 +133,8 @@ func (s *legacySession) routeNotification(m *mcp.Message) {
 // noteChange notifies the session's listens that a list has changed. If the session
 // belongs to one client, it also calls Announced, because the server may not notify the
 // session from which the gateway lists.
-func (s *legacySession) noteChange(c changes) {
-	s.feed.mark(c)
+func (s *legacySession) noteChange(c listen.Lists) {
+	s.feed.Mark(c)
 	if s.routing.private || s.OneClient {
 		s.Announced(s.routing.scope, false)
 	}
@@ -144,6 +148,43 @@ func (s *legacySession) routeOther(m *mcp.Message) {
 	}
 	n, ok := s.redact(&mcp.Notification{Method: m.Method, Params: m.Params})
 	if ok && s.routing.unrelated != nil {
-		s.unsolicited.put(&s.group, s.routing.unrelated, n)
+		s.notifyLater(&s.unsolicited, s.routing.unrelated, n)
+	}
+}
+
+// Bounds of what waits for a slow receiver, and of the responses being sent at a time.
+const (
+	maxQueuedNotifications = 64
+	maxQueuedResponses     = 1024
+	maxResponseSenders     = 4
+)
+
+// notifyLater sends a notification to a receiver that may be slow, for a reader that must
+// not wait. Of these notifications only the latest matters, or they are best effort.
+func (s *legacySession) notifyLater(q *serial.Queue[*mcp.Notification], to mcp.Caller, n *mcp.Notification) {
+	q.Put(n, func(next func(context.Context) (*mcp.Notification, bool)) bool {
+		// Ends when the queue is empty. Unowned, because the receiver may do anything,
+		// including closing the client.
+		return s.group.startUnowned(func(ctx context.Context) {
+			for n, ok := next(ctx); ok; n, ok = next(ctx) {
+				_ = to.Notify(ctx, n) // best effort
+			}
+		})
+	})
+}
+
+// sendLater sends a response that no goroutine waits for.
+func (s *legacySession) sendLater(msg []byte) {
+	dropped := s.responses.Put(msg, func(next func(context.Context) ([]byte, bool)) bool {
+		// Ends when the queue is empty, or with the session, whose close waits for it.
+		_, ok := s.group.start(func(ctx context.Context) {
+			for msg, ok := next(ctx); ok; msg, ok = next(ctx) {
+				s.sendWithRetry(ctx, msg)
+			}
+		})
+		return ok
+	})
+	if dropped == 1 {
+		s.log.Warn("backend sends requests faster than it accepts responses; dropping responses")
 	}
 }

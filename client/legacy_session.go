@@ -12,6 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -28,7 +32,7 @@ type legacyWire interface {
 
 	// roundTrip sends a call's request and returns the call's terminal. It returns an
 	// error as soon as ctx ends.
-	roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error)
+	roundTrip(ctx context.Context, f outboundCall, msg jsonrpc.Pieces) (*mcp.Result, error)
 
 	// noteClient records the client of a request that the session sends.
 	noteClient(req *mcp.Request)
@@ -85,15 +89,16 @@ type legacySession struct {
 	routing  routing
 	group    goroutines
 	requests serverRequests
-	feed     changeFeed
+	feed     listen.Feed
 
 	subs        subscriptions
 	logLevel    logLevel
-	unsolicited notificationQueue
+	unsolicited serial.Queue[*mcp.Notification]
 
-	// responses are the queued responses that need no caller: refusals and answers to
-	// pings.
-	responses responseQueue
+	// responses are short messages that no goroutine waits for: refusals, answers to
+	// pings, notifications of a client. A server that sends requests faster than it
+	// accepts responses does not get all of them.
+	responses serial.Queue[[]byte]
 
 	abandoned abandoned
 
@@ -140,6 +145,9 @@ type listOffer struct {
 
 func newLegacySession(s *setup, wire legacyWire, route routing) *legacySession {
 	ls := &legacySession{setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
+	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
+	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
 	ls.requests.slot = route.questions
 	wire.attach(ls)
 	return ls
@@ -148,7 +156,7 @@ func newLegacySession(s *setup, wire legacyWire, route routing) *legacySession {
 // initialize performs the handshake (2025-11-25, basic/lifecycle). It sends no
 // notifications/cancelled when ctx ends: the session is closed instead.
 func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want mcp.Version) error {
-	params := mcp.AppendString([]byte(`{"protocolVersion":`), string(want))
+	params := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(want))
 	params = append(params, `,"capabilities":`...)
 	caps := s.capabilitiesOf(client, want)
 	params = append(params, caps...)
@@ -164,7 +172,7 @@ func (s *legacySession) initialize(ctx context.Context, client *mcp.Peer, want m
 	}
 	s.clientTasks.setOffer(caps)
 	s.wire.setVersion(s.version)
-	if err := s.wire.post(ctx, mcp.AppendNotification(nil, methodInitialized, nil)); err != nil {
+	if err := s.wire.post(ctx, jsonrpc.AppendNotification(nil, methodInitialized, nil)); err != nil {
 		return err
 	}
 	s.wire.initialized(ctx)
@@ -197,7 +205,7 @@ func (s *legacySession) ownCall(ctx context.Context, method string, params []byt
 		return nil, err
 	}
 	f := outboundCall{setup: s.setup, owner: ownCalls{s}, call: call, caller: noCaller{}}
-	return s.wire.roundTrip(ctx, f, mcp.Pieces{mcp.AppendRequest(nil, call.ID(), call.Method(), params)})
+	return s.wire.roundTrip(ctx, f, jsonrpc.Pieces{jsonrpc.AppendRequest(nil, call.ID(), call.Method(), params)})
 }
 
 // ownCalls is the callOwner of the session's own calls.
@@ -241,13 +249,13 @@ func (s *legacySession) asked(ctx context.Context, f *outboundCall, m *mcp.Messa
 
 // legacyRequest returns the request of a call, without the fields of params that only
 // the modern era has.
-func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
+func legacyRequest(call *session.Call, params *mcp.Object) jsonrpc.Pieces {
 	var e mcp.Edit
 	switch {
 	case params.IsZero():
-		return mcp.Pieces{mcp.AppendBeside(mcp.AppendRequest(nil, call.ID(), call.Method(), nil), params.Beside())}
+		return jsonrpc.Pieces{jsonrpc.AppendBeside(jsonrpc.AppendRequest(nil, call.ID(), call.Method(), nil), params.Beside())}
 	case !params.Has(mcp.FieldMeta):
-		return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
+		return jsonrpc.EditedRequest(call.ID(), call.Method(), &e, params)
 	}
 	dropInvalidTraces(&e, params)
 	for _, f := range [...]mcp.Field{mcp.MetaVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
@@ -258,7 +266,7 @@ func legacyRequest(call *session.Call, params *mcp.Object) mcp.Pieces {
 	if params.Has(mcp.MetaProgressToken) {
 		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
 	}
-	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
+	return jsonrpc.EditedRequest(call.ID(), call.Method(), &e, params)
 }
 
 // abandon cancels a call in the background, because the caller does not wait any
@@ -339,7 +347,7 @@ const noticeTime = time.Second
 
 // discover returns the answer to initialize in the form of a server/discover result.
 func (s *legacySession) discover() (*mcp.Result, error) {
-	out := mcp.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
+	out := jsonscan.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
 	out = append(out, `],"capabilities":`...)
 	out = append(out, orDefault(s.declaredCapabilities(), "{}")...)
 	if s.info != nil {

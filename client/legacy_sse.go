@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -225,7 +226,7 @@ func (w *legacySSE) receive(m *mcp.Message, bad error) (more bool) {
 // roundTrip POSTs a request in the background and waits for its terminal. It does not
 // wait for the answer to the POST, because some servers send it only after the
 // response.
-func (w *legacySSE) roundTrip(ctx context.Context, f outboundCall, msg mcp.Pieces) (*mcp.Result, error) {
+func (w *legacySSE) roundTrip(ctx context.Context, f outboundCall, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	f.call.Hold()
 	f.call.SetRequest(f.req)
 	out := &requestBody{msg: msg, call: f.call}
@@ -290,7 +291,7 @@ func (w *legacySSE) send(ctx context.Context, out *requestBody) error {
 func (w *legacySSE) noteClient(req *mcp.Request) { w.served.note(req) }
 
 func (w *legacySSE) post(ctx context.Context, msg []byte) error {
-	err := w.send(ctx, &requestBody{msg: mcp.Pieces{msg}})
+	err := w.send(ctx, &requestBody{msg: jsonrpc.Pieces{msg}})
 	if isRejected(err, sessionGone) {
 		w.session.end(w.lost(unwrap(err), "it has ended the session"))
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -89,10 +90,10 @@ func isTransient(status int) bool {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *legacyHTTP) resume(ctx context.Context, c *httpCall) {
-	life := &c.life
+	life := c.ctx
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
 	for limiter := (resumeLimiter{}); ; {
-		if !pause(life, limiter.delay(&c.pos)) {
+		if !backoff.Sleep(life, limiter.delay(&c.pos)) {
 			return
 		}
 		began, before := time.Now(), c.pos
@@ -160,7 +161,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		// The session is used without the stream after listenGrace, and its listens have
 		// received no change until now.
 		if gap || !hadStream && time.Since(start) >= listenGrace {
-			w.session.feed.invalidate()
+			w.session.feed.Invalidate()
 		}
 		gap = false
 		answered()
@@ -202,7 +203,7 @@ func (w *legacyHTTP) listen(ctx context.Context, answered func()) {
 		// With an event id the server replays what was missed. Without one, what was
 		// missed is unknown.
 		gap = gap || hadStream && pos.lastID == ""
-		if !pause(ctx, limiter.delay(&pos)) {
+		if !backoff.Sleep(ctx, limiter.delay(&pos)) {
 			return
 		}
 	}
@@ -263,16 +264,4 @@ func (w *legacyHTTP) get(ctx context.Context, pos *cursor, bound frame.Bound, an
 	}
 	answered()
 	return resp.StatusCode, w.read(resp, pos, bound, neverForward, take)
-}
-
-// pause waits for d. It reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -220,7 +221,7 @@ func (s *legacySession) sendSubscribe(ctx context.Context, uri string, wanted bo
 	if wanted {
 		method = methodSubscribe
 	}
-	_, err := s.ownCall(ctx, method, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	_, err := s.ownCall(ctx, method, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if !wanted && s.endCause() == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -24,7 +25,7 @@ const maxTaskLooks = 4
 //
 // For a client of that revision, for which the server edge translates, no task is
 // acknowledged: it polls and receives notifications by its own revision's rules.
-func (l *legacy) listenTasks(ctx context.Context, want filter, req *mcp.Request, sink mcp.Caller) error {
+func (l *legacy) listenTasks(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
 	w := &taskListen{Caller: sink, l: l, req: req, looks: make(chan struct{}, maxTaskLooks), open: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	defer w.group.Wait()
@@ -35,10 +36,10 @@ func (l *legacy) listenTasks(ctx context.Context, want filter, req *mcp.Request,
 		}
 	}
 	want.TaskIDs = nil
-	if want.lists() != 0 || len(want.URIs) > 0 {
+	if want.Lists() != 0 || len(want.URIs) > 0 {
 		return l.listenLists(ctx, want, req, w)
 	}
-	if err := acknowledge(ctx, want, w); err != nil {
+	if err := want.Acknowledge(ctx, w); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -61,15 +62,15 @@ type taskListen struct {
 // Notify passes notifications on and adds the tasks to the acknowledgement.
 // Acknowledgements after the first are those of another session.
 func (w *taskListen) Notify(ctx context.Context, n *mcp.Notification) error {
-	if n.Method != methodAcknowledged {
+	if n.Method != listen.MethodAcknowledged {
 		return w.Caller.Notify(ctx, n)
 	}
-	rest, err := parseFilter(&n.Params)
+	rest, err := listen.ParseFilter(&n.Params)
 	if err != nil {
 		return err
 	}
 	rest.TaskIDs = w.agreed
-	if err := acknowledge(ctx, rest, w.Caller); err != nil {
+	if err := rest.Acknowledge(ctx, w.Caller); err != nil {
 		return err
 	}
 	if !isClosed(w.open) { // called by one goroutine

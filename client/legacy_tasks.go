@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -177,7 +179,7 @@ func (s *legacySession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 // aboutTask returns a request on a task with the caller, scope and progress token of
 // like.
 func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
-	params := append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	params := append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 	obj, err := mcp.ParseObject(params)
 	if err != nil {
 		obj = mcp.Object{} // cannot happen: an object with one string
@@ -197,9 +199,9 @@ func aboutTask(like *mcp.Request, method, id string) *mcp.Request {
 // pollTask polls a task while a caller waits for its result. Each answer resets the
 // caller's idle timeout.
 func (s *legacySession) pollTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
-	for pause(ctx, max(taskform.Interval(t.Poll), time.Second)) {
+	for backoff.Sleep(ctx, max(taskform.Interval(t.Poll), time.Second)) {
 		if _, err := s.call(ctx, aboutTask(req, methodTaskGet, t.ID), caller); err == nil {
-			mcp.Pulse(caller)
+			caller.Extension().Pulse()
 		}
 	}
 }
@@ -209,7 +211,7 @@ func (s *legacySession) cancelTask(id string) {
 	if !s.taskOffer.Cancel {
 		return
 	}
-	params := append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	params := append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 	// Bounded by Write. The session's close lets it finish.
 	s.sends.start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, s.Write)

@@ -119,7 +119,7 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 		return &session.Terminal{Err: err}, nil
 	}
 	p.discover = call
-	p.begin(call, m.buildRequest(&mcp.Request{Client: l.self()}, new(mcp.Object), call))
+	p.begin(call, m.buildRequest(&mcp.Request{Method: methodDiscover, Client: l.self()}, new(mcp.Object), call.ID()))
 	timer := time.NewTimer(l.probeWait())
 	defer timer.Stop()
 	select {

@@ -6,10 +6,11 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -35,13 +36,13 @@ const maxReopenWait = 5 * time.Minute
 // changes may have been missed. It returns the error of the first attempt, and the last
 // error of a server that stays unavailable.
 func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) error {
-	want, err := parseFilter(&req.Params)
+	want, err := listen.ParseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
 	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
 	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
-	wait, failures := minListenWait, 0
+	again, failures := backoff.Backoff{Min: minListenWait, Max: maxListenWait}, 0
 	// A broken stream is no error to the caller: the listen goes on, and everything is
 	// reported as changed.
 	for {
@@ -58,19 +59,18 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		case lc.acknowledged.Load() == 0 && classify(req, err) != reprobe, failures >= maxListenFailures:
 			return unwrap(err)
 		case time.Since(began) > maxListenWait:
-			wait = minListenWait
+			again.Reset()
 		}
-		if !pause(ctx, wait/2+rand.N(wait/2)) { //nolint:gosec // jitter, not a secret
+		if !backoff.Sleep(ctx, again.Next()) {
 			return c.givenUp(ctx, mcp.Completed)
 		}
-		wait = min(2*wait, maxListenWait)
 	}
 }
 
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	sp, err := c.protocol(ctx, nil)
+	sp, err := c.protocol(ctx, noCaller{})
 	if err != nil {
 		return err
 	}
@@ -87,13 +87,13 @@ func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCal
 type listenCaller struct {
 	mcp.Caller
 
-	want         filter
+	want         listen.Filter
 	acknowledged atomic.Int64 // number of streams acknowledged
 
 	// agreed holds the resources and tasks that the server of the first stream has
 	// agreed to. It is set before the first acknowledgement is forwarded and then
 	// constant, because the caller expects notifications only about these.
-	agreed filter
+	agreed listen.Filter
 
 	era       mcp.Era            // of the stream
 	cut       context.CancelFunc // ends the stream
@@ -109,8 +109,8 @@ type listenedKey struct{ to *Client }
 
 // listenedBefore reports whether the scope has listened to lists before, and records
 // that it does now. Between two streams of a session no listen is open.
-func (c *Client) listenedBefore(scope *mcp.Scope, want filter) bool {
-	if scope == nil || want.lists() == 0 {
+func (c *Client) listenedBefore(scope *mcp.Scope, want listen.Filter) bool {
+	if scope == nil || want.Lists() == 0 {
 		return false
 	}
 	kept, _ := scope.Value(listenedKey{c}, func() any { return new(atomic.Bool) })
@@ -121,26 +121,26 @@ func (c *Client) listenedBefore(scope *mcp.Scope, want filter) bool {
 // Notify forwards what a stream brings. The first acknowledgement answers the listen; a
 // later one means that changes may have been missed.
 func (l *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
-	if n.Method != methodAcknowledged {
+	if n.Method != listen.MethodAcknowledged {
 		return l.Caller.Notify(ctx, n)
 	}
 	if l.acknowledged.Add(1) == 1 {
-		l.agreed = acknowledged(n, l.want)
+		l.agreed = l.want.Agreed(&n.Params)
 		if err := l.Caller.Notify(ctx, n); err != nil || !l.again {
 			return err
 		}
-		gap := news{lists: l.want.lists()}
-		return gap.notify(ctx, l.Caller)
+		gap := listen.News{Lists: l.want.Lists()}
+		return gap.Notify(ctx, l.Caller)
 	}
-	l.reopenIfNarrower(acknowledged(n, l.want))
+	l.reopenIfNarrower(l.want.Agreed(&n.Params))
 	return l.invalidate(ctx)
 }
 
 // reopenIfNarrower replaces, after a while, a stream that agrees to less than the
 // caller was promised: the server may have just started and not know its resources yet.
 // Until then the stream serves the rest.
-func (l *listenCaller) reopenIfNarrower(agreed filter) {
-	if agreed.covers(l.agreed) {
+func (l *listenCaller) reopenIfNarrower(agreed listen.Filter) {
+	if agreed.Covers(l.agreed) {
 		l.narrower = 0
 		return
 	}
@@ -152,11 +152,11 @@ func (l *listenCaller) reopenIfNarrower(agreed filter) {
 // invalidate reports everything listened for as changed. A superfluous notification
 // costs a fetch; a missing one leaves the client with an outdated list.
 func (l *listenCaller) invalidate(ctx context.Context) error {
-	all := news{lists: l.want.lists()}
+	all := listen.News{Lists: l.want.Lists()}
 	for _, uri := range l.agreed.URIs {
-		all.updated = append(all.updated, updateOf(uri))
+		all.Updated = append(all.Updated, listen.Updated(uri))
 	}
-	if err := all.notify(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
+	if err := all.Notify(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
 		return err // the legacy side of the gateway polls each task when a listen begins
 	}
 	for _, id := range l.agreed.TaskIDs {

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // A log message on a shared pipe goes to the call that it must concern, or to none.
 func TestLogRouting(t *testing.T) {
 	ann, bob := mcp.NewScope("ann", nil), mcp.NewScope("bob", nil)
-	one, two, three := mcp.NumberID(1), mcp.NumberID(2), mcp.NumberID(3)
+	one, two, three := jsonrpc.NumberID(1), jsonrpc.NumberID(2), jsonrpc.NumberID(3)
 	for _, tt := range []struct {
 		name string
 		do   func(h *logRouting)

@@ -18,7 +18,7 @@ import (
 // Room reserves memory for the response to the call, and ends the call if there is
 // none. The server is not read from meanwhile.
 func (c *httpCall) Room(bytes int, _ []byte) error {
-	err := c.outbound.req.Reserve(&c.life, bytes)
+	err := c.outbound.req.Reserve(c.ctx, bytes)
 	if err != nil {
 		c.fail(err)
 	}

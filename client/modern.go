@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -24,15 +25,9 @@ type modern struct {
 
 // modernWire sends modern requests, over HTTP or over a pipe.
 type modernWire interface {
-	// open opens a call.
-	open(method string) (*session.Call, error)
-
-	// carry sends the call's request and returns the call's terminal, or an error as
-	// soon as ctx ends.
-	carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error)
-
-	// abandon notifies the server that a call is cancelled. It does not block.
-	abandon(call *session.Call)
+	// call sends a request once and returns its terminal, or an error as soon as ctx
+	// ends.
+	call(ctx context.Context, p *modern, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error)
 
 	// refreshHeaders is called when the server has refused a call because of its
 	// headers. It reports whether to try again.
@@ -44,14 +39,6 @@ type modernWire interface {
 	// For stats and close see Client.
 	stats() session.CallStats
 	close(ctx context.Context)
-}
-
-// outboundRequest is a request to the server.
-type outboundRequest struct {
-	version mcp.Version
-	params  *mcp.Object // without the client's description
-	msg     mcp.Pieces
-	logs    mcp.LogLevel // the lowest level of log messages that it requests, or LogNone
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -70,42 +57,33 @@ func (p *modern) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	case methodToolsCall:
 		return p.callTool(ctx, req, caller)
 	}
-	return p.attempt(ctx, req, caller)
+	return p.rounds(ctx, req, caller)
 }
 
-// attempt sends a request for as many rounds as it takes. If the server refuses it
-// because of its headers, they are refreshed and it is sent once more.
-func (p *modern) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	res, err := p.rounds(ctx, req, caller)
-	if isRejected(err, headerMismatch) && p.wire.refreshHeaders(ctx, p, req) {
-		return p.rounds(ctx, req, caller)
-	}
-	return res, err
-}
-
-// call sends one request and returns its terminal.
+// call sends a request once and returns its terminal. If the server refuses it because
+// of its headers, they are refreshed and it is sent once more.
 func (p *modern) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
 	if ctx.Err() != nil {
 		return nil, p.givenUp(ctx, mcp.NotDispatched)
 	}
-	call, err := p.wire.open(req.Method)
-	if err != nil {
-		return nil, err
+	res, err := p.wire.call(ctx, p, req, params, caller)
+	if isRejected(err, headerMismatch) && p.wire.refreshHeaders(ctx, p, req) {
+		return p.wire.call(ctx, p, req, params, caller)
 	}
-	return p.carry(ctx, call, req, params, caller)
+	return res, err
 }
 
-// carry sends the request of an open call and returns its terminal.
-func (p *modern) carry(ctx context.Context, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	out := outboundRequest{version: p.version, params: params, msg: p.buildRequest(req, params, call), logs: requestedLevel(req.LogLevel)}
-	f := outboundCall{setup: p.setup, owner: p, call: call, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken), version: p.version, forwardable: isForwardable(req)}
-	return p.wire.carry(ctx, f, out)
+func (p *modern) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) outboundCall {
+	return outboundCall{
+		setup: p.setup, owner: p, req: req, caller: caller, token: params.Raw(mcp.MetaProgressToken),
+		version: p.version, forwardable: isForwardable(req),
+	}
 }
 
 // buildRequest returns the request of a call, with the client's description (basic,
 // "_meta"). Ids and progress tokens are the gateway's on each connection, because
 // several clients share it.
-func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *session.Call) mcp.Pieces {
+func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) jsonrpc.Pieces {
 	var e mcp.Edit
 	dropInvalidTraces(&e, params)
 	e.SetText(mcp.MetaVersion, string(p.version))
@@ -117,9 +95,9 @@ func (p *modern) buildRequest(req *mcp.Request, params *mcp.Object, call *sessio
 		e.SetText(mcp.MetaLogLevel, level.String())
 	}
 	if params.Has(mcp.MetaProgressToken) {
-		e.Set(mcp.MetaProgressToken, call.ID().AppendTo(nil))
+		e.Set(mcp.MetaProgressToken, id.AppendTo(nil))
 	}
-	return mcp.EditedRequest(call.ID(), call.Method(), &e, params)
+	return jsonrpc.EditedRequest(id, req.Method, &e, params)
 }
 
 // requestedLevel returns the log level of a modern request. If the client has set none,
@@ -137,7 +115,12 @@ func (p *modern) asked(ctx context.Context, _ *outboundCall, _ *mcp.Message) {
 	p.log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
 
-func (p *modern) abandon(call *session.Call) { p.wire.abandon(call) }
+// abandon notifies the server over a pipe. Over HTTP, closing the stream cancels a call.
+func (p *modern) abandon(call *session.Call) {
+	if w := p.wire.sharedPipe(); w != nil {
+		w.abandon(call)
+	}
+}
 
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
 

@@ -5,12 +5,11 @@ package client
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -18,7 +17,7 @@ import (
 // ctx ends. The resource subscriptions of one scope share one stream: a legacy client
 // subscribes to its resources one by one, and a server may limit its listens.
 func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
-	want, err := parseFilter(&req.Params)
+	want, err := listen.ParseFilter(&req.Params)
 	if err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func (p *modern) listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) 
 // acknowledged, so that no change is missed. A narrower one replaces it in the same way
 // if less is needed. The zero value is ready.
 type sharedListen struct {
-	feed changeFeed
+	feed listen.Feed
 
 	mu          sync.Mutex
 	subscribers map[*subscriber]struct{}
@@ -59,10 +58,10 @@ type sharedListen struct {
 
 // subscriber is one listen.
 type subscriber struct {
-	want   filter
-	news   *changeListener
-	agreed chan filter // capacity 1: what was agreed
-	ended  chan error  // capacity 1: why the stream ended or was refused
+	want   listen.Filter
+	news   *listen.Listener
+	agreed chan listen.Filter // capacity 1: what was agreed
+	ended  chan error         // capacity 1: why the stream ended or was refused
 
 	// The fields below are guarded by sharedListen.mu.
 	granted bool // agreed was sent
@@ -71,10 +70,10 @@ type subscriber struct {
 
 // listen serves one listen. keep maintains the stream; it is started if it does not
 // run.
-func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.Context), want filter, sink mcp.Caller) error {
-	sub := &subscriber{want: want, agreed: make(chan filter, 1), ended: make(chan error, 1)}
-	sub.news = h.feed.add(want)
-	defer h.feed.remove(sub.news)
+func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.Context), want listen.Filter, sink mcp.Caller) error {
+	sub := &subscriber{want: want, agreed: make(chan listen.Filter, 1), ended: make(chan error, 1)}
+	sub.news = h.feed.Add(want)
+	defer h.feed.Remove(sub.news)
 	defer h.unsubscribe(sub)
 	h.subscribe(p, keep, sub)
 	var wake <-chan struct{} // nil until the acknowledgement is sent
@@ -86,14 +85,14 @@ func (h *sharedListen) listen(ctx context.Context, p *modern, keep func(context.
 			return err
 		case agreed := <-sub.agreed:
 			if wake == nil { // later acknowledgements do not change what was promised
-				h.feed.keep(sub.news, agreed)
+				h.feed.Keep(sub.news, agreed)
 			}
-			if err := acknowledge(ctx, agreed, sink); err != nil {
+			if err := agreed.Acknowledge(ctx, sink); err != nil {
 				return err
 			}
-			wake = sub.news.wake
+			wake = sub.news.Wake()
 		case <-wake:
-			if err := h.feed.take(sub.news).notify(ctx, sink); err != nil {
+			if err := h.feed.Take(sub.news).Notify(ctx, sink); err != nil {
 				return err
 			}
 		}
@@ -153,8 +152,8 @@ func (h *sharedListen) narrow() {
 
 // plan is the input for the loop's next step.
 type plan struct {
-	want filter // the union of all filters
-	open bool   // the stream does not suffice, or carries too much
+	want listen.Filter // the union of all filters
+	open bool          // the stream does not suffice, or carries too much
 }
 
 // plan computes the plan, and grants the listens that the stream serves. busy means
@@ -168,20 +167,20 @@ func (h *sharedListen) plan(cur *upstream, busy bool) (next plan, ok bool) {
 		return plan{}, false
 	}
 	next.open = cur == nil
-	all := newFilterSet()
+	all := listen.NewSet()
 	for sub := range h.subscribers {
-		all.add(sub.want)
+		all.Add(sub.want)
 		if cur != nil && !sub.granted && !sub.grantLocked(cur, cur.settled()) {
 			next.open = true
 		}
 	}
-	if cur != nil && h.wide && !all.covers(cur.agreed) {
+	if cur != nil && h.wide && !all.Covers(cur.agreed) {
 		next.open = true
 	}
 	// Try once per reason, so that a server that refuses a narrower stream is not asked
 	// again and again.
 	h.wide = h.wide && busy
-	next.want = all.filter()
+	next.want = all.Filter()
 	return next, true
 }
 
@@ -198,8 +197,8 @@ func (h *sharedListen) grant(st *upstream) {
 
 // grantLocked acknowledges a listen if all that it wants is in among, and reports
 // whether it is.
-func (sub *subscriber) grantLocked(st *upstream, among filterSet) bool {
-	if !among.has(sub.want) {
+func (sub *subscriber) grantLocked(st *upstream, among listen.Set) bool {
+	if !among.Has(sub.want) {
 		return false
 	}
 	sub.sendAgreedLocked(st)
@@ -214,7 +213,7 @@ func (sub *subscriber) sendAgreedLocked(st *upstream) {
 	case <-sub.agreed:
 	default: // it was received
 	}
-	sub.agreed <- st.agreed.of(sub.want) // does not block: this is the only sender
+	sub.agreed <- st.agreed.Of(sub.want) // does not block: this is the only sender
 }
 
 // regrant acknowledges, after a gap, the listens that were acknowledged before. A
@@ -235,7 +234,7 @@ func (h *sharedListen) serves(st *upstream) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for sub := range h.subscribers {
-		if sub.granted && !st.asked.has(sub.want) {
+		if sub.granted && !st.asked.Has(sub.want) {
 			return false
 		}
 	}
@@ -254,7 +253,7 @@ func (h *sharedListen) end(err error) {
 func (h *sharedListen) refuse(st *upstream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(st.err, func(sub *subscriber) bool { return !sub.granted && st.asked.has(sub.want) })
+	h.endLocked(st.err, func(sub *subscriber) bool { return !sub.granted && st.asked.Has(sub.want) })
 }
 
 func (h *sharedListen) endLocked(err error, ends func(*subscriber) bool) {
@@ -277,12 +276,12 @@ func (h *sharedListen) abandon(err error) {
 // upstream is one subscriptions/listen request to the server.
 type upstream struct {
 	shared *sharedListen
-	asked  filterSet
+	asked  listen.Set
 	cancel context.CancelFunc
 	acked  chan struct{} // closed when agreed is set
 	done   chan struct{} // closed when err is set
 
-	agreed filterSet
+	agreed listen.Set
 	err    error
 
 	replaced bool      // guarded by sharedListen.mu: another stream has replaced it
@@ -297,12 +296,12 @@ type upstream struct {
 // Notify receives the server's notifications.
 func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case methodAcknowledged:
+	case listen.MethodAcknowledged:
 		if !isClosed(st.acked) { // Notify is called by one goroutine
 			st.agree(n)
 			close(st.acked)
 		}
-	case methodTools, methodPrompts, methodResources, methodUpdated, methodTaskNotice:
+	case listen.MethodTools, listen.MethodPrompts, listen.MethodResources, listen.MethodUpdated, listen.MethodTask:
 		if st.shared.isNew(st, n) {
 			st.shared.publish(n)
 		}
@@ -313,38 +312,41 @@ func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 // publish passes a notification to the listens that it concerns.
 func (h *sharedListen) publish(n *mcp.Notification) {
 	switch n.Method {
-	case methodTools:
-		h.feed.mark(changedTools)
-	case methodPrompts:
-		h.feed.mark(changedPrompts)
-	case methodResources:
-		h.feed.mark(changedResources)
-	case methodUpdated:
-		if !h.feed.update(n) {
+	case listen.MethodTools:
+		h.feed.Mark(listen.Tools)
+	case listen.MethodPrompts:
+		h.feed.Mark(listen.Prompts)
+	case listen.MethodResources:
+		h.feed.Mark(listen.Resources)
+	case listen.MethodUpdated:
+		if !h.feed.Update(n) {
 			h.narrow()
 		}
-	case methodTaskNotice:
-		h.feed.task(n)
+	case listen.MethodTask:
+		h.feed.Task(n)
 	}
 }
 
 // agree records what the server has agreed to. An acknowledgement without a filter
 // agrees to everything.
 func (st *upstream) agree(n *mcp.Notification) {
-	st.agreed = filterSetOf(acknowledged(n, st.asked.filter()))
+	st.agreed = listen.SetOf(st.asked.Filter().Agreed(&n.Params))
 }
 
 // settled returns the part of the filter that need not be asked for again. A resource
 // or task that the server did not agree to now, it may agree to later; a list that it
 // does not notify about, it supports for no listen.
-func (st *upstream) settled() filterSet {
-	return filterSet{lists: st.asked.lists, uris: st.agreed.uris, tasks: st.agreed.tasks}
+func (st *upstream) settled() listen.Set {
+	return listen.Set{Lists: st.asked.Lists, URIs: st.agreed.URIs, Tasks: st.agreed.Tasks}
 }
 
-// Ask rejects the request: a listen involves no requests of the server.
-func (st *upstream) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return noCaller{}.Ask(ctx, req)
+// Start rejects the request: a listen involves no requests of the server.
+func (st *upstream) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return noCaller{}.Start(ctx, req)
 }
+
+// Extension returns one that can do nothing.
+func (st *upstream) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // acknowledged and ended return the stream's channels. st may be nil.
 func (st *upstream) acknowledged() <-chan struct{} {
@@ -407,9 +409,9 @@ func (k *upstreamLoop) run(ctx context.Context) {
 }
 
 // open opens the next stream.
-func (k *upstreamLoop) open(want filter) {
+func (k *upstreamLoop) open(want listen.Filter) {
 	st := &upstream{
-		shared: k.sharedListen, asked: filterSetOf(want),
+		shared: k.sharedListen, asked: listen.SetOf(want),
 		acked: make(chan struct{}), done: make(chan struct{}),
 	}
 	req := k.req
@@ -431,10 +433,8 @@ func (k *upstreamLoop) open(want filter) {
 }
 
 // listenParams returns the parameters of a listen with the filter.
-func listenParams(want filter) (mcp.Object, error) {
-	raw, err := json.Marshal(struct {
-		F filter `json:"notifications"`
-	}{want})
+func listenParams(want listen.Filter) (mcp.Object, error) {
+	raw, err := want.Params()
 	if err != nil {
 		return mcp.Object{}, err
 	}
@@ -505,5 +505,5 @@ func (k *upstreamLoop) isHopeless(err error) bool {
 // pause delays the next attempt, longer each time.
 func (k *upstreamLoop) pause() {
 	wait := min(minListenWait<<min(k.failures, 10), maxListenWait)
-	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(backoff.Jitter(wait))
 }

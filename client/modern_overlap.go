@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,14 +48,14 @@ func (h *sharedListen) isNew(st *upstream, n *mcp.Notification) bool {
 	switch key := changeKey(n); {
 	case !st.replaced:
 		// It is newer than any notification about this on the replaced streams.
-		if len(h.replaced.seen) < maxSubResources {
+		if len(h.replaced.seen) < listen.MaxSubResources {
 			h.replaced.seen[key] = true
 		}
 		delete(h.replaced.heldBack, key)
 		return true
 	case h.replaced.seen[key]:
 		return false
-	case len(h.replaced.heldBack) >= maxSubResources, len(n.Params.Bytes())+len(n.Params.Beside()) > maxUpdate:
+	case len(h.replaced.heldBack) >= listen.MaxSubResources, len(n.Params.Bytes())+len(n.Params.Beside()) > listen.MaxUpdate:
 		return true // reporting it twice is better than not at all
 	default:
 		h.replaced.heldBack[key] = n

@@ -6,6 +6,7 @@ package client
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -39,15 +40,26 @@ func (w *modernPipe) open(method string) (*session.Call, error) {
 	return call, nil
 }
 
-func (w *modernPipe) carry(ctx context.Context, f outboundCall, out outboundRequest) (*mcp.Result, error) {
-	// Before the request is sent: a log message may arrive at once.
-	if out.logs != mcp.LogNone {
-		w.logs.begin(f.call.ID(), out.logs, f.req.Scope)
-		defer w.logs.end(f.call.ID())
+func (w *modernPipe) call(ctx context.Context, p *modern, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	call, err := w.open(req.Method)
+	if err != nil {
+		return nil, err
 	}
-	w.served.note(f.req)
-	f.call.SetRequest(f.req)
-	w.begin(f.call, out.msg)
+	return w.roundTrip(ctx, p, call, req, params, caller)
+}
+
+// roundTrip sends the request of an open call and returns its terminal.
+func (w *modernPipe) roundTrip(ctx context.Context, p *modern, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	// Before the request is sent: a log message may arrive at once.
+	if level := requestedLevel(req.LogLevel); level != mcp.LogNone {
+		w.logs.begin(call.ID(), level, req.Scope)
+		defer w.logs.end(call.ID())
+	}
+	w.served.note(req)
+	call.SetRequest(req)
+	w.begin(call, p.buildRequest(req, params, call.ID()))
+	f := p.outboundCall(req, params, caller)
+	f.call = call
 	return f.run(ctx)
 }
 
@@ -70,7 +82,7 @@ func (w *modernPipe) take(m *mcp.Message) {
 	case mcp.KindRequest:
 		// A modern server must not send requests (basic/transports/stdio). Without an
 		// error it would wait until its call is cancelled.
-		w.enqueue(mcp.Pieces{mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
+		w.enqueue(jsonrpc.Pieces{jsonrpc.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
 		return
 	default:
 		return

@@ -8,10 +8,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -90,7 +91,7 @@ type pipeListenLoop struct {
 }
 
 // listenOnPipe is listen on a pipe.
-func (p *modern) listenOnPipe(ctx context.Context, w *modernPipe, req *mcp.Request, want filter, sink mcp.Caller) error {
+func (p *modern) listenOnPipe(ctx context.Context, w *modernPipe, req *mcp.Request, want listen.Filter, sink mcp.Caller) error {
 	w.served.note(req)
 	if req.Client == nil || !taskform.Declared(req.Client.Capabilities) {
 		want.TaskIDs = nil // the stream would ask for them in the gateway's name
@@ -147,7 +148,7 @@ func (k *pipeListenLoop) live() <-chan struct{} {
 
 // pipeListenPlan is the input for the loop's next step.
 type pipeListenPlan struct {
-	want        filterSet     // the filter of the next stream
+	want        listen.Set    // the filter of the next stream
 	subscribers []*subscriber // the listens that it is for
 	reopen      bool          // the current stream does not suffice
 	wide        bool          // the stream carries unwanted notifications
@@ -163,19 +164,19 @@ type pipeListenPlan struct {
 func (k *pipeListenLoop) nextPlan() (todo pipeListenPlan, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	todo = pipeListenPlan{want: newFilterSet(), stale: k.pipe.stale}
+	todo = pipeListenPlan{want: listen.NewSet(), stale: k.pipe.stale}
 	if len(k.subscribers) == 0 && k.cur == nil && k.next == nil && k.closing == nil {
 		k.running = false
 		return todo, false
 	}
-	all, fresh, more := newFilterSet(), 0, false
+	all, fresh, more := listen.NewSet(), 0, false
 	for _, sub := range k.inOrderLocked() {
 		if k.canServeLocked(sub) {
 			k.acceptLocked(sub)
 		}
-		all.add(sub.want)
+		all.Add(sub.want)
 		switch {
-		case filterSetOf(sub.want).isEmpty():
+		case listen.SetOf(sub.want).IsEmpty():
 			continue
 		case sub.pendingErr != nil:
 			continue
@@ -187,16 +188,16 @@ func (k *pipeListenLoop) nextPlan() (todo pipeListenPlan, ok bool) {
 			fresh++
 			todo.reopen = true
 		}
-		todo.want.add(sub.want)
+		todo.want.Add(sub.want)
 		todo.subscribers = append(todo.subscribers, sub)
 	}
-	if todo.want.isEmpty() {
+	if todo.want.IsEmpty() {
 		k.endFailedLocked() // all other listens have ended
 	}
-	todo.unwanted = all.isEmpty()
+	todo.unwanted = all.IsEmpty()
 	todo.waiting = more || len(todo.subscribers) > 1
-	todo.wide = k.cur != nil && !all.covers(k.cur.agreed)
-	todo.reopen = todo.reopen || k.cur == nil && !todo.want.isEmpty() || k.narrowNow && todo.wide
+	todo.wide = k.cur != nil && !all.Covers(k.cur.agreed)
+	todo.reopen = todo.reopen || k.cur == nil && !todo.want.IsEmpty() || k.narrowNow && todo.wide
 	todo.awaitEnd = k.pipe.answersCancelled && k.hasAbandonedLocked()
 	return todo, true
 }
@@ -207,7 +208,7 @@ func (k *pipeListenLoop) canServeLocked(sub *subscriber) bool {
 	if sub.granted {
 		return false
 	}
-	return filterSetOf(sub.want).isEmpty() || k.cur != nil && k.cur.settled().has(sub.want)
+	return listen.SetOf(sub.want).IsEmpty() || k.cur != nil && k.cur.settled().Has(sub.want)
 }
 
 func (k *pipeListenLoop) acceptLocked(sub *subscriber) {
@@ -252,7 +253,7 @@ func (k *pipeListenLoop) step(todo pipeListenPlan) {
 		if k.mayReopen() {
 			k.giveUp()
 		}
-	case todo.want.isEmpty():
+	case todo.want.IsEmpty():
 	case !todo.awaitEnd:
 		k.tried = todo.subscribers
 		k.open(todo.want)
@@ -280,15 +281,15 @@ func (k *pipeListenLoop) mayReopen() bool {
 }
 
 // open opens the next stream.
-func (k *pipeListenLoop) open(want filterSet) {
+func (k *pipeListenLoop) open(want listen.Set) {
 	req := &mcp.Request{Method: methodListen, Client: k.p.self(), Scope: mcp.NewScope("", nil), LogLevel: mcp.LogNone}
-	params, err := listenParams(want.filter())
+	params, err := listenParams(want.Filter())
 	if err != nil {
 		k.end(k.p.fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written"))
 		return
 	}
 	req.Params = params
-	if len(want.tasks) > 0 {
+	if len(want.Tasks) > 0 {
 		req = declaringTasks(req)
 	}
 	call, err := k.wire.open(methodListen)
@@ -304,7 +305,7 @@ func (k *pipeListenLoop) open(want filterSet) {
 	// Ends when it is cancelled, or with the loop, which waits for it.
 	st.cancel, _ = k.streams.start(func(ctx context.Context) {
 		defer close(st.done)
-		_, st.err = k.p.carry(ctx, call, req, &req.Params, st)
+		_, st.err = k.wire.roundTrip(ctx, k.p, call, req, &req.Params, st)
 	})
 	k.next, k.endTimer = st, nil
 	k.ackLate, k.ackTimer, k.narrowNow = false, time.After(ackTime), false
@@ -333,7 +334,7 @@ func (k *pipeListenLoop) serveAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for sub := range k.subscribers {
-		if k.cur.asked.has(sub.want) {
+		if k.cur.asked.Has(sub.want) {
 			k.acceptLocked(sub)
 		}
 	}
@@ -431,7 +432,7 @@ func (h *sharedListen) endOneLocked(only *subscriber, err error) {
 func (k *pipeListenLoop) broken() {
 	st := k.cur
 	k.noteAnswer(st.id)
-	if st.err == nil && st.agreed.isEmpty() {
+	if st.err == nil && st.agreed.IsEmpty() {
 		k.idle = true // the server has nothing to notify about, and ends the stream in order
 		return
 	}
@@ -451,7 +452,7 @@ func (k *pipeListenLoop) broken() {
 func (k *pipeListenLoop) pause() {
 	wait := min(minListenWait<<min(k.breaks, 10), maxListenWait)
 	k.breaks++
-	k.retryTimer = time.After(wait/2 + rand.N(wait/2)) //nolint:gosec // jitter, not a secret
+	k.retryTimer = time.After(backoff.Jitter(wait))
 }
 
 // addUnanswered registers a stream about to be opened. It renews all subscriptions that

@@ -303,9 +303,11 @@ func (m *listenMember) leave() {
 	<-m.done
 }
 
-func (m *listenMember) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (m *listenMember) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "not here")
 }
+
+func (*listenMember) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 func (m *listenMember) Notify(_ context.Context, n *mcp.Notification) error {
 	m.mu.Lock()

@@ -16,7 +16,7 @@ import (
 // called as one, and the task is awaited.
 func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if req.TakesInputRequired {
-		res, err := p.attempt(ctx, req, caller)
+		res, err := p.rounds(ctx, req, caller)
 		if err == nil && isUndeclaredTask(req, res) {
 			return nil, p.malformed(errUndeclaredTask)
 		}
@@ -26,10 +26,10 @@ func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Call
 	if err != nil {
 		return nil, err
 	}
-	res, err := p.attempt(ctx, own, caller)
+	res, err := p.rounds(ctx, own, caller)
 	if e, ok := err.(*mcp.Error); ok && taskform.IsMissing(e) { //nolint:errorlint // only the server's own error
 		own = declaringTasks(own)
-		res, err = p.attempt(ctx, own, caller)
+		res, err = p.rounds(ctx, own, caller)
 	}
 	if err != nil || !isUndeclaredTask(req, res) {
 		return res, err
@@ -66,7 +66,7 @@ func (p *modern) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.R
 	if err != nil {
 		return nil, p.malformed(err)
 	}
-	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.attempt), req, t.ID, &safeCaller{caller, p.setup})
+	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.rounds), req, t.ID, &safeCaller{caller, p.setup})
 	if left, ok := errors.AsType[*taskform.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
 		err = left.Err
@@ -81,7 +81,7 @@ func (p *modern) cancelTask(req *mcp.Request, id string) {
 	p.group.start(func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, p.Write)
 		defer stop()
-		_, _ = p.attempt(ctx, cancel, noCaller{}) // the error concerns no caller
+		_, _ = p.rounds(ctx, cancel, noCaller{}) // the error concerns no caller
 	})
 }
 
@@ -92,15 +92,7 @@ type safeCaller struct {
 	setup *setup
 }
 
-// Ask forwards the request.
-func (c *safeCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.setup.askSafely(ctx, c.Caller, req)
-}
-
 // Start forwards the request.
 func (c *safeCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return c.setup.startSafely(ctx, c.Caller, req)
 }
-
-// Pulse forwards the sign of activity.
-func (c *safeCaller) Pulse() { mcp.Pulse(c.Caller) }

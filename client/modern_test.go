@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -422,7 +423,7 @@ func TestSecondRoundFails(t *testing.T) {
 		"gone": func(x *faultyserver.Exchange) { x.Status(404, "text/plain", "no") },
 		"dies": func(x *faultyserver.Exchange) { x.Abort() },
 		"headers": func(x *faultyserver.Exchange) {
-			x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(mcp.CodeHeaderMismatch, "no"))))
+			x.Status(400, "application/json", string(jsonrpc.AppendError(nil, x.Msg.ID, mcp.Errorf(mcp.CodeHeaderMismatch, "no"))))
 		},
 	}
 	for name, second := range tests {

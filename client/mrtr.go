@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -29,16 +30,20 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return nil, err
 	}
+	original := caller
 	var open *urlElicitations // made when the client is first asked
 	for round := 0; ; round++ {
-		res, err := p.round(ctx, req, params, caller, round)
+		res, err := p.call(ctx, req, params, caller)
+		if err != nil && round > 0 {
+			res, err = p.resendRound(ctx, req, params, caller, err)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if err := checkType(req, res); err != nil {
 			return nil, p.malformed(err)
 		}
-		open.notifyComplete(ctx, res, caller)
+		open.notifyComplete(ctx, res, original)
 		switch {
 		case res.Type() != mcp.ResultInputRequired || req.TakesInputRequired:
 			return res, nil
@@ -49,9 +54,10 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if open == nil {
 			open = new(urlElicitations)
 		}
-		if params, err = p.nextRound(ctx, &req.Params, res, open, caller); err != nil {
+		if params, err = p.nextRound(ctx, &req.Params, res, open, original); err != nil {
 			return nil, err
 		}
+		caller = &wholeResultCaller{original, original.Extension()} // completed URL elicitations are reported before the result
 	}
 }
 
@@ -131,19 +137,13 @@ func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
 	return &changed, nil
 }
 
-// round sends a request once. If a later round was not sent, or was refused
-// unprocessed, it is resent here: starting over would ask the client again and make the
-// server repeat the work of the earlier rounds.
-func (p *modern) round(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, round int) (*mcp.Result, error) {
-	if round > 0 {
-		caller = wholeResultCaller{caller} // completed URL elicitations are reported before the result
-	}
-	res, err := p.call(ctx, req, params, caller)
-	if err == nil || round == 0 {
-		return res, err
-	}
+// resendRound sends a later round again after err, if it was not sent or was refused
+// unprocessed. Starting over would ask the client again and make the server repeat the
+// work of the earlier rounds.
+func (p *modern) resendRound(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller, err error) (*mcp.Result, error) {
 	later := *req
 	later.Params = *params
+	var res *mcp.Result
 	for n := 1; err != nil && classify(&later, err) == resend && n <= maxResend && p.awaitRetry(ctx, n); n++ {
 		res, err = p.call(ctx, req, params, caller)
 	}
@@ -230,7 +230,7 @@ func (p *modern) gather(ctx context.Context, raw []byte, open *urlElicitations, 
 		answers = make(map[string]jsontext.Value, len(questions))
 	)
 	// In the server's order, in which a user should see them.
-	for key := range mcp.Members(raw) {
+	for key := range jsonscan.Members(raw) {
 		wait, err := p.startQuestion(ctx, questions[key], open, caller)
 		if err != nil {
 			cancel(err)

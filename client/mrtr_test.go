@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -132,7 +133,7 @@ func TestLaterRoundNotForwardedByAGateway(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := secondRounds(func(_ int, x *faultyserver.Exchange) {
 					e := &mcp.Error{Code: 1004, Message: "as it said", Data: []byte(tt.data)}
-					x.Status(tt.status, "application/json", string(mcp.AppendError(nil, x.Msg.ID, e)))
+					x.Status(tt.status, "application/json", string(jsonrpc.AppendError(nil, x.Msg.ID, e)))
 				})
 				_, err := within(t, dialHTTP(t, s, client.Config{}), echo(t), &recorder{answer: respondWith(`{"roots":[]}`)})
 				if err == nil || !strings.Contains(mcp.ToWire(err).Message, tt.want) {

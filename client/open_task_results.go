@@ -214,8 +214,8 @@ func (r *openTaskResult) inputRequests() []byte {
 // Notify drops n: the extension has neither progress nor log messages of a task.
 func (r *openTaskResult) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask holds an input request until the client has fetched and answered it.
-func (r *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+// Start holds an input request until the client has fetched and answered it.
+func (r *openTaskResult) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if !declares(r.caps, req.Method) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare that it can be asked for %.60q", req.Method)
 	}
@@ -225,14 +225,19 @@ func (r *openTaskResult) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result
 	}
 	ask := &pendingInput{req: own, answer: make(chan *mcp.Result, 1)}
 	key := r.add(ask)
-	defer r.take(key)
-	select {
-	case res := <-ask.answer:
-		return res, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return func() (*mcp.Result, error) {
+		defer r.take(key)
+		select {
+		case res := <-ask.answer:
+			return res, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}, nil
 }
+
+// Extension returns one that can do nothing: the request that began the task has ended.
+func (r *openTaskResult) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // declares reports whether client capabilities allow a request of the method
 // (2026-07-28, basic/patterns/mrtr).

@@ -76,7 +76,7 @@ func (p *peer) tool(ctx context.Context, name string, req *mcp.Request, caller m
 		if err != nil {
 			return nil, err
 		}
-		res, err := caller.Ask(ctx, q)
+		res, err := mcp.Ask(ctx, caller, q)
 		if err != nil {
 			return nil, err
 		}

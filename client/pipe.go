@@ -5,6 +5,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -70,6 +72,8 @@ type pipe struct {
 	onAnswer    func(id mcp.ID)      // may be nil
 	onEOF       func()               // may be nil
 	writeFailed bool                 // nothing can be written any more
+	refused     []*session.Call      // that were not sent, until it is known why
+	refusing    bool                 // no call waits for that any more
 	ended       bool
 	why         string // why the remote end must end; "" if nothing is wrong
 }
@@ -123,13 +127,13 @@ func (p *pipe) router() func(m *mcp.Message) {
 // request before its cancellation. It does not block. It reports false if the pipe has
 // ended or too much is queued. If it reports true the pipe owns the message, except for
 // its second piece.
-func (p *pipe) enqueue(msg mcp.Pieces) bool {
+func (p *pipe) enqueue(msg jsonrpc.Pieces) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.enqueueLocked(msg)
 }
 
-func (p *pipe) enqueueLocked(msg mcp.Pieces) bool {
+func (p *pipe) enqueueLocked(msg jsonrpc.Pieces) bool {
 	if p.ended || p.writeFailed || p.queue.size+msg.Len() > maxQueued {
 		return false
 	}
@@ -166,39 +170,51 @@ func (p *pipe) dequeue(room batch) batch {
 
 // begin sends a call's request. The call counts as dispatched once part of its batch is
 // written.
-func (p *pipe) begin(call *session.Call, msg mcp.Pieces) {
-	if !p.queueCall(call, msg) {
-		p.refuse([]*session.Call{call})
-	}
-}
-
-func (p *pipe) queueCall(call *session.Call, msg mcp.Pieces) bool {
+func (p *pipe) begin(call *session.Call, msg jsonrpc.Pieces) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.enqueueLocked(msg) {
-		return false
+	switch {
+	case p.enqueueLocked(msg):
+		p.unsent = append(p.unsent, call)
+	case p.writeFailed && !p.ended && !p.refusing:
+		p.refused = append(p.refused, call)
+	default:
+		p.refuseLocked([]*session.Call{call}, cmp.Or(p.why, noInput))
 	}
-	p.unsent = append(p.unsent, call)
-	return true
 }
 
-// refuse ends calls that were not sent.
-func (p *pipe) refuse(calls []*session.Call) {
+// noInput is why a call is refused if nothing more is known.
+const noInput = "it does not read its input"
+
+// reasonTime is how long a call that was not sent waits for the reason: a process that
+// has ended has closed its input first.
+const reasonTime = time.Second
+
+// refuseLocked ends calls that were not sent.
+func (p *pipe) refuseLocked(calls []*session.Call, why string) {
 	for _, c := range calls {
-		c.Finish(session.Terminal{Err: p.unavailable(nil, "it does not read its input")})
+		c.Finish(session.Terminal{Err: p.unavailable(nil, "%s", why)})
 	}
+}
+
+// refuseAll ends the calls that wait for the reason, and those that begin later.
+func (p *pipe) refuseAll(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuseLocked(p.refused, why)
+	p.refused, p.refusing = nil, true
 }
 
 // abandon notifies the server that a call is cancelled.
 func (p *pipe) abandon(call *session.Call) {
-	p.enqueue(mcp.Pieces{cancelNotice(call)})
+	p.enqueue(jsonrpc.Pieces{cancelNotice(call)})
 }
 
 // cancelNotice returns the notification that cancels a call.
 func cancelNotice(call *session.Call) []byte {
 	params := call.ID().AppendTo([]byte(`{"requestId":`))
 	params = append(params, `,"reason":"the client gave the request up"}`...)
-	return mcp.AppendNotification(nil, methodCancelled, params)
+	return jsonrpc.AppendNotification(nil, methodCancelled, params)
 }
 
 // writeAll is the writer goroutine. When the pipe ends it still writes what is queued,
@@ -212,11 +228,11 @@ func (p *pipe) writeAll(ctx context.Context) {
 		b = p.dequeue(b)
 		if n, err := p.write(b.lines.parts, stuck); err != nil {
 			// The reader finds out how the server ended, and reports it.
-			rest := p.stopWriting()
-			if n == 0 {
-				p.refuse(b.calls)
+			if n > 0 {
+				b.calls = nil
 			}
-			p.refuse(rest)
+			p.stopWriting(b.calls)
+			time.AfterFunc(reasonTime, func() { p.refuseAll(noInput) }) // no effect if the pipe has ended
 			return
 		}
 		b.reuse()
@@ -231,14 +247,13 @@ func (p *pipe) writeAll(ctx context.Context) {
 	}
 }
 
-// stopWriting drops the queue and rejects further messages. It returns the calls that
-// were not sent.
-func (p *pipe) stopWriting() []*session.Call {
+// stopWriting drops the queue and rejects further messages. The calls that were not sent,
+// and unsent, wait for the reason.
+func (p *pipe) stopWriting(unsent []*session.Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	calls := p.unsent
+	p.refused = slices.Concat(p.refused, unsent, p.unsent)
 	p.queue, p.unsent, p.writeFailed = writeQueue{}, nil, true
-	return calls
 }
 
 // write writes parts in order and returns how many bytes were written. A server that
@@ -297,13 +312,12 @@ func (p *pipe) readAll(ctx context.Context) {
 // the last line is handled, because the caller that receives that line may send the
 // next request at once. Calls in progress end later, when the exit reason is known.
 func (p *pipe) outputEnded() {
-	rest := p.stopWriting()
+	p.stopWriting(nil)
 	if onEOF := p.eofHandler(); onEOF != nil {
 		onEOF()
 	}
 	p.slot.markClosing() // before the calls, because their callers may ask for a slot
 	p.calls.Close(p.unavailable(nil, "it has closed its output"))
-	p.refuse(rest)
 }
 
 func (p *pipe) eofHandler() func() {
@@ -337,7 +351,7 @@ func (p *pipe) endReason(err error) error {
 
 // handleLine processes one line. It reports false if the line is not a message.
 func (p *pipe) handleLine(line []byte) bool {
-	if mcp.IsBatch(line) {
+	if jsonrpc.IsBatch(line) {
 		return p.handleBatch(line)
 	}
 	m, err := mcp.Parse(line, backendLimits())
@@ -369,14 +383,14 @@ func (p *pipe) reportAnswer(id mcp.ID) {
 // handleBatch processes the elements of a batch (2025-03-26). Invalid elements do not
 // affect the others, but the line then counts as invalid.
 func (p *pipe) handleBatch(line []byte) bool {
-	parts, err := mcp.SplitBatch(line, maxBatch, backendLimits())
+	parts, err := jsonrpc.SplitBatch(line, maxBatch, backendLimits())
 	if err != nil {
 		return false
 	}
 	all := true
 	for _, part := range parts {
 		// Batches do not nest. Nesting would also be recursion without a limit.
-		if mcp.IsBatch(part) || !p.handleLine(part) {
+		if jsonrpc.IsBatch(part) || !p.handleLine(part) {
 			all = false
 		}
 	}
@@ -392,6 +406,7 @@ func (p *pipe) fail(err error) {
 	// Mark the slot first, because callers may ask for one from now on. Then end the
 	// calls, so that each has its error before it can see that the pipe is dead.
 	p.slot.markClosing()
+	p.refuseAll(faultText(err))
 	p.calls.End(err)
 	close(p.dead)
 	p.group.start(func(context.Context) { p.closeRemote() }) // bounded by remote.end
@@ -433,6 +448,7 @@ func faultText(err error) string {
 func (p *pipe) close(err error) {
 	if p.markEnded("") {
 		p.slot.markClosing()
+		p.refuseAll(faultText(err))
 		p.calls.End(err)
 		close(p.dead)
 		within(p.writerDone, noticeTime)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -216,7 +217,7 @@ func (p *pool) sweep(ctx context.Context, l *legacy) {
 		for _, s := range dead {
 			l.retire(s)
 		}
-		if next == 0 || !pause(ctx, next) {
+		if next == 0 || !backoff.Sleep(ctx, next) {
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -64,7 +65,7 @@ func (l *launcher) start(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, l.unavailable(errors.Join(errNoRetry, err), "%v", err)
 	}
-	if wait > 0 && !pause(ctx, wait) {
+	if wait > 0 && !backoff.Sleep(ctx, wait) {
 		return nil, l.givenUp(ctx, mcp.NotDispatched)
 	}
 	c, err := l.spawn()

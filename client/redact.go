@@ -6,6 +6,8 @@ package client
 import (
 	"bytes"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,7 +26,7 @@ func (s *setup) redact(n *mcp.Notification) (*mcp.Notification, bool) {
 		return n, true
 	}
 	raw := n.Params.Bytes()
-	clean := mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+	clean := jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
 		if name == mcp.FieldLevel.Key() {
 			return value
 		}
@@ -43,7 +45,7 @@ func (s *setup) isClean(beside []byte) bool {
 	if len(beside) == 0 {
 		return true
 	}
-	text := mcp.AppendBeside([]byte(`{"":0}`), beside)
+	text := jsonrpc.AppendBeside([]byte(`{"":0}`), beside)
 	return bytes.Equal(s.secrets.JSON(text), text)
 }
 

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // requestBody is a message sent as the body of a POST. It records whether any of it was
@@ -18,7 +18,7 @@ import (
 // stream or for a server that does not read, and a backend cannot run a request of
 // which it has seen only the headers.
 type requestBody struct {
-	msg    mcp.Pieces
+	msg    jsonrpc.Pieces
 	call   *session.Call // that the message begins; nil if it begins none
 	sent   atomic.Bool
 	first  requestBodyReader // one is enough, nearly always
@@ -65,7 +65,7 @@ func (p *requestBody) markSent() bool {
 // body without a call to Read.
 type requestBodyReader struct {
 	*requestBody
-	rest  mcp.Pieces // not read yet
+	rest  jsonrpc.Pieces // not read yet
 	begun bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // posted returns a request with the requestBody as its body.
@@ -40,7 +40,7 @@ func opened(t *testing.T, calls *session.Calls) *session.Call {
 func TestRequestBodyIsSentWhenRead(t *testing.T) {
 	var calls session.Calls
 	for _, call := range []*session.Call{nil, opened(t, &calls)} {
-		p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: call}
+		p := &requestBody{msg: jsonrpc.Pieces{[]byte("message")}, call: call}
 		req := posted(t, p)
 		if p.sent.Load() || req.ContentLength != 7 {
 			t.Errorf("before: left %v, length %d; want false, 7", p.sent.Load(), req.ContentLength)
@@ -59,7 +59,7 @@ func TestRequestBodyIsSentWhenRead(t *testing.T) {
 // copied.
 func TestRequestBodyOfAWithdrawnCall(t *testing.T) {
 	var calls session.Calls
-	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: jsonrpc.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	if !p.call.Withdraw(session.Terminal{Err: io.EOF}) {
 		t.Fatal("a call that has not left was not taken back")
@@ -80,7 +80,7 @@ func TestRequestBodyOfAWithdrawnCall(t *testing.T) {
 // would cost other calls their connection. Another copy of it is not begun.
 func TestRequestBodyOfACallThatEndsMeanwhile(t *testing.T) {
 	var calls session.Calls
-	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: jsonrpc.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	head := make([]byte, 3)
 	if _, err := io.ReadFull(req.Body, head); err != nil {
@@ -103,7 +103,7 @@ func TestRequestBodyOfACallThatEndsMeanwhile(t *testing.T) {
 // net/http may resend a body that a server refused to process.
 func TestRequestBodyTwice(t *testing.T) {
 	var calls session.Calls
-	p := &requestBody{msg: mcp.Pieces{[]byte("message")}, call: opened(t, &calls)}
+	p := &requestBody{msg: jsonrpc.Pieces{[]byte("message")}, call: opened(t, &calls)}
 	req := posted(t, p)
 	for range 2 {
 		body, err := req.GetBody()

@@ -6,10 +6,10 @@ package client
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -29,11 +29,17 @@ const (
 	resendOnce               // it may have run, which does no harm
 )
 
-// serve sends a request until it has its terminal or must not be sent again.
+// serve sends a request until it has its terminal or must not be sent again. If a
+// protocol turns out to be the wrong one, no other request uses it any more.
 func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	tries := map[retryDecision]int{}
 	for {
-		res, err := c.attempt(ctx, req, caller)
+		var res *mcp.Result
+		sp, err := c.protocol(ctx, caller)
+		if err == nil {
+			res, err = sp.serve(ctx, req, caller)
+			c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+		}
 		if err == nil {
 			return res, nil
 		}
@@ -42,7 +48,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 			return nil, unwrap(err)
 		}
 		tries[v]++
-		wait := backoff(tries[v])
+		wait := resendDelay(tries[v])
 		if v == reprobe {
 			wait = 0 // the server is available; only the protocol was wrong
 		}
@@ -53,7 +59,9 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 // awaitRetry implements setup.awaitRetry.
-func (c *Client) awaitRetry(ctx context.Context, n int) bool { return c.grantRetry(ctx, backoff(n)) }
+func (c *Client) awaitRetry(ctx context.Context, n int) bool {
+	return c.grantRetry(ctx, resendDelay(n))
+}
 
 // grantRetry waits before another attempt. It reports false if the budget or ctx
 // forbids one.
@@ -63,19 +71,7 @@ func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
 	}
 	defer c.budget.giveBack()
 	c.retries.Add(1)
-	return wait == 0 || pause(ctx, wait)
-}
-
-// attempt sends a request once. If the protocol turns out to be the wrong one, no other
-// request uses it any more.
-func (c *Client) attempt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	sp, err := c.protocol(ctx, caller)
-	if err != nil {
-		return nil, err
-	}
-	res, err := sp.serve(ctx, req, caller)
-	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
-	return res, err
+	return wait == 0 || backoff.Sleep(ctx, wait)
 }
 
 // limitOf limits each kind of attempt separately: one request may meet a restarting
@@ -87,11 +83,7 @@ func limitOf(v retryDecision) int {
 	return 1
 }
 
-// backoff has jitter, so that calls that failed together are not resent together.
-func backoff(n int) time.Duration {
-	d := firstBackoff << n
-	return d/2 + rand.N(d/2) //nolint:gosec // jitter, not a secret
-}
+func resendDelay(n int) time.Duration { return backoff.Jitter(firstBackoff << n) }
 
 // classify decides whether a request may be sent again. A request that may have run is
 // sent again only if its method is read-only; tools/call never is.

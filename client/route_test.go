@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -183,7 +184,7 @@ func TestAnswersWithoutAKnownID(t *testing.T) {
 				},
 				"prompts/get": func(x *faultyserver.Exchange) {
 					x.Event("", `{"jsonrpc":"2.0"`)
-					x.Event("", response(mcp.NumberID(4711), `{"whose":"nobody's"}`))
+					x.Event("", response(jsonrpc.NumberID(4711), `{"whose":"nobody's"}`))
 					x.Response(`{"messages":[]}`)
 				},
 			}}

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -237,7 +239,7 @@ func errRequestEnded() error {
 	return mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 }
 
-// askInOrder is askSafely after the server's previous request has been forwarded, so
+// askInOrder asks the caller after the server's previous request has been forwarded, so
 // that a user sees the requests in the server's order.
 func (s *legacySession) askInOrder(ctx context.Context, r *serverRequest, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
 	if r.previous != nil {
@@ -258,15 +260,8 @@ func (s *legacySession) askInOrder(ctx context.Context, r *serverRequest, caller
 // markForwarded allows the next request to be forwarded.
 func (a *serverRequest) markForwarded() { a.once.Do(func() { close(a.forwarded) }) }
 
-// askSafely calls caller.Ask and returns a panic as an error. The calling goroutine has
-// no other recover.
-func (s *setup) askSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (res *mcp.Result, err error) {
-	defer s.recoverPanic(ctx, &err)
-	return caller.Ask(ctx, req)
-}
-
-// startSafely calls [mcp.Start] and returns a panic as an error, also one of the
-// returned function.
+// startSafely calls caller.Start and returns a panic as an error, also one of the
+// returned function. The calling goroutine has no other recover.
 func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	wait, err := s.tryStart(ctx, caller, req)
 	if err != nil {
@@ -280,7 +275,7 @@ func (s *setup) startSafely(ctx context.Context, caller mcp.Caller, req *mcp.Req
 
 func (s *setup) tryStart(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
 	defer s.recoverPanic(ctx, &err)
-	return mcp.Start(ctx, caller, req)
+	return caller.Start(ctx, req)
 }
 
 // recoverPanic turns a panic into the request's error.
@@ -299,12 +294,12 @@ func (s *setup) recoverPanic(ctx context.Context, err *error) {
 func (s *legacySession) sendAnswer(ctx context.Context, m *mcp.Message, res *mcp.Result, err error) {
 	switch {
 	case err != nil:
-		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
+		s.sendWithRetry(ctx, jsonrpc.AppendError(nil, m.ID, revision.AskError(s.version, m.Method, mcp.ToWire(err))))
 	case res == nil:
-		s.sendWithRetry(ctx, mcp.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
+		s.sendWithRetry(ctx, jsonrpc.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeInternalError, "no answer")))
 	default:
-		answer := mcp.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
-		s.sendWithRetry(ctx, mcp.AppendBeside(answer, res.Beside()))
+		answer := jsonrpc.AppendResult(nil, m.ID, revision.Answer(s.version, m.Method, &m.Params, res.Bytes()))
+		s.sendWithRetry(ctx, jsonrpc.AppendBeside(answer, res.Beside()))
 	}
 }
 
@@ -318,7 +313,7 @@ const maxSendAttempts = 6
 // ignored.
 func (s *legacySession) sendWithRetry(ctx context.Context, msg []byte) {
 	for n := range maxSendAttempts {
-		if !isRetryableSend(s.send(ctx, msg)) || !pause(ctx, backoff(n+1)) {
+		if !isRetryableSend(s.send(ctx, msg)) || !backoff.Sleep(ctx, resendDelay(n+1)) {
 			return
 		}
 	}
@@ -333,7 +328,7 @@ func isRetryableSend(err error) bool {
 
 // sendError answers a request with an error, without waiting.
 func (s *legacySession) sendError(id mcp.ID, err *mcp.Error) {
-	s.responses.put(s, mcp.AppendError(nil, id, err))
+	s.sendLater(jsonrpc.AppendError(nil, id, err))
 }
 
 // refuseRequest refuses a request that the server sends during a call of the session's
@@ -352,7 +347,7 @@ func (s *legacySession) answerNoRoots(m *mcp.Message) bool {
 	if !s.isOwnRootsRequest(m) {
 		return false
 	}
-	s.responses.put(s, mcp.AppendResult(nil, m.ID, []byte(noRoots)))
+	s.sendLater(jsonrpc.AppendResult(nil, m.ID, []byte(noRoots)))
 	return true
 }
 

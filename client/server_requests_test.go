@@ -27,7 +27,13 @@ func (h callbackCaller) Notify(context.Context, *mcp.Notification) error {
 	return nil
 }
 
-func (h callbackCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (h callbackCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return h.ask(ctx, req) }, nil
+}
+
+func (callbackCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (h callbackCaller) ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	h.do()
 	return mcp.NewResult([]byte("{}"))
 }

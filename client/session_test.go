@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -168,7 +169,7 @@ func TestToolWithSessionsOfItsOwn(t *testing.T) {
 }
 
 func sessionError(x *faultyserver.Exchange) string {
-	return string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
+	return string(jsonrpc.AppendError(nil, x.Msg.ID, mcp.Errorf(-32000, "browser session expired")))
 }
 
 // Calls in progress in a session that another call found forgotten may have run, and

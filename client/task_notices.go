@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -26,7 +27,7 @@ func taskNoticeOf(res *mcp.Result) *mcp.Notification {
 	if err != nil {
 		return nil
 	}
-	n, err := mcp.NewNotification(methodTaskNotice, params)
+	n, err := mcp.NewNotification(listen.MethodTask, params)
 	if err != nil {
 		return nil
 	}
@@ -94,6 +95,6 @@ func (s *legacySession) noteTaskStatus(m *mcp.Message) {
 // uses a listen.
 func (s *legacySession) routeStatus(m *mcp.Message) {
 	if s.routing.unrelated != nil {
-		s.unsolicited.put(&s.group, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+		s.notifyLater(&s.unsolicited, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
 	}
 }

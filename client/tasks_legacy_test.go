@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -389,11 +390,11 @@ func TestTaskKeysAreNeverReused(t *testing.T) {
 func inputKeys(t *testing.T, task string) []string {
 	t.Helper()
 	var keys []string
-	for name, value := range mcp.Members([]byte(task)) {
+	for name, value := range jsonscan.Members([]byte(task)) {
 		if name != "inputRequests" {
 			continue
 		}
-		for key := range mcp.Members(value) {
+		for key := range jsonscan.Members(value) {
 			keys = append(keys, key)
 		}
 	}
@@ -517,9 +518,12 @@ func TestTaskAwaited(t *testing.T) {
 // pulseRecorder is a recorder that counts pulses.
 type pulseRecorder struct {
 	recorder
+	mcp.NoExtension
 	mu sync.Mutex
 	n  int
 }
+
+func (p *pulseRecorder) Extension() mcp.CallerExtension { return p }
 
 func (p *pulseRecorder) Pulse() {
 	p.mu.Lock()

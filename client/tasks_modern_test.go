@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -30,7 +31,7 @@ func newModernTaskServer(gets ...string) *modernTaskServer {
 	s.On = map[string]func(*faultyserver.Exchange){
 		"tools/call": func(x *faultyserver.Exchange) {
 			if !strings.Contains(string(x.Msg.Params.Raw(mcp.MetaClientCapabilities)), "io.modelcontextprotocol/tasks") {
-				x.Status(400, "application/json", string(mcp.AppendError(nil, x.Msg.ID, &mcp.Error{
+				x.Status(400, "application/json", string(jsonrpc.AppendError(nil, x.Msg.ID, &mcp.Error{
 					Code: mcp.CodeMissingCapability, Message: "only as a task",
 					Data: []byte(`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`),
 				})))

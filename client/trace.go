@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -33,10 +34,10 @@ func validTraceMeta(meta []byte) []byte {
 		return meta
 	}
 	parent := false
-	for name, value := range mcp.Members(meta) {
+	for name, value := range jsonscan.Members(meta) {
 		parent = parent || name == traceParent && isTrace(value, isTraceParent)
 	}
-	return mcp.RewriteMembers(meta, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(meta, func(name string, value []byte) []byte {
 		keep := true
 		switch name {
 		case traceParent:

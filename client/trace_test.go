@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 const goodParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -85,7 +85,7 @@ func TestTraceFormats(t *testing.T) {
 	}
 }
 
-func quotedJSON(s string) string { return string(mcp.AppendString(nil, s)) }
+func quotedJSON(s string) string { return string(jsonscan.AppendString(nil, s)) }
 
 // Members that depend on each other, and names in another spelling.
 func TestTracesOfOneRequest(t *testing.T) {

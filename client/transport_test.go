@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
@@ -120,7 +121,7 @@ func respond(t *testing.T, end *memnet.Conn) {
 // other end.
 func (l *pipeDialer) warm(t *testing.T) *memnet.Conn {
 	t.Helper()
-	got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}})
+	got := l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte("first")}})
 	end := <-l.ends
 	readSome(t, end)
 	respond(t, end)
@@ -137,7 +138,7 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 		end := l.warm(t)
 		defer end.Close()
 		for i := range int32(3) {
-			got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
+			got := l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte(`{"jsonrpc":"2.0"}`)}})
 			sent := readSome(t, end)
 			if !strings.HasPrefix(sent, "POST /mcp HTTP/1.1\r\n") || !strings.HasSuffix(sent, "\r\n\r\n"+`{"jsonrpc":"2.0"}`) {
 				t.Errorf("%q arrived, want head and body", sent)
@@ -163,7 +164,7 @@ func TestRequestsOfAnyLength(t *testing.T) {
 			defer end.Close()
 			for _, size := range []int{1, 4 << 10, 28<<10 - 300, 28 << 10, 28<<10 + 1, 32 << 10, 96 << 10, 1<<20 + 7} {
 				msg := strings.Repeat("x", size)
-				got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte(msg)}})
+				got := l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte(msg)}})
 				req, err := http.ReadRequest(bufio.NewReader(end))
 				if err != nil {
 					t.Fatal(err)
@@ -191,7 +192,7 @@ func TestWithdrawnCallSendsNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newPipeDialer(t)
 			var calls session.Calls
-			p := &requestBody{msg: mcp.Pieces{make([]byte, size)}, call: opened(t, &calls)}
+			p := &requestBody{msg: jsonrpc.Pieces{make([]byte, size)}, call: opened(t, &calls)}
 			p.call.Withdraw(session.Terminal{Err: io.EOF})
 			got := l.posting(t.Context(), p)
 			if sent := readSome(t, <-l.ends); sent != "" {
@@ -211,7 +212,7 @@ func TestConnectionOfAPeerThatDoesNotRead(t *testing.T) {
 			l := newPipeDialer(t)
 			l.room = 100
 			start := time.Now()
-			err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{make([]byte, size)}})
+			err := <-l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{make([]byte, size)}})
 			if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != l.Write {
 				t.Errorf("got %v after %v, want %v after %v", err, took, os.ErrDeadlineExceeded, l.Write)
 			}
@@ -230,7 +231,7 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 		var ends []*memnet.Conn
 		var answers []<-chan error
 		for range 2 { // concurrently, so that there are two connections
-			answers = append(answers, l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("first")}}))
+			answers = append(answers, l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte("first")}}))
 			ends = append(ends, <-l.ends)
 			readSome(t, ends[len(ends)-1])
 		}
@@ -242,7 +243,7 @@ func TestUnsentRequestIsSentOverAnotherConnection(t *testing.T) {
 			}
 			l.clients[i].cut.Store(true)
 		}
-		got := l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
+		got := l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte("second")}})
 		fresh := <-l.ends
 		defer fresh.Close()
 		if sent := readSome(t, fresh); !strings.HasSuffix(sent, "\r\n\r\nsecond") {
@@ -283,7 +284,7 @@ func TestUnsentRequestThatFindsNoOtherConnection(t *testing.T) {
 		defer l.warm(t).Close()
 		l.clients[0].cut.Store(true)
 		l.refused = errors.New("refused")
-		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("second")}})
+		err := <-l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte("second")}})
 		if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.NotDispatched || !errors.Is(err, l.refused) {
 			t.Errorf("got %v, want the outcome %v", err, mcp.NotDispatched)
 		}
@@ -295,7 +296,7 @@ func TestUnsentRequestOfANewConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newPipeDialer(t)
 		l.cut = true
-		err := <-l.posting(t.Context(), &requestBody{msg: mcp.Pieces{[]byte("message")}})
+		err := <-l.posting(t.Context(), &requestBody{msg: jsonrpc.Pieces{[]byte("message")}})
 		if !errors.Is(err, io.ErrClosedPipe) || len(l.clients) != 1 {
 			t.Errorf("got %v over %d connections, want %v over one", err, len(l.clients), io.ErrClosedPipe)
 		}
@@ -315,7 +316,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 				fmt.Fprintf(end, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 				end.Close()
 			}()
-			resp, err := l.post(t.Context(), l.posts, &requestBody{msg: mcp.Pieces{make([]byte, size)}})
+			resp, err := l.post(t.Context(), l.posts, &requestBody{msg: jsonrpc.Pieces{make([]byte, size)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -370,7 +371,7 @@ func TestTransportOfRequests(t *testing.T) {
 			tr.other.Proxy = tt.proxy
 			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
 			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
-			if _, err := e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{[]byte("message")}}); !errors.Is(err, tt.want) {
+			if _, err := e.post(t.Context(), e.posts, &requestBody{msg: jsonrpc.Pieces{[]byte("message")}}); !errors.Is(err, tt.want) {
 				t.Errorf("a message: got %v, want %v", err, tt.want)
 			}
 			if _, err := e.fetch(t.Context(), http.MethodGet, e.configured); !errors.Is(err, tt.want) {
@@ -391,7 +392,7 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	e := newEndpoint(newSetup(Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
 	tr := e.transport.(*transport) //nolint:forcetypeassert // newEndpoint made it
 	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
-	_, err = e.post(t.Context(), e.posts, &requestBody{msg: mcp.Pieces{make([]byte, 16<<20)}})
+	_, err = e.post(t.Context(), e.posts, &requestBody{msg: jsonrpc.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want the outcome %v because of %v", err, mcp.Unknown, os.ErrDeadlineExceeded)
 	}

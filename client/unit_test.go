@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -399,49 +400,11 @@ func TestGoroutinesEndWithTheirOwner(t *testing.T) {
 	})
 }
 
-func TestNotificationQueueKeepsOrderAndBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var owner goroutines
-		var box notificationQueue
-		r := &slowReceiver{gate: make(chan struct{})}
-		for i := range 3 * maxQueuedNotifications {
-			box.put(&owner, r, &mcp.Notification{Method: fmt.Sprint(i)})
-		}
-		synctest.Wait()
-		close(r.gate)
-		synctest.Wait()
-		if n := len(r.got); n > maxQueuedNotifications+1 || r.got[n-1] != fmt.Sprint(3*maxQueuedNotifications-1) {
-			t.Errorf("%d notifications, the last is %s", n, r.got[n-1])
-		}
-		box.put(&owner, r, &mcp.Notification{Method: "again"})
-		synctest.Wait()
-		if r.got[len(r.got)-1] != "again" {
-			t.Error("nothing after the first ones")
-		}
-		owner.close()
-		box.put(&owner, r, &mcp.Notification{Method: "late"})
-	})
-}
-
-// slowReceiver takes notifications once its gate is open.
-type slowReceiver struct {
-	noCaller
-
-	gate chan struct{}
-	got  []string
-}
-
-func (r *slowReceiver) Notify(_ context.Context, n *mcp.Notification) error {
-	<-r.gate
-	r.got = append(r.got, n.Method)
-	return nil
-}
-
 func TestServerRequestsAreBounded(t *testing.T) {
 	var a serverRequests
 	cancelled := 0
 	for i := range maxServerRequests {
-		one, err := a.begin(mcp.NumberID(uint64(i)))
+		one, err := a.begin(jsonrpc.NumberID(uint64(i)))
 		if err != nil {
 			t.Fatal("refused within the bound")
 		}
@@ -450,18 +413,18 @@ func TestServerRequestsAreBounded(t *testing.T) {
 		}
 	}
 	refused := func(id uint64) bool {
-		_, err := a.begin(mcp.NumberID(id))
+		_, err := a.begin(jsonrpc.NumberID(id))
 		return err != nil
 	}
 	if !refused(99) {
 		t.Error("one over the bound")
 	}
-	a.cancel(mcp.NumberID(3))
-	a.cancel(mcp.NumberID(99))
+	a.cancel(jsonrpc.NumberID(3))
+	a.cancel(jsonrpc.NumberID(99))
 	if cancelled != 1 || !refused(3) {
 		t.Errorf("%d cancelled, or the id of an ask that has not ended is free", cancelled)
 	}
-	a.end(mcp.NumberID(3))
+	a.end(jsonrpc.NumberID(3))
 	if !refused(3) {
 		t.Error("one over the bound, while an answer is being sent")
 	}
@@ -469,8 +432,8 @@ func TestServerRequestsAreBounded(t *testing.T) {
 	if !refused(4) || refused(3) {
 		t.Error("an id in use is free, or a free one in use")
 	}
-	a.cancel(mcp.NumberID(5)) // before it was added
-	a.bind(a.open[mcp.NumberID(5)], func() { cancelled++ })
+	a.cancel(jsonrpc.NumberID(5)) // before it was added
+	a.bind(a.open[jsonrpc.NumberID(5)], func() { cancelled++ })
 	if cancelled != 2 {
 		t.Errorf("%d cancelled", cancelled)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -36,7 +37,7 @@ func (v *urlElicitations) withID(req *mcp.Request) (*mcp.Request, func(*mcp.Resu
 		return req, ignore, nil
 	}
 	url := ""
-	for name, value := range mcp.Members(req.Params.Bytes()) {
+	for name, value := range jsonscan.Members(req.Params.Bytes()) {
 		switch name {
 		case memberElicitation:
 			return req, ignore, nil // the server itself will report that it is complete
@@ -45,7 +46,7 @@ func (v *urlElicitations) withID(req *mcp.Request) (*mcp.Request, func(*mcp.Resu
 		}
 	}
 	id := rand.Text()
-	req, err := mcp.NewRequest(req.Method, mcp.WithMember(req.Params.Bytes(), memberElicitation, mcp.AppendString(nil, id)))
+	req, err := mcp.NewRequest(req.Method, jsonscan.WithMember(req.Params.Bytes(), memberElicitation, jsonscan.AppendString(nil, id)))
 	return req, func(res *mcp.Result) { v.note(id, url, res) }, err
 }
 
@@ -53,7 +54,7 @@ func (v *urlElicitations) withID(req *mcp.Request) (*mcp.Request, func(*mcp.Resu
 func (v *urlElicitations) note(id, url string, answer *mcp.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for name, value := range mcp.Members(answer.Bytes()) {
+	for name, value := range jsonscan.Members(answer.Bytes()) {
 		if name != "action" || string(value) != `"accept"` {
 			continue
 		}
@@ -76,7 +77,7 @@ func (v *urlElicitations) notifyComplete(ctx context.Context, res *mcp.Result, c
 		if slices.Contains(wanted, urls[id]) {
 			continue
 		}
-		params := append(mcp.AppendString([]byte(`{"elicitationId":`), id), '}')
+		params := append(jsonscan.AppendString([]byte(`{"elicitationId":`), id), '}')
 		if n, err := mcp.NewNotification(elicitationDone, params); err == nil {
 			_ = caller.Notify(ctx, n) // a convenience: an error changes nothing
 		}
@@ -97,12 +98,12 @@ func (v *urlElicitations) take() map[string]string {
 // urlsOf returns the URLs, as JSON, that a result asks the client to open.
 func urlsOf(res *mcp.Result) []string {
 	var urls []string
-	for _, question := range mcp.Members(res.Raw(mcp.FieldInputRequests)) {
-		for name, params := range mcp.Members(question) {
+	for _, question := range jsonscan.Members(res.Raw(mcp.FieldInputRequests)) {
+		for name, params := range jsonscan.Members(question) {
 			if name != "params" {
 				continue
 			}
-			for name, value := range mcp.Members(params) {
+			for name, value := range jsonscan.Members(params) {
 				if name == "url" {
 					urls = append(urls, string(value))
 				}

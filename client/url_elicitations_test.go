@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -38,12 +39,14 @@ func (c *notificationRecorder) Notify(_ context.Context, n *mcp.Notification) er
 	return nil
 }
 
-func (c *notificationRecorder) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (c *notificationRecorder) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "nobody is asked")
 }
 
+func (*notificationRecorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
 func idOf(req *mcp.Request) string {
-	for name, value := range mcp.Members(req.Params.Bytes()) {
+	for name, value := range jsonscan.Members(req.Params.Bytes()) {
 		if name == memberElicitation {
 			return string(value)
 		}

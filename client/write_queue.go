@@ -5,7 +5,7 @@ package client
 
 import (
 	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 )
 
 // writeQueue is a queue of lines to write. Short lines are joined so that they are one
@@ -30,7 +30,7 @@ const (
 // from then on. While little is queued the second piece is not copied. It may be a
 // small part of a larger message of a client, which it keeps in memory and which no
 // limit counts; so a piece that may wait long is copied.
-func (b *writeQueue) add(msg mcp.Pieces) {
+func (b *writeQueue) add(msg jsonrpc.Pieces) {
 	last := len(b.parts) - 1
 	switch {
 	case msg.Len() > shortLine:
@@ -48,7 +48,7 @@ func (b *writeQueue) add(msg mcp.Pieces) {
 
 // addLong queues a long line without a copy if its shared piece contains no line
 // breaks.
-func (b *writeQueue) addLong(msg mcp.Pieces) {
+func (b *writeQueue) addLong(msg jsonrpc.Pieces) {
 	switch {
 	case len(msg[0]) == msg.Len():
 		b.parts = append(b.parts, frame.MakeLine(msg[0]))

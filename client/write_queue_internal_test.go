@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 )
 
 // Lines of all lengths leave the queue in order. Lines that were written are not in it
@@ -38,14 +38,14 @@ func TestWriteQueueKeepsTheOrder(t *testing.T) {
 
 // split returns a message in pieces like those of a request: the second is foreign, and
 // the two around it share their memory.
-func split(r *rand.Rand, msg string) mcp.Pieces {
+func split(r *rand.Rand, msg string) jsonrpc.Pieces {
 	from := r.IntN(len(msg) + 1)
 	to := from + r.IntN(len(msg)-from+1)
 	if from == to {
-		return mcp.Pieces{[]byte(msg)}
+		return jsonrpc.Pieces{[]byte(msg)}
 	}
 	around := append(make([]byte, 0, len(msg)), msg[:from]+msg[to:]...)
-	return mcp.Pieces{around[:from:from], []byte(msg[from:to]), around[from:]}
+	return jsonrpc.Pieces{around[:from:from], []byte(msg[from:to]), around[from:]}
 }
 
 // Pieces behind a long queue are copied: they may be held for long, and with them the
@@ -55,7 +55,7 @@ func TestWriteQueueHoldsLittleOfOthers(t *testing.T) {
 	theirs := 0
 	for range 1000 {
 		middle := make([]byte, 32<<10)
-		b.add(mcp.Pieces{[]byte("{"), middle, []byte("}")})
+		b.add(jsonrpc.Pieces{[]byte("{"), middle, []byte("}")})
 		for _, part := range b.parts {
 			if &part[0] == &middle[0] {
 				theirs += len(middle)
@@ -75,14 +75,14 @@ func TestWriteQueueLeavesTheSecondPieceAlone(t *testing.T) {
 			middle := bytes.Repeat([]byte(text), size/len(text)+1)
 			before := bytes.Clone(middle)
 			var b writeQueue
-			b.add(mcp.Pieces{[]byte("{\n"), middle[:size:size], []byte("\n}")})
-			b.add(mcp.Pieces{[]byte("{}")})
+			b.add(jsonrpc.Pieces{[]byte("{\n"), middle[:size:size], []byte("\n}")})
+			b.add(jsonrpc.Pieces{[]byte("{}")})
 			want := "{ " + strings.NewReplacer("\r", " ", "\n", " ").Replace(string(before[:size])) + " }\n{}\n"
 			if got := string(bytes.Join(b.parts, nil)); got != want || !bytes.Equal(middle, before) {
 				t.Errorf("%d bytes of %q make %.30q...%q of %d bytes", size, text, got, got[max(0, len(got)-10):], len(got))
 			}
 			b.reuse()
-			b.add(mcp.Pieces{[]byte("overwritten")})
+			b.add(jsonrpc.Pieces{[]byte("overwritten")})
 			if !bytes.Equal(middle, before) {
 				t.Errorf("%d bytes of %q are written over", size, text)
 			}
@@ -90,7 +90,7 @@ func TestWriteQueueLeavesTheSecondPieceAlone(t *testing.T) {
 	}
 	middle := make([]byte, 100<<10)
 	var b writeQueue
-	if b.add(mcp.Pieces{[]byte("{"), middle, []byte("}")}); len(b.parts) != 3 || &b.parts[1][0] != &middle[0] {
+	if b.add(jsonrpc.Pieces{[]byte("{"), middle, []byte("}")}); len(b.parts) != 3 || &b.parts[1][0] != &middle[0] {
 		t.Error("what is flat is copied")
 	}
 }
@@ -100,30 +100,30 @@ func TestWriteQueueLeavesTheSecondPieceAlone(t *testing.T) {
 func TestWriteQueueTakesLittleMemory(t *testing.T) {
 	short, long := []byte(`{"short":true}`), make([]byte, 1<<20, 1<<20+1)
 	var b writeQueue
-	b.add(mcp.Pieces{short})
+	b.add(jsonrpc.Pieces{short})
 	if n := testing.AllocsPerRun(100, func() {
 		b.reuse()
 		for range 10 {
-			b.add(mcp.Pieces{short})
+			b.add(jsonrpc.Pieces{short})
 		}
 	}); n > 0 {
 		t.Errorf("ten short lines take %v pieces of memory, want none", n)
 	}
 	if n := testing.AllocsPerRun(10, func() {
 		b.reuse()
-		b.add(mcp.Pieces{short})
-		b.add(mcp.Pieces{long})
+		b.add(jsonrpc.Pieces{short})
+		b.add(jsonrpc.Pieces{long})
 	}); n > 0 || &b.parts[1][0] != &long[0] {
 		t.Errorf("a long line takes %v pieces of memory, want none: it is where it was", n)
 	}
 	b.reuse()
 	for range 3 {
-		b.add(mcp.Pieces{make([]byte, shortLine-10)}) // all but the first grow what is there
+		b.add(jsonrpc.Pieces{make([]byte, shortLine-10)}) // all but the first grow what is there
 	}
 	for range 1000 {
-		b.add(mcp.Pieces{long})
+		b.add(jsonrpc.Pieces{long})
 	}
-	b.add(mcp.Pieces{long[:1:1], long, append(make([]byte, 0, 1<<20), '}')})
+	b.add(jsonrpc.Pieces{long[:1:1], long, append(make([]byte, 0, 1<<20), '}')})
 	if b.reuse(); cap(b.spare) > shortLine || cap(b.parts) > keptParts || b.size != 0 {
 		t.Errorf("there is room for %d bytes and %d parts, and the size is %d", cap(b.spare), cap(b.parts), b.size)
 	}

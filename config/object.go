@@ -33,7 +33,7 @@ func (k key) field(of reflect.Value) reflect.Value {
 			return of.Field(i)
 		}
 	}
-	panic("no field for the key " + k.name) // a test compares keys and fields
+	panic("config: no field for the key " + k.name) //nolint:forbidigo // a test compares keys and fields
 }
 
 // fill sets the zero fields of a struct to their defaults.

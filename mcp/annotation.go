@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 const annotationKey = "x-mcp-header"
@@ -35,12 +37,12 @@ func ParamHeaders(inputSchema []byte) ([]ParamHeader, error) {
 	if !bytes.Contains(inputSchema, []byte(annotationKey)) && !bytes.Contains(inputSchema, []byte(`\u`)) {
 		return nil, nil
 	}
-	a := annotations{scanner: newScanner(inputSchema, Limits{})}
-	if i := a.begin(); i >= 0 {
-		a.end(a.schema(i, 0, nil, true))
+	a := annotations{Scanner: jsonscan.NewScanner(inputSchema, jsonscan.Limits{})}
+	if i := a.Begin(); i >= 0 {
+		a.End(a.schema(i, 0, nil, true))
 	}
-	if a.err != nil {
-		return nil, fmt.Errorf("input schema: %w", a.err)
+	if a.Err != nil {
+		return nil, fmt.Errorf("input schema: %w", a.Err)
 	}
 	return a.result()
 }
@@ -61,7 +63,7 @@ func (a *annotations) result() ([]ParamHeader, error) {
 // annotations collects the annotations of a schema in one pass. It descends at most as
 // deep as the scanner's limit.
 type annotations struct {
-	scanner
+	jsonscan.Scanner
 	found     []ParamHeader
 	taken     map[string]bool // names in found, in lower case
 	annotated bool            // there is an annotation, valid or not
@@ -75,38 +77,38 @@ type annotations struct {
 // readers see.
 func (a *annotations) schema(i, depth int, path []string, reachable bool) int {
 	switch {
-	case depth >= a.depth:
-		return a.tooDeep(i)
-	case a.at(i) == '[':
+	case depth >= a.Depth:
+		return a.TooDeep(i)
+	case a.At(i) == '[':
 		return a.schemas(i, depth, path)
-	case a.at(i) != '{':
-		return a.value(i, depth)
+	case a.At(i) != '{':
+		return a.Value(i, depth)
 	}
 	var name, kind []byte
-	var seen names
-	for i = a.first(i); i >= 0; i = a.next(i) {
+	var seen jsonscan.Names
+	for i = a.First(i); i >= 0; i = a.Next(i) {
 		key := i
-		if i = a.key(i); i < 0 {
-			return failed
+		if i = a.Key(i); i < 0 {
+			return jsonscan.Failed
 		}
-		start, keyword := i, a.keyText(key)
-		if !seen.add(FieldNone, []byte(keyword)) {
-			a.fault(path, "duplicate member "+quoted([]byte(keyword)))
+		start, keyword := i, a.KeyText(key)
+		if !seen.Add(jsonscan.FieldNone, []byte(keyword)) {
+			a.fault(path, "duplicate member "+jsonscan.Quoted([]byte(keyword)))
 		}
 		if i = a.keyword(i, depth+1, keyword, path, reachable); i < 0 {
-			return failed
+			return jsonscan.Failed
 		}
 		switch keyword {
 		case annotationKey:
-			name = a.data[start:i]
+			name = a.Data[start:i]
 		case "type":
-			kind = a.data[start:i]
+			kind = a.Data[start:i]
 		}
 	}
 	if name != nil {
 		a.annotate(path, reachable, name, kind)
 	}
-	return a.afterObject
+	return a.AfterObject
 }
 
 // keyword reads the value of a schema's keyword.
@@ -117,7 +119,7 @@ func (a *annotations) keyword(i, depth int, keyword string, path []string, reach
 	case "patternProperties", "$defs", "definitions", "dependentSchemas":
 		return a.properties(i, depth, append(path, keyword), false)
 	case "default", "const", "enum", "examples", "example":
-		return a.value(i, depth) // data, which has no annotations
+		return a.Value(i, depth) // data, which has no annotations
 	default:
 		return a.schema(i, depth, append(path, keyword), false)
 	}
@@ -125,46 +127,46 @@ func (a *annotations) keyword(i, depth int, keyword string, path []string, reach
 
 // properties reads an object with free member names and schemas as values.
 func (a *annotations) properties(i, depth int, path []string, reachable bool) int {
-	if a.at(i) != '{' {
-		return a.value(i, depth)
+	if a.At(i) != '{' {
+		return a.Value(i, depth)
 	}
-	if depth >= a.depth {
-		return a.tooDeep(i)
+	if depth >= a.Depth {
+		return a.TooDeep(i)
 	}
-	var seen names
-	for i = a.first(i); i >= 0; i = a.next(i) {
+	var seen jsonscan.Names
+	for i = a.First(i); i >= 0; i = a.Next(i) {
 		key := i
-		if i = a.key(i); i < 0 {
-			return failed
+		if i = a.Key(i); i < 0 {
+			return jsonscan.Failed
 		}
-		name := a.keyText(key)
-		if !seen.add(FieldNone, []byte(name)) {
-			a.fault(path, "duplicate property "+quoted([]byte(name)))
+		name := a.KeyText(key)
+		if !seen.Add(jsonscan.FieldNone, []byte(name)) {
+			a.fault(path, "duplicate property "+jsonscan.Quoted([]byte(name)))
 		}
 		if i = a.schema(i, depth+1, append(path, name), reachable); i < 0 {
-			return failed
+			return jsonscan.Failed
 		}
 	}
-	return a.afterObject
+	return a.AfterObject
 }
 
 // schemas reads an array of schemas, which are not reachable.
 func (a *annotations) schemas(i, depth int, path []string) int {
-	if i = a.space(i + 1); a.at(i) == ']' {
+	if i = a.Space(i + 1); a.At(i) == ']' {
 		return i + 1
 	}
 	for {
 		if i = a.schema(i, depth+1, path, false); i < 0 {
-			return failed
+			return jsonscan.Failed
 		}
-		i = a.space(i)
-		switch a.at(i) {
+		i = a.Space(i)
+		switch a.At(i) {
 		case ',':
-			i = a.space(i + 1)
+			i = a.Space(i + 1)
 		case ']':
 			return i + 1
 		default:
-			return a.syntax(i, "',' or ']' after an element")
+			return a.Syntax(i, "',' or ']' after an element")
 		}
 	}
 }
@@ -172,21 +174,21 @@ func (a *annotations) schemas(i, depth int, path []string) int {
 // annotate checks one annotation against the rules of the specification.
 func (a *annotations) annotate(path []string, reachable bool, token, kind []byte) {
 	a.annotated = true
-	name, isText := decodeText(token)
-	typ, _ := decodeText(kind)
+	name, isText := jsonscan.DecodeText(token)
+	typ, _ := jsonscan.DecodeText(kind)
 	switch {
 	case !reachable || len(path) == 0:
 		a.fault(path, "only an argument reached through properties alone can be mirrored")
 	case !isText:
-		a.fault(path, "the header's name is "+kindOf(token)+", not a string")
+		a.fault(path, "the header's name is "+jsonscan.KindOf(token)+", not a string")
 	case name == "":
 		a.fault(path, "the header's name is empty")
 	case !isToken(name):
-		a.fault(path, "the header's name "+quoted([]byte(name))+" is not a token (RFC 9110)")
+		a.fault(path, "the header's name "+jsonscan.Quoted([]byte(name))+" is not a token (RFC 9110)")
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		a.fault(path, "only type string, integer or boolean can be mirrored")
 	case a.taken[strings.ToLower(name)]: // header names ignore case, and tokens are ASCII
-		a.fault(path, "the header's name "+quoted([]byte(name))+" is already taken")
+		a.fault(path, "the header's name "+jsonscan.Quoted([]byte(name))+" is already taken")
 	case len(a.found) == maxParamHeaders:
 		a.fault(path, "more than "+strconv.Itoa(maxParamHeaders)+" arguments are mirrored")
 	default:
@@ -208,7 +210,7 @@ func (a *annotations) fault(path []string, reason string) {
 	}
 	at := "the root"
 	if len(path) > 0 {
-		at = quoted([]byte(strings.Join(path, ".")))
+		at = jsonscan.Quoted([]byte(strings.Join(path, ".")))
 	}
 	a.faults = append(a.faults, fmt.Errorf("%s at %s: %s", annotationKey, at, reason))
 }
@@ -217,7 +219,7 @@ func (a *annotations) fault(path []string, reason string) {
 func isToken(name string) bool {
 	for i := range len(name) {
 		c := name[i]
-		letter := 'a' <= lower(c) && lower(c) <= 'z'
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}

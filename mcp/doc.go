@@ -60,5 +60,5 @@
 //   - scope: how long a Handler may keep state for the sender of a request.
 //   - terminal: the result or error that ends a request.
 //
-// The package imports the standard library only.
+// The package imports the standard library, and internal/jsonscan, which does the same.
 package mcp

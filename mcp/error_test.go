@@ -97,36 +97,6 @@ func TestToWireHidesTheCause(t *testing.T) {
 	}
 }
 
-// A peer that parses the result of ToWire gets the same error.
-func TestToWireRoundTrip(t *testing.T) {
-	for _, err := range []error{
-		Errorf(CodeInvalidParams, "a \"quoted\" name\n"),
-		&Error{Code: 7, Message: "", Data: []byte(`[1,{"a":null}]`)},
-		&Error{Code: -32002, Raw: []byte(`{ "code" : -32002 , "message":"x", "more":{} }`)},
-		&Fault{Code: CodeDeadline, Outcome: Unknown, Backend: "b\"\x00", Message: "it did not answer in 30s"},
-		errors.Join(errors.New("a"), &Fault{Code: CodeLimit, Outcome: NotDispatched, Message: "too many"}),
-		fmt.Errorf("read: %w", io.ErrUnexpectedEOF),
-	} {
-		want := ToWire(err)
-		m, parseErr := Parse(AppendError(nil, NumberID(1), want), Limits{})
-		if parseErr != nil || m.Kind != KindError {
-			t.Errorf("%v: %v, %v", err, m.Kind, parseErr)
-			continue
-		}
-		got, wireErr := m.WireError()
-		if wireErr != nil || got.Code != want.Code {
-			t.Errorf("%v came back as %v, %v", err, got, wireErr)
-			continue
-		}
-		if want.Raw == nil && (got.Message != want.Message || string(got.Data) != string(want.Data)) {
-			t.Errorf("%v came back as %q with data %s", err, got.Message, got.Data)
-		}
-		if want.Raw != nil && string(got.Raw) != string(want.Raw) {
-			t.Errorf("%v came back as %s", err, got.Raw)
-		}
-	}
-}
-
 // The outcome is in the text for people and in the data for programs, and both agree
 // (DELIVERY: an error always reports whether the call may have run).
 func TestOutcomeInTextAndData(t *testing.T) {

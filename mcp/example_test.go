@@ -24,10 +24,10 @@ func Example() {
 	var e mcp.Edit
 	e.SetText(mcp.FieldName, "read")
 	e.SetText(mcp.MetaProgressToken, "p1")
-	fmt.Println(string(mcp.AppendRequest(nil, mcp.NumberID(1), m.Method, e.AppendTo(nil, &m.Params))))
+	fmt.Println(string(e.AppendTo(nil, &m.Params)))
 	// Output:
 	// request 7 tools/call files__read
-	// {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read", "arguments":{"path":"/etc/hosts","x":1e400},"_meta":{"progressToken":"p1"}}}
+	// {"name":"read", "arguments":{"path":"/etc/hosts","x":1e400},"_meta":{"progressToken":"p1"}}
 }
 
 // A rejected message has an error with the reason, the position and the cure.
@@ -56,23 +56,4 @@ func ExampleParamHeaders() {
 	// Output:
 	// Mcp-Param-City: =?base64?WsO8cmljaA==?=
 	// header mismatch: Mcp-Param-City "Bern" does not match the body's "Z\u00fcrich" in argument "city" (code -32020)
-}
-
-// The headers of one call are read together; an absent argument has none.
-func ExampleParamValues() {
-	headers, err := mcp.ParamHeaders([]byte(`{"properties":{
-		"region":{"type":"string","x-mcp-header":"Region"},
-		"limits":{"properties":{"rows":{"type":"integer","x-mcp-header":"Rows"}}},
-		"trace":{"type":"boolean","x-mcp-header":"Trace"}}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for i, v := range mcp.ParamValues(headers, []byte(`{"region":"eu","limits":{"rows":1e3}}`)) {
-		fmt.Printf("%s: %q %v\n", headers[i].Header(), v.Text, v.Present)
-	}
-	// Output:
-	// Mcp-Param-Region: "eu" true
-	// Mcp-Param-Rows: "1000" true
-	// Mcp-Param-Trace: "" false
 }

@@ -3,6 +3,8 @@
 
 package mcp
 
+import "github.com/signalbox-mcp/signalbox/internal/jsonscan"
+
 // Field names a member of params or of a result that has a meaning in the protocol, and
 // its place: at the top of the object, inside its ref, or inside its _meta. The zero
 // value names nothing.
@@ -10,169 +12,63 @@ type Field uint8
 
 // The members at the top of params and results.
 const (
-	FieldNone Field = iota
+	FieldNone Field = jsonscan.FieldNone
 
-	FieldName
-	FieldURI
-	FieldCursor
-	FieldRef
-	FieldArgument
-	FieldArguments
-	FieldTaskID
-	FieldLevel
-	FieldRequestID
-	FieldReason
-	FieldProgressToken // of notifications/progress; a request has it in _meta
-	FieldProgress
-	FieldNotifications
-	FieldInputResponses
-	FieldRequestState
-	FieldTask
-	FieldProtocolVersion // of initialize
-	FieldCapabilities
-	FieldClientInfo
-	FieldResultType
-	FieldTTL // ttlMs
-	FieldCacheScope
-	FieldNextCursor
-	FieldInputRequests
-	FieldTools
-	FieldResources
-	FieldResourceTemplates
-	FieldPrompts
-	FieldSupportedVersions
-	FieldServerInfo
-	FieldInstructions
-	FieldContent
-	FieldStructuredContent
-	FieldIsError
-	FieldData
-	FieldMode
-	FieldLogger
-	FieldMeta // _meta
+	FieldName              Field = jsonscan.FieldName
+	FieldURI               Field = jsonscan.FieldURI
+	FieldCursor            Field = jsonscan.FieldCursor
+	FieldRef               Field = jsonscan.FieldRef
+	FieldArgument          Field = jsonscan.FieldArgument
+	FieldArguments         Field = jsonscan.FieldArguments
+	FieldTaskID            Field = jsonscan.FieldTaskID
+	FieldLevel             Field = jsonscan.FieldLevel
+	FieldRequestID         Field = jsonscan.FieldRequestID
+	FieldReason            Field = jsonscan.FieldReason
+	FieldProgressToken     Field = jsonscan.FieldProgressToken // of notifications/progress; a request has it in _meta
+	FieldProgress          Field = jsonscan.FieldProgress
+	FieldNotifications     Field = jsonscan.FieldNotifications
+	FieldInputResponses    Field = jsonscan.FieldInputResponses
+	FieldRequestState      Field = jsonscan.FieldRequestState
+	FieldTask              Field = jsonscan.FieldTask
+	FieldProtocolVersion   Field = jsonscan.FieldProtocolVersion // of initialize
+	FieldCapabilities      Field = jsonscan.FieldCapabilities
+	FieldClientInfo        Field = jsonscan.FieldClientInfo
+	FieldResultType        Field = jsonscan.FieldResultType
+	FieldTTL               Field = jsonscan.FieldTTL // ttlMs
+	FieldCacheScope        Field = jsonscan.FieldCacheScope
+	FieldNextCursor        Field = jsonscan.FieldNextCursor
+	FieldInputRequests     Field = jsonscan.FieldInputRequests
+	FieldTools             Field = jsonscan.FieldTools
+	FieldResources         Field = jsonscan.FieldResources
+	FieldResourceTemplates Field = jsonscan.FieldResourceTemplates
+	FieldPrompts           Field = jsonscan.FieldPrompts
+	FieldSupportedVersions Field = jsonscan.FieldSupportedVersions
+	FieldServerInfo        Field = jsonscan.FieldServerInfo
+	FieldInstructions      Field = jsonscan.FieldInstructions
+	FieldContent           Field = jsonscan.FieldContent
+	FieldStructuredContent Field = jsonscan.FieldStructuredContent
+	FieldIsError           Field = jsonscan.FieldIsError
+	FieldData              Field = jsonscan.FieldData
+	FieldMode              Field = jsonscan.FieldMode
+	FieldLogger            Field = jsonscan.FieldLogger
+	FieldMeta              Field = jsonscan.FieldMeta // _meta
 
 	// The members of params.ref.
-	FieldRefType
-	FieldRefName
-	FieldRefURI
+	FieldRefType Field = jsonscan.FieldRefType
+	FieldRefName Field = jsonscan.FieldRefName
+	FieldRefURI  Field = jsonscan.FieldRefURI
 
 	// The members of _meta. All but the first have the protocol's prefix on the wire;
 	// see Key.
-	MetaProgressToken
-	MetaVersion
-	MetaClientInfo
-	MetaClientCapabilities
-	MetaLogLevel
-	MetaSubscriptionID
-	MetaServerInfo
-	MetaRelatedTask
-
-	numFields
+	MetaProgressToken      Field = jsonscan.MetaProgressToken
+	MetaVersion            Field = jsonscan.MetaVersion
+	MetaClientInfo         Field = jsonscan.MetaClientInfo
+	MetaClientCapabilities Field = jsonscan.MetaClientCapabilities
+	MetaLogLevel           Field = jsonscan.MetaLogLevel
+	MetaSubscriptionID     Field = jsonscan.MetaSubscriptionID
+	MetaServerInfo         Field = jsonscan.MetaServerInfo
+	MetaRelatedTask        Field = jsonscan.MetaRelatedTask
 )
-
-// The members of the envelope and of an error object are scanned like fields, but are
-// not exported.
-const (
-	fieldJSONRPC = numFields + iota
-	fieldID
-	fieldMethod
-	fieldParams
-	fieldResult
-	fieldError
-	fieldCode
-	fieldMessage
-	fieldErrorData
-
-	endFields
-)
-
-// A set of fields fits into one word.
-var _ [64 - int(endFields)]struct{}
 
 // Key returns the member's name on the wire, and "" for FieldNone.
-func (f Field) Key() string {
-	if f < endFields {
-		return fieldKeys[f]
-	}
-	return ""
-}
-
-// parent returns the member that contains f, or FieldNone.
-func (f Field) parent() Field {
-	switch {
-	case f >= FieldRefType && f <= FieldRefURI:
-		return FieldRef
-	case f >= MetaProgressToken && f <= MetaRelatedTask:
-		return FieldMeta
-	default:
-		return FieldNone
-	}
-}
-
-// isList reports whether f is a list of tools, prompts, resources or resource
-// templates.
-func (f Field) isList() bool { return f >= FieldTools && f <= FieldPrompts }
-
-// fieldKeys is never written to.
-//
-//nolint:gochecknoglobals // a function that returned it would allocate or copy it
-var fieldKeys = [endFields]string{
-	FieldName:              "name",
-	FieldURI:               "uri",
-	FieldCursor:            "cursor",
-	FieldRef:               "ref",
-	FieldArgument:          "argument",
-	FieldArguments:         "arguments",
-	FieldTaskID:            "taskId",
-	FieldLevel:             "level",
-	FieldRequestID:         "requestId",
-	FieldReason:            "reason",
-	FieldProgressToken:     "progressToken",
-	FieldProgress:          "progress",
-	FieldNotifications:     "notifications",
-	FieldInputResponses:    "inputResponses",
-	FieldRequestState:      "requestState",
-	FieldTask:              "task",
-	FieldProtocolVersion:   "protocolVersion",
-	FieldCapabilities:      "capabilities",
-	FieldClientInfo:        "clientInfo",
-	FieldResultType:        "resultType",
-	FieldTTL:               "ttlMs",
-	FieldCacheScope:        "cacheScope",
-	FieldNextCursor:        "nextCursor",
-	FieldInputRequests:     "inputRequests",
-	FieldTools:             "tools",
-	FieldResources:         "resources",
-	FieldResourceTemplates: "resourceTemplates",
-	FieldPrompts:           "prompts",
-	FieldSupportedVersions: "supportedVersions",
-	FieldServerInfo:        "serverInfo",
-	FieldInstructions:      "instructions",
-	FieldContent:           "content",
-	FieldStructuredContent: "structuredContent",
-	FieldIsError:           "isError",
-	FieldData:              "data",
-	FieldMode:              "mode",
-	FieldLogger:            "logger",
-	FieldMeta:              "_meta",
-	FieldRefType:           "type",
-	FieldRefName:           "name",
-	FieldRefURI:            "uri",
-	MetaProgressToken:      "progressToken",
-	MetaVersion:            "io.modelcontextprotocol/protocolVersion",
-	MetaClientInfo:         "io.modelcontextprotocol/clientInfo",
-	MetaClientCapabilities: "io.modelcontextprotocol/clientCapabilities",
-	MetaLogLevel:           "io.modelcontextprotocol/logLevel",
-	MetaSubscriptionID:     "io.modelcontextprotocol/subscriptionId",
-	MetaServerInfo:         "io.modelcontextprotocol/serverInfo",
-	MetaRelatedTask:        "io.modelcontextprotocol/related-task",
-	fieldJSONRPC:           "jsonrpc",
-	fieldID:                "id",
-	fieldMethod:            "method",
-	fieldParams:            "params",
-	fieldResult:            "result",
-	fieldError:             "error",
-	fieldCode:              "code",
-	fieldMessage:           "message",
-	fieldErrorData:         "data",
-}
+func (f Field) Key() string { return jsonscan.Field(f).Key() }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // The markers of an encoded header value (2026-07-28,
@@ -57,7 +59,7 @@ func badHeaderByte(s string) int {
 func DecodeHeaderValue(v string) (string, error) {
 	v = strings.Trim(v, " \t")
 	if i := badHeaderByte(v); i >= 0 {
-		return "", fmt.Errorf("header value: invalid character %s at byte %d", quoteByte(v[i]), i)
+		return "", fmt.Errorf("header value: invalid character %s at byte %d", jsonscan.QuoteByte(v[i]), i)
 	}
 	inner, ok := strings.CutPrefix(v, encodedPrefix)
 	if !ok {

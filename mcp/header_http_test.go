@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 // Encoded values survive real HTTP, which trims, folds and rejects: the headers of a
@@ -32,10 +35,10 @@ func TestHeadersSurviveHTTP(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	r := seeded(11)
+	r := jsontest.Seeded(11)
 	for range 40 {
-		text := randomText(r)
-		arguments = append(AppendString([]byte(`{"n":4.2e1,"region":`), text), '}')
+		text := jsontest.RandomText(r)
+		arguments = append(jsonscan.AppendString([]byte(`{"n":4.2e1,"region":`), text), '}')
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +47,12 @@ func TestHeadersSurviveHTTP(t *testing.T) {
 		query.Set("name", text)
 		req.URL.RawQuery = query.Encode()
 		req.Header.Set("Mcp-Name", EncodeHeaderValue(text))
-		for i, v := range ParamValues(headers, arguments) {
-			req.Header.Set(headers[i].Header(), EncodeHeaderValue(v.Text))
+		for _, h := range headers {
+			value, _, err := h.Value(arguments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(h.Header(), EncodeHeaderValue(value))
 		}
 		res, err := srv.Client().Do(req)
 		if err != nil {

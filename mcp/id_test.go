@@ -6,6 +6,8 @@ package mcp
 import (
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 // "Requests MUST include a string or integer ID" and "Result responses MUST
@@ -62,36 +64,6 @@ func TestParseIDRefuses(t *testing.T) {
 	}
 }
 
-// I4: "0, "" and large numbers are ids; "1" differs from 1".
-func TestIDsAsKeys(t *testing.T) {
-	long := strings.Repeat("x", 40)
-	ids := map[ID]int{
-		NumberID(0): 0, NumberID(1): 1, NumberID(1<<64 - 1): 2,
-		StringID(""): 3, StringID("0"): 4, StringID("1"): 5, StringID(long): 6, StringID(long + "x"): 7, {}: 8,
-	}
-	for token, want := range map[string]int{
-		"0": 0, "1": 1, "18446744073709551615": 2,
-		`""`: 3, `"0"`: 4, `"1"`: 5, `"` + long + `"`: 6, `"` + long + `x"`: 7,
-	} {
-		id, err := ParseID([]byte(token))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, ok := ids[id]; !ok || got != want {
-			t.Errorf("%s: entry %d (found %v), want %d", token, got, ok, want)
-		}
-	}
-	if len(ids) != 9 {
-		t.Errorf("%d entries, want 9", len(ids))
-	}
-	if got := (ID{}).String(); got != "" || !(ID{}).IsZero() {
-		t.Errorf("the zero ID is %q", got)
-	}
-	if got := StringID("a\"\n").String(); got != `"a\"\n"` {
-		t.Errorf("StringID: %s", got)
-	}
-}
-
 func FuzzParseID(f *testing.F) {
 	for _, seed := range []string{"0", "-1", "1.5", `"a"`, `"\ud800"`, "null", "[", "9007199254740993"} {
 		f.Add([]byte(seed))
@@ -99,7 +71,7 @@ func FuzzParseID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		id, err := ParseID(data)
 		token := strings.Trim(string(data), " \t\r\n")
-		want := isJSON(data) && depthOf(data) == 0 && token[0] != 't' && token[0] != 'f' && token != "null" && isGoodID([]byte(token))
+		want := jsontest.IsJSON(data) && jsontest.DepthOf(data) == 0 && token[0] != 't' && token[0] != 'f' && token != "null" && isGoodID([]byte(token))
 		if (err == nil) != want {
 			t.Fatalf("ParseID(%q) = %s, %v; the oracle says %v", data, id, err, want)
 		}

@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 // "One request inside the size limit exhausts the server" (GHSA-46jr-4wx8-v453): here
@@ -54,7 +57,7 @@ func TestHostileMessagesTakeLinearTime(t *testing.T) {
 			if _, err := ParseID([]byte(tt.in)); err == nil {
 				t.Error("taken for an id")
 			}
-			if _, err := SplitBatch([]byte(tt.in), 100, Limits{}); err == nil {
+			if _, err := jsonscan.SplitBatch([]byte(tt.in), 100, jsonscan.Limits{}); err == nil {
 				t.Error("taken for a batch")
 			}
 		})
@@ -65,9 +68,9 @@ func TestHostileMessagesTakeLinearTime(t *testing.T) {
 func TestRejectionAllocations(t *testing.T) {
 	for name, in := range map[string]string{
 		"deep":     `{"jsonrpc":"2.0","method":"m","params":{"a":` + strings.Repeat("[", 1<<20) + `}`,
-		"dense":    strings.TrimSuffix(denseResult(1<<20), "}"),
-		"text":     strings.TrimSuffix(textResult(1<<20), "}"),
-		"no UTF-8": textResult(1 << 20)[:1<<19] + "\xff" + textResult(1 << 20)[1<<19:],
+		"dense":    strings.TrimSuffix(jsontest.DenseResult(1<<20), "}"),
+		"text":     strings.TrimSuffix(jsontest.TextResult(1<<20), "}"),
+		"no UTF-8": jsontest.TextResult(1 << 20)[:1<<19] + "\xff" + jsontest.TextResult(1 << 20)[1<<19:],
 	} {
 		data := []byte(in)
 		got := testing.AllocsPerRun(5, func() {
@@ -102,10 +105,10 @@ func TestMembersLimitIsExact(t *testing.T) {
 			t.Errorf("%s: %d members of %d: %v", tt.name, tt.members, tt.members-1, err)
 		}
 		batch := fmt.Sprintf("[%s,%s]", tt.in, tt.in)
-		if _, err := SplitBatch([]byte(batch), 2, Limits{Members: 2 * tt.members}); err != nil {
+		if _, err := jsonscan.SplitBatch([]byte(batch), 2, jsonscan.Limits{Members: 2 * tt.members}); err != nil {
 			t.Errorf("%s, twice in a batch: %v", tt.name, err)
 		}
-		if _, err := SplitBatch([]byte(batch), 2, Limits{Members: 2*tt.members - 1}); err == nil {
+		if _, err := jsonscan.SplitBatch([]byte(batch), 2, jsonscan.Limits{Members: 2*tt.members - 1}); err == nil {
 			t.Errorf("%s, twice in a batch, which share the limit: no error", tt.name)
 		}
 	}
@@ -127,7 +130,7 @@ func TestDepthLimitIsExact(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"data":[0]}}`, 3},
 		{`{"jsonrpc":"2.0","id":1,"method":"m","x":[[0]]}`, 3},
 	} {
-		if _, err := Parse([]byte(tt.in), Limits{Depth: tt.depth}); err != nil || depthOf([]byte(tt.in)) != tt.depth {
+		if _, err := Parse([]byte(tt.in), Limits{Depth: tt.depth}); err != nil || jsontest.DepthOf([]byte(tt.in)) != tt.depth {
 			t.Errorf("%s within %d: %v", tt.in, tt.depth, err)
 		}
 		if tt.depth == 1 {
@@ -170,7 +173,7 @@ func TestListDepth(t *testing.T) {
 		if ok && err != nil || !ok && (pe == nil || pe.Exceeded != LimitDepth) {
 			t.Errorf("%s: %v, want ok %v", in, err, ok)
 		}
-		parts, err := SplitBatch([]byte(`[`+in+`]`), 1, lim)
+		parts, err := jsonscan.SplitBatch([]byte(`[`+in+`]`), 1, jsonscan.Limits(lim))
 		if ok && (err != nil || len(parts) != 1) {
 			t.Errorf("%s in a batch: %v", in, err)
 		}
@@ -193,7 +196,7 @@ func FuzzListDepth(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, result string) {
 		data := []byte(`{"jsonrpc":"2.0","id":1,"result":` + result + `}`)
-		if !isJSON(data) {
+		if !jsontest.IsJSON(data) {
 			return
 		}
 		m, err := Parse(data, Limits{Depth: 4, ListDepth: 6})
@@ -209,7 +212,7 @@ func FuzzListDepth(f *testing.F) {
 // in the lists of its result.
 func isDeeper(data []byte, most, inLists int) bool {
 	list := regexp.MustCompile(`^/result/(tools|resources|resourceTemplates|prompts)(/|$)`)
-	d := jsontext.NewDecoder(bytes.NewReader(replaceHalfPairs(data)), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewReader(jsontest.ReplaceHalfPairs(data)), jsontext.AllowDuplicateNames(true))
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
@@ -247,12 +250,12 @@ func TestExceeded(t *testing.T) {
 		`[0] x`:                               LimitNone,
 		`{}`:                                  LimitNone,
 		``:                                    LimitNone,
-		`[{"` + strings.Repeat("a", maxName) + `":0}]`: LimitNone,
+		`[{"` + strings.Repeat("a", (64<<10)) + `":0}]`: LimitNone,
 	} {
-		_, err := SplitBatch([]byte(in), 2, lim)
+		_, err := jsonscan.SplitBatch([]byte(in), 2, jsonscan.Limits(lim))
 		var got Limit
-		if pe, ok := errors.AsType[*ParseError](err); ok {
-			got = pe.Exceeded
+		if pe, ok := errors.AsType[*jsonscan.Error](err); ok {
+			got = Limit(pe.Exceeded)
 		}
 		if got != want {
 			t.Errorf("%.40s: limit %d exceeded (%v), want %d", in, got, err, want)

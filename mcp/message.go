@@ -3,7 +3,11 @@
 
 package mcp
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+)
 
 // Kind is the kind of a message.
 type Kind uint8
@@ -65,60 +69,70 @@ type Message struct {
 // the position of an error that leaves the text readable. It is zero if there are two.
 func Parse(data []byte, lim Limits) (Message, error) {
 	m := Message{Raw: data}
-	s := newScanner(data, lim)
-	s.envelope(&m)
-	if s.err == nil {
+	p := parser{jsonscan.NewScanner(data, jsonscan.Limits(lim))}
+	p.envelope(&m)
+	if p.Err == nil {
 		return m, nil
 	}
-	if s.err.Code == CodeInvalidRequest {
+	if !p.Err.Malformed {
 		m.ID = salvageID(data)
 	}
-	return Message{Raw: data, ID: m.ID, Method: m.Method}, s.err
+	return Message{Raw: data, ID: m.ID, Method: m.Method}, parseError(p.Err)
 }
 
-func (s *scanner) envelope(m *Message) {
-	i := s.begin()
+// parser reads one message.
+type parser struct{ jsonscan.Scanner }
+
+func (p *parser) envelope(m *Message) {
+	i := p.Begin()
 	if i < 0 {
 		return
 	}
-	if s.data[i] != '{' {
-		if end := s.value(i, 0); s.end(end) >= 0 {
-			s.invalid(i, "the message is "+kindOf(s.data[i:end]), "send one JSON object")
+	if p.Data[i] != '{' {
+		if end := p.Value(i, 0); p.End(end) >= 0 {
+			p.Invalid(i, "the message is "+jsonscan.KindOf(p.Data[i:end]), "send one JSON object")
 		}
 		return
 	}
-	var env Object
-	end := s.object(i, 0, levelEnvelope, &env, 0)
-	env.raw = s.data
-	if s.identify(m, &env); s.err == nil && s.end(end) >= 0 {
-		s.classify(m, &env, i)
+	var env jsonscan.Object
+	end := p.Envelope(i, &env)
+	if p.identify(m, &env); p.Err == nil && p.End(end) >= 0 {
+		p.classify(m, &env, i)
 	}
 }
 
 // identify reads the method and the id, as far as the envelope was scanned. An earlier
 // error is kept.
-func (s *scanner) identify(m *Message, env *Object) {
-	if method, ok := env.find(fieldMethod); ok {
-		m.Method = s.method(int(method.value), int(method.end))
+func (p *parser) identify(m *Message, env *jsonscan.Object) {
+	if env.Present(jsonscan.FieldMethod) {
+		m.Method = p.method(env.Offset(jsonscan.FieldMethod), env.End(jsonscan.FieldMethod))
 	}
-	if id, ok := env.find(fieldID); ok && string(env.Raw(fieldID)) != "null" {
-		m.ID = s.id(int(id.value), int(id.end))
+	if env.Present(jsonscan.FieldID) && string(env.Raw(jsonscan.FieldID)) != "null" {
+		m.ID = p.id(env)
 	}
 }
 
-func (s *scanner) method(i, end int) string {
-	token := s.data[i:end]
+// id reads the id. It returns the zero ID for an invalid one, which is an error.
+func (p *parser) id(env *jsonscan.Object) ID {
+	if token := p.ID(env.Offset(jsonscan.FieldID), env.End(jsonscan.FieldID)); token != nil {
+		return newID(token)
+	}
+	return ID{}
+}
+
+func (p *parser) method(i, end int) string {
+	token := p.Data[i:end]
 	if token[0] != '"' {
-		s.invalid(i, "member \"method\" is "+kindOf(token), "send a string")
+		p.Invalid(i, "member \"method\" is "+jsonscan.KindOf(token), "send a string")
 		return ""
 	}
-	if hasHalfPair(token) {
-		s.fail(CodeParseError, i, "member \"method\" has an unpaired surrogate", "send both halves of the pair")
+	if jsonscan.HasHalfPair(token) {
+		p.Malformed(i, "member \"method\" has an unpaired surrogate", "send both halves of the pair")
 		return ""
 	}
 	name := token[1 : len(token)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = unescape(nil, name)
+		name, _ = jsonscan.Unescape(nil, name)
 	}
 	return methodName(name)
 }

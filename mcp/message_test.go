@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 type goodMessage struct {
@@ -19,8 +21,8 @@ type goodMessage struct {
 
 func goodMessages() []goodMessage {
 	return []goodMessage{
-		{smallCall, KindRequest, "42", "tools/call"},
-		{modernCall, KindRequest, `"3f2b8c51-9d0e-4c1f-8a77-d1a40b5e6f90"`, "tools/call"},
+		{jsontest.SmallCall, KindRequest, "42", "tools/call"},
+		{jsontest.ModernCall, KindRequest, `"3f2b8c51-9d0e-4c1f-8a77-d1a40b5e6f90"`, "tools/call"},
 		{` {"jsonrpc":"2.0","id":1,"method":"ping"}` + "\r\n\t", KindRequest, "1", "ping"},
 		{`{"method":"ping","id":1,"jsonrpc":"2.0"}`, KindRequest, "1", "ping"},
 		{`{"jsonrpc":"\u0032.0","i\u0064":1,"m\u0065thod":"\u0070ing"}`, KindRequest, "1", "ping"},
@@ -293,10 +295,10 @@ func TestParseLongName(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"result":{"a":{"%s":0}}}`,
 	} {
 		at := strings.Index(in, `"%s`)
-		if _, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", maxName-2))), Limits{}); err != nil {
+		if _, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", (64<<10)-2))), Limits{}); err != nil {
 			t.Errorf("%s with as long a name as may be: %v", in, err)
 		}
-		m, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", maxName-1))), Limits{})
+		m, err := Parse([]byte(fmt.Sprintf(in, strings.Repeat("k", (64<<10)-1))), Limits{})
 		want := fmt.Sprintf("a member's name is longer than 65536 bytes at byte %d; send a shorter name", at)
 		if err == nil || err.Error() != want || m.ID.String() != "7" {
 			t.Errorf("%s with a longer one: error %v, id %s; want %s", in, err, m.ID, want)
@@ -352,14 +354,9 @@ func TestParseErrorWire(t *testing.T) {
 	if !ok {
 		t.Fatalf("error %v, want a ParseError", err)
 	}
-	got := string(AppendError(nil, m.ID, pe.Wire()))
-	want := `{"jsonrpc":"2.0","id":9,"error":{"code":-32600,"message":"duplicate member \"method\" at byte 37; send it once"}}`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	long := strings.Repeat("\u202e\x1b", 100)
-	if text := quoted([]byte(long)); len(text) > 400 || strings.ContainsAny(text, "\u202e\x1b") {
-		t.Errorf("quoted: %q", text)
+	want := `duplicate member "method" at byte 37; send it once`
+	if got := pe.Wire(); m.ID.String() != "9" || got.Code != CodeInvalidRequest || got.Message != want {
+		t.Errorf("id %s, %d %s; want 9, %d %s", m.ID, got.Code, got.Message, CodeInvalidRequest, want)
 	}
 }
 
@@ -378,7 +375,7 @@ func TestKindString(t *testing.T) {
 // undefined members of the envelope.
 func TestParseAllocates(t *testing.T) {
 	const unknown = `{"jsonrpc":"2.0","id":1,"method":"ping","trace":0,"params":{"a":1,"naming":2,"uris":3,"_meta":{"b":4}}}`
-	for _, in := range []string{smallCall, unknown, textResult(10 << 10), denseResult(10 << 10), toolsResult(10 << 10)} {
+	for _, in := range []string{jsontest.SmallCall, unknown, jsontest.TextResult(10 << 10), jsontest.DenseResult(10 << 10), jsontest.ToolsResult(10 << 10)} {
 		data, want := []byte(in), 0.0
 		if in == unknown {
 			want = 1

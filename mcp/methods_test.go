@@ -83,9 +83,13 @@ func TestMethodFields(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tt := range methodMessages() {
 		seen[tt.method] = true
-		in := AppendRequest(nil, NumberID(1), tt.method, []byte(tt.params))
+		call := `"method":"` + tt.method + `"`
+		if tt.params != "" {
+			call += `,"params":` + tt.params
+		}
+		in := []byte(`{"jsonrpc":"2.0","id":1,` + call + `}`)
 		if strings.HasPrefix(tt.method, "notifications/") {
-			in = AppendNotification(nil, tt.method, []byte(tt.params))
+			in = []byte(`{"jsonrpc":"2.0",` + call + `}`)
 		}
 		m, err := Parse(in, Limits{})
 		if err != nil || m.Method != tt.method || (m.Kind == KindNotification) != strings.HasPrefix(tt.method, "notifications/") {
@@ -105,7 +109,7 @@ func TestMethodFields(t *testing.T) {
 // checkFields checks that an object has exactly these fields; "*" is any object.
 func checkFields(t *testing.T, in string, o *Object, want map[Field]string) {
 	t.Helper()
-	for f := FieldName; f < numFields; f++ {
+	for f := FieldName; f < endOfFields; f++ {
 		text, has := want[f]
 		switch raw := string(o.Raw(f)); {
 		case o.Has(f) != has:
@@ -140,7 +144,7 @@ func TestResultFields(t *testing.T) {
 			fields{FieldResources: `[]`, FieldResourceTemplates: `[]`, FieldPrompts: `[]`}, ResultComplete},
 		{"of any other shape", `{"roots":[],"completion":{},"messages":[],"contents":[]}`, nil, ResultComplete},
 	} {
-		m, err := Parse(AppendResult(nil, StringID("r"), []byte(tt.result)), Limits{})
+		m, err := Parse([]byte(`{"jsonrpc":"2.0","id":"r","result":`+tt.result+`}`), Limits{})
 		if err != nil || m.Kind != KindResult {
 			t.Errorf("%s: %v, %v", tt.name, m.Kind, err)
 			continue

@@ -6,119 +6,30 @@ package mcp
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf16"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 // The oracle reads a message with an independent JSON library, and with a second
 // implementation of the rules. Parse must agree with it on every input.
-
-// replaceHalfPairs replaces each unpaired surrogate by \ufffd, which has the same
-// length: the library rejects them, while the scanner forwards them. Outside strings a
-// backslash is an error in either case.
-func replaceHalfPairs(data []byte) []byte {
-	out := bytes.Clone(data)
-	for i := 0; i+1 < len(out); i++ {
-		if out[i] != '\\' {
-			continue
-		}
-		i++
-		r, ok := escapedRune(out[i:])
-		if !ok || !utf16.IsSurrogate(r) {
-			continue
-		}
-		if i+10 < len(out) && out[i+5] == '\\' {
-			if low, ok := escapedRune(out[i+6:]); ok && utf16.DecodeRune(r, low) != '\uFFFD' {
-				i += 10
-				continue
-			}
-		}
-		copy(out[i+1:], "fffd")
-	}
-	return out
-}
-
-func escapedRune(b []byte) (rune, bool) {
-	if len(b) < 5 || b[0] != 'u' {
-		return 0, false
-	}
-	return hex4(b[1:])
-}
-
-// isJSON reports whether data is one JSON text, duplicate names allowed.
-func isJSON(data []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(replaceHalfPairs(data)), jsontext.AllowDuplicateNames(true))
-	if d.SkipValue() != nil {
-		return false
-	}
-	_, err := d.ReadToken()
-	return errors.Is(err, io.EOF)
-}
-
-type pair struct {
-	name  string
-	value []byte
-	half  bool // the name has an unpaired surrogate
-}
-
-// pairs returns the members of a valid object in order.
-func pairs(t testing.TB, object []byte) []pair {
-	t.Helper()
-	mended := replaceHalfPairs(object)
-	d := jsontext.NewDecoder(bytes.NewReader(mended), jsontext.AllowDuplicateNames(true))
-	if _, err := d.ReadToken(); err != nil {
-		t.Fatal(err)
-	}
-	var out []pair
-	for d.PeekKind() != '}' {
-		from := d.InputOffset()
-		name, err := d.ReadToken()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, to := name.String(), d.InputOffset()
-		value, err := d.ReadValue()
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := int(d.InputOffset())
-		out = append(out, pair{
-			name:  text,
-			value: object[end-len(value) : end],
-			half:  !bytes.Equal(mended[from:to], object[from:to]),
-		})
-	}
-	return out
-}
-
-func lookup(members []pair, name string) ([]byte, bool) {
-	for _, m := range members {
-		if m.name == name {
-			return m.value, true
-		}
-	}
-	return nil, false
-}
 
 // sameFolded reports equality under Unicode simple folding, which encoding/json uses
 // for names.
 func sameFolded(name, word string) bool { return name != word && strings.EqualFold(name, word) }
 
 // unambiguous is the rule for names at one level.
-func unambiguous(members []pair, known ...string) bool {
+func unambiguous(members []jsontest.Pair, known ...string) bool {
 	seen := map[string]bool{}
 	for _, m := range members {
-		if m.half || seen[m.name] {
+		if m.Half || seen[m.Name] {
 			return false
 		}
-		seen[m.name] = true
+		seen[m.Name] = true
 		for _, k := range known {
-			if sameFolded(m.name, k) {
+			if sameFolded(m.Name, k) {
 				return false
 			}
 		}
@@ -131,8 +42,8 @@ func allUnambiguous(t testing.TB, value []byte) bool {
 	if value[0] != '{' {
 		return true
 	}
-	members := pairs(t, value)
-	return unambiguous(members) && !slices.ContainsFunc(members, func(m pair) bool { return !allUnambiguous(t, m.value) })
+	members := jsontest.Pairs(t, value)
+	return unambiguous(members) && !slices.ContainsFunc(members, func(m jsontest.Pair) bool { return !allUnambiguous(t, m.Value) })
 }
 
 func topKeys() []string {
@@ -145,7 +56,7 @@ func topKeys() []string {
 
 // wellNamed checks the names of params, result or error, and of the levels inside.
 func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
-	members := pairs(t, object)
+	members := jsontest.Pairs(t, object)
 	known := topKeys()
 	if !isParams {
 		known = nil
@@ -153,24 +64,24 @@ func wellNamed(t testing.TB, object []byte, isParams, isError bool) bool {
 	if !unambiguous(members, known...) {
 		return false
 	}
-	if caps, ok := lookup(members, "capabilities"); ok && isParams && !allUnambiguous(t, caps) {
+	if caps, ok := jsontest.Lookup(members, "capabilities"); ok && isParams && !allUnambiguous(t, caps) {
 		return false
 	}
-	if meta, ok := lookup(members, "_meta"); ok && !isError && meta[0] == '{' {
-		inside := pairs(t, meta)
-		caps, ok := lookup(inside, "io.modelcontextprotocol/clientCapabilities")
+	if meta, ok := jsontest.Lookup(members, "_meta"); ok && !isError && meta[0] == '{' {
+		inside := jsontest.Pairs(t, meta)
+		caps, ok := jsontest.Lookup(inside, "io.modelcontextprotocol/clientCapabilities")
 		if !unambiguous(inside) || ok && !allUnambiguous(t, caps) {
 			return false
 		}
 	}
-	ref, ok := lookup(members, "ref")
+	ref, ok := jsontest.Lookup(members, "ref")
 	if !ok || isError || ref[0] != '{' {
 		return true
 	}
 	if !isParams {
-		return unambiguous(pairs(t, ref))
+		return unambiguous(jsontest.Pairs(t, ref))
 	}
-	return unambiguous(pairs(t, ref), "type", "name", "uri")
+	return unambiguous(jsontest.Pairs(t, ref), "type", "name", "uri")
 }
 
 // kindOfMessage applies the rules of the envelope to a JSON text.
@@ -179,30 +90,30 @@ func kindOfMessage(t testing.TB, data []byte) Kind {
 	if data[0] != '{' {
 		return KindInvalid
 	}
-	env := pairs(t, data)
+	env := jsontest.Pairs(t, data)
 	if !unambiguous(env, "jsonrpc", "id", "method", "params", "result", "error") {
 		return KindInvalid
 	}
 	for _, name := range []string{"params", "result", "error"} {
-		v, ok := lookup(env, name)
+		v, ok := jsontest.Lookup(env, name)
 		if ok && v[0] == '{' && !wellNamed(t, v, name == "params", name == "error") {
 			return KindInvalid
 		}
 	}
-	version, ok := lookup(env, "jsonrpc")
-	if !ok || plainText(version) != "2.0" || version[0] != '"' {
+	version, ok := jsontest.Lookup(env, "jsonrpc")
+	if !ok || jsontest.PlainText(version) != "2.0" || version[0] != '"' {
 		return KindInvalid
 	}
-	id, hasID := lookup(env, "id")
-	method, hasMethod := lookup(env, "method")
-	params, hasParams := lookup(env, "params")
-	result, hasResult := lookup(env, "result")
-	wireErr, hasError := lookup(env, "error")
+	id, hasID := jsontest.Lookup(env, "id")
+	method, hasMethod := jsontest.Lookup(env, "method")
+	params, hasParams := jsontest.Lookup(env, "params")
+	result, hasResult := jsontest.Lookup(env, "result")
+	wireErr, hasError := jsontest.Lookup(env, "error")
 	goodID := hasID && isGoodID(id)
 	switch {
 	case hasID && !goodID && string(id) != "null":
 		return KindInvalid
-	case hasMethod && (method[0] != '"' || hasHalf(method) || hasResult || hasError || hasParams && params[0] != '{'):
+	case hasMethod && (method[0] != '"' || jsontest.HasHalf(method) || hasResult || hasError || hasParams && params[0] != '{'):
 		return KindInvalid
 	case hasMethod && goodID:
 		return KindRequest
@@ -219,43 +130,15 @@ func kindOfMessage(t testing.TB, data []byte) Kind {
 	}
 }
 
-func hasHalf(token []byte) bool { return !bytes.Equal(replaceHalfPairs(token), token) }
-
 func isGoodID(token []byte) bool {
 	switch {
 	case len(token) > 1024:
 		return false
 	case token[0] == '"':
-		return !hasHalf(token)
+		return !jsontest.HasHalf(token)
 	default:
 		return strings.Trim(string(token), "-0123456789") == ""
 	}
-}
-
-func plainText(token []byte) string {
-	b, err := jsontext.AppendUnquote(nil, replaceHalfPairs(token))
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
-
-func depthOf(data []byte) int {
-	deepest, depth, inside := 0, 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inside && c == '\\':
-			i++
-		case c == '"':
-			inside = !inside
-		case !inside && (c == '{' || c == '['):
-			depth++
-			deepest = max(deepest, depth)
-		case !inside && (c == '}' || c == ']'):
-			depth--
-		}
-	}
-	return deepest
 }
 
 // checkAgainstOracle fails if Parse and the oracle disagree.
@@ -263,8 +146,8 @@ func checkAgainstOracle(t testing.TB, data []byte) {
 	t.Helper()
 	m, err := Parse(data, Limits{})
 	want := KindInvalid
-	valid := isJSON(data)
-	if valid && depthOf(data) <= defaultDepth {
+	valid := jsontest.IsJSON(data)
+	if valid && jsontest.DepthOf(data) <= 128 {
 		want = kindOfMessage(t, data)
 	}
 	if m.Kind != want || (err == nil) != (want != KindInvalid) {
@@ -279,7 +162,7 @@ func checkAgainstOracle(t testing.TB, data []byte) {
 		t.Fatalf("Parse(%q): %#v", data, err)
 	}
 	checkOneLine(t, err)
-	if pe.Code == CodeParseError && valid && !hasHalf(data) {
+	if pe.Code == CodeParseError && valid && !jsontest.HasHalf(data) {
 		t.Fatalf("Parse(%q): %v, of a valid JSON text", data, err)
 	}
 }
@@ -287,23 +170,23 @@ func checkAgainstOracle(t testing.TB, data []byte) {
 // checkParts compares the parts of a message with those that the oracle finds.
 func checkParts(t testing.TB, m *Message) {
 	t.Helper()
-	env := pairs(t, bytes.TrimSpace(m.Raw))
-	id, _ := lookup(env, "id")
+	env := jsontest.Pairs(t, bytes.TrimSpace(m.Raw))
+	id, _ := jsontest.Lookup(env, "id")
 	if string(id) == "null" {
 		id = nil
 	}
 	if m.ID.String() != string(id) {
 		t.Fatalf("id of %q: %q, want %q", m.Raw, m.ID, id)
 	}
-	method, _ := lookup(env, "method")
-	if m.Method != plainText(method) {
-		t.Fatalf("method of %q: %q, want %q", m.Raw, m.Method, plainText(method))
+	method, _ := jsontest.Lookup(env, "method")
+	if m.Method != jsontest.PlainText(method) {
+		t.Fatalf("method of %q: %q, want %q", m.Raw, m.Method, jsontest.PlainText(method))
 	}
-	params, _ := lookup(env, "params")
+	params, _ := jsontest.Lookup(env, "params")
 	checkObject(t, &m.Params, params)
-	result, _ := lookup(env, "result")
+	result, _ := jsontest.Lookup(env, "result")
 	checkObject(t, &m.Result.Object, result)
-	if wireErr, _ := lookup(env, "error"); !bytes.Equal(m.Error, wireErr) {
+	if wireErr, _ := jsontest.Lookup(env, "error"); !bytes.Equal(m.Error, wireErr) {
 		t.Fatalf("error of %q: %q, want %q", m.Raw, m.Error, wireErr)
 	}
 }
@@ -316,22 +199,22 @@ func checkObject(t testing.TB, o *Object, raw []byte) {
 	if raw == nil {
 		return
 	}
-	top := pairs(t, raw)
-	inside := map[Field][]pair{FieldNone: top}
+	top := jsontest.Pairs(t, raw)
+	inside := map[Field][]jsontest.Pair{FieldNone: top}
 	for _, parent := range []Field{FieldMeta, FieldRef} {
-		v, ok := lookup(top, parent.Key())
+		v, ok := jsontest.Lookup(top, parent.Key())
 		if ok && v[0] == '{' {
-			inside[parent] = pairs(t, v)
+			inside[parent] = jsontest.Pairs(t, v)
 		}
 	}
-	for f := FieldName; f < numFields; f++ {
-		want, has := lookup(inside[f.parent()], f.Key())
+	for f := FieldName; f < endOfFields; f++ {
+		want, has := jsontest.Lookup(inside[parentOf(f)], f.Key())
 		if got := o.Raw(f); !bytes.Equal(got, want) || o.Has(f) != has {
 			t.Fatalf("%s of %q: %q (present %v), want %q (%v)", f.Key(), raw, got, o.Has(f), want, has)
 		}
 		text, ok := o.Text(f)
-		isText := has && want[0] == '"' && !hasHalf(want)
-		if ok != isText || isText && text != plainText(want) {
+		isText := has && want[0] == '"' && !jsontest.HasHalf(want)
+		if ok != isText || isText && text != jsontest.PlainText(want) {
 			t.Fatalf("text of %s in %q: %q, %v", f.Key(), raw, text, ok)
 		}
 	}
@@ -344,7 +227,7 @@ func FuzzParse(f *testing.F) {
 	for _, tt := range badMessages() {
 		f.Add([]byte(tt.in))
 	}
-	for _, text := range []string{modernCall, denseResult(500), wideResult(300), textResult(300), toolsResult(500)} {
+	for _, text := range []string{jsontest.ModernCall, jsontest.DenseResult(500), jsontest.WideResult(300), jsontest.TextResult(300), jsontest.ToolsResult(500)} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { checkAgainstOracle(t, data) })

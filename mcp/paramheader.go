@@ -5,9 +5,10 @@ package mcp
 
 import (
 	"errors"
-	"fmt"
 	"net/textproto"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 const paramHeaderPrefix = "Mcp-Param-"
@@ -30,58 +31,12 @@ func (p ParamHeader) Header() string {
 // encoded. It reports false if the argument is absent or null: then there is no header.
 // It returns an error if the argument has no value that a header can mirror: it is an
 // object or an array, a number that is not an integer within 2^53-1, or a duplicate.
-// For several headers of one call see [ParamValues].
 func (p ParamHeader) Value(arguments []byte) (string, bool, error) {
-	v := ParamValues([]ParamHeader{p}, arguments)[0]
+	v := jsonscan.Arguments([][]string{p.Path}, arguments)[0]
 	return v.Text, v.Present, v.Err
 }
 
-// A ParamValue is the value of one header of a call, as [ParamHeader.Value] returns it.
-type ParamValue struct {
-	Text    string
-	Present bool
-	Err     error
-}
-
-// ParamValues returns the values of the headers of one call, in the order of headers.
-// It reads the arguments once, however many headers there are and however deep their
-// arguments are, so that the work is bounded by the size of schema and call.
-func ParamValues(headers []ParamHeader, arguments []byte) []ParamValue {
-	values := make([]ParamValue, len(headers))
-	found := findArguments(headers, arguments)
-	for i, p := range headers {
-		values[i] = p.valueOf(found[i])
-	}
-	return values
-}
-
-func (p ParamHeader) valueOf(a argument) ParamValue {
-	if a.err != nil || a.raw == nil || string(a.raw) == "null" {
-		return ParamValue{Err: a.err}
-	}
-	text, ok := mirrored(a.raw)
-	if !ok {
-		return ParamValue{Err: fmt.Errorf("argument %s is %s, which a header cannot mirror", p.path(), kindOf(a.raw))}
-	}
-	return ParamValue{Text: text, Present: true}
-}
-
-func (p ParamHeader) path() string { return quoted([]byte(strings.Join(p.Path, "."))) }
-
-// mirrored returns a scanned value as a header value. It depends on the value and not
-// on the type in the schema: validating arguments is up to the tool.
-func mirrored(token []byte) (string, bool) {
-	switch token[0] {
-	case '"':
-		return decodeText(token)
-	case 't', 'f':
-		return string(token), true
-	case '{', '[':
-		return "", false
-	default:
-		return safeInteger(token)
-	}
-}
+func (p ParamHeader) path() string { return jsonscan.Quoted([]byte(strings.Join(p.Path, "."))) }
 
 // CheckParamHeaders compares the Mcp-Param-* headers of a request, by canonical name
 // and undecoded, with the arguments in its body. Integers are compared as numbers,
@@ -95,9 +50,13 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 	if len(want) == 0 {
 		return nil
 	}
-	for i, body := range ParamValues(want, arguments) {
+	paths := make([][]string, len(want))
+	for i, p := range want {
+		paths[i] = p.Path
+	}
+	for i, body := range jsonscan.Arguments(paths, arguments) {
 		p := want[i]
-		if errors.Is(body.Err, errArgumentTwice) {
+		if errors.Is(body.Err, jsonscan.ErrDuplicate) {
 			return Errorf(CodeInvalidParams, "%v; the header %s can mirror only one: send it once", body.Err, p.Header())
 		}
 		if got == nil {
@@ -115,12 +74,12 @@ func CheckParamHeaders(want []ParamHeader, got map[string][]string, arguments []
 // A header without a value in the body is rejected, because an intermediary may have
 // routed by it. A value that a header cannot mirror passes without a header, because
 // only the tool can report what is wrong with it.
-func (p ParamHeader) check(values []string, body ParamValue) string {
+func (p ParamHeader) check(values []string, body jsonscan.Argument) string {
 	switch {
 	case len(values) > 1:
 		return "appears more than once"
 	case len(values) == 0 && body.Present:
-		return "is missing; the body has " + quoted([]byte(body.Text)) + " in argument " + p.path()
+		return "is missing; the body has " + jsonscan.Quoted([]byte(body.Text)) + " in argument " + p.path()
 	case len(values) == 0:
 		return "" // absent or null, or a value that a header cannot mirror
 	}
@@ -129,13 +88,13 @@ func (p ParamHeader) check(values []string, body ParamValue) string {
 	case decodeErr != nil:
 		return "is malformed: " + decodeErr.Error()
 	case body.Err != nil:
-		return quoted([]byte(header)) + " does not match the body: " + body.Err.Error()
+		return jsonscan.Quoted([]byte(header)) + " does not match the body: " + body.Err.Error()
 	case !body.Present:
-		return quoted([]byte(header)) + " does not match the body, which has no argument " + p.path()
+		return jsonscan.Quoted([]byte(header)) + " does not match the body, which has no argument " + p.path()
 	case p.equal(header, body.Text):
 		return ""
 	default:
-		return quoted([]byte(header)) + " does not match the body's " + quoted([]byte(body.Text)) + " in argument " + p.path()
+		return jsonscan.Quoted([]byte(header)) + " does not match the body's " + jsonscan.Quoted([]byte(body.Text)) + " in argument " + p.path()
 	}
 }
 
@@ -146,7 +105,7 @@ func (p ParamHeader) equal(header, body string) bool {
 	if p.Type != "integer" {
 		return false
 	}
-	h, ok1 := safeInteger([]byte(header))
-	b, ok2 := safeInteger([]byte(body))
+	h, ok1 := jsonscan.SafeInteger([]byte(header))
+	b, ok2 := jsonscan.SafeInteger([]byte(body))
 	return ok1 && ok2 && h == b
 }

@@ -3,7 +3,11 @@
 
 package mcp
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+)
 
 // A ParseError describes why bytes are not an acceptable message.
 type ParseError struct {
@@ -24,15 +28,26 @@ type ParseError struct {
 // Limit names a bound that a reader sets for its input.
 type Limit uint8
 
-// The limits: those of [Limits], the number of messages of [SplitBatch], and the length
-// of the text that an [Arrival] reads.
+// The limits: those of [Limits], the number of messages of a batch, and the length of a
+// message.
 const (
-	LimitNone Limit = iota
-	LimitDepth
-	LimitMembers
-	LimitBatch
-	LimitBytes
+	LimitNone    Limit = jsonscan.LimitNone
+	LimitDepth   Limit = jsonscan.LimitDepth
+	LimitMembers Limit = jsonscan.LimitMembers
+	LimitBatch   Limit = jsonscan.LimitBatch
+	LimitBytes   Limit = jsonscan.LimitBytes
 )
+
+// Limits bound the work of reading a message. A zero field means its default.
+type Limits struct {
+	Depth   int // nested arrays and objects, including the envelope; at most 1024
+	Members int // members of all objects together
+
+	// ListDepth is Depth for the tools, prompts, resources and resource templates of a
+	// result: the code that merges lists can omit a single item that is too deep. The
+	// default is Depth.
+	ListDepth int
+}
 
 // Error returns the reason, the offset and the cure.
 func (e *ParseError) Error() string {
@@ -48,12 +63,15 @@ func (e *ParseError) Wire() *Error {
 	return &Error{Code: e.Code, Message: e.Error()}
 }
 
-// quoted returns a name from a message for an error text: ASCII, escaped, and of
-// readable length.
-func quoted(name []byte) string {
-	const most = 64
-	if len(name) <= most {
-		return strconv.QuoteToASCII(string(name))
+// parseError returns the scanner's error as a ParseError, and any other error as it is.
+func parseError(err error) error {
+	e, ok := err.(*jsonscan.Error) //nolint:errorlint // the scanner wraps none
+	if !ok {
+		return err
 	}
-	return strconv.QuoteToASCII(string(name[:most])) + "..."
+	code := int64(CodeInvalidRequest)
+	if e.Malformed {
+		code = CodeParseError
+	}
+	return &ParseError{Code: code, Offset: e.Offset, Reason: e.Reason, Cure: e.Cure, Exceeded: Limit(e.Exceeded)}
 }

@@ -11,6 +11,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan/jsontest"
 )
 
 // All readers agree on accepted messages: one that ignores the case of names and takes
@@ -38,7 +40,7 @@ func folding(t testing.TB, data []byte) seenCall {
 	if err := json.Unmarshal(data, &m); err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}
-	seen := seenCall{Method: m.Method, Name: plainText(m.Params.Name), URI: plainText(m.Params.URI)}
+	seen := seenCall{Method: m.Method, Name: jsontest.PlainText(m.Params.Name), URI: jsontest.PlainText(m.Params.URI)}
 	var ref struct {
 		Name json.RawMessage `json:"name"`
 	}
@@ -47,7 +49,7 @@ func folding(t testing.TB, data []byte) seenCall {
 			t.Fatalf("%s: %v", data, err)
 		}
 	}
-	seen.RefName = plainText(ref.Name)
+	seen.RefName = jsontest.PlainText(ref.Name)
 	return seen
 }
 
@@ -62,10 +64,10 @@ func strict(t testing.TB, data []byte) seenCall {
 	if err := jsonv2.Unmarshal(data, &m, jsontext.AllowDuplicateNames(true), jsonv2.MatchCaseInsensitiveNames(false)); err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}
-	seen := seenCall{Method: m.Method, Name: plainText(m.Params["name"]), URI: plainText(m.Params["uri"])}
+	seen := seenCall{Method: m.Method, Name: jsontest.PlainText(m.Params["name"]), URI: jsontest.PlainText(m.Params["uri"])}
 	if ref := m.Params["ref"]; len(ref) > 0 && ref.Kind() == '{' {
-		v, _ := lookup(pairs(t, ref), "name")
-		seen.RefName = plainText(v)
+		v, _ := jsontest.Lookup(jsontest.Pairs(t, ref), "name")
+		seen.RefName = jsontest.PlainText(v)
 	}
 	return seen
 }
@@ -194,7 +196,7 @@ func FuzzReaders(f *testing.F) {
 		f.Add([]byte(trickyMessage(r)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !hasHalf(data) {
+		if !jsontest.HasHalf(data) {
 			checkReaders(t, data)
 		}
 	})

@@ -3,6 +3,8 @@
 
 package mcp
 
+import "github.com/signalbox-mcp/signalbox/internal/jsonscan"
+
 // A Request is one request on its way inwards, from the edge that received it to the
 // Handler that answers it. It has no id: the edges correlate requests and answers. The
 // few notifications that a client sends (such as a changed list of roots) travel as
@@ -56,7 +58,7 @@ type Request struct {
 // params; empty params mean none. Its Client is an empty Peer of its own. It returns an
 // error where Parse would.
 func NewRequest(method string, params []byte) (*Request, error) {
-	obj, err := parseObject(params, levelParams)
+	obj, err := parseObject(params, jsonscan.LevelParams)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ type Notification struct {
 // NewNotification returns a notification with the given JSON text as its parameters. It
 // keeps params; empty params mean none. It returns an error where Parse would.
 func NewNotification(method string, params []byte) (*Notification, error) {
-	obj, err := parseObject(params, levelParams)
+	obj, err := parseObject(params, jsonscan.LevelParams)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func (n *Notification) AppendTo(dst []byte, e *Edit) []byte {
 	if e != nil && !e.IsZero() {
 		params = e.AppendTo(nil, &n.Params)
 	}
-	return AppendBeside(AppendNotification(dst, n.Method, params), n.Params.Beside())
+	return jsonscan.AppendBeside(jsonscan.AppendNotification(dst, n.Method, params), n.Params.Beside())
 }
 
 // A Peer is the description that one end of a connection gives of itself. It is
@@ -113,12 +115,10 @@ type Peer struct {
 type Result struct {
 	Object
 
-	delivered bool
+	// Delivered reports that the client received the result while it arrived. Then
+	// there is nothing left to send, and isError is the only member that is known.
+	Delivered bool
 }
-
-// IsDelivered reports whether the client received the result while it arrived. Then
-// there is nothing left to send, and isError is the only member that is known.
-func (r *Result) IsDelivered() bool { return r.delivered }
 
 // NewResult returns a result with the given JSON text, which it keeps. Empty text is a
 // result without members. The error is the one that [ParseObject] returns.
@@ -146,7 +146,7 @@ func (r *Result) Type() string {
 	case "", `"complete"`: // nearly all results: make no string
 		return ResultComplete
 	}
-	if t, ok := decodeText(raw); ok {
+	if t, ok := jsonscan.DecodeText(raw); ok {
 		return t
 	}
 	return string(raw)

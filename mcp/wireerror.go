@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // WireError decodes the error of a message of KindError; the result shares its bytes.
@@ -17,25 +19,22 @@ func (m *Message) WireError() (*Error, error) {
 	if m.Kind != KindError {
 		return nil, errors.New("the message is not an error response")
 	}
-	var o Object
-	s := newScanner(m.Error, Limits{Depth: maxDepth, Members: len(m.Error)})
-	s.object(0, 0, levelError, &o, 0)
-	if s.err != nil {
-		return nil, s.err
+	o, err := jsonscan.ParseObject(m.Error, jsonscan.LevelError)
+	if err != nil {
+		return nil, parseError(err)
 	}
-	o.raw = m.Error
 	// Read from the bytes: 1e3 is an integer in JSON, but not a code for any client.
-	token := o.Raw(fieldCode)
+	token := o.Raw(jsonscan.FieldCode)
 	code, err := strconv.ParseInt(string(token), 10, 64)
-	if err != nil || !isInteger(token) {
+	if err != nil || !jsonscan.IsInteger(token) {
 		return nil, fmt.Errorf("the error's code is %s, not an integer", describe(token))
 	}
-	token = o.Raw(fieldMessage)
+	token = o.Raw(jsonscan.FieldMessage)
 	if len(token) == 0 || token[0] != '"' {
 		return nil, fmt.Errorf("the error's message is %s, not a string", describe(token))
 	}
-	text, _ := unescape(nil, token[1:len(token)-1])
-	return &Error{Code: code, Message: string(text), Data: o.Raw(fieldErrorData), Raw: m.Error, Beside: m.beside}, nil
+	text, _ := jsonscan.Unescape(nil, token[1:len(token)-1])
+	return &Error{Code: code, Message: string(text), Data: o.Raw(jsonscan.FieldErrorData), Raw: m.Error, Beside: m.beside}, nil
 }
 
 // describe names the value of a member. A string is not shown, because it is a peer's
@@ -45,8 +44,8 @@ func describe(token []byte) string {
 	case len(token) == 0:
 		return "missing"
 	case token[0] == '"' || token[0] == '{' || token[0] == '[':
-		return kindOf(token)
+		return jsonscan.KindOf(token)
 	default:
-		return quoted(token)
+		return jsonscan.Quoted(token)
 	}
 }

@@ -5,12 +5,14 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -50,7 +52,7 @@ func (c *Call) checkRequired(names []string) error {
 		return nil
 	}
 	given := make(map[string]bool)
-	for name := range mcp.Members(c.Request.Params.Raw(mcp.FieldArguments)) {
+	for name := range jsonscan.Members(c.Request.Params.Raw(mcp.FieldArguments)) {
 		given[name] = true
 	}
 	for _, name := range names {
@@ -66,7 +68,7 @@ func (c *Call) checkRequired(names []string) error {
 // should return the error of Bind: it names the invalid argument to the caller.
 func (c *Call) Bind(into any) error {
 	if err := decode(c.Request.Params.Raw(mcp.FieldArguments), into); err != nil {
-		return invalidArguments(err)
+		return &callerError{err: fmt.Errorf("the arguments are invalid: %w", err)}
 	}
 	return nil
 }
@@ -93,9 +95,9 @@ func (c *Call) Progress(ctx context.Context, done, total float64, message string
 		params = strconv.AppendFloat(append(params, `,"total":`...), total, 'f', -1, 64)
 	}
 	if message != "" {
-		params = mcp.AppendString(append(params, `,"message":`...), message)
+		params = jsonscan.AppendString(append(params, `,"message":`...), message)
 	}
-	return c.notify(ctx, "notifications/progress", append(params, '}'))
+	return notify(ctx, c.Caller, "notifications/progress", append(params, '}'))
 }
 
 // Log sends a log message if the client wants messages of that level. The logger may be
@@ -108,14 +110,92 @@ func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data 
 	if err != nil {
 		return err
 	}
-	params := mcp.AppendString([]byte(`{"level":`), level.String())
+	params := jsonscan.AppendString([]byte(`{"level":`), level.String())
 	if logger != "" {
-		params = mcp.AppendString(append(params, `,"logger":`...), logger)
+		params = jsonscan.AppendString(append(params, `,"logger":`...), logger)
 	}
 	params = append(append(params, `,"data":`...), raw...)
-	return c.notify(ctx, "notifications/message", append(params, '}'))
+	return notify(ctx, c.Caller, "notifications/message", append(params, '}'))
 }
 
-func (c *Call) notify(ctx context.Context, method string, params []byte) error {
-	return notify(ctx, c.Caller, method, params)
+// fail answers a request for a prompt or a resource, the item, whose function returned err.
+func (c *Call) fail(item string, err error) (*mcp.Result, error) {
+	if more, ok := errors.AsType[*inputRequired](err); ok {
+		return more.result(c)
+	}
+	if wrong, ok := errors.AsType[*callerError](err); ok {
+		return nil, invalid("%s: %s", item, wrong)
+	}
+	return nil, err
+}
+
+// Bound returns a function for a Tool or a Prompt that calls f with its arguments,
+// decoded by [Call.Bind] into the zero value of In. f is not called for invalid
+// arguments. If an argument has a default other than its zero value, use Call.Bind
+// instead.
+func Bound[In, Out any](f func(ctx context.Context, call *Call, in In) (Out, error)) func(ctx context.Context, call *Call) (Out, error) {
+	return func(ctx context.Context, call *Call) (Out, error) {
+		var in In
+		if err := call.Bind(&in); err != nil {
+			var none Out
+			return none, err
+		}
+		return f(ctx, call, in)
+	}
+}
+
+// Always returns a function for a Tool, a Prompt or a Resource that always returns out,
+// which must not be changed afterwards.
+func Always[Out any](out Out) func(ctx context.Context, call *Call) (Out, error) {
+	return func(context.Context, *Call) (Out, error) { return out, nil }
+}
+
+// callerError is an error that the caller has made.
+type callerError struct {
+	isSentence bool // the text is a whole sentence
+	err        error
+}
+
+func (c *callerError) Error() string { return c.err.Error() }
+
+func (c *callerError) Unwrap() error { return c.err }
+
+// Errorf returns an error about the caller's request. For a tool it is sent to the
+// model, as a result with isError, so that the model can call again with better
+// arguments. For a prompt or a resource it becomes an invalid-params error. Its own
+// text is sent, without that of errors that wrap it. Errorf formats and wraps like
+// [fmt.Errorf].
+func Errorf(format string, args ...any) error {
+	return &callerError{isSentence: true, err: fmt.Errorf(format, args...)}
+}
+
+// asResult returns the error as a tool's result.
+func (c *callerError) asResult() *Result {
+	text := c.Error()
+	if !c.isSentence {
+		text = "T" + text[1:] + "." // all such texts begin with "the"
+	}
+	r := Say("%s", text)
+	r.IsError = true
+	return r
+}
+
+// decode decodes a JSON text over the defaults in into. Its error is for the client or
+// model, which knows JSON and the schema but not the Go types.
+func decode(raw []byte, into any) error {
+	if raw == nil {
+		return nil
+	}
+	err := json.Unmarshal(raw, into)
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer != "" {
+		return fmt.Errorf("%s does not have the type required by the schema", wrong.JSONPointer)
+	}
+	if err != nil {
+		return errors.New("they do not match the schema")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return mcp.Errorf(mcp.CodeInvalidParams, format, args...)
 }

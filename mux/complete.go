@@ -6,6 +6,7 @@ package mux
 import (
 	"context"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -83,7 +84,7 @@ func (m *Mux) completers(req *mcp.Request) (func(argument string) Completer, boo
 // filledIn returns the arguments that are already filled in. It ignores values that it
 // cannot decode.
 func filledIn(req *mcp.Request) map[string]string {
-	for name, value := range mcp.Members(req.Params.Bytes()) {
+	for name, value := range jsonscan.Members(req.Params.Bytes()) {
 		if name != "context" {
 			continue
 		}

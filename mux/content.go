@@ -5,11 +5,13 @@ package mux
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -23,7 +25,7 @@ func (c Content) MarshalJSON() ([]byte, error) { return c.raw, nil }
 // With returns the block with one more member, such as annotations or _meta. The block
 // must not have it yet.
 func (c Content) With(member string, value JSON) Content {
-	return Content{mcp.WithMember(c.raw, member, []byte(value))}
+	return Content{jsonscan.WithMember(c.raw, member, []byte(value))}
 }
 
 // Text returns a text block.
@@ -43,7 +45,7 @@ func media(kind, mimeType string, data []byte) Content {
 
 // Embed returns a block with an embedded resource, which the client need not read.
 func Embed(c Contents) Content {
-	return Content{mcp.WithMember(object("type", "resource"), "resource", c.raw)}
+	return Content{jsonscan.WithMember(object("type", "resource"), "resource", c.raw)}
 }
 
 // Link returns a block with a link to a resource, which the client may read.
@@ -59,7 +61,7 @@ func (c Contents) MarshalJSON() ([]byte, error) { return c.raw, nil }
 
 // With returns the contents with one more member; see Content.With.
 func (c Contents) With(member string, value JSON) Contents {
-	return Contents{mcp.WithMember(c.raw, member, []byte(value))}
+	return Contents{jsonscan.WithMember(c.raw, member, []byte(value))}
 }
 
 // TextContents returns text as the contents of the resource with the given URI.
@@ -82,7 +84,7 @@ func object(members ...string) jsontext.Value {
 		case i > 0:
 			out = append(out, ',')
 		}
-		out = mcp.AppendString(out, text)
+		out = jsonscan.AppendString(out, text)
 	}
 	return append(out, '}')
 }
@@ -132,4 +134,62 @@ func (r *Result) wire() (*mcp.Result, error) {
 	own := *r // a copy, because the function may return r again
 	own.Content, own.Structured = []Content{Text(string(value))}, JSON(value)
 	return result(own)
+}
+
+// JSON is a JSON text, such as a schema, or "" for none. It is checked where it is
+// added or sent, and keeps the order of members and the text of numbers.
+type JSON string
+
+// MustJSON returns the JSON text of a value, such as a schema made by a library. It
+// panics if the value cannot be encoded.
+func MustJSON(v any) JSON {
+	raw, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		panic(fmt.Errorf("mux: %w", err)) //nolint:forbidigo // documented: a mistake in the program
+	}
+	return JSON(raw)
+}
+
+// MarshalJSON returns the text.
+func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
+
+// The kinds of JSON texts.
+const (
+	anObject jsontext.Kind = '{'
+	anArray  jsontext.Kind = '['
+)
+
+// jsonField is a JSON text in an item and the kind that it must have.
+type jsonField struct {
+	member string
+	text   JSON
+	kind   jsontext.Kind
+}
+
+// check returns an error for the first text that is invalid. An empty text is valid.
+func check(all ...jsonField) error {
+	for _, m := range all {
+		raw := jsontext.Value(m.text)
+		switch {
+		case m.text == "":
+		case !raw.IsValid():
+			return fmt.Errorf("its %s is not valid JSON", m.member)
+		case raw.Kind() != m.kind:
+			return fmt.Errorf("its %s is not %s", m.member, map[jsontext.Kind]string{anObject: "an object", anArray: "an array"}[m.kind])
+		}
+	}
+	return nil
+}
+
+// required returns the top-level members that a schema for arguments requires.
+// Forgetting one is the most frequent mistake of models.
+func required(schema JSON) ([]string, error) {
+	var top struct {
+		Type     string   `json:"type"`
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal([]byte(schema), &top); err != nil || top.Type != "object" {
+		return nil, errors.New(`its input schema is not of the type "object"`)
+	}
+	return top.Required, nil
 }

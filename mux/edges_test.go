@@ -84,7 +84,13 @@ func (p person) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (person) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (p person) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return p.ask(ctx, req) }, nil
+}
+
+func (person) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (person) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if !strings.Contains(string(req.Params.Bytes()), `"message":"Who?"`) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "what?")
 	}

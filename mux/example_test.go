@@ -77,6 +77,12 @@ type yes struct{}
 
 func (yes) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (yes) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (c yes) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+}
+
+func (yes) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (yes) ask(context.Context, *mcp.Request) (*mcp.Result, error) {
 	return mcp.NewResult([]byte(`{"action":"accept","content":{}}`))
 }

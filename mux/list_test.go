@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -22,7 +23,7 @@ func pageOf(t *testing.T, m *Mux, cursor *string) (names []string, next *string)
 	t.Helper()
 	params := []byte(`{}`)
 	if cursor != nil {
-		params = append(mcp.AppendString([]byte(`{"cursor":`), *cursor), '}')
+		params = append(jsonscan.AppendString([]byte(`{"cursor":`), *cursor), '}')
 	}
 	var p toolPage
 	if err := json.Unmarshal([]byte(answer(t, m, "tools/list", string(params))), &p); err != nil {

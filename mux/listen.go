@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/signalbox-mcp/signalbox/internal/listenfilter"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -20,10 +20,10 @@ const maxTopics = 1000
 
 // filter is the notifications that a client wants, or those that were agreed
 // (2026-07-28, basic/patterns/subscriptions, "Notification Filter").
-type filter listenfilter.Filter
+type filter listen.Filter
 
 func filterOf(req *mcp.Request) (filter, error) {
-	f, err := listenfilter.Read(&req.Params)
+	f, err := listen.ParseFilter(&req.Params)
 	want := filter(f)
 	if err != nil {
 		return want, err

@@ -34,7 +34,13 @@ func (a *recorder) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (a *recorder) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (a *recorder) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return a.ask(ctx, req) }, nil
+}
+
+func (*recorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (a *recorder) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, req.Method+" "+string(req.Params.Bytes()))

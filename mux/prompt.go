@@ -5,7 +5,6 @@ package mux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -75,13 +74,8 @@ func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	}
 	call := &Call{Request: req, Caller: caller, mux: m}
 	messages, err := p.fill(ctx, call)
-	switch more, wrong := asInput(err), asCallerError(err); {
-	case more != nil:
-		return more.result(call)
-	case wrong != nil:
-		return nil, invalid("prompt %s: %s", name, wrong)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return call.fail("prompt "+name, err)
 	}
 	return result(struct {
 		Messages []Message `json:"messages"`
@@ -104,14 +98,4 @@ func (p *Prompt) fill(ctx context.Context, call *Call) ([]Message, error) {
 		return nil, err
 	}
 	return p.Get(ctx, call)
-}
-
-func asInput(err error) *inputRequired {
-	more, _ := errors.AsType[*inputRequired](err)
-	return more
-}
-
-func asCallerError(err error) *callerError {
-	wrong, _ := errors.AsType[*callerError](err)
-	return wrong
 }

@@ -5,8 +5,11 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -133,13 +136,9 @@ func (m *Mux) serveResources(ctx context.Context, req *mcp.Request, caller mcp.C
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, vars: found.vars}
 	contents, err := found.read(ctx, call)
-	switch more, wrong := asInput(err), asCallerError(err); {
-	case more != nil:
-		return more.result(call)
-	case wrong != nil:
-		return nil, invalid("resource %s: %s", uri, wrong)
+	switch {
 	case err != nil:
-		return nil, err
+		return call.fail("resource "+uri, err)
 	case len(contents) == 0:
 		return nil, NotFound(uri) // empty contents would mean an empty resource
 	}
@@ -180,4 +179,67 @@ func readResult(contents []Contents, ttl time.Duration) (*mcp.Result, error) {
 		out = append(out, `,"cacheScope":"private"`...)
 	}
 	return mcp.NewResult(append(out, '}'))
+}
+
+// pattern is a URI template that can be matched: text and variables alternate.
+type pattern struct {
+	texts []string // one more than names
+	names []string
+	wide  []bool // the variable may contain slashes
+}
+
+var errPattern = errors.New("a URI template consists of text, {name} and {+name}, with text between variables")
+
+func parsePattern(template string) (pattern, error) {
+	var p pattern
+	rest := template
+	for {
+		text, after, open := strings.Cut(rest, "{")
+		p.texts = append(p.texts, text)
+		switch {
+		case strings.Contains(text, "}"), open && text == "" && len(p.names) > 0:
+			return pattern{}, errPattern
+		case !open:
+			return p, nil
+		}
+		name, after, closed := strings.Cut(after, "}")
+		name, wide := strings.CutPrefix(name, "+")
+		if !closed || name == "" || strings.ContainsAny(name, "#./;?&*:,{") {
+			return pattern{}, errPattern
+		}
+		p.names, p.wide = append(p.names, name), append(p.wide, wide)
+		rest = after
+	}
+}
+
+// vars returns the values of the variables in a URI made from the template. Each
+// variable matches as little as possible, and the last one the rest.
+func (p pattern) vars(uri string) (map[string]string, bool) {
+	rest, ok := strings.CutPrefix(uri, p.texts[0])
+	if !ok {
+		return nil, false
+	}
+	vars := make(map[string]string, len(p.names))
+	for i, name := range p.names {
+		value, after, ok := p.cut(rest, i)
+		if !ok || value == "" || !p.wide[i] && strings.Contains(value, "/") {
+			return nil, false
+		}
+		decoded, err := url.PathUnescape(value)
+		if err != nil || strings.ContainsAny(value, "{}") {
+			return nil, false
+		}
+		vars[name], rest = decoded, after
+	}
+	return vars, rest == ""
+}
+
+// cut cuts the value of a variable, and the text after it, off a URI.
+func (p pattern) cut(rest string, i int) (value, after string, ok bool) {
+	text := p.texts[i+1]
+	if i+1 < len(p.names) {
+		return strings.Cut(rest, text)
+	}
+	value, ok = strings.CutSuffix(rest, text)
+	return value, "", ok
 }

@@ -6,6 +6,7 @@ package mux
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"runtime/debug"
@@ -13,8 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -81,14 +84,8 @@ func (c *Call) isTask() bool {
 // Notifications").
 func (t *task) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask asks a question as an input request of the task.
-func (t *task) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	wait, err := t.Start(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return wait()
-}
+// Extension returns one that can do nothing: the request that began the task has ended.
+func (t *task) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // Start adds a question to the task's input requests.
 func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
@@ -249,7 +246,7 @@ func (t *task) newCall(call *Call) *Call {
 func failure(err error) jsontext.Value {
 	wire := mcp.ToWire(err)
 	out := strconv.AppendInt([]byte(`{"code":`), wire.Code, 10)
-	out = mcp.AppendString(append(out, `,"message":`...), wire.Message)
+	out = jsonscan.AppendString(append(out, `,"message":`...), wire.Message)
 	if wire.Data != nil {
 		out = append(append(out, `,"data":`...), wire.Data...)
 	}
@@ -298,8 +295,8 @@ func (t *task) describe() []byte {
 func (t *task) inputsLocked() []byte {
 	var all [][]byte
 	for _, p := range t.open {
-		one := append(mcp.AppendString(nil, p.key), `:{"method":`...)
-		one = append(mcp.AppendString(one, p.method), `,"params":`...)
+		one := append(jsonscan.AppendString(nil, p.key), `:{"method":`...)
+		one = append(jsonscan.AppendString(one, p.method), `,"params":`...)
 		all = append(all, append(append(one, p.params...), '}'))
 	}
 	return append(append([]byte{'{'}, bytes.Join(all, []byte{','})...), '}')
@@ -312,11 +309,137 @@ func (t *task) describeAs(status tasks.Status, head string, tail []byte) []byte 
 }
 
 func (t *task) describeLocked(status tasks.Status, head string, tail []byte) []byte {
-	out := mcp.AppendString(append([]byte{'{'}, head+`"taskId":`...), t.id)
-	out = mcp.AppendString(append(out, `,"status":`...), string(status))
-	out = mcp.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
-	out = mcp.AppendString(append(out, `,"lastUpdatedAt":`...), t.updated.UTC().Format(time.RFC3339Nano))
+	out := jsonscan.AppendString(append([]byte{'{'}, head+`"taskId":`...), t.id)
+	out = jsonscan.AppendString(append(out, `,"status":`...), string(status))
+	out = jsonscan.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
+	out = jsonscan.AppendString(append(out, `,"lastUpdatedAt":`...), t.updated.UTC().Format(time.RFC3339Nano))
 	out = strconv.AppendInt(append(out, `,"ttlMs":`...), t.ttl.Milliseconds(), 10)
 	out = strconv.AppendInt(append(out, `,"pollIntervalMs":`...), pollInterval, 10)
 	return append(append(out, tail...), '}')
+}
+
+// maxTasks bounds the tasks, running or ended, that are kept at once.
+const maxTasks = 10_000
+
+// taskStore holds the tasks of a Mux.
+type taskStore struct {
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	all    map[string]*task
+	order  []*task // all of them, the oldest first
+}
+
+// begin runs f, the rest of a call, as a task. The task can be found when begin
+// returns.
+func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*task, error) {
+	ttl := m.TaskTTL
+	if ttl <= 0 {
+		ttl = DefaultTaskTTL
+	}
+	now := time.Now()
+	// The context has the request's values, and the task's own deadline and
+	// cancellation.
+	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), now.Add(ttl))
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := &task{
+		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
+		created: now, updated: now, ttl: ttl, status: tasks.Working,
+		cancel:  func(cause error) { cancel(cause); stop() },
+		changed: func(t *task) { m.subscribers.publish(changeSet{tasks: []string{t.id}}) },
+	}
+	if err := m.tasks.add(t, now); err != nil {
+		t.cancel(err)
+		return nil, err
+	}
+	go func() { // Ends with f, which ctx cancels; Close waits for it.
+		defer m.tasks.running.Done()
+		t.run(ctx, call, f)
+	}()
+	return t, nil
+}
+
+// add keeps the task and counts it as running.
+func (b *taskStore) add(t *task, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.removeExpiredLocked(now)
+	switch {
+	case b.closed:
+		return &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.NotDispatched, Message: "the server is shutting down"}
+	case len(b.all) >= maxTasks:
+		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "too many tasks"}
+	}
+	if b.all == nil {
+		b.all = make(map[string]*task)
+	}
+	b.all[t.id] = t
+	b.order = append(b.order, t)
+	b.running.Add(1)
+	return nil
+}
+
+// removeExpiredLocked drops expired tasks: those that began first, because all have the
+// same TTL. It runs when a task is added, which is the only way the number of tasks
+// grows.
+func (b *taskStore) removeExpiredLocked(now time.Time) {
+	for len(b.order) > 0 && b.order[0].isOver(now) {
+		delete(b.all, b.order[0].id)
+		b.order[0], b.order = nil, b.order[1:]
+	}
+}
+
+func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
+
+// find returns the task if it exists and belongs to the principal.
+func (b *taskStore) find(id, principal string) *task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.all[id]
+	if t == nil || t.principal != principal || t.isOver(time.Now()) {
+		return nil
+	}
+	return t
+}
+
+func (b *taskStore) close() {
+	for _, t := range b.removeAll() {
+		t.stop()
+	}
+	b.running.Wait()
+}
+
+// removeAll removes all tasks and admits no more.
+func (b *taskStore) removeAll() map[string]*task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.all
+	b.all, b.order, b.closed = nil, nil, true
+	return all
+}
+
+// serveTasks serves the methods of the extension. The edge checks that the client has
+// declared it. An unknown id and another principal's id get the same answer.
+func (m *Mux) serveTasks(req *mcp.Request) (*mcp.Result, error) {
+	id, _ := req.Params.Text(mcp.FieldTaskID)
+	t := m.tasks.find(id, req.Principal)
+	if t == nil {
+		return nil, invalid("unknown task")
+	}
+	switch req.Method {
+	case "tasks/get":
+		return mcp.NewResult(t.describe())
+	case "tasks/cancel":
+		t.stop()
+	default:
+		var answers map[string]jsontext.Value
+		if err := json.Unmarshal(req.Params.Raw(mcp.FieldInputResponses), &answers); err != nil || answers == nil {
+			return nil, invalid("params.inputResponses must be an object")
+		}
+		if err := t.answer(answers); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.NewResult([]byte("{}"))
 }

@@ -51,7 +51,7 @@ func TestCallerOfATask(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			res, err := call.Caller.Ask(ctx, req)
+			res, err := mcp.Ask(ctx, call.Caller, req)
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +69,7 @@ func TestCallerOfATask(t *testing.T) {
 		if a, err := call.Ask(t.Context(), Elicit("k", "?", nameForm)); !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("asked after the end: %s, %v", a, err)
 		}
-		if _, err := call.Caller.Ask(t.Context(), request(t, "tools/list", ``)); !errors.Is(err, &mcp.Error{Code: mcp.CodeInternalError}) {
+		if _, err := mcp.Ask(t.Context(), call.Caller, request(t, "tools/list", ``)); !errors.Is(err, &mcp.Error{Code: mcp.CodeInternalError}) {
 			t.Errorf("asked for what no client can be asked for: %v", err)
 		}
 	})

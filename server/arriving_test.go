@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -43,15 +44,15 @@ func (b *backend) serve(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp
 	body, w := io.Pipe()
 	go b.write(w) // ends with the answer, or when the pipe is closed
 	defer body.Close()
-	a := mcp.NewArrival(&counted{body, &b.read}, cmp.Or(b.length, -1), mcp.Limits{}, 1<<30)
+	a := jsonrpc.NewArrival(&counted{body, &b.read}, cmp.Or(b.length, -1), mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); err != nil || whole != nil {
 		return nil, errors.Join(errors.New("there is no window of the answer"), err)
 	}
-	arriving := mcp.NewArriving(a, b.from, func() {
+	arriving := jsonrpc.NewArriving(a, b.from, func() {
 		b.stops.Add(1)
 		body.CloseWithError(context.Canceled)
 	})
-	taken, err := mcp.Receive(ctx, c, arriving)
+	taken, err := c.Extension().Receive(ctx, arriving)
 	b.taken <- taken
 	if taken {
 		b.result <- err
@@ -425,7 +426,7 @@ func TestSlowClientSlowsBackend(t *testing.T) {
 		defer res.Body.Close()
 		s.advance(server.DefaultWriteTimeout + time.Second)
 		<-b.result
-		if err := <-b.result; !errors.Is(err, mcp.ErrNotTaken) {
+		if err := <-b.result; !errors.Is(err, jsonrpc.ErrNotTaken) {
 			t.Errorf("Receive = %v, want ErrNotTaken", err)
 		}
 	})
@@ -525,7 +526,7 @@ func TestQuestionEndsWhenTheResultArrives(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			wait, err := mcp.Start(ctx, c, ask)
+			wait, err := c.Start(ctx, ask)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,10 @@ type cachedLists struct {
 }
 
 func (l cachedLists) ServeNow(req *mcp.Request) (*mcp.Result, bool) { return l.now(req) }
+
+func (cachedLists) Watch(context.Context, *mcp.Request, mcp.Caller) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
 
 // toolsPage is a page of tools, and its form for a legacy client.
 const (

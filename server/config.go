@@ -78,7 +78,7 @@ type Config struct {
 	// PassArriving writes large results to clients over HTTP while they still arrive from
 	// the backend of the Handler, if nothing in them has to change. It must not be set
 	// for a Handler that inspects or changes the results of another Handler to which it
-	// passes its own Caller: the result has been sent by then. See [mcp.Receiver].
+	// passes its own Caller: the result has been sent by then.
 	PassArriving bool
 
 	// Observe receives the events at the edge that the Handler does not see. It is called

@@ -61,7 +61,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		defer cancel()
 		for range 20 {
 			go func() { // ends with ctx, which ends with the request
-				_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+				_, err := mcp.Ask(ctx, c, &mcp.Request{Method: "roots/list"})
 				refused <- err
 			}()
 		}
@@ -95,13 +95,13 @@ func TestQuestionOfAnEndedSession(t *testing.T) {
 		s.post(raw("1", "tools/list", ""), sess)
 		asked := make(chan error, 1)
 		go func() { // ends with the session
-			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
+			_, err := mcp.Ask(s.ctx(), scope.Unrelated(), &mcp.Request{Method: "roots/list"})
 			asked <- err
 		}()
 		s.advance(time.Second)
 		s.do(s.request(s.ctx(), http.MethodDelete, "", sess))
 		for _, err := range []error{<-asked, func() error {
-			_, err := scope.Unrelated().Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
+			_, err := mcp.Ask(s.ctx(), scope.Unrelated(), &mcp.Request{Method: "roots/list"})
 			return err
 		}()} {
 			if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Code != mcp.CodeSessionEnded {
@@ -181,7 +181,7 @@ func TestAskOutsideRequests(t *testing.T) {
 		if err := c.Notify(ctx, note(t, "notifications/message", `{"level":"error","data":"early"}`)); err != nil {
 			return nil, err
 		}
-		_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+		_, err := mcp.Ask(ctx, c, &mcp.Request{Method: "roots/list"})
 		errs <- err
 		return result(discovered)
 	})

@@ -122,38 +122,3 @@ func printable(v string, most int) string {
 	}
 	return string(b)
 }
-
-// Guard returns a handler that passes to next only requests which may call the endpoint:
-// the checks of Host, Origin, query and credentials are the same, and so are the
-// refusals. It is for handlers beside the endpoint that are not public. All methods pass.
-// A page of an allowed origin may call it too, but gets no CORS headers: it is allowed to
-// use tools, not to monitor the gateway.
-func (s *Server) Guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, no := s.admit(r, guardChecks())
-		if no == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		p := s.newResponse(w, r)
-		defer p.end()
-		s.refuse(p, r, no, principal)
-	})
-}
-
-// admit makes the checks and returns the principal.
-func (s *Server) admit(r *http.Request, checks []check) (principal string, no *refusal) {
-	for _, check := range checks {
-		if no := check(s, r); no != nil {
-			return "", no
-		}
-	}
-	return s.authenticate(r)
-}
-
-// refuse responds with the refusal.
-func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal string) {
-	s.refused.Add(1)
-	s.observeRefusal(r, no, principal)
-	p.writeRefusal(no)
-}

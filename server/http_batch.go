@@ -6,7 +6,9 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -29,22 +31,20 @@ func (s *Server) legacyBatch(p *response, r *http.Request, principal string, bod
 	case sess.Client.Version != mcp.V20250326:
 		return refuseBatch()
 	}
-	parts, err := mcp.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
+	parts, err := jsonrpc.SplitBatch(body, s.cfg.Limits.Batch, s.cfg.Limits.message())
 	if err != nil {
 		return refuseParse(mcp.ID{}, err)
 	}
-	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, out: newBatchStream()}
+	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, wake: make(chan struct{}, 1)}
 	for _, part := range parts {
 		b.admit(r.Context(), part)
 	}
-	if b.out.empty() {
+	if len(b.ready) == 0 && len(b.open) == 0 {
 		p.writeAccepted()
 		return nil
 	}
 	p.beginStream()
-	s.kept.track(sess)
-	defer s.retain(sess)
-	b.out.write(p, s.cfg.KeepAlive, r.Context().Done())
+	p.aborted = !b.write(p, r.Context().Done())
 	return nil
 }
 
@@ -54,12 +54,15 @@ func refuseBatch() *refusal {
 	return refuse(http.StatusBadRequest, "only %s has batches", mcp.V20250326)
 }
 
-// batch serves the messages of one batch. The answers of its requests share one response.
+// batch serves the messages of one batch. The streams of its requests share one response,
+// which cannot be resumed: its events have no ids.
 type batch struct {
 	server *Server
 	sess   *session.Session
 	remote string
-	out    *batchStream
+	ready  []session.Message   // answers without a stream
+	open   []*session.Consumer // of the streams that have not ended
+	wake   chan struct{}       // of all of them
 }
 
 // admit serves one message. One that does not parse is answered with an error, with its
@@ -71,7 +74,7 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 		b.server.observeIdleCancel(ctx, Event{Principal: b.sess.Principal, Remote: b.remote, Session: b.sess.Scope.Key()}, nil)
 		return
 	case err != nil:
-		b.out.addMessage(session.Message{Head: mcp.AppendError(nil, m.ID, parseError(err))})
+		b.reply(session.Message{Head: jsonrpc.AppendError(nil, m.ID, parseError(err))})
 		return
 	}
 	switch m.Kind {
@@ -89,40 +92,85 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	switch {
 	case b.sess.InFlight(m.ID):
-		b.out.addMessage(b.server.requestRefusal(ctx, b.sess, m.ID, session.ErrDuplicate, b.remote))
+		b.reply(b.server.requestRefusal(ctx, b.sess, m.ID, session.ErrDuplicate, b.remote))
 		return
 	case m.Method == "ping":
-		b.out.addMessage(pong(m.ID))
+		b.reply(pong(m.ID))
 		return
 	case m.Method == "initialize":
-		b.out.addMessage(refuse(0, "initialize must not be part of a batch").messageFor(m.ID))
+		b.reply(refuse(0, "initialize must not be part of a batch").messageFor(m.ID))
 		return
 	}
 	taskCtx, ir, err := b.server.beginLegacyRequest(ctx, b.sess, m)
 	if err != nil {
-		b.out.addMessage(b.server.requestRefusal(ctx, b.sess, m.ID, err, b.remote))
+		b.reply(b.server.requestRefusal(ctx, b.sess, m.ID, err, b.remote))
 		return
 	}
-	b.out.add(ir.x.Stream())
+	b.open = append(b.open, ir.x.Stream().Attach(b.wake))
 	ir.sess = b.sess
 	if !b.server.start(taskCtx, ir) {
-		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, m.ID, errShuttingDown())})
+		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, m.ID, errShuttingDown())})
 	}
 }
 
-// messageFor returns the message of the refusal with the id of a request.
-func (r *refusal) messageFor(id mcp.ID) session.Message {
-	r.id = id
-	m := r.message()
-	m.Status = 0
-	return m
+// reply adds an answer without a stream.
+func (b *batch) reply(m session.Message) { b.ready = append(b.ready, m) }
+
+// write writes the answers, and the messages that precede them, until all requests have
+// ended. It reports false if the client has not received all of them.
+func (b *batch) write(p *response, gone <-chan struct{}) (whole bool) {
+	defer func() {
+		for _, c := range b.open {
+			c.Detach()
+		}
+	}()
+	for i := range b.ready {
+		p.writeEvent(&b.ready[i])
+	}
+	p.writeComment() // writes the header, too
+	quiet := time.NewTimer(b.server.cfg.KeepAlive)
+	defer quiet.Stop()
+	for b.writeQueued(p, gone) {
+		if len(b.open) == 0 {
+			return p.err == nil
+		}
+		select {
+		case <-b.wake:
+		case <-quiet.C:
+			p.writeComment()
+		case <-gone:
+			return false
+		}
+		quiet.Reset(b.server.cfg.KeepAlive)
+	}
+	return false
+}
+
+// writeQueued writes what the streams have queued, and detaches those that have ended. It
+// reports false if the client is gone, or a stream has not ended in order.
+func (b *batch) writeQueued(p *response, gone <-chan struct{}) bool {
+	var open []*session.Consumer
+	for i, c := range b.open {
+		state, isGone := p.writeQueued(c, streamOptions{gone: gone})
+		switch {
+		case isGone, state != session.Open && !isInOrder(state):
+			b.open = append(open, b.open[i:]...)
+			return false
+		case state == session.Open:
+			open = append(open, c)
+		default:
+			c.Detach()
+		}
+	}
+	b.open = open
+	return true
 }
 
 // requestRefusal is the answer to a request that beginLegacyRequest refused, if there is
 // no HTTP status to report it with.
 func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
 	if e, ok := asWire(err); ok {
-		return session.Message{Head: mcp.AppendError(nil, id, e)}
+		return session.Message{Head: jsonrpc.AppendError(nil, id, e)}
 	}
 	no := s.refuseBegin(id, err)
 	if no.event.Kind != "" {

@@ -4,8 +4,15 @@
 package server
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -30,7 +37,6 @@ const (
 // HTTP2.WriteByteTimeout; without it Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := s.newResponse(w, r)
-	defer s.recycle(p)
 	defer p.end()
 	// A preflight for a foreign host goes on, and is refused like any other request.
 	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
@@ -38,23 +44,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	principal, no := s.admit(r, entryChecks())
-	if no == nil {
-		no = s.serveMethod(p, r, principal)
+	switch {
+	case no != nil:
+	case r.Method == http.MethodPost:
+		no = s.post(p, r, principal)
+	case r.Method == http.MethodGet:
+		no = s.legacyGet(p, r, principal)
+	default: // DELETE, as the checks allow no other
+		no = s.legacyDelete(p, r, principal)
 	}
 	if no != nil {
 		s.refuse(p, r, no, principal)
-	}
-}
-
-// serveMethod serves a request that has passed the checks.
-func (s *Server) serveMethod(p *response, r *http.Request, principal string) *refusal {
-	switch r.Method {
-	case http.MethodPost:
-		return s.post(p, r, principal)
-	case http.MethodGet:
-		return s.legacyGet(p, r, principal)
-	default:
-		return s.legacyDelete(p, r, principal)
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 	if no != nil {
 		return no
 	}
-	if mcp.IsBatch(body) {
+	if jsonrpc.IsBatch(body) {
 		return s.legacyBatch(p, r, principal, body)
 	}
 	m, err := mcp.Parse(body, s.cfg.Limits.message())
@@ -102,46 +102,45 @@ func isModern(m *mcp.Message, h http.Header) bool {
 	}
 }
 
-// answer writes the exchange to the response of the request that began it, as JSON or as
-// an event stream. It returns when the exchange has ended or the client is gone. In the
-// second case it calls gone, which decides what a disconnect means.
-func (s *Server) answer(p *response, r *http.Request, x *session.Exchange, gone func()) {
-	s.answerWith(p, r, x, gone, func(c *session.Consumer) session.State {
-		return p.writeStream(c, streamOptions{keepAlive: s.cfg.KeepAlive, gone: r.Context().Done()})
-	})
+// attach attaches a consumer to an exchange, for the response to the request that began
+// it. This happens before the Handler starts and before the form of the response is
+// known: messages determine the form, and an arriving result finds a consumer however
+// early it is offered.
+func attach(x *session.Exchange) *session.Consumer {
+	c := x.Stream().Attach(make(chan struct{}, 1))
+	c.AcceptResultStreams()
+	return c
 }
 
-// answerWith is answer with the given function to write a stream. The response must be
-// attached to the exchange.
-func (s *Server) answerWith(p *response, r *http.Request, x *session.Exchange, gone func(), write func(*session.Consumer) session.State) {
-	c := &p.consumer
-	defer c.Detach()
-	switch s.awaitForm(p, x, r.Context().Done()) {
+// answer writes the exchange to the response of the request that began it, as JSON or as
+// an event stream. It returns when the exchange has ended or the client is gone; in the
+// second case the response is aborted. sess is that of a legacy client, which may resume
+// the stream, or nil. The caller detaches the consumer.
+func (s *Server) answer(p *response, r *http.Request, sess *session.Session, x *session.Exchange, c *session.Consumer) {
+	gone := r.Context().Done()
+	switch s.awaitForm(x, c, gone) {
 	case session.Undecided:
 		p.aborted = true // the client is gone, and net/http would write 200
 	case session.JSON:
 		p.aborted = !p.writeObject(r, c)
 	case session.SSE:
 		p.beginStream()
-		p.aborted = !isInOrder(write(c))
-	}
-	if p.aborted {
-		gone()
+		p.aborted = !isInOrder(s.writeStream(p, sess, c, gone))
 	}
 }
 
 // awaitForm waits until it is known whether the answer is JSON or a stream. It returns
 // Undecided if the client disconnects first.
-func (s *Server) awaitForm(p *response, x *session.Exchange, gone <-chan struct{}) session.Form {
+func (s *Server) awaitForm(x *session.Exchange, c *session.Consumer, gone <-chan struct{}) session.Form {
 	if form := x.Form(false); form != session.Undecided {
 		return form
 	}
-	grace := p.graceFor(s.cfg.Grace)
+	grace := time.NewTimer(s.cfg.Grace)
 	defer grace.Stop()
 	for {
 		force := false
 		select {
-		case <-p.consumer.Wake():
+		case <-c.Wake():
 		case <-grace.C:
 			force = true
 		case <-gone:
@@ -151,4 +150,105 @@ func (s *Server) awaitForm(p *response, x *session.Exchange, gone <-chan struct{
 			return form
 		}
 	}
+}
+
+const (
+	// bodyGrace is how long a body of any size may take.
+	bodyGrace = 10 * time.Second
+	// bodyRate is the least number of bytes per second beyond that: a tenth of the
+	// slowest line still in use.
+	bodyRate = 1 << 10
+	// firstRead is the buffer for a body without an announced length.
+	firstRead = 4 << 10
+	// believed is the largest announced length for which a buffer is allocated at once.
+	believed = 16 * firstRead
+)
+
+// beginnings are buffers for bodies with a larger announced length, until that much has
+// been received.
+//
+//nolint:gochecknoglobals // a pool is shared by nature
+var beginnings = sync.Pool{New: func() any { return new([believed]byte) }}
+
+var errBodyTooLong = errors.New("body exceeds the limit")
+
+// readBody reads the whole body, because net/http may lose a response that is begun
+// before that. The two errors that the client can correct have their own messages; the
+// others rarely reach it.
+func (s *Server) readBody(p *response, r *http.Request) ([]byte, *refusal) {
+	pace := bodyPace{rc: &p.rc, start: time.Now()}
+	body, err := readAll(r.Body, r.ContentLength, s.cfg.Limits.RequestBody, &pace)
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.Is(err, errBodyTooLong):
+		return nil, s.refuseLength()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body arrived too slowly: less than %s per second", bytesText(bodyRate))
+	default:
+		return nil, refuse(http.StatusBadRequest, "the body ended too early")
+	}
+}
+
+// readAll reads up to limit bytes. It allocates an announced length only as data arrives:
+// a thousand connections that announce the limit and send nothing must not cost a
+// thousand times the limit.
+func readAll(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
+	if length > believed {
+		return readLong(r, length, limit, pace)
+	}
+	size := int64(firstRead)
+	if length >= 0 {
+		size = length + 1 // one more, to detect the end
+	}
+	return readOn(r, make([]byte, 0, size), length, limit, pace)
+}
+
+// readLong allocates the announced length after the first part has been received.
+func readLong(r io.Reader, length, limit int64, pace *bodyPace) ([]byte, error) {
+	lent, _ := beginnings.Get().(*[believed]byte)
+	defer beginnings.Put(lent)
+	for n := 0; n < len(lent); {
+		pace.expect(n)
+		m, err := r.Read(lent[n:])
+		if n += m; err != nil {
+			return nil, err // io.EOF, too, is too early here
+		}
+	}
+	return readOn(r, append(make([]byte, 0, length+1), lent[:]...), length, limit, pace)
+}
+
+// readOn appends the rest to buf.
+func readOn(r io.Reader, buf []byte, length, limit int64, pace *bodyPace) ([]byte, error) {
+	for {
+		pace.expect(len(buf))
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, errBodyTooLong
+		case errors.Is(err, io.EOF) && int64(len(buf)) < length:
+			return nil, io.ErrUnexpectedEOF
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) == cap(buf):
+			buf = slices.Grow(buf, len(buf))
+		}
+	}
+}
+
+// bodyPace moves the read deadline of the connection so that a body at the minimum rate
+// is never cut. net/http resets the deadline once the body is read.
+type bodyPace struct {
+	rc    *http.ResponseController
+	start time.Time
+}
+
+// expect sets the deadline of the next read after n bytes.
+func (p *bodyPace) expect(n int) {
+	earned := bodyGrace + time.Duration(n)*time.Second/bodyRate
+	// A writer without deadlines, as in a test, has the whole body in memory.
+	_ = p.rc.SetReadDeadline(p.start.Add(earned))
 }

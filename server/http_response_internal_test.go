@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -28,69 +29,10 @@ func (w *timedWriter) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// I22: a response that is reused is clean: it has nothing of the first request, and none
-// of its streams can wake it.
-func TestReusedResponseIsClean(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	x := session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
-	p.attachExchange(x)
-	c := &p.consumer
-	superseding := x.Stream().Attach(make(chan struct{}, 1)) // wakes p, which does not check
-	x.Finish(session.Message{Head: []byte(`{"secret":1}`)})
-	c.Detach()
-	p.writeJSON(&session.Message{Head: []byte(`{"a":`), Body: []byte(`"secret"`), Tail: []byte(`}`)})
-	p.end()
-	grace := p.graceFor(time.Hour)
-	grace.Stop()
-	s.recycle(p)
-	superseding.Detach()
-
-	switch {
-	case p.w != nil, p.err != nil, p.primed, p.aborted, p.ended, !p.deadline.IsZero(), p.batch[0].Head != nil:
-		t.Errorf("state is left: %+v", p)
-	case p.consumer != (session.Consumer{}):
-		t.Error("the consumer is left")
-	case len(p.wake) != 0:
-		t.Error("it is still woken")
-	case len(p.buf) != 0:
-		t.Error("the buffer is not empty")
-	}
-}
-
-// The header belongs to one request, and may be read when the response already serves
-// another.
-func TestHeaderOutlivesTheResponse(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	for _, attached := range []bool{false, true} {
-		old := httptest.NewRecorder()
-		p := s.newResponse(old, new(http.Request))
-		if attached {
-			ir := new(inflightRequest)
-			ir.x = session.NewStateless(mcp.NumberID(1), &s.rules, session.StopFunc(func(error) {}))
-			p.attach(ir)
-			p.consumer.Detach()
-		}
-		p.writeJSON(&session.Message{Head: []byte(`{}`)})
-		s.recycle(p)
-
-		p.w = httptest.NewRecorder()
-		p.writeJSON(&session.Message{Head: []byte(`{"a":"longer"}`)})
-		if got := old.Header(); got.Get("Content-Length") != "2" || got.Get("Content-Type") != jsonType {
-			t.Errorf("the header of the first answer has become %v", got)
-		}
-		if h := p.w.Header(); h.Get("Content-Length") != "14" {
-			t.Errorf("the header of the second is %v", h)
-		}
-	}
-}
-
 // A small terminal message is written to the buffer of its own exchange; a large one is
 // not copied.
 func TestResultMessage(t *testing.T) {
-	x, y := session.NewStateless(mcp.NumberID(1), nil, nil), session.NewStateless(mcp.NumberID(2), nil, nil)
+	x, y := session.NewStateless(jsonrpc.NumberID(1), nil, nil), session.NewStateless(jsonrpc.NumberID(2), nil, nil)
 	text := func(m session.Message) string { return string(m.Head) + string(m.Body) + string(m.Tail) }
 	var e mcp.Edit
 	e.SetText(mcp.FieldResultType, mcp.ResultComplete)
@@ -138,30 +80,6 @@ func TestRequestHasTheValuesOfItsContext(t *testing.T) {
 	}
 }
 
-// A response that was aborted, or that another goroutine may refer to, is not reused; and
-// a large buffer is not kept for small responses.
-func TestResponseIsNotReused(t *testing.T) {
-	s := New(mcp.HandlerFunc(nil), Config{})
-	defer s.Close()
-	for name, spoil := range map[string]func(*response){
-		"aborted":        func(p *response) { p.aborted = true },
-		"final deadline": func(p *response) { p.setDeadline(time.Now()) },
-	} {
-		p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-		spoil(p)
-		s.recycle(p)
-		if p.w == nil {
-			t.Errorf("%s: it was reused", name)
-		}
-	}
-	p := s.newResponse(&timedWriter{ResponseRecorder: httptest.NewRecorder()}, new(http.Request))
-	p.buf = make([]byte, maxReusedBuffer+1)
-	s.recycle(p)
-	if p.buf != nil {
-		t.Errorf("a buffer of %d bytes was kept", cap(p.buf))
-	}
-}
-
 // A response of one write has one deadline, which is removed at the end. Later writes
 // have deadlines of their own, however long the response lasts (M054).
 func TestDeadlinesOfAResponse(t *testing.T) {
@@ -198,6 +116,124 @@ func sameTimes(t *testing.T, what string, got []time.Time, want ...time.Time) {
 	for i := range got {
 		if !got[i].Equal(want[i]) {
 			t.Errorf("%s: deadline %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// pieceWriter records the size of each write, and the time that it had.
+type pieceWriter struct {
+	timedWriter
+	sizes []int
+	times []time.Duration
+}
+
+func (w *pieceWriter) Write(b []byte) (int, error) {
+	w.sizes = append(w.sizes, len(b))
+	w.times = append(w.times, time.Until(w.deadlines[len(w.deadlines)-1]))
+	return w.timedWriter.Write(b)
+}
+
+// Each write costs a system call and wakes a waiting client, so a large response takes
+// few writes, and none for the brace at its end. Each has time for a client on a slow
+// line.
+func TestLargeAnswerIsFewWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(mcp.HandlerFunc(nil), Config{})
+		defer s.Close()
+		const head, tail = `{"result":"`, `"}`
+		for _, n := range []int{0, 1, lastPiece, maxJoined, maxJoined + 1, 450 << 10, largePiece, largePiece + lastPiece, 1 << 20, 3<<20 + 1} {
+			body := strings.Repeat("abcdefg", n/7+1)[:n]
+			w := &pieceWriter{timedWriter: timedWriter{ResponseRecorder: httptest.NewRecorder()}}
+			p := s.newResponse(w, new(http.Request))
+			p.writeJSON(&session.Message{Head: []byte(head), Body: []byte(body), Tail: []byte(tail)})
+			p.end()
+
+			if got := w.Body.String(); got != head+body+tail {
+				t.Errorf("%d bytes: a different response, of %d bytes", n, len(got))
+			}
+			// One for the head, one for the last piece, and one for a remainder.
+			if got, most := len(w.sizes), n/(256<<10)+3; got > most {
+				t.Errorf("%d bytes: %d writes, want %d at most", n, got, most)
+			}
+			if last := w.sizes[len(w.sizes)-1]; last < min(n, lastPiece)+len(tail) {
+				t.Errorf("%d bytes: the last write is of %d bytes", n, last)
+			}
+			for i, size := range w.sizes {
+				if least := DefaultWriteTimeout * time.Duration(size/slowPiece); w.times[i] < max(least, DefaultWriteTimeout) {
+					t.Errorf("%d bytes: a write of %d bytes has %v, want %v at least", n, size, w.times[i], least)
+				}
+			}
+		}
+	})
+}
+
+// lentWriter is a writer that belongs to net/http again after the response, like that of
+// HTTP/2: any use after that, on any goroutine, would crash the program.
+type lentWriter struct {
+	timedWriter
+	taken bool
+}
+
+func (w *lentWriter) SetWriteDeadline(t time.Time) error {
+	if w.taken {
+		panic("the writer is net/http's again")
+	}
+	return w.timedWriter.SetWriteDeadline(t)
+}
+
+// serve runs f as net/http does: it takes the writer back however the response ends.
+func (w *lentWriter) serve(f func()) {
+	defer func() {
+		w.taken = true
+		_ = recover() // the panic of an aborted response
+	}()
+	f()
+}
+
+// A deadline that is set after the end of a response has no effect, and the writer is not
+// used.
+func TestDeadlineAfterTheEnd(t *testing.T) {
+	s := New(mcp.HandlerFunc(nil), Config{})
+	defer s.Close()
+	for _, cut := range []bool{false, true} {
+		w := &lentWriter{timedWriter: timedWriter{ResponseRecorder: httptest.NewRecorder()}}
+		p := s.newResponse(w, new(http.Request))
+		p.aborted = cut
+		w.serve(p.end)
+		p.setDeadline(time.Now())
+		if !p.final.IsZero() {
+			t.Errorf("cut %t: it has a final deadline after its end", cut)
+		}
+	}
+}
+
+// An idle HTTP/2 stream has no deadline, unless a final one was set. On a connection of
+// its own a deadline affects only writes, and is not removed.
+func TestIdleStreamHasNoDeadline(t *testing.T) {
+	s := New(mcp.HandlerFunc(nil), Config{})
+	defer s.Close()
+	by := time.Now().Add(time.Hour)
+	tests := []struct {
+		name      string
+		major     int
+		isHurried bool
+		want      time.Time // zero for none
+		left      bool      // the deadline is that of the write
+	}{
+		{"HTTP/1.1", 1, false, time.Time{}, true},
+		{"HTTP/2", 2, false, time.Time{}, false},
+		{"HTTP/2 in a hurry", 2, true, by, false},
+	}
+	for _, tt := range tests {
+		w := &timedWriter{ResponseRecorder: httptest.NewRecorder()}
+		p := s.newResponse(w, &http.Request{ProtoMajor: tt.major})
+		if tt.isHurried {
+			p.setDeadline(by)
+		}
+		p.writeComment()
+		last := w.deadlines[len(w.deadlines)-1]
+		if isOfWrite := !last.IsZero() && last.Before(by); isOfWrite != tt.left || !tt.left && !last.Equal(tt.want) {
+			t.Errorf("%s: the last deadline is %v", tt.name, last)
 		}
 	}
 }

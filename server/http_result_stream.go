@@ -4,6 +4,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -19,7 +21,7 @@ import (
 // resultStream is a result that is written to the client while it arrives. It is the
 // Source of a [session.ResultStream].
 type resultStream struct {
-	result *mcp.Arriving
+	result *jsonrpc.Arriving
 	head   []byte                   // of the response, up to the result
 	writer atomic.Pointer[response] // nil until a response writes it
 }
@@ -27,8 +29,9 @@ type resultStream struct {
 // Receive writes a result to the client while it arrives, if the response can still be
 // one object and no change is needed that requires the whole result. The goroutine of the
 // response reads and writes the result; Receive blocks until it is done.
-func (c *requestCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	if !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
+func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	a, ok := res.(*jsonrpc.Arriving)
+	if !ok || !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
 		return false, nil
 	}
 	src := &resultStream{result: a, head: appendResultHead(nil, c.x.ID())}
@@ -60,17 +63,17 @@ func (s *resultStream) abort() {
 
 // Receive passes the result to the current exchange of the request. No more questions are
 // sent: the backend has answered.
-func (c *mrtrCaller) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
+func (c *mrtrCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	at := c.request.parked.Finish()
 	if at == nil {
 		return false, nil
 	}
-	return at.Receive(ctx, a)
+	return at.Receive(ctx, res)
 }
 
 // preparePass passes results that need no translation for the revision, which would
 // require the whole result.
-func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
+func (legacyEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
@@ -78,12 +81,12 @@ func (legacyEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
 	return true
 }
 
-func (ackEncoder) preparePass(*mcp.Request, *mcp.Arriving) bool { return false }
+func (ackEncoder) preparePass(*mcp.Request, *jsonrpc.Arriving) bool { return false }
 
 // preparePass puts members that the backend has not sent, or not yet, at the front. A result
 // of a modern backend that needs caching hints and does not begin with them is not passed:
 // its own hints may follow.
-func (modernEncoder) preparePass(req *mcp.Request, a *mcp.Arriving) bool {
+func (modernEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
 	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
 		return false
 	}
@@ -119,41 +122,30 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	if f != nil {
 		c.EndResultStream(f, p.writeResultStream(r.Context(), f))
 	}
-	last := p.awaitTerminal(c, r.Context().Done())
-	switch {
-	case last == nil:
-		return false
-	case f == nil && !last.Rest:
-		p.writeJSON(last)
-	case f != nil && f.Err() == nil && last.Rest:
-		p.pad(len(last.Head))
-		p.writeBody(last.Head)
+	var buf [1]session.Message // an exchange that is one object has only one message
+	last, state := c.Take(buf[:0])
+	for ; len(last) == 0; last, state = c.Take(buf[:0]) {
+		if state != session.Open {
+			return false // the exchange has ended without one
+		}
+		select {
+		case <-c.Wake():
+		case <-r.Context().Done():
+			return false
+		}
+	}
+	switch m := &last[0]; {
+	case f == nil && !m.Rest:
+		p.writeJSON(m)
+	case f != nil && f.Err() == nil && m.Rest:
+		p.writeBody(m.Head)
 	default:
 		p.err = errIncomplete
 	}
 	if p.err != nil {
-		c.Requeue([]session.Message{*last}) // so that it is counted as not delivered
+		c.Requeue(last) // so that it is counted as not delivered
 	}
 	return p.err == nil
-}
-
-// awaitTerminal returns the terminal message, or nil if the exchange has ended without
-// one or the client is gone.
-func (p *response) awaitTerminal(c *session.Consumer, gone <-chan struct{}) *session.Message {
-	for {
-		batch, state := c.Take(p.batch[:0])
-		if len(batch) > 0 {
-			return &batch[0] // an exchange that is one object has only one message
-		}
-		if state != session.Open {
-			return nil
-		}
-		select {
-		case <-c.Wake():
-		case <-gone:
-			return nil
-		}
-	}
 }
 
 // writeResultStream writes each piece of the result as it arrives. A disconnect of the
@@ -165,25 +157,20 @@ func (p *response) writeResultStream(ctx context.Context, f *session.ResultStrea
 	}
 	src.writer.Store(p)
 	defer context.AfterFunc(ctx, src.result.Stop)()
+	out := &resultWriter{p: p}
 	h := p.w.Header()
 	h.Set("Content-Type", jsonType)
 	if most := src.result.Longest(); most >= 0 {
-		p.unwritten = most + int64(len(closingMessage().Head))
-		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head))+p.unwritten, 10))
+		out.left = most
+		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head)+len(closingMessage().Head))+most, 10))
 	}
 	p.w.WriteHeader(http.StatusOK)
 	p.writeBody(src.head)
-	return src.result.Flow(&resultWriter{response: p})
-}
-
-// pad writes white space, which JSON allows, up to the announced length, except for the n
-// bytes that follow. The length of a result is unknown before its end, and an announced
-// upper bound costs less than chunks, since each piece is written as it is.
-func (p *response) pad(n int) {
-	const spaces = "                                                                "
-	for more := p.unwritten - int64(n); more > 0 && p.err == nil; more -= int64(len(spaces)) {
-		p.writeBody([]byte(spaces[:min(more, int64(len(spaces)))]))
+	if err := src.result.Flow(out); err != nil {
+		return err
 	}
+	out.pad()
+	return nil
 }
 
 // errIncomplete is the error of a response that cannot end as it began.
@@ -191,23 +178,34 @@ var errIncomplete = errors.New("the response is incomplete")
 
 // resultWriter is the io.Writer to which a result is written.
 type resultWriter struct {
-	*response
-	started bool // the first piece has been written
+	p    *response
+	left int64 // of the length that was announced for the result, if one was
 }
 
-// Write writes a piece and flushes it. The first piece is rarely all there is, and is not
-// flushed on its own.
-func (p *resultWriter) Write(b []byte) (int, error) {
-	p.writeBody(b)
-	if p.started {
-		p.flush()
-	} else {
-		p.clearDeadline() // a whole window may be followed by nothing for long
+// unbuffered is the size from which net/http writes the bytes of a piece at once: its
+// buffers are smaller. A flush would send the end of a chunk in a packet of its own.
+const unbuffered = 16 << 10
+
+// Write writes a piece and sends it.
+func (w *resultWriter) Write(b []byte) (int, error) {
+	w.left -= int64(len(b))
+	w.p.writeBody(b)
+	if len(b) < unbuffered {
+		w.p.flush()
 	}
-	p.started = true
-	p.unwritten -= int64(len(b))
-	if p.err != nil {
-		return 0, p.err
+	w.p.clearDeadline() // the next piece may follow much later
+	if w.p.err != nil {
+		return 0, w.p.err
 	}
 	return len(b), nil
+}
+
+// pad writes white space, which JSON allows, up to the announced length: that of a result
+// is unknown before its end. An announced upper bound costs less than chunks, for each of
+// which net/http takes two writes.
+func (w *resultWriter) pad() {
+	spaces := bytes.Repeat([]byte{' '}, int(min(max(w.left, 0), 4<<10)))
+	for ; w.left > 0 && w.p.err == nil; w.left -= int64(len(spaces)) {
+		w.p.writeBody(spaces[:min(int64(len(spaces)), w.left)])
+	}
 }

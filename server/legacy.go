@@ -5,55 +5,18 @@ package server
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"weak"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// legacyEncoder is the encoder of the revisions up to 2025-11-25.
-type legacyEncoder struct {
-	lists *listCache // may be nil
-}
-
-// result removes the modern fields and translates the rest for the client's revision. A
-// legacy client cannot receive an input_required result: its Handler must ask.
-func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
-	if t := res.Type(); t == mcp.ResultInputRequired {
-		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
-		return session.Message{Head: mcp.AppendError(nil, id, err)}
-	}
-	if isList(req.Method) {
-		v := req.Client.Version
-		whole := enc.lists.get(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
-		return resultMessage(buf, id, &mcp.Edit{}, &whole)
-	}
-	res = revision.Result(req.Client.Version, req.Method, res)
-	e := removeModernFields(&res.Object)
-	return resultMessage(buf, id, &e, &res.Object)
-}
-
-// failure translates the error codes that only modern clients know.
-func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
-	return session.Message{Head: mcp.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
-}
-
-// ackEncoder is the encoder of a request that the edge has handled itself, and that it
-// passes to the Handler as information: the answer is {}, also if the Handler does not
-// know the method.
-type ackEncoder struct{ legacyEncoder }
-
-func (enc ackEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
-	return enc.legacyEncoder.result(buf, id, req, &mcp.Result{})
-}
-
-func (enc ackEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
-	if err.Code == mcp.CodeMethodNotFound {
-		return enc.legacyEncoder.result(nil, id, req, &mcp.Result{})
-	}
-	return enc.legacyEncoder.failure(id, req, err)
-}
 
 // legacyRequest returns the request to the Handler for a message of a session. What a
 // modern client sends in each request, a legacy client has sent once; the session keeps
@@ -174,6 +137,47 @@ func (s *Server) forwardNotification(ctx context.Context, sess *session.Session,
 	}
 }
 
+// serialQueue passes the notifications of a session that supersede each other to the
+// Handler one at a time, each when the Handler has returned from the one before.
+type serialQueue struct {
+	mu   sync.Mutex
+	last <-chan struct{} // closed when the newest has been handled, nil before the first
+}
+
+type serialQueueKey struct{}
+
+// next returns a channel that is closed when the next notification may be handled, nil if
+// it may be at once, and a function to call when it has been.
+func (q *serialQueue) next() (before <-chan struct{}, over func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	done := make(chan struct{})
+	before, q.last = q.last, done
+	return before, func() { close(done) }
+}
+
+// serialize returns the Handler for the next such notification, which must be passed to
+// it.
+func (s *Server) serialize(sess *session.Session) mcp.Handler {
+	kept, ok := sess.Scope.Value(serialQueueKey{}, func() any { return new(serialQueue) })
+	q, isTurns := kept.(*serialQueue)
+	if !ok || !isTurns {
+		return s.handler // the session has ended
+	}
+	before, over := q.next()
+	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+		defer over()
+		if before != nil {
+			select {
+			case <-before:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		return s.handler.Serve(ctx, req, caller)
+	})
+}
+
 // legacyResponse completes the question that a response answers. A malformed error counts
 // as an error: the client has answered, and the Handler must not wait any longer (I3). A
 // response to no question is accepted and counted, because it may have crossed the end of
@@ -195,5 +199,128 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 // pong answers a ping. The edge answers it and not the Handler: a ping asks whether the
 // server responds, and must be answered promptly whatever the backends do.
 func pong(id mcp.ID) session.Message {
-	return session.Message{Head: mcp.AppendResult(nil, id, nil)}
+	return session.Message{Head: jsonrpc.AppendResult(nil, id, nil)}
 }
+
+// legacyEncoder is the encoder of the revisions up to 2025-11-25.
+type legacyEncoder struct {
+	lists *listCache // may be nil
+}
+
+// result removes the modern fields and translates the rest for the client's revision. A
+// legacy client cannot receive an input_required result: its Handler must ask.
+func (enc legacyEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
+	if t := res.Type(); t == mcp.ResultInputRequired {
+		err := mcp.Errorf(mcp.CodeInternalError, "internal error: the result of %s is %q, which %s does not have", req.Method, t, req.Client.Version)
+		return session.Message{Head: jsonrpc.AppendError(nil, id, err)}
+	}
+	if isList(req.Method) {
+		v := req.Client.Version
+		whole := enc.lists.get(v, res, func() mcp.Object { return legacyObject(v, req.Method, res) })
+		return resultMessage(buf, id, &mcp.Edit{}, &whole)
+	}
+	res = revision.Result(req.Client.Version, req.Method, res)
+	e := removeModernFields(&res.Object)
+	return resultMessage(buf, id, &e, &res.Object)
+}
+
+// failure translates the error codes that only modern clients know.
+func (legacyEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+	return session.Message{Head: jsonrpc.AppendError(nil, id, revision.Error(mcp.EraLegacy, req, err))}
+}
+
+// ackEncoder is the encoder of a request that the edge has handled itself, and that it
+// passes to the Handler as information: the answer is {}, also if the Handler does not
+// know the method.
+type ackEncoder struct{ legacyEncoder }
+
+func (enc ackEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, _ *mcp.Result) session.Message {
+	return enc.legacyEncoder.result(buf, id, req, &mcp.Result{})
+}
+
+func (enc ackEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
+	if err.Code == mcp.CodeMethodNotFound {
+		return enc.legacyEncoder.result(nil, id, req, &mcp.Result{})
+	}
+	return enc.legacyEncoder.failure(id, req, err)
+}
+
+// translations caches results as translated for the legacy revisions. A Handler that
+// returns the same result to all clients, such as a catalog, has it translated once for
+// each revision. A result that is new each time costs only the entry that marks it as
+// seen. The zero value is empty.
+type translations[T any] struct {
+	seen atomic.Pointer[[]translation[T]]
+}
+
+// translation is a result as translated for one revision.
+type translation[T any] struct {
+	from    weak.Pointer[mcp.Result]
+	version mcp.Version
+	to      *T // nil if it was seen only once
+}
+
+// maxTranslations bounds the cache: some pages of some lists for each revision.
+const maxTranslations = 32
+
+// get returns the translation of res for the revision, and calls translate if it is not
+// cached.
+func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T) T {
+	if l == nil {
+		return translate()
+	}
+	key := translation[T]{from: weak.Make(res), version: v}
+	old := l.load()
+	i := slices.IndexFunc(old, func(t translation[T]) bool { return t.from == key.from && t.version == v })
+	if i >= 0 && old[i].to != nil {
+		return *old[i].to
+	}
+	out := translate()
+	if i >= 0 {
+		key.to = &out
+	}
+	// A race loses one of the two entries, and nothing else.
+	next := append(make([]translation[T], 0, len(old)+1), key)
+	for j, t := range old {
+		if j != i && len(next) < maxTranslations && t.from.Value() != nil {
+			next = append(next, t)
+		}
+	}
+	l.seen.Store(&next)
+	return out
+}
+
+func (l *translations[T]) load() []translation[T] {
+	if p := l.seen.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// listCache caches the results of list methods.
+type listCache = translations[mcp.Object]
+
+// legacyObject returns the result without the modern fields, translated for the revision.
+func legacyObject(v mcp.Version, method string, res *mcp.Result) mcp.Object {
+	translated := revision.Result(v, method, res)
+	e := removeModernFields(&translated.Object)
+	out, err := e.Apply(&translated.Object)
+	if err != nil {
+		return translated.Object // only values that are set can be invalid, and none is
+	}
+	return out
+}
+
+// removeModernFields removes the fields that only modern results have: the type, and the
+// caching hints, which only the gateway uses.
+func removeModernFields(res *mcp.Object) mcp.Edit {
+	var e mcp.Edit
+	for _, f := range [...]mcp.Field{mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope} {
+		if res.Has(f) {
+			e.Delete(f)
+		}
+	}
+	return e
+}
+
+func isList(method string) bool { return strings.HasSuffix(method, "/list") }

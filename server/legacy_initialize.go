@@ -11,13 +11,50 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// legacyInitialize opens a session. It responds when the session is complete, and the
+// client may use the session from then on (I17). A disconnect does not cancel it, because
+// an initialize cannot be cancelled (2025-11-25, basic/utilities/cancellation); a session
+// that the client does not learn of ends soon, as one that was never used.
+func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	entry := &inflight{stop: session.StopFunc(cancel)}
+	if s.quiet.Load() || !s.inflight.add(entry) {
+		return refuseDraining(m.ID)
+	}
+	defer s.inflight.remove(entry)
+	key := quotaKey{principal: principal}
+	if !s.quota.acquire(key) {
+		return s.quota.refuse(m.ID, key)
+	}
+	defer s.quota.release(key)
+	sess, answer, wireErr := s.initialize(ctx, m, principal)
+	if wireErr != nil {
+		failed := legacyEncoder{}.failure(m.ID, nil, wireErr)
+		p.writeJSON(&failed)
+		return nil
+	}
+	sess.Address = addressOf(r.RemoteAddr)
+	if err := s.addSession(sess); err != nil {
+		return s.refuseSessions(m.ID, err)
+	}
+	p.w.Header().Set(sessionHeader, sess.ID)
+	p.writeJSON(&answer)
+	return nil
+}
 
 // initialize opens a session: to the Handler it is server/discover with a new scope. The
 // session is complete when it is returned, and not registered yet. The message is the
@@ -44,7 +81,70 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
-	return sess, session.Message{Head: mcp.AppendResult(nil, m.ID, result)}, nil
+	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, result)}, nil
+}
+
+// addSession registers a session, and evicts others if there is no space. The state kept
+// for these ends here, and so does that of the new session if it is refused.
+func (s *Server) addSession(sess *session.Session) error {
+	evicted, err := s.sessions.Add(sess, time.Now())
+	for _, old := range evicted {
+		s.endScope(old.Scope)
+	}
+	if err != nil {
+		s.endScope(sess.Scope)
+		return err
+	}
+	// Not earlier: a session that is not registered is idle, and must not be evicted.
+	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
+	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
+	return nil
+}
+
+// evictIdle ends a session for a Handler that has no space left for its state. A session
+// in use stays. The client of one that ends gets a 404 when it returns, and opens another
+// (2025-11-25, basic/transports, "Session Management").
+func (s *Server) evictIdle(sess *session.Session) bool {
+	if !sess.EndIdle() {
+		return false
+	}
+	s.sessions.Remove(sess)
+	s.endScope(sess.Scope)
+	return true
+}
+
+// addressOf returns the part of an address that distinguishes anonymous clients. A host
+// with one address of the loopback network has all of them, and one with an IPv6 address
+// has the 2^64 of its network.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return remote
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback():
+		return "loopback"
+	case ip.Is4():
+		return ip.String()
+	default:
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+}
+
+// refuseSessions is the refusal if no session can be evicted for a new one. It reports
+// when one may be.
+func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
+	full, ok := errors.AsType[*session.FullError](err)
+	if !ok {
+		return refuseSession(id) // Add has no other error
+	}
+	no := refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
+	if full.PerPrincipal {
+		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
+	}
+	seconds := (full.Wait + time.Second - 1) / time.Second
+	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
 }
 
 // scopeKey identifies a session in logs: the beginning of the SHA-256 of its id. With an
@@ -57,7 +157,7 @@ func scopeKey(id string) string {
 // discover sends server/discover to the Handler and returns the result of initialize for
 // the revision of the client.
 func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
-	res, err := s.serve(ctx, req, noCaller{})
+	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +190,15 @@ type noCaller struct{}
 // Notify drops n: the client has no session yet that it could belong to (I34).
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask fails: "The server SHOULD NOT send requests other than pings and logging before
+// Start fails: "The server SHOULD NOT send requests other than pings and logging before
 // receiving the initialized notification" (2025-11-25, basic/lifecycle,
 // "Initialization").
-func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s cannot be asked during initialize", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // legacyPeer reads the client's description of itself. It copies the fields, because the
 // session must not retain the whole message.

@@ -5,79 +5,18 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// legacyGet serves the standalone stream of a session. A second GET takes over from the
-// first; one that is stuck counts until its write has failed. While the stream is open,
-// an inner subscriptions/listen provides the changes of the client's view. A GET with an
-// event id resumes the stream of that event, whichever it is.
-func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
-	if no := s.checkAcceptStream(r); no != nil {
-		return no
-	}
-	sess, no := s.legacySession(r, principal, mcp.ID{})
-	if no != nil {
-		return no
-	}
-	last := r.Header.Values(lastEventHeader)
-	if len(last) == 0 {
-		return s.legacyStandalone(p, r, sess, "", sess.Standalone().TryAttach)
-	}
-	sent := strings.Join(last, ", ")
-	ids, ok := s.parseEvents(sent)
-	if !ok {
-		return s.refuseResume(sess, sent, session.ErrUnknownEvent)
-	}
-	if len(ids) > 1 || !sess.IsStandalone(ids[0]) {
-		return s.legacyResume(p, r, sess, sent, ids)
-	}
-	return s.legacyStandalone(p, r, sess, sent, func(wake chan struct{}) (*session.Consumer, error) {
-		return sess.Resume(ids[0], wake, time.Now())
-	})
-}
-
-// legacyStandalone serves the standalone stream. sent is the event after which it is
-// resumed, or "".
-func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	entry := &inflight{kind: kindStandalone, stop: session.StopFunc(cancel)}
-	if !s.inflight.add(entry) {
-		return refuseDraining(mcp.ID{})
-	}
-	defer s.inflight.remove(entry)
-	c, err := attach(make(chan struct{}, 1))
-	if err != nil {
-		return s.refuseResume(sess, sent, err)
-	}
-	defer c.Detach()
-	if !s.startListen(ctx, sess, s.missedBefore(c, sent), c, nil) {
-		return refuseDraining(mcp.ID{})
-	}
-	p.beginStream()
-	s.writeStream(p, sess, c, ctx.Done())
-	if entry.tornDown.Load() {
-		// (2025-11-25, basic/transports, "Sending Messages to the Server")
-		p.write(frame.AppendRetry(nil, reconnectAfter+jitter(reconnectAfter)))
-	}
-	return nil
-}
-
-// reconnectAfter is the shortest time after which a client should reopen a stream that we
-// have ended. The longest is twice that.
-const reconnectAfter = time.Second
 
 // missedChanges is what a client may have missed before its standalone stream is
 // attached.
@@ -172,18 +111,18 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 // listenOnce has the Handler serve a listen. It returns when the listen has ended, or
 // returns a function that ends it if the Handler goes on by itself.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
-	if w, ok := s.handler.(mcp.Watcher); ok {
+	if w, ok := s.handler.(mcp.HandlerExtension); ok {
 		stop, err = s.callWatch(ctx, w, req, c)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return stop, err
 		}
 	}
-	_, err = s.serve(ctx, req, c)
+	_, err = s.callHandler(ctx, s.handler, req, c)
 	return nil, err
 }
 
-// callWatch is callHandler for a Watcher.
-func (s *Server) callWatch(ctx context.Context, w mcp.Watcher, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
+// callWatch is callHandler for Watch.
+func (s *Server) callWatch(ctx context.Context, w mcp.HandlerExtension, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			stop, err = nil, s.panicked(ctx, req, p)
@@ -201,29 +140,18 @@ const (
 // relisten calls listen until that reports false or ctx ends. The delay between calls
 // grows, and is reset after a call that has lasted.
 func relisten(ctx context.Context, listen func() bool) {
-	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
+	again := backoff.Backoff{Min: minRelisten, Max: maxRelisten}
+	for {
 		began := time.Now()
 		if !listen() {
 			return
 		}
 		if time.Since(began) > maxRelisten {
-			wait = minRelisten
+			again.Reset()
 		}
-		if !sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, again.Next()) {
 			return
 		}
-	}
-}
-
-// sleep waits for d, and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -281,6 +209,7 @@ func listenRequest(sess *session.Session) *mcp.Request {
 // the listen was interrupted, and that everything may have changed.
 type changesCaller struct {
 	streamSender
+	notifyOnly
 	acked    atomic.Bool       // there was an acknowledgement
 	consumer *session.Consumer // the consumer with a client that may have missed changes, or nil
 }
@@ -314,22 +243,12 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 	if !c.acked.Swap(true) {
 		return nil
 	}
-	var agreed struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-	}
-	if err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &agreed); err != nil {
+	agreed, err := listen.ParseFilter(&n.Params)
+	if err != nil {
 		return c.drop() // no list that is known here was agreed to
 	}
-	for _, list := range []struct {
-		name    string
-		changed bool
-	}{{"tools", agreed.Tools}, {"prompts", agreed.Prompts}, {"resources", agreed.Resources}} {
-		if !list.changed {
-			continue
-		}
-		if err := c.Notify(ctx, &mcp.Notification{Method: "notifications/" + list.name + "/list_changed"}); err != nil {
+	for _, method := range agreed.Lists().Methods() {
+		if err := c.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
 			return err
 		}
 	}
@@ -344,11 +263,6 @@ func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
 		return nil
 	}
 	return e.AppendTo(nil, &n.Params)
-}
-
-// Ask fails: a listen has no questions.
-func (c *changesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
 }
 
 // sessionCaller is the Caller of a session, for messages that belong to none of its
@@ -383,8 +297,11 @@ func (c *sessionCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return err
 }
 
-// Ask sends the question on the standalone stream, and waits a while for the client to
-// open that.
-func (c *sessionCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return c.server.asker(c.sess, c.stream).wait(ctx, req)
+// Start sends the question on the standalone stream. The answer fails if the client does
+// not open that for a while.
+func (c *sessionCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return c.server.startAsk(ctx, c.sess, c.stream, req)
 }
+
+// Extension returns one that can do nothing.
+func (c *sessionCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -4,16 +4,96 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// legacyPost serves a message of a session, or the initialize that opens one. An
+// initialize that names a session is a message in that session: session ids are created
+// here and nowhere else (I18).
+func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
+		return s.legacyInitialize(p, r, principal, m)
+	}
+	id := mcp.ID{}
+	if m.Kind == mcp.KindRequest {
+		id = m.ID
+	}
+	sess, no := s.legacySession(r, principal, id)
+	if no != nil {
+		return no
+	}
+	switch m.Kind {
+	case mcp.KindRequest:
+		return s.legacyServe(p, r, sess, m).inSession(sess)
+	case mcp.KindNotification:
+		s.legacyNotification(r.Context(), sess, m, r.RemoteAddr)
+	default:
+		s.legacyResponse(r.Context(), sess, m, r.RemoteAddr)
+	}
+	p.writeAccepted()
+	return nil
+}
+
+// legacyServe serves a request of a session. A disconnect does not cancel it (2025-11-25,
+// basic/transports, "Sending Messages to the Server").
+func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
+	if m.Method == "ping" {
+		answer := pong(m.ID)
+		p.writeJSON(&answer)
+		return nil
+	}
+	// A duplicate id is refused further down.
+	if isList(m.Method) && !sess.InFlight(m.ID) {
+		req := legacyRequest(sess, m)
+		if s.answerCached(r.Context(), p, m.ID, &req, legacyEncoder{&s.lists}) {
+			return nil
+		}
+	}
+	ctx, ir, err := s.beginLegacyRequest(r.Context(), sess, m)
+	if e, ok := asWire(err); ok {
+		return refuseMessage(legacyStatus(e), m.ID, e)
+	}
+	if err != nil {
+		return s.refuseBegin(m.ID, err)
+	}
+	ir.sess = sess
+	defer s.retain(sess)
+	c := attach(ir.x)
+	defer c.Detach()
+	if !s.start(ctx, ir) {
+		ir.x.Cancel(errDraining)
+		return refuseDraining(m.ID)
+	}
+	s.answer(p, r, sess, ir.x, c)
+	return nil
+}
+
+// legacyStatus is the HTTP status of an error with which the edge itself answers a
+// request: 400 if the message is invalid, and 200 if its parameters are.
+func legacyStatus(e *mcp.Error) int {
+	if e.Code == mcp.CodeInvalidRequest {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// legacyDelete ends a session. This withdraws the requests in it, like
+// notifications/cancelled: the responses end without further messages. SDKs close their
+// readers beside the DELETE and fail on a message that arrives then.
+func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
+	sess, no := s.legacySession(r, principal, mcp.ID{})
+	if no != nil {
+		return no
+	}
+	s.end(sess, nil)
+	p.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
 
 // legacySession returns the session that a request names, if it belongs to the principal.
 func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
@@ -56,196 +136,6 @@ func checkVersion(h http.Header, sess *session.Session, id mcp.ID) *refusal {
 	}
 	return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest,
 		"%s header is %s; the session uses %s", spelled(versionHeader), escape(values[0]), sess.Client.Version))
-}
-
-// legacyPost serves a message of a session, or the initialize that opens one. An
-// initialize that names a session is a message in that session: session ids are created
-// here and nowhere else (I18).
-func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
-	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
-		return s.legacyInitialize(p, r, principal, m)
-	}
-	id := mcp.ID{}
-	if m.Kind == mcp.KindRequest {
-		id = m.ID
-	}
-	sess, no := s.legacySession(r, principal, id)
-	if no != nil {
-		return no
-	}
-	switch m.Kind {
-	case mcp.KindRequest:
-		return s.legacyServe(p, r, sess, m).inSession(sess)
-	case mcp.KindNotification:
-		s.legacyNotification(r.Context(), sess, m, r.RemoteAddr)
-	default:
-		s.legacyResponse(r.Context(), sess, m, r.RemoteAddr)
-	}
-	p.writeAccepted()
-	return nil
-}
-
-// legacyInitialize opens a session. It responds when the session is complete, and the
-// client may use the session from then on (I17). A disconnect does not cancel it, because
-// an initialize cannot be cancelled (2025-11-25, basic/utilities/cancellation); a session
-// that the client does not learn of ends soon, as one that was never used.
-func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	defer cancel(nil)
-	entry := &inflight{stop: session.StopFunc(cancel)}
-	if s.quiet.Load() || !s.inflight.add(entry) {
-		return refuseDraining(m.ID)
-	}
-	defer s.inflight.remove(entry)
-	key := quotaKey{principal: principal}
-	if !s.quota.acquire(key) {
-		return s.quota.refuse(m.ID, key)
-	}
-	defer s.quota.release(key)
-	sess, answer, wireErr := s.initialize(ctx, m, principal)
-	if wireErr != nil {
-		failed := legacyEncoder{}.failure(m.ID, nil, wireErr)
-		p.writeJSON(&failed)
-		return nil
-	}
-	sess.Address = addressOf(r.RemoteAddr)
-	if err := s.addSession(sess); err != nil {
-		return s.refuseSessions(m.ID, err)
-	}
-	p.w.Header().Set(sessionHeader, sess.ID)
-	p.writeJSON(&answer)
-	return nil
-}
-
-// addSession registers a session, and evicts others if there is no space. The state kept
-// for these ends here, and so does that of the new session if it is refused.
-func (s *Server) addSession(sess *session.Session) error {
-	evicted, err := s.sessions.Add(sess, time.Now())
-	for _, old := range evicted {
-		s.endScope(old.Scope)
-	}
-	if err != nil {
-		s.endScope(sess.Scope)
-		return err
-	}
-	// Not earlier: a session that is not registered is idle, and must not be evicted.
-	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
-	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
-	return nil
-}
-
-// evictIdle ends a session for a Handler that has no space left for its state. A session
-// in use stays. The client of one that ends gets a 404 when it returns, and opens another
-// (2025-11-25, basic/transports, "Session Management").
-func (s *Server) evictIdle(sess *session.Session) bool {
-	if !sess.EndIdle() {
-		return false
-	}
-	s.sessions.Remove(sess)
-	s.endScope(sess.Scope)
-	return true
-}
-
-// addressOf returns the part of an address that distinguishes anonymous clients. A host
-// with one address of the loopback network has all of them, and one with an IPv6 address
-// has the 2^64 of its network.
-func addressOf(remote string) string {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return remote
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	switch {
-	case ip.IsLoopback():
-		return "loopback"
-	case ip.Is4():
-		return ip.String()
-	default:
-		return netip.PrefixFrom(ip, 64).Masked().String()
-	}
-}
-
-// refuseSessions is the refusal if no session can be evicted for a new one. It reports
-// when one may be.
-func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
-	full, ok := errors.AsType[*session.FullError](err)
-	if !ok {
-		return refuseSession(id) // Add has no other error
-	}
-	no := refuseTooMany(id, s.cfg.Limits.Sessions, "sessions", "sessions")
-	if full.PerPrincipal {
-		no = refuseTooMany(id, s.cfg.Limits.SessionsPerPrincipal, "sessions of one principal", "sessionsPerPrincipal")
-	}
-	seconds := (full.Wait + time.Second - 1) / time.Second
-	return no.withHeader("Retry-After", strconv.Itoa(int(max(seconds, 1))))
-}
-
-// legacyServe serves a request of a session. A disconnect does not cancel it (2025-11-25,
-// basic/transports, "Sending Messages to the Server").
-func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
-	if m.Method == "ping" {
-		answer := pong(m.ID)
-		p.writeJSON(&answer)
-		return nil
-	}
-	// A duplicate id is refused further down.
-	if isList(m.Method) && !sess.InFlight(m.ID) {
-		req := legacyRequest(sess, m)
-		if s.answerCached(r.Context(), p, m.ID, &req, legacyEncoder{&s.lists}) {
-			return nil
-		}
-	}
-	ctx, ir, err := s.beginLegacyRequest(r.Context(), sess, m)
-	if e, ok := asWire(err); ok {
-		return refuseMessage(legacyStatus(e), m.ID, e)
-	}
-	if err != nil {
-		return s.refuseBegin(m.ID, err)
-	}
-	ir.sess = sess
-	p.attach(ir)
-	if !s.start(ctx, ir) {
-		p.consumer.Detach()
-		ir.x.Cancel(errDraining)
-		return refuseDraining(m.ID)
-	}
-	s.legacyAnswer(p, r, sess, ir.x)
-	return nil
-}
-
-// legacyAnswer is answer for a client that may resume: an event stream is retained for
-// it, and one JSON object is not.
-func (s *Server) legacyAnswer(p *response, r *http.Request, sess *session.Session, x *session.Exchange) {
-	streamed := false
-	s.answerWith(p, r, x, func() {}, func(c *session.Consumer) session.State {
-		streamed = true
-		return s.writeStream(p, sess, c, r.Context().Done())
-	})
-	if streamed {
-		s.retain(sess)
-	}
-}
-
-// legacyStatus is the HTTP status of an error with which the edge itself answers a
-// request: 400 if the message is invalid, and 200 if its parameters are.
-func legacyStatus(e *mcp.Error) int {
-	if e.Code == mcp.CodeInvalidRequest {
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
-}
-
-// legacyDelete ends a session. This withdraws the requests in it, like
-// notifications/cancelled: the responses end without further messages. SDKs close their
-// readers beside the DELETE and fail on a message that arrives then.
-func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
-	sess, no := s.legacySession(r, principal, mcp.ID{})
-	if no != nil {
-		return no
-	}
-	s.end(sess, nil)
-	p.w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 // errSessionEnded is the error of requests for which the session has ended.

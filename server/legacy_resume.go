@@ -4,9 +4,9 @@
 package server
 
 import (
-	"errors"
-	"net/http"
-	"strings"
+	"context"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
@@ -32,11 +32,11 @@ type streamOptions struct {
 	onWrite   func()          // called after messages were written, unless nil
 }
 
-// writeStream writes a stream of a session to a response, so that the client can resume
-// it if its revision allows that, and returns how it ended. It does not detach.
+// writeStream writes a stream to a response, so that the client can resume it if it has a
+// session and its revision allows that, and returns how it ended. It does not detach.
 func (s *Server) writeStream(p *response, sess *session.Session, c *session.Consumer, gone <-chan struct{}) session.State {
 	opts := streamOptions{keepAlive: s.cfg.KeepAlive, gone: gone}
-	if !canResume(sess.Client.Version) {
+	if sess == nil || !canResume(sess.Client.Version) {
 		return p.writeStream(c, opts)
 	}
 	c.MakeResumable()
@@ -66,126 +66,123 @@ func (s *Server) reconnectDelay(c *session.Consumer) time.Duration {
 // must not be asked to.
 func (s *Server) isEnding() bool { return s.quiet.Load() || s.inflight.isDraining() }
 
-// Poll implements [mcp.Poller]: over HTTP, for a revision with clients that reconnect.
+// Poll implements [mcp.CallerExtension]: over HTTP, for a revision with clients that
+// reconnect.
 func (c *requestCaller) Poll(retry time.Duration) bool {
 	sess := c.request.sess
 	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)
-}
-
-// legacyResume answers a GET with the ids of the last events that the client has
-// received. It is not counted as in flight: the request that it continues is, or has
-// ended; so a client that loses its connection while the server drains still gets its
-// answer.
-func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Session, sent string, ids []session.EventID) *refusal {
-	for _, id := range ids { // before any is resumed, so that a refusal detaches no other consumer
-		if err := sess.CanResume(id, time.Now()); !isAnswerable(err) {
-			return s.refuseResume(sess, sent, err)
-		}
-	}
-	b := newBatchStream()
-	defer func() {
-		b.detach()
-		s.retain(sess)
-	}()
-	for _, id := range ids {
-		c, err := sess.Resume(id, b.wake, time.Now())
-		gone, isGone := errors.AsType[*session.GoneError](err)
-		switch {
-		case err == nil:
-			b.addConsumer(c)
-		case isGone && !gone.Request.IsZero():
-			b.addMessage(session.Message{Head: mcp.AppendError(nil, gone.Request, s.goneFault(gone).Wire())})
-		default:
-			return s.refuseResume(sess, sent, err)
-		}
-	}
-	if b.isSpent() {
-		// 400 and not a stream without events: a client that took such a stream for a
-		// success would reconnect for ever (M063, M066).
-		return refuse(http.StatusBadRequest, "nothing follows event id %s; its stream has ended", escape(sent)).inSession(sess)
-	}
-	p.beginStream()
-	if len(b.members) == 1 && len(b.ready) == 0 {
-		p.aborted = !isInOrder(s.writeStream(p, sess, b.members[0].consumer, r.Context().Done()))
-		return nil
-	}
-	b.write(p, s.cfg.KeepAlive, r.Context().Done())
-	return nil
-}
-
-// isAnswerable reports whether a client that resumes can be answered: with the rest, or
-// with an error for what is no longer retained.
-func isAnswerable(err error) bool {
-	gone, ok := errors.AsType[*session.GoneError](err)
-	return err == nil || ok && !gone.Request.IsZero()
 }
 
 // isInOrder reports whether a response ended in the intended way: with the last message,
 // or with a time to reconnect.
 func isInOrder(state session.State) bool { return state == session.Ended || state == session.Paused }
 
-// goneFault is the error of a request with messages that are no longer retained. It names
-// the limit that was exceeded.
-func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
-	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Unknown}
-	if gone.Over {
-		f.Outcome = mcp.Completed
-	}
-	limit := "eventLog " + bytesText(s.cfg.Limits.EventLog)
-	switch {
-	case gone.Aged:
-		limit = "eventRetention " + s.cfg.Limits.EventRetention.String()
-	case gone.Shared:
-		limit = "eventLogTotal " + bytesText(s.cfg.Limits.EventLogs)
-	}
-	f.Message = "result no longer available (limits." + limit + ")"
-	return f
+// reconnectAfter is the shortest time after which a client should reopen a stream that we
+// have ended. The longest is twice that.
+const reconnectAfter = time.Second
+
+// retention tracks the sessions that retain messages for clients that resume, and expires
+// the messages. One timer serves all sessions; without sessions it is not running.
+type retention struct {
+	expirer, shedder timer
+
+	mu       sync.Mutex
+	sessions map[*session.Session]struct{} // nil if empty
 }
 
-// refuseResume returns the refusal of a GET with event ids. A new stream instead would
-// hide that messages are missing.
-func (s *Server) refuseResume(sess *session.Session, sent string, err error) *refusal {
-	switch {
-	case errors.Is(err, session.ErrEnded):
-		return refuseSession(mcp.ID{}).inSession(sess)
-	case errors.Is(err, session.ErrTooMany):
-		return refuseTooMany(mcp.ID{}, s.cfg.Limits.StreamsPerSession, "responses for one stream of a session", "streamsPerSession").inSession(sess)
-	default:
-		return refuse(http.StatusBadRequest, "unknown event id %s; open a stream without Last-Event-ID", escape(sent)).withEvent(UnknownEventID, sent).inSession(sess)
+// track adds a session that begins to retain messages. It stays until it ends.
+func (k *retention) track(sess *session.Session) {
+	if !k.insert(sess) {
+		return
+	}
+	if !sess.Scope.OnEnd(func() { k.drop(sess) }) {
+		k.drop(sess)
 	}
 }
 
-// eventSeparator separates the ids of the streams of a batch, which share one response.
-// The last event id then contains the position in each of them.
-const eventSeparator = "."
-
-// parseEvents parses a Last-Event-ID. It may name as many streams as a batch may have
-// messages, each once.
-func (s *Server) parseEvents(text string) ([]session.EventID, bool) {
-	parts := strings.SplitN(text, eventSeparator, s.cfg.Limits.Batch+1)
-	if len(parts) > s.cfg.Limits.Batch {
-		return nil, false
+// insert reports whether the session is new.
+func (k *retention) insert(sess *session.Session) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.sessions[sess]; known {
+		return false
 	}
-	ids := make([]session.EventID, len(parts))
-	seen := make(map[uint64]bool, len(parts))
-	for i, part := range parts {
-		id, ok := session.ParseEventID(part)
-		if !ok || seen[id.Stream] {
-			return nil, false
+	if k.sessions == nil {
+		k.sessions = make(map[*session.Session]struct{})
+	}
+	k.sessions[sess] = struct{}{}
+	return true
+}
+
+func (k *retention) all() []*session.Session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]*session.Session, 0, len(k.sessions))
+	for sess := range k.sessions {
+		all = append(all, sess)
+	}
+	return all
+}
+
+func (k *retention) drop(sess *session.Session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.sessions, sess)
+	if len(k.sessions) == 0 {
+		k.sessions = nil
+	}
+}
+
+// stop cancels the timers and waits for a running call.
+func (k *retention) stop() {
+	k.expirer.stop()
+	k.shedder.stop()
+}
+
+// settleStream handles the stream of a request that has ended while no consumer was
+// attached.
+func (s *Server) settleStream(ctx context.Context, ir *inflightRequest) {
+	switch stream := ir.x.Stream(); {
+	case stream.IsAway():
+		s.retain(ir.sess)
+	case stream.IsLost():
+		s.log.DebugContext(ctx, "answer not delivered: the client disconnected without an event id to resume from",
+			slog.String("session", ir.sess.Scope.Key()), slog.String("method", ir.req.Method), slog.String("outcome", string(mcp.Completed)))
+	}
+}
+
+// retain starts the retention time of the streams of the session that have just ended.
+func (s *Server) retain(sess *session.Session) {
+	if until := sess.Retire(time.Now()); !until.IsZero() {
+		s.expireAfter(time.Until(until))
+	}
+	s.shedIfFull()
+}
+
+// expireAfter schedules expire in d, unless it is scheduled. It runs at most ten times in
+// the retention time: a more precise expiry is not needed.
+func (s *Server) expireAfter(d time.Duration) {
+	s.kept.expirer.after(max(d, s.cfg.Limits.EventRetention/10), s.expire)
+}
+
+// expire drops the messages that are past their retention time.
+func (s *Server) expire() {
+	now, soonest := time.Now(), time.Time{}
+	for _, sess := range s.kept.all() {
+		next := sess.Expire(now)
+		if !next.IsZero() && (soonest.IsZero() || next.Before(soonest)) {
+			soonest = next
 		}
-		ids[i], seen[id.Stream] = id, true
 	}
-	return ids, true
+	if !soonest.IsZero() {
+		s.expireAfter(time.Until(soonest))
+	}
 }
 
-// joinEventIDs returns the ids as one.
-func joinEventIDs(ids []session.EventID) string {
-	var text []byte
-	for i, id := range ids {
-		if i > 0 {
-			text = append(text, eventSeparator...)
-		}
-		text = id.AppendTo(text)
+// shedIfFull makes all sessions retain less if the total limit is reached. The timer's
+// goroutine does it, because the caller is writing a response.
+func (s *Server) shedIfFull() {
+	if s.rules.Logs.IsFull() {
+		s.kept.shedder.after(0, s.expire)
 	}
-	return string(text)
 }

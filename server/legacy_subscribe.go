@@ -10,9 +10,11 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -114,7 +116,7 @@ func (s *Server) listenResource(ctx context.Context, sess *session.Session, all 
 		return false
 	}
 	// The values are those of the request, but not the end.
-	ctx, cancel := context.WithCancelCause(life.Apart(ctx))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	//nolint:contextcheck // the two contexts differ on purpose
 	stop := context.AfterFunc(sub.ctx, func() { cancel(context.Cause(sub.ctx)) })
 	go func() { // ends with sub.ctx; Shutdown and Close wait for its entry
@@ -132,7 +134,7 @@ func (s *Server) listenResource(ctx context.Context, sess *session.Session, all 
 // had agreed to.
 func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u *updatesCaller) {
 	relisten(ctx, func() bool {
-		_, err := s.serve(ctx, subscriptionRequest(sess, u.sub.uri), u)
+		_, err := s.callHandler(ctx, s.handler, subscriptionRequest(sess, u.sub.uri), u)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -161,7 +163,7 @@ func refusedSubscription(uri string) error {
 
 // subscriptionRequest requests the updates of one resource.
 func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
-	params := mcp.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
+	params := jsonscan.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
 	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
 	if err != nil {
 		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
@@ -173,6 +175,7 @@ func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
 // updatesCaller is the Caller of the inner listen of a subscription.
 type updatesCaller struct {
 	streamSender
+	notifyOnly
 	all *subscriptions
 	sub *subscription
 }
@@ -211,7 +214,7 @@ func (u *updatesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 const methodUpdated = "notifications/resources/updated"
 
 func updateOf(uri string) *mcp.Notification {
-	n, err := mcp.NewNotification(methodUpdated, append(mcp.AppendString([]byte(`{"uri":`), uri), '}'))
+	n, err := mcp.NewNotification(methodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
 		n = &mcp.Notification{Method: methodUpdated} // the text above parses
 	}
@@ -246,7 +249,165 @@ func confirms(n *mcp.Notification, uri string) bool {
 	return json.Unmarshal(raw, &ack) == nil && slices.Contains(ack.URIs, uri)
 }
 
-// Ask fails: a listen has no questions.
-func (u *updatesCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+// subscriptionsKey is the key of the subscriptions in the scope of a session.
+type subscriptionsKey struct{}
+
+// subscriptionsOf returns the subscriptions of a session, or false if the session has
+// ended.
+func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
+	v, ok := sess.Scope.Value(subscriptionsKey{}, func() any { return &subscriptions{by: make(map[string]*subscription)} })
+	all, isOurs := v.(*subscriptions)
+	if !ok || !isOurs {
+		return nil, false
+	}
+	if all.bindOnce() && !sess.Scope.OnEnd(all.end) {
+		all.end()
+	}
+	return all, true
+}
+
+// subscriptions are the resources that one session is subscribed to, by URI. They end
+// with the scope of the session.
+type subscriptions struct {
+	mu    sync.Mutex
+	last  uint64 // the number of the newest
+	by    map[string]*subscription
+	bound bool
+	ended bool
+}
+
+// subscription is the subscription to one resource.
+type subscription struct {
+	uri     string
+	prefix  string          // of the keys of its updates only
+	ctx     context.Context //nolint:containedctx // of the inner listen, which outlives the request that began it
+	cancel  context.CancelCauseFunc
+	settled chan struct{} // closed when the Handler has agreed or refused
+	done    chan struct{} // closed when no more updates are sent
+	err     error         // why it was refused; set before settled is closed
+
+	waiting int // guarded by subscriptions.mu: requests that wait for the outcome
+}
+
+// bindOnce reports true on the first call: the caller must bind the subscriptions to the
+// scope.
+func (a *subscriptions) bindOnce() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.bound
+	a.bound = true
+	return first
+}
+
+// getOrCreate returns the subscription to a resource, and whether it is new. It returns
+// nil if the limit is reached.
+func (a *subscriptions) getOrCreate(uri string, most int) (sub *subscription, first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub, ok := a.by[uri]
+	if !ok && len(a.by) >= most {
+		return nil, false
+	}
+	if !ok {
+		a.last++
+		sub = newSubscription(uri, a.last)
+		a.by[uri] = sub
+	}
+	if a.ended {
+		sub.cancel(session.ErrEnded)
+	}
+	sub.waiting++
+	return sub, !ok
+}
+
+func newSubscription(uri string, number uint64) *subscription {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &subscription{
+		uri: uri, prefix: strconv.FormatUint(number, 10) + " ",
+		ctx: ctx, cancel: cancel, settled: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// settle records the outcome of a subscription, the first time, and removes one that was
+// refused. It reports whether the subscription was agreed to.
+func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-sub.settled:
+		return sub.err == nil
+	default:
+	}
+	sub.err = err
+	close(sub.settled)
+	if err != nil && a.by[sub.uri] == sub {
+		delete(a.by, sub.uri)
+	}
+	return err == nil
+}
+
+// leave ends the wait of one request. The last one ends a subscription that has no
+// outcome yet.
+func (a *subscriptions) leave(sub *subscription) {
+	if a.removeIfUnused(sub) {
+		sub.cancel(errCancelled)
+	}
+}
+
+func (a *subscriptions) removeIfUnused(sub *subscription) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub.waiting--
+	select {
+	case <-sub.settled:
+		return false
+	default:
+	}
+	if sub.waiting > 0 || a.by[sub.uri] != sub {
+		return false
+	}
+	delete(a.by, sub.uri)
+	return true
+}
+
+// remove removes and returns the subscription to a resource, or nil.
+func (a *subscriptions) remove(uri string) *subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub := a.by[uri]
+	delete(a.by, uri)
+	return sub
+}
+
+// agreed returns the subscriptions that the Handler has agreed to, in the order of their
+// URIs.
+func (a *subscriptions) agreed() []*subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []*subscription
+	for _, sub := range a.by {
+		if isClosed(sub.settled) && sub.err == nil {
+			all = append(all, sub)
+		}
+	}
+	slices.SortFunc(all, func(s, t *subscription) int { return strings.Compare(s.uri, t.uri) })
+	return all
+}
+
+// end ends all subscriptions, and those added later.
+func (a *subscriptions) end() {
+	for _, sub := range a.markEnded() {
+		sub.cancel(session.ErrEnded)
+	}
+}
+
+func (a *subscriptions) markEnded() []*subscription {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	all := make([]*subscription, 0, len(a.by))
+	for _, sub := range a.by {
+		all = append(all, sub)
+	}
+	return all
 }

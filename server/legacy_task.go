@@ -5,9 +5,17 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -273,7 +281,7 @@ func relatedTo(id string, res *mcp.Result) (*mcp.Result, error) {
 }
 
 func relatedTask(id string) []byte {
-	return append(mcp.AppendString([]byte(`{"taskId":`), id), '}')
+	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
 // taskCaller marks the questions of a task with the task, as 2025-11-25 requires.
@@ -282,17 +290,12 @@ type taskCaller struct {
 	id string
 }
 
-// Ask sends a question of the task to the client and waits for the answer.
-func (c *taskCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question of the task to the client.
 func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	// A question about a task of the client refers to that task ("Associating
 	// Task-Related Messages").
 	if req.Params.Has(mcp.MetaRelatedTask) || isTaskMethod(req.Method) {
-		return mcp.Start(ctx, c.Caller, req)
+		return c.Caller.Start(ctx, req)
 	}
 	var e mcp.Edit
 	e.Set(mcp.MetaRelatedTask, relatedTask(c.id))
@@ -302,5 +305,311 @@ func (c *taskCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	}
 	marked := *req
 	marked.Params = params
-	return mcp.Start(ctx, c.Caller, &marked)
+	return c.Caller.Start(ctx, &marked)
+}
+
+// The bounds of the results that a session keeps as tasks, for calls that asked for a
+// task and were answered at once. The oldest is dropped first.
+const (
+	maxImmediateTasks = 64
+	maxImmediateBytes = 8 << 20 // bytes
+
+	defaultTaskTTL   = 10 * time.Minute // if the client asks for no ttl
+	maxTaskTTL       = time.Hour
+	taskPollInterval = 100 // milliseconds: the task has ended
+)
+
+// sessionTasks are the tasks of one session as the edge sees them: whether the client was
+// offered tasks, and those that the edge itself has created. They end with the session.
+type sessionTasks struct {
+	offered bool
+	prefix  string // of the ids of its tasks, and no others
+	watched watchedTasks
+
+	mu     sync.Mutex
+	client *mcp.Peer // of the session, with the extension declared
+	tasks  []*immediateTask
+	size   int
+}
+
+// immediateTask is a result that was available at once, shown as a task.
+type immediateTask struct {
+	id      string
+	created time.Time
+	ttl     time.Duration
+	result  *mcp.Result
+}
+
+type sessionTasksKey struct{}
+
+// noteTasks records on the scope that the client was offered tasks.
+func noteTasks(scope *mcp.Scope, offered bool) {
+	if !offered {
+		return
+	}
+	own := &sessionTasks{offered: true, prefix: rand.Text()}
+	if kept, ok := scope.Value(sessionTasksKey{}, func() any { return own }); ok && kept == own && !scope.OnEnd(own.watched.end) {
+		own.watched.end()
+	}
+}
+
+// sessionTasksOf returns nil if no tasks were offered, or the session has ended.
+func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
+	v, ok := scope.Value(sessionTasksKey{}, func() any { return &sessionTasks{} })
+	k, isKept := v.(*sessionTasks)
+	if !ok || !isKept {
+		return nil
+	}
+	return k
+}
+
+// declareTasks returns the client with the tasks extension declared.
+func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.client == nil {
+		client := *p
+		client.Capabilities = tasks.Declare(p.Capabilities)
+		k.client = &client
+	}
+	return k.client
+}
+
+// store keeps a result as a task and returns the answer for the client. The task is
+// reported as working, the state in which every task begins ("Task Status Lifecycle").
+func (k *sessionTasks) store(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
+	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: taskTTL(req), result: res}
+	k.add(t)
+	created := append([]byte(`{"task":`), t.encode(tasks.Working)...)
+	return mcp.NewResult(append(created, '}'))
+}
+
+func taskTTL(req *mcp.Request) time.Duration {
+	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
+		return min(asked, maxTaskTTL)
+	}
+	return defaultTaskTTL
+}
+
+func (k *sessionTasks) add(t *immediateTask) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expireLocked(t.created)
+	k.tasks = append(k.tasks, t)
+	k.size += len(t.result.Bytes())
+	for len(k.tasks) > maxImmediateTasks || k.size > maxImmediateBytes && len(k.tasks) > 1 {
+		k.size -= len(k.tasks[0].result.Bytes())
+		k.tasks = slices.Delete(k.tasks, 0, 1)
+	}
+}
+
+// expireLocked drops the tasks that are past their ttl. It runs on each access instead of
+// on a timer: the memory is bounded, and only this session pays for it.
+func (k *sessionTasks) expireLocked(now time.Time) {
+	k.tasks = slices.DeleteFunc(k.tasks, func(t *immediateTask) bool {
+		gone := now.Sub(t.created) >= t.ttl
+		if gone {
+			k.size -= len(t.result.Bytes())
+		}
+		return gone
+	})
+}
+
+// isOurs reports whether an id is of a task that the edge has created in this session,
+// even if it has been dropped.
+func (k *sessionTasks) isOurs(id string) bool {
+	return k.prefix != "" && strings.HasPrefix(id, k.prefix)
+}
+
+func (k *sessionTasks) find(id string, now time.Time) *immediateTask {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expireLocked(now)
+	for _, t := range k.tasks {
+		if t.id == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// all returns the tasks in the form of 2025-11-25.
+func (k *sessionTasks) all(now time.Time) [][]byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expireLocked(now)
+	listed := make([][]byte, 0, len(k.tasks))
+	for _, t := range k.tasks {
+		listed = append(listed, t.encode(tasks.Completed))
+	}
+	return listed
+}
+
+// encode returns the task in the given state; a result with isError is a failed task
+// ("Task Execution Errors").
+func (t *immediateTask) encode(status tasks.Status) []byte {
+	if failed, _ := t.result.Bool(mcp.FieldIsError); failed && status == tasks.Completed {
+		status = tasks.Failed
+	}
+	at := t.created.UTC().Format(time.RFC3339)
+	b := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
+	b = jsonscan.AppendString(append(b, `,"status":`...), string(status))
+	b = jsonscan.AppendString(append(b, `,"createdAt":`...), at)
+	b = jsonscan.AppendString(append(b, `,"lastUpdatedAt":`...), at)
+	b = strconv.AppendInt(append(b, `,"ttl":`...), t.ttl.Milliseconds(), 10)
+	b = strconv.AppendInt(append(b, `,"pollInterval":`...), taskPollInterval, 10)
+	return append(b, '}')
+}
+
+// maxWatchedTasks bounds the tasks of a session with status notifications. The oldest is
+// dropped first: these notifications are optional (2025-11-25, basic/utilities/tasks,
+// "Task Notifications").
+const maxWatchedTasks = 64
+
+var (
+	errTaskOver       = errors.New("the task has no more status notifications")
+	errTooManyWatched = errors.New("displaced by newer tasks")
+)
+
+// watchedTasks are the tasks of a session for which the client gets status notifications.
+// The zero value is ready.
+type watchedTasks struct {
+	mu    sync.Mutex
+	open  []*watchedTask // oldest first
+	ended bool
+}
+
+type watchedTask struct {
+	id     string
+	cancel context.CancelCauseFunc
+}
+
+// add adds a task, and returns the one that it displaces, or nil. It reports false if the
+// session has ended.
+func (t *watchedTasks) add(task *watchedTask) (gone *watchedTask, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return nil, false
+	}
+	if len(t.open) >= maxWatchedTasks {
+		gone, t.open = t.open[0], t.open[1:]
+	}
+	t.open = append(t.open, task)
+	return gone, true
+}
+
+func (t *watchedTasks) remove(task *watchedTask) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = slices.DeleteFunc(t.open, func(other *watchedTask) bool { return other == task })
+}
+
+// end ends all of them, with the session.
+func (t *watchedTasks) end() {
+	for _, task := range t.markEnded() {
+		task.cancel(session.ErrEnded)
+	}
+}
+
+func (t *watchedTasks) markEnded() []*watchedTask {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	return slices.Clone(t.open)
+}
+
+// watchTask sends status notifications of a task that a session has begun on the
+// session's standalone stream. The Handler reports the status on a listen for the task;
+// one that does not agree to the listen reports nothing, or sends notifications itself.
+// watchTask returns at once. Its goroutine ends with the task, the session, or the
+// Handler's listen; Shutdown and Close wait for it.
+func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacyTaskHandler, id string) {
+	// The values are those of the request, but not the end.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	task := &watchedTask{id: id, cancel: cancel}
+	gone, ok := e.tasks.watched.add(task)
+	if gone != nil {
+		gone.cancel(errTooManyWatched)
+	}
+	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
+	if !ok || !s.inflight.add(entry) {
+		e.tasks.watched.remove(task)
+		cancel(errTaskOver)
+		return
+	}
+	go func() { // ends with the Handler's listen; Shutdown and Close wait for its entry
+		defer s.inflight.remove(entry)
+		defer cancel(nil)
+		defer e.tasks.watched.remove(task)
+		req := taskListenRequest(sess, id)
+		req.Client = e.tasks.declareTasks(sess.Client)
+		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
+	}()
+}
+
+func taskListenRequest(sess *session.Session, id string) *mcp.Request {
+	params := jsonscan.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
+	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
+	if err != nil {
+		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
+	}
+	req.Principal, req.Scope = sess.Principal, sess.Scope
+	return req
+}
+
+// taskStatusCaller is the Caller of the listen for a task.
+type taskStatusCaller struct {
+	streamSender
+	notifyOnly
+	task *watchedTask
+}
+
+// Notify appends the state of the task to the standalone stream, in the form of
+// 2025-11-25. It never blocks: the newest state replaces those that the client has not
+// read.
+func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error {
+	switch n.Method {
+	case methodAcknowledged:
+		if !t.isAcknowledged(n) {
+			t.task.cancel(errTaskOver)
+		}
+		return nil
+	case "notifications/tasks":
+		return t.sendStatus(n)
+	default:
+		return t.drop()
+	}
+}
+
+func (t *taskStatusCaller) isAcknowledged(n *mcp.Notification) bool {
+	var ack struct {
+		TaskIDs []string `json:"taskIds"`
+	}
+	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &ack)
+	return err == nil && slices.Contains(ack.TaskIDs, t.task.id)
+}
+
+func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
+	if id, _ := n.Params.Text(mcp.FieldTaskID); id != t.task.id {
+		return t.drop()
+	}
+	var e mcp.Edit
+	if n.Params.Has(mcp.MetaSubscriptionID) {
+		e.Delete(mcp.MetaSubscriptionID)
+	}
+	raw, err := tasks.ToTask(legacyParams(n, &e))
+	if err != nil {
+		return t.drop()
+	}
+	m := session.Message{Class: session.Progress, Key: "notifications/tasks/status " + t.task.id}
+	m.Head = jsonrpc.AppendNotification(nil, "notifications/tasks/status", raw)
+	full, err := t.stream.Append(m)
+	if tasks.StatusOf(raw).IsTerminal() {
+		t.task.cancel(errTaskOver)
+	}
+	if full != nil {
+		return t.drop()
+	}
+	return err
 }

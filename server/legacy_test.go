@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
 // opening returns an initialize of the given revision.
 func opening(version string) string {
-	return raw("0", "initialize", `{"protocolVersion":`+string(mcp.AppendString(nil, version))+`,"capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
+	return raw("0", "initialize", `{"protocolVersion":`+string(jsonscan.AppendString(nil, version))+`,"capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
 }
 
 // V8: the requested revision if it is supported, else the latest legacy one; M128: a
@@ -315,7 +316,7 @@ func ask(method, params string) mcp.HandlerFunc {
 		if err != nil {
 			return nil, err
 		}
-		return c.Ask(ctx, req)
+		return mcp.Ask(ctx, c, req)
 	}
 }
 
@@ -383,7 +384,7 @@ func TestAskNeedsItsCapability(t *testing.T) {
 				return
 			}
 			equal(t, tt.method+" "+tt.params+" with "+tt.caps, s.post(body, sess).body, `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":`+
-				string(mcp.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
+				string(jsonscan.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
 		})
 	}
 }
@@ -440,7 +441,7 @@ func TestUnrelated(t *testing.T) {
 		s.post(raw("1", "tools/list", ""), sess)
 		roots := &mcp.Request{Method: "roots/list"}
 		start := time.Now()
-		_, err := scope.Unrelated().Ask(s.ctx(), roots)
+		_, err := mcp.Ask(s.ctx(), scope.Unrelated(), roots)
 		if err == nil || time.Since(start) != 10*time.Second {
 			t.Errorf("without a stream: %v after %v; want an error after 10s", err, time.Since(start))
 		}
@@ -448,7 +449,7 @@ func TestUnrelated(t *testing.T) {
 		defer st.close()
 		answered := make(chan error, 1)
 		go func() { // ends with the answer
-			_, err := scope.Unrelated().Ask(s.ctx(), roots)
+			_, err := mcp.Ask(s.ctx(), scope.Unrelated(), roots)
 			answered <- err
 		}()
 		equal(t, "ask", st.next(), `{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)

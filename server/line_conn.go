@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -39,7 +40,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 	written := make(chan struct{})
 	go func() { // ends with writer.close or with a write that takes too long; awaitWriter waits for it
 		defer close(written)
-		c.writer.run()
+		c.writer.run(nil, nil)
 	}()
 	lines, read := make(chan line), make(chan struct{})
 	go func() { // ends with r, and after a line with ctx; abandonReader waits for it if r can be closed
@@ -206,7 +207,10 @@ func (c *lineConn) finish(ctx context.Context) {
 	}
 	c.connSession.End(errSessionEnded())
 	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
-	c.endLegacy()
+	if c.legacy != nil {
+		c.legacy.End(errSessionEnded())
+		c.server.endScope(c.legacy.Scope)
+	}
 	c.wg.Wait()
 }
 
@@ -239,15 +243,6 @@ func (c *lineConn) stopListen() {
 	c.cancelListen = func() {}
 }
 
-// endLegacy ends the session of the pipe, if there is one, and the state kept for it.
-func (c *lineConn) endLegacy() {
-	if c.legacy == nil {
-		return
-	}
-	c.legacy.End(errSessionEnded())
-	c.server.endScope(c.legacy.Scope)
-}
-
 // send sends a message that belongs to no exchange.
 func (c *lineConn) send(ctx context.Context, m session.Message) {
 	o := streamSender{server: c.server, stream: c.connSession.Standalone()}
@@ -258,7 +253,7 @@ func (c *lineConn) send(ctx context.Context, m session.Message) {
 // is full, so that invalid input is read no faster than the client reads the errors.
 func (c *lineConn) sendError(ctx context.Context, id mcp.ID, err *mcp.Error) {
 	c.server.refused.Add(1)
-	c.send(ctx, session.Message{Head: mcp.AppendError(nil, id, err)})
+	c.send(ctx, session.Message{Head: jsonrpc.AppendError(nil, id, err)})
 }
 
 // refuse is sendError for a refusal that may be an event.
@@ -279,7 +274,7 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 		c.sendError(ctx, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "line exceeds %s (limits.requestBody)", bytesText(limits.RequestBody)))
 		return
 	}
-	if !mcp.IsBatch(l.data) {
+	if !jsonrpc.IsBatch(l.data) {
 		c.handleMessage(ctx, l.data)
 		return
 	}
@@ -291,7 +286,7 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 		c.sendError(ctx, mcp.ID{}, refuseBatch().err)
 		return
 	}
-	parts, err := mcp.SplitBatch(l.data, limits.Batch, limits.message())
+	parts, err := jsonrpc.SplitBatch(l.data, limits.Batch, limits.message())
 	if err != nil {
 		c.sendError(ctx, mcp.ID{}, parseError(err))
 		return
@@ -436,7 +431,7 @@ func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
 	c.writer.addRequest(ir.x, &ir.inflight)
 	ir.wg = &c.wg
 	if !c.server.start(ctx, ir) {
-		ir.x.Finish(session.Message{Head: mcp.AppendError(nil, ir.x.ID(), errShuttingDown())})
+		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, ir.x.ID(), errShuttingDown())})
 	}
 }
 
@@ -485,4 +480,87 @@ func (c *lineConn) listen(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	c.cancelListen = cancel
 	c.server.startListen(ctx, c.legacy, missedNothing, nil, &c.wg)
+}
+
+// initializeOutcome is the outcome of an initialize.
+type initializeOutcome struct {
+	sess   *session.Session // nil if it failed
+	answer session.Message
+}
+
+// initialize opens the session of the pipe. The Handler runs on another goroutine, which
+// ends when it answers; finish waits for it.
+func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	entry := &inflight{stop: session.StopFunc(cancel)}
+	if c.server.quiet.Load() || !c.server.inflight.add(entry) {
+		cancel(errDraining)
+		c.sendError(ctx, m.ID, errShuttingDown())
+		return
+	}
+	c.initializing = entry
+	c.wg.Go(func() { // ends when the Handler answers; finish waits for it
+		defer c.server.inflight.remove(entry)
+		defer cancel(nil)
+		sess, answer, err := c.server.initialize(ctx, m, c.principal)
+		if err != nil && ctx.Err() != nil {
+			err = errSessionEnded() // whatever error the Handler returns at the end of its context
+		}
+		if err != nil {
+			answer = legacyEncoder{}.failure(m.ID, nil, err)
+		}
+		c.opened <- initializeOutcome{sess, answer} // does not block: there is one initialize at a time
+	})
+}
+
+// isInitializing reports whether an initialize is in progress.
+func (c *lineConn) isInitializing() bool { return c.initializing != nil && c.legacy == nil }
+
+// enqueue queues the handling of a message until the session is open: a client that
+// writes all its messages at once, such as a script, does not wait for the answer to its
+// initialize. The queue is as long as the limit of requests in flight; more are refused.
+func (c *lineConn) enqueue(ctx context.Context, id mcp.ID, again func()) {
+	if len(c.queued) >= c.server.cfg.Limits.InFlightPerSession {
+		c.refuse(ctx, c.server.refuseBegin(id, session.ErrTooMany))
+		return
+	}
+	c.queued = append(c.queued, again)
+}
+
+// finishInitialize records the outcome of an initialize, answers it, and then handles the
+// queued messages in order.
+func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
+	if o.sess == nil {
+		c.initializing = nil
+	} else {
+		c.legacy = o.sess
+		if !c.inputEnded {
+			c.writer.addPermanent(o.sess.Standalone())
+		}
+	}
+	c.send(ctx, o.answer)
+	held := c.queued
+	c.queued = nil
+	for _, again := range held {
+		again()
+	}
+}
+
+// awaitInitialize returns when no initialize is in progress. It cancels one that takes
+// longer than graceCtx.
+func (c *lineConn) awaitInitialize(ctx, graceCtx context.Context) {
+	for c.isInitializing() {
+		select {
+		case o := <-c.opened:
+			c.finishInitialize(ctx, o)
+		case <-graceCtx.Done():
+			c.initializing.stop.End(errPipeClosed)
+			o := <-c.opened
+			if c.inputEnded {
+				c.initializing, c.queued, c.legacy = nil, nil, o.sess // it is not answered
+				continue
+			}
+			c.finishInitialize(ctx, o)
+		}
+	}
 }

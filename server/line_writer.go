@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -88,15 +89,15 @@ func (w *pipeWriter) close() {
 	w.signal()
 }
 
-// run writes until close. After a failed write it goes on and discards messages, so that
-// no Handler blocks on a client that is gone.
-func (w *pipeWriter) run() { w.runWith(nil, nil) }
-
-// runWith is run with a call of live at each tick of beat.
-func (w *pipeWriter) runWith(beat <-chan time.Time, live func() error) {
+// run writes until close, and calls live at each tick of beat, if that is not nil. After
+// a failed write it goes on and discards messages, so that no Handler blocks on a client
+// that is gone.
+func (w *pipeWriter) run(beat <-chan time.Time, live func() error) {
 	for {
 		if w.writeAll() {
-			w.detach()
+			for _, ps := range w.snapshot() {
+				ps.consumer.Detach()
+			}
 			return
 		}
 		select {
@@ -159,7 +160,7 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 		return
 	}
 	params := append([]byte(`{"requestId":`), ps.id.String()...)
-	w.writeLine(&session.Message{Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
+	w.writeLine(&session.Message{Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
 // writeLine writes a message as one line. A large body is written without a copy, unless
@@ -191,11 +192,9 @@ func (w *pipeWriter) write(b []byte) {
 
 // recordError stops all further writes if err is not nil.
 func (w *pipeWriter) recordError(err error) {
-	if err == nil || w.hasFailed() {
-		return
+	if err != nil && w.fail() {
+		w.onError(fmt.Errorf("the client no longer reads: %w", err))
 	}
-	w.fail()
-	w.onError(fmt.Errorf("the client no longer reads: %w", err))
 }
 
 func (w *pipeWriter) hasFailed() bool {
@@ -204,10 +203,13 @@ func (w *pipeWriter) hasFailed() bool {
 	return w.failed
 }
 
-func (w *pipeWriter) fail() {
+// fail reports whether nothing has failed before.
+func (w *pipeWriter) fail() (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	first = !w.failed
 	w.failed = true
+	return first
 }
 
 // remove removes a stream that has ended, and wakes the goroutines that wait for one to
@@ -241,13 +243,6 @@ func (w *pipeWriter) dropStream(s *session.Stream) {
 		if ps.stream == s {
 			w.remove(ps)
 		}
-	}
-}
-
-// detach detaches all streams, because nothing is written any more.
-func (w *pipeWriter) detach() {
-	for _, ps := range w.snapshot() {
-		ps.consumer.Detach()
 	}
 }
 

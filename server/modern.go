@@ -5,41 +5,118 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// modernEncoder is the encoder of 2026-07-28.
-type modernEncoder struct{}
-
-// servedVersions are all revisions that an endpoint serves, newest first.
-func servedVersions() []mcp.Version {
-	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
-}
-
-// versionsJSON is the list of revisions for clients: in the result of server/discover and
-// in the error for an unsupported revision, so that both agree.
-func versionsJSON() []byte {
-	raw, err := json.Marshal(servedVersions())
-	if err != nil {
-		return []byte("[]") // strings always encode
-	}
-	return raw
-}
-
-// isRemoved reports whether the method existed in the legacy era only. To a modern client
-// it is unknown.
-func isRemoved(method string) bool {
-	switch method {
-	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list":
-		return true
+// modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID have no meaning
+// here and are ignored (2026-07-28, basic/transports/streamable-http, "Earlier Streamable
+// HTTP Revisions").
+func (s *Server) modernPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+	switch m.Kind {
+	case mcp.KindRequest:
+	case mcp.KindNotification:
+		// The revision has no notifications over HTTP, and specifies that one is accepted
+		// without a response. A request is cancelled by closing its response
+		// (basic/patterns/cancellation).
+		if m.Method == "notifications/cancelled" {
+			s.observeIdleCancel(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
+		}
+		p.writeAccepted()
+		return nil
 	default:
-		return false
+		return refuseMessage(http.StatusBadRequest, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "the body is a response; send a request"))
 	}
+	v := new(statelessRequest)
+	ir := &v.inflightRequest
+	if err := s.initModernHTTP(ir, r, m, principal); err != nil {
+		return refuseMessage(refusalStatus(err), m.ID, err)
+	}
+	s.trackMemory(ir)
+	opened, stateErr := s.readState(&ir.original)
+	if stateErr != nil {
+		return s.refuseState(m.ID, stateErr)
+	}
+	if opened.parkedID == "" && s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
+		return nil
+	}
+	if opened.parkedID == "" {
+		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
+			return s.refusePending(m.ID, full)
+		}
+	}
+	key := quotaKeyOf(&ir.original)
+	if !s.quota.acquire(key) {
+		return s.quota.refuse(m.ID, key)
+	}
+	if opened.parkedID != "" {
+		return s.modernRetry(p, r, m, &opened)
+	}
+	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
+	ir.inQuota, ir.restarts = true, opened.restarts
+	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
+	ir.x.CountFor(principal, len(m.Raw))
+	ir.caller = s.modernCaller(ir)
+	c := attach(ir.x)
+	defer c.Detach()
+	if !s.start(ctx, ir) {
+		return refuseDraining(m.ID)
+	}
+	s.answerAttempt(p, r, ir, ir.x, c)
+	return nil
+}
+
+// modernRetry answers a request that resumes a parked one. It holds its share of the
+// quota already.
+func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
+	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
+		x := session.NewStateless(m.ID, &s.rules, ir.stop)
+		x.CountFor(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
+		return x, nil
+	})
+	if no != nil {
+		s.quota.release(quotaKeyOf(opened.req))
+		return no
+	}
+	c := attach(x)
+	defer c.Detach()
+	s.answerAttempt(p, r, ir, x, c)
+	return nil
+}
+
+// answerAttempt answers with one exchange of a request. A client that disconnects before
+// it has the whole answer has cancelled the request, even if the answer is a question: no
+// other client has the state to retry with.
+func (s *Server) answerAttempt(p *response, r *http.Request, ir *inflightRequest, x *session.Exchange, c *session.Consumer) {
+	s.answer(p, r, nil, x, c)
+	if p.aborted && !x.Cancel(errDisconnected) && ir.parked != nil {
+		s.cancelIfParked(ir, x)
+	}
+}
+
+// refusalStatus is the status of an error in the message itself: an unknown method is
+// 404, all else is 400.
+func refusalStatus(err *mcp.Error) int {
+	if err.Code == mcp.CodeMethodNotFound {
+		return http.StatusNotFound
+	}
+	return http.StatusBadRequest
+}
+
+// statelessRequest is a request without a session, together with its first exchange. Its
+// answer is not retained.
+type statelessRequest struct {
+	inflightRequest
+
+	exchange session.Stateless
 }
 
 // initModern sets the request up from a modern message. The error is the answer for the
@@ -115,12 +192,27 @@ func modernVersion(m *mcp.Message) (mcp.Version, *mcp.Error) {
 func unsupportedVersion(text string) *mcp.Error {
 	data := append([]byte(`{"supported":`), versionsJSON()...)
 	data = append(data, `,"requested":`...)
-	data = append(mcp.AppendString(data, text), '}')
+	data = append(jsonscan.AppendString(data, text), '}')
 	message := "unsupported protocol version " + escape(text)
 	if mcp.Version(text).Era() == mcp.EraLegacy {
 		message = escape(text) + " is not served without a session; begin with initialize"
 	}
 	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
+}
+
+// servedVersions are all revisions that an endpoint serves, newest first.
+func servedVersions() []mcp.Version {
+	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
+}
+
+// versionsJSON is the list of revisions for clients: in the result of server/discover and
+// in the error for an unsupported revision, so that both agree.
+func versionsJSON() []byte {
+	raw, err := json.Marshal(servedVersions())
+	if err != nil {
+		return []byte("[]") // strings always encode
+	}
+	return raw
 }
 
 // modernLevel reads the log level of one request. Without one, the client gets no
@@ -139,6 +231,45 @@ func modernLevel(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	}
 	return level, nil
 }
+
+// isRemoved reports whether the method existed in the legacy era only. To a modern client
+// it is unknown.
+func isRemoved(method string) bool {
+	switch method {
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list":
+		return true
+	default:
+		return false
+	}
+}
+
+// checkTasks refuses requests that require the tasks extension from clients that do not
+// declare it (io.modelcontextprotocol/tasks, "Error Handling").
+func checkTasks(m *mcp.Message) *mcp.Error {
+	switch m.Method {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+	case "subscriptions/listen":
+		if !tasks.Watches(m.Params.Raw(mcp.FieldNotifications)) {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if tasks.Declared(m.Params.Raw(mcp.MetaClientCapabilities)) {
+		return nil
+	}
+	return tasks.Missing(m.Method)
+}
+
+// undeclaredTask reports whether a result is a task for a client that did not declare the
+// extension, or the answer to a request that cannot become a task. Such a result must not
+// be sent, whatever became of the call.
+func undeclaredTask(req *mcp.Request, res *mcp.Result) bool {
+	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !tasks.Declared(req.Client.Capabilities))
+}
+
+// modernEncoder is the encoder of 2026-07-28.
+type modernEncoder struct{}
 
 // result adds the fields that a legacy backend does not send: the type of the result, and
 // that it must not be cached (2026-07-28, basic, "ResultType"; server/utilities/caching).
@@ -190,7 +321,7 @@ func isCacheable(method string) bool {
 // clients (2026-07-28, basic, "Error Codes").
 func (modernEncoder) failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message {
 	err = revision.Error(mcp.EraModern, req, err)
-	return session.Message{Head: mcp.AppendError(nil, id, err), Status: modernStatus(err.Code)}
+	return session.Message{Head: jsonrpc.AppendError(nil, id, err), Status: modernStatus(err.Code)}
 }
 
 // modernStatus is the HTTP status of an error that precedes the first byte. Errors of a
@@ -216,7 +347,7 @@ func resultMessage(buf []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.
 	head := appendResultHead(buf, id)
 	if e.IsZero() && len(raw) > maxCopied {
 		at := len(head)
-		head = mcp.AppendBeside(append(head, '}'), res.Beside())
+		head = jsonrpc.AppendBeside(append(head, '}'), res.Beside())
 		return session.Message{Head: head[:at:at], Body: raw, Tail: head[at:]}
 	}
 	if need := len(head) + len(raw) + len("{}}") + len(res.Beside()); need > cap(head) {
@@ -225,7 +356,7 @@ func resultMessage(buf []byte, id mcp.ID, e *mcp.Edit, res *mcp.Object) session.
 		}
 		head = append(make([]byte, 0, need), head...)
 	}
-	return session.Message{Head: mcp.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
+	return session.Message{Head: jsonrpc.AppendBeside(append(e.AppendTo(head, res), '}'), res.Beside())}
 }
 
 // appendResultHead begins a response. The id is sent with the bytes that were received

@@ -4,16 +4,304 @@
 package server
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// A modern client cannot be sent a request. It is asked with a result of type
+// input_required, and sends the answers in a retry, which is a request of its own
+// (2026-07-28, basic/patterns/mrtr). So a request during which a client may be asked is
+// served in several exchanges, one for each attempt of the client, and is parked between
+// them.
+type (
+	attempt        = requestCaller
+	parkedRequests = session.ParkedRequests[inflightRequest, attempt]
+	parkedRequest  = session.ParkedRequest[inflightRequest, attempt]
+)
+
+// askWindow is how long a question waits for others, so that questions which a Handler
+// asks together are sent together: each round costs a request, and an interaction with a
+// person. It is longer than the gaps between messages that a backend writes together, and
+// too short to be noticed.
+const askWindow = 10 * time.Millisecond
+
+// principalShare is the fraction of the parked requests that one principal may have, so
+// that a client that leaves its questions unanswered does not block the others.
+const principalShare = 4
+
+func newParkedRequests(cfg *Config) *parkedRequests {
+	l := &cfg.Limits
+	return session.NewParkedRequests[inflightRequest, attempt](session.ParkedLimits{
+		Total:        l.Parked,
+		PerPrincipal: max(l.Parked/principalShare, 1),
+		Rounds:       l.Rounds,
+		Asks:         session.DefaultLimits().Asks,
+		Wait:         l.InputWait,
+	})
+}
+
+// mayAsk lists the requests during which a client can be asked (2026-07-28,
+// basic/patterns/mrtr, "Supported Requests").
+func mayAsk(method string) bool {
+	switch method {
+	case "tools/call", "prompts/get", "resources/read":
+		return true
+	default:
+		return false
+	}
+}
+
+// cannotAsk is the error of a question during a request that does not allow one.
+func cannotAsk(during, ask *mcp.Request) error {
+	return &mcp.Fault{
+		Code: mcp.CodeUnsupported,
+		Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
+			ask.Method, mcp.V20260728, during.Method),
+	}
+}
+
+// makeParkable prepares a request for parking, and returns its Caller.
+func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
+	ir.parked = &ir.parkedValue
+	s.parked.Register(ir.parked, ir, ir.firstAttempt(s))
+	ir.mrtr = mrtrCaller{server: s, request: ir}
+	return &ir.mrtr
+}
+
+// mrtrCaller is the Caller of a request that can be parked.
+type mrtrCaller struct {
+	mcp.NoExtension
+
+	server  *Server
+	request *inflightRequest
+}
+
+// Notify sends a notification of the request in its current exchange. While the request
+// is parked, notifications are dropped and counted.
+func (c *mrtrCaller) Notify(ctx context.Context, n *mcp.Notification) error {
+	if n.Method == elicitationComplete {
+		// The client retries by itself (2026-07-28, changelog, 11).
+		return c.drop()
+	}
+	for {
+		at, err := c.request.parked.Exchange()
+		if err != nil {
+			return err
+		}
+		if at == nil {
+			return c.drop()
+		}
+		err = at.Notify(ctx, c.withToken(n, at))
+		if now, _ := c.request.parked.Exchange(); now == at || !errors.Is(err, mcp.ErrRequestEnded) {
+			return err
+		}
+		// The exchange has ended in between and the request has not.
+	}
+}
+
+func (c *mrtrCaller) drop() error {
+	c.server.counts.Dropped.Add(1)
+	return nil
+}
+
+// withToken returns a progress notification with the progress token of the current
+// exchange: each retry is a request of its own, with its own token.
+func (c *mrtrCaller) withToken(n *mcp.Notification, at *attempt) *mcp.Notification {
+	token := c.request.req.Params.Raw(mcp.MetaProgressToken)
+	named := n.Params.Raw(mcp.FieldProgressToken)
+	if n.Method != "notifications/progress" || at.req == c.request.req || !bytes.Equal(named, token) {
+		return n
+	}
+	var e mcp.Edit
+	if at.token == nil {
+		e.Delete(mcp.FieldProgressToken) // the retry wants no progress: without a token it is dropped
+	} else {
+		e.Set(mcp.FieldProgressToken, at.token)
+	}
+	params, err := e.Apply(&n.Params)
+	if err != nil {
+		return n // a token that was received is JSON
+	}
+	return &mcp.Notification{Method: n.Method, Params: params}
+}
+
+// Extension returns the Caller itself, which can receive.
+func (c *mrtrCaller) Extension() mcp.CallerExtension { return c }
+
+// Start sends a question. Questions are sent in the order of the calls. The answer fails
+// when it is known that the client will not retry.
+func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	ir := c.request
+	if err := checkDeclared(ir.parked.LastExchange().req.Client, req); err != nil {
+		return nil, err
+	}
+	q, err := ir.parked.Ask(req.Method, modernAsk(req))
+	if err != nil {
+		return nil, c.server.parkFault(err)
+	}
+	c.server.parkSoon(ir)
+	return func() (*mcp.Result, error) { return c.awaitAnswer(ctx, q) }, nil
+}
+
+// awaitAnswer waits for the answer to a question.
+func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp.Result, error) {
+	s, ir := c.server, c.request
+	select {
+	case <-q.Done():
+		end := q.Answer()
+		if errors.Is(end.Err, session.ErrFull) {
+			s.observe(ctx, Event{Kind: Limited, Principal: ir.req.Principal, Detail: "limits.parked"})
+		}
+		return end.Result, s.parkFault(end.Err)
+	case <-ctx.Done():
+		ir.parked.Withdraw(q, context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	}
+}
+
+// parkSoon schedules park, to give other questions the time to join. The timer is stopped
+// when the Handler has returned.
+func (s *Server) parkSoon(ir *inflightRequest) { ir.askTimer.after(askWindow, func() { s.park(ir) }) }
+
+// park ends the current exchange with the questions of the request, and parks it.
+func (s *Server) park(ir *inflightRequest) {
+	id := rand.Text()
+	round, ok := ir.parked.Park(id, s.parkedOwner(ir.req, ir.connID), time.Now())
+	if !ok {
+		return
+	}
+	s.parkedTimer.after(time.Until(round.Next), s.expireParked)
+	left := round.Left
+	s.releaseQuota(ir) // before the client can know that the exchange has ended
+	state := s.sealState(stateParked, ir.req, round.Until, []byte(id))
+	if !left.x.Finish(modernEncoder{}.result(nil, left.x.ID(), ir.req, inputRequiredResult(round.Questions, state))) {
+		s.cancelIfParked(ir, left.x) // it was cancelled, and no retry will follow
+	}
+	left.progressTimer.stop()
+}
+
+// cancelIfParked cancels a request that is parked since the given exchange, because the
+// end of that exchange did not reach the client.
+func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
+	if at := ir.parked.LastExchange(); at.x == left && ir.parked.DropIfParked(at) {
+		s.cancelParked([]*parkedRequest{ir.parked}, errDisconnected)
+	}
+}
+
+// cancelParked cancels parked requests that no retry will follow. Their contexts end
+// before their questions fail, so that the Handlers do not take the failure for an
+// answer.
+func (s *Server) cancelParked(parked []*parkedRequest, why error) {
+	for _, p := range parked {
+		p.Value().stop.End(why)
+		p.Fail(why)
+		p.Value().memory.reservation.Release() // of an answer that was kept
+	}
+}
+
+// errUnanswered is the cause with which the context of a parked request ends.
+var errUnanswered = errors.New("the client did not retry with the input that it was asked for")
+
+// expireParked ends the parked requests of clients that did not retry in time.
+func (s *Server) expireParked() {
+	due, next := s.parked.Expire(time.Now())
+	s.cancelParked(due, errUnanswered)
+	if !next.IsZero() {
+		s.parkedTimer.after(time.Until(next), s.expireParked)
+	}
+}
+
+// concludeParked sends the terminal message in the current exchange. If the request is
+// parked, the message is kept for the retry, as long as the questions would be.
+func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
+	at, kept := ir.parked.End()
+	switch {
+	case at != nil:
+		s.releaseQuota(ir)
+		s.finishParked(ir, at)
+	case !kept:
+		s.counts.Undelivered.Add(1)
+	}
+	return kept
+}
+
+// finishParked ends the last exchange of a request.
+func (s *Server) finishParked(ir *inflightRequest, at *attempt) {
+	ir.finish(at.x)
+	at.progressTimer.stop()
+}
+
+// parkFault is askFault for the errors of parking.
+func (s *Server) parkFault(err error) error {
+	l := &s.cfg.Limits
+	switch {
+	case errors.Is(err, session.ErrFull):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("too many requests wait for input (limits.parked: %d)", l.Parked), Cause: err}
+	case errors.Is(err, session.ErrRounds):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: fmt.Sprintf("the client has been asked for input %d times (limits.rounds)", l.Rounds), Cause: err}
+	case errors.Is(err, session.ErrClosed):
+		return &mcp.Fault{Code: mcp.CodeShuttingDown, Message: "the gateway is shutting down, and the client could not retry", Cause: err}
+	case errors.Is(err, errUnanswered):
+		return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not retry within %v (limits.inputWait)", l.InputWait), Cause: err}
+	default:
+		return askFault(err)
+	}
+}
+
+// elicitationComplete exists in 2025-11-25 only.
+const elicitationComplete = "notifications/elicitation/complete"
+
+// modernAsk returns the parameters of a question for a modern client, without the members
+// of 2025-11-25: the id of a URL elicitation, which the requestState replaces, the
+// progress token and the task parameter.
+func modernAsk(req *mcp.Request) []byte {
+	var e mcp.Edit
+	for _, f := range []mcp.Field{mcp.MetaProgressToken, mcp.MetaRelatedTask, mcp.FieldTask} {
+		if req.Params.Has(f) {
+			e.Delete(f)
+		}
+	}
+	params := e.AppendTo(nil, &req.Params)
+	return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
+		if name == "elicitationId" && req.Method == "elicitation/create" {
+			return nil
+		}
+		return value
+	})
+}
+
+// inputRequiredResult returns the result that asks the client. All its parts are valid
+// JSON.
+func inputRequiredResult(questions []*session.Question, state string) *mcp.Result {
+	out := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range questions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(jsonscan.AppendString(out, q.Key), `:{"method":`...)
+		out = jsonscan.AppendString(out, q.Method)
+		out = append(append(append(out, `,"params":`...), q.Params...), '}')
+	}
+	out = jsonscan.AppendString(append(out, `},"requestState":`...), state)
+	res, err := mcp.NewResult(append(out, '}'))
+	if err != nil {
+		return &mcp.Result{} // the parts have been scanned
+	}
+	return res
+}
 
 // inputRequired handles an outcome that asks a modern client for input. That is a result
 // of a modern backend, which is passed on with its state sealed or marked, or the error of

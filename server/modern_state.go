@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -219,7 +220,7 @@ func unmarkState(raw []byte, text string) []byte {
 	if rest, ok := bytes.CutPrefix(raw, append([]byte{'"'}, stateMarked...)); ok {
 		return append([]byte{'"'}, rest...)
 	}
-	return mcp.AppendString(nil, strings.TrimPrefix(text, string(stateMarked)))
+	return jsonscan.AppendString(nil, strings.TrimPrefix(text, string(stateMarked)))
 }
 
 // refuseState refuses a request because of its state. Whether the state belongs to

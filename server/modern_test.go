@@ -348,7 +348,7 @@ func TestModernNotificationIsAccepted(t *testing.T) {
 // responses on any other client requests."
 func TestModernClientIsNotAskedDuringAList(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": func(ctx ctxType, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		res, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+		res, err := mcp.Ask(ctx, c, &mcp.Request{Method: "roots/list"})
 		sleep(time.Second) // a question to the client would have been sent by then
 		return res, err
 	}})

@@ -88,7 +88,7 @@ const roots = `{"roots":[]}`
 
 // askRoots asks the client for its roots.
 func askRoots(ctx context.Context, c mcp.Caller) error {
-	_, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"})
+	_, err := mcp.Ask(ctx, c, &mcp.Request{Method: "roots/list"})
 	return err
 }
 
@@ -306,7 +306,7 @@ func TestQuestionsAreSentTogether(t *testing.T) {
 		done := make(chan int)
 		for i := range texts {
 			go func() { // ends with the answer; waited for below
-				res, err := c.Ask(ctx, elicit(fmt.Sprint(i)))
+				res, err := mcp.Ask(ctx, c, elicit(fmt.Sprint(i)))
 				if err == nil {
 					texts[i] = string(res.Bytes())
 				}
@@ -372,7 +372,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := new(parkTool).handler(func(ctx context.Context, c mcp.Caller) (string, error) {
-				res, err := c.Ask(ctx, &mcp.Request{Method: tt.method})
+				res, err := mcp.Ask(ctx, c, &mcp.Request{Method: tt.method})
 				if err != nil {
 					return "", err
 				}

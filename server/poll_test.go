@@ -13,15 +13,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// poller returns the caller of the running call as a Poller.
-func (k *scriptedTool) poller(t *testing.T) mcp.Poller {
-	t.Helper()
-	p, ok := (<-k.caller).(mcp.Poller)
-	if !ok {
-		t.Fatal("the caller is no Poller")
-	}
-	return p
-}
+// extension returns the extension of the caller of the running call.
+func (k *scriptedTool) extension() mcp.CallerExtension { return (<-k.caller).Extension() }
 
 // "The server MAY close the connection (without terminating the SSE stream) ... it
 // SHOULD send an SSE event with a standard retry field before closing the
@@ -33,7 +26,7 @@ func TestPollEndsTheConnectionAndNotTheCall(t *testing.T) {
 	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		st := s.startCall(s.ctx(), k, sess, "1", "one")
-		p := k.poller(t)
+		p := k.extension()
 		if !p.Poll(7 * time.Second) {
 			t.Fatal("Poll = false")
 		}
@@ -74,13 +67,13 @@ func TestPollThenAsk(t *testing.T) {
 			sess := s.session()
 			st := s.startCall(s.ctx(), k, sess, "1", "one")
 			caller := <-k.caller
-			if p, ok := caller.(mcp.Poller); !ok || !p.Poll(30*time.Second) {
+			if !caller.Extension().Poll(30 * time.Second) {
 				t.Fatal("no polling")
 			}
 			st.end()
 			failed := make(chan error, 1)
 			go func() { // ends with an answer or an error
-				_, err := caller.Ask(s.ctx(), &mcp.Request{Method: "roots/list"})
+				_, err := mcp.Ask(s.ctx(), caller, &mcp.Request{Method: "roots/list"})
 				failed <- err
 			}()
 			s.advance(tt.away)
@@ -106,7 +99,7 @@ func TestPollBeforeTheFirstMessage(t *testing.T) {
 		sess := s.session()
 		opened := make(chan *stream, 1)
 		go func() { opened <- s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"talk"}`), sess) }() // ends with the header
-		p := k.poller(t)
+		p := k.extension()
 		s.advance(0)
 		if !p.Poll(time.Second) {
 			t.Fatal("Poll = false")
@@ -130,7 +123,7 @@ func TestPollIsRefusedWithoutReconnect(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20241105, mcp.V20250326, mcp.V20250618} {
 		withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 			st := s.startCall(s.ctx(), k, s.sessionIn(v), "1", "one")
-			if k.poller(t).Poll(time.Second) {
+			if k.extension().Poll(time.Second) {
 				t.Errorf("%s: Poll = true", v)
 			}
 			k.words <- `result {}`
@@ -140,7 +133,7 @@ func TestPollIsRefusedWithoutReconnect(t *testing.T) {
 	}
 	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
 		done := s.async(s.request(s.ctx(), http.MethodPost, modern("1", "tools/call", `"name":"talk"`), modernHeaders("tools/call", "talk")))
-		if p, ok := (<-k.caller).(mcp.Poller); ok && p.Poll(time.Second) {
+		if k.extension().Poll(time.Second) {
 			t.Error("modern: Poll = true")
 		}
 		k.words <- `result {}`

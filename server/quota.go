@@ -4,8 +4,11 @@
 package server
 
 import (
+	"context"
 	"sync"
+	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -58,4 +61,93 @@ func (q *quota) refuse(id mcp.ID, key quotaKey) *refusal {
 		what = "subscriptions of one principal"
 	}
 	return refuseTooMany(id, q.limit, what, "inFlightPerPrincipal")
+}
+
+// memory is the [mcp.Memory] of a request.
+type memory struct {
+	server      *Server
+	reservation session.Reservation
+}
+
+// trackMemory makes the answer of a request count against the limits of its principal.
+func (s *Server) trackMemory(ir *inflightRequest) {
+	ir.memory.server = s
+	ir.memory.reservation.Init(s.rules.Pending, ir.original.Principal)
+	ir.original.Memory = &ir.memory
+}
+
+// Reserve blocks until the bytes are available, for as long as a client may take to read
+// a part of its answer.
+func (m *memory) Reserve(ctx context.Context, bytes int) error {
+	var late <-chan time.Time
+	for {
+		excess, room := m.reservation.Grow(int64(bytes))
+		switch excess {
+		case session.NoExcess:
+			return nil
+		case session.RequestEnded:
+			return mcp.ErrRequestEnded
+		case session.PrincipalExcess, session.TotalExcess:
+		}
+		if late == nil {
+			t := time.NewTimer(m.server.cfg.WriteTimeout)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case <-room:
+		case <-late:
+			return m.server.pendingFault(excess)
+		case <-ctx.Done():
+			return m.server.pendingFault(excess)
+		}
+	}
+}
+
+// fit returns the terminal message, or an error instead if there is no memory for it. A
+// result that was received with a reservation fits, even if the translation for the
+// client's revision made it a little longer.
+func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.Message) session.Message {
+	if m.server == nil || terminal.Len() <= mcp.ReserveFrom {
+		return terminal
+	}
+	excess, _ := m.reservation.Grow(int64(terminal.Len() - mcp.ReserveFrom))
+	if excess == session.NoExcess || excess == session.RequestEnded {
+		return terminal
+	}
+	return instead(m.server.pendingFault(excess).Wire())
+}
+
+// pendingFault is the error of a request with an answer that cannot be held.
+func (s *Server) pendingFault(excess session.Excess) *mcp.Fault {
+	text, key := s.excessText(excess)
+	return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Completed, Message: "the answer was dropped: " + text + " (" + key + ")"}
+}
+
+// excessText describes the limit that is exceeded, and returns its key.
+func (s *Server) excessText(excess session.Excess) (text, key string) {
+	l := &s.cfg.Limits
+	if excess == session.TotalExcess {
+		return bytesText(l.Pending) + " of answers wait for clients to read", "limits.pending"
+	}
+	return bytesText(l.PendingPerPrincipal) + " of answers to one principal wait for clients to read", "limits.pendingPerPrincipal"
+}
+
+// excessError refuses a request because its principal does not read its answers.
+type excessError struct{ excess session.Excess }
+
+func (excessError) Error() string { return "too many bytes wait for clients to read" }
+
+// checkPending returns an excessError if a new request must be refused.
+func (s *Server) checkPending(principal string) error {
+	if excess := s.rules.Pending.Excess(principal); excess != session.NoExcess {
+		return excessError{excess}
+	}
+	return nil
+}
+
+// refusePending is the refusal for an excessError.
+func (s *Server) refusePending(id mcp.ID, err excessError) *refusal {
+	text, key := s.excessText(err.excess)
+	return refuseLimit(id, text, key)
 }

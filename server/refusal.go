@@ -5,9 +5,11 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -52,7 +54,7 @@ func (r *refusal) withHeader(header, value string) *refusal {
 
 // message returns the body: a JSON-RPC error, with the id if it is known.
 func (r *refusal) message() session.Message {
-	return session.Message{Head: mcp.AppendError(nil, r.id, r.err), Status: r.status}
+	return session.Message{Head: jsonrpc.AppendError(nil, r.id, r.err), Status: r.status}
 }
 
 func errShuttingDown() *mcp.Error {
@@ -147,3 +149,40 @@ func refuseSession(id mcp.ID) *refusal {
 
 // asWire returns err as the error to send to a peer unmodified, if it is one.
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }
+
+// messageFor returns the message of the refusal with the id of a request.
+func (r *refusal) messageFor(id mcp.ID) session.Message {
+	r.id = id
+	m := r.message()
+	m.Status = 0
+	return m
+}
+
+// refuse responds with the refusal.
+func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal string) {
+	s.refused.Add(1)
+	s.observeRefusal(r, no, principal)
+	p.writeRefusal(no)
+}
+
+// bytesText formats a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	default:
+		return fmt.Sprintf("%d bytes", n)
+	}
+}
+
+// escape returns a value from a client for use in a message: quoted ASCII, cut to a
+// readable length.
+func escape(v string) string {
+	const most = 64
+	if len(v) > most {
+		return strconv.QuoteToASCII(v[:most]) + "..."
+	}
+	return strconv.QuoteToASCII(v)
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -28,11 +29,11 @@ type refusalCase struct {
 }
 
 func invalid(message string) string {
-	return `{"jsonrpc":"2.0","error":{"code":-32600,"message":` + string(mcp.AppendString(nil, message)) + `}}`
+	return `{"jsonrpc":"2.0","error":{"code":-32600,"message":` + string(jsonscan.AppendString(nil, message)) + `}}`
 }
 
 func wireError(id, code, message string) string {
-	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":` + string(mcp.AppendString(nil, message)) + `}}`
+	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":` + code + `,"message":` + string(jsonscan.AppendString(nil, message)) + `}}`
 }
 
 func (s *site) wantRefusal(tt refusalCase) {
@@ -266,7 +267,7 @@ func TestMessageRefusals(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s: the parser accepts it", tt.name)
 			}
-			reason := string(mcp.AppendString(nil, pe.Reason))
+			reason := string(jsonscan.AppendString(nil, pe.Reason))
 			if got.status != 400 || !strings.Contains(got.body, reason[1:len(reason)-1]) {
 				t.Errorf("%s: %d %s; want 400 and %q", tt.name, got.status, got.body, pe.Error())
 			}

@@ -182,7 +182,7 @@ func TestM038LateNotification(t *testing.T) {
 				t.Errorf("Notify = %v, want ErrRequestEnded", err)
 			}
 		}
-		if _, err := late.Ask(s.ctx(), &mcp.Request{Method: "roots/list"}); !errors.Is(err, mcp.ErrRequestEnded) {
+		if _, err := mcp.Ask(s.ctx(), late, &mcp.Request{Method: "roots/list"}); !errors.Is(err, mcp.ErrRequestEnded) {
 			t.Errorf("Ask = %v, want ErrRequestEnded", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -89,7 +90,7 @@ func TestQuestionIDsAreUnique(t *testing.T) {
 				c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strconv.Itoa(i) + `}}`)
 				continue
 			}
-			c.send(string(mcp.AppendResult(nil, q.ID, []byte(`{"roots":[]}`))))
+			c.send(string(jsonrpc.AppendResult(nil, q.ID, []byte(`{"roots":[]}`))))
 			c.next()
 		}
 	})

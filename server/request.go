@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -27,7 +27,7 @@ type encoder interface {
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
 	// preparePass reports whether a result may be written to the client while it arrives,
 	// and sets the edits that it needs for that.
-	preparePass(req *mcp.Request, a *mcp.Arriving) bool
+	preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool
 }
 
 // inflightRequest is a request of a client while the Handler serves it. What every
@@ -52,25 +52,23 @@ type inflightRequest struct {
 	res *mcp.Result
 	err *mcp.Error
 
-	original    mcp.Request // as received
-	client      mcp.Peer    // of a modern request
-	ctx         life.Context
+	original    mcp.Request   // as received
+	client      mcp.Peer      // of a modern request
 	attempt     requestCaller // of the exchange that it began
 	parkedValue parkedRequest // storage for parked
 	mrtr        mrtrCaller    // its Caller if it can be parked
 	memory      memory        // reserved for its answer
-	header      headerFields  // of its response over HTTP
 }
 
 // begin returns the context in which the request runs. It has the values of ctx but not
 // its end, because each era decides what a disconnect means.
 func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc encoder) context.Context {
-	ir.ctx.Carry(ctx)
-	ir.req, ir.encoder, ir.stop = req, enc, &ir.ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ir.req, ir.encoder, ir.stop = req, enc, session.StopFunc(cancel)
 	if req.Method == "subscriptions/listen" {
 		ir.kind = kindListen
 	}
-	return &ir.ctx
+	return ctx
 }
 
 // start runs the request on another goroutine, which ends when the Handler returns;
@@ -117,7 +115,11 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 			s.settleStream(ctx, ir)
 		}
 	}()
-	res, err = s.serveRequest(ctx, ir)
+	h := s.handler
+	if ir.handler != nil {
+		h = ir.handler
+	}
+	res, err = s.callHandler(ctx, h, ir.req, ir.caller)
 }
 
 // conclude sends the terminal message, or reports that it is kept for a retry.
@@ -154,7 +156,7 @@ func (ir *inflightRequest) terminal(x *session.Exchange) session.Message {
 	switch {
 	case ir.err != nil:
 		return ir.encoder.failure(x.ID(), ir.req, ir.err)
-	case ir.res.IsDelivered():
+	case ir.res.Delivered:
 		return closingMessage()
 	default:
 		return ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
@@ -205,18 +207,6 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
 }
 
-// serve calls the Handler of the server.
-func (s *Server) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return s.callHandler(ctx, s.handler, req, caller)
-}
-
-func (s *Server) serveRequest(ctx context.Context, ir *inflightRequest) (*mcp.Result, error) {
-	if ir.handler != nil {
-		return s.callHandler(ctx, ir.handler, ir.req, ir.caller)
-	}
-	return s.serve(ctx, ir.req, ir.caller)
-}
-
 // callHandler calls a Handler. A panic becomes an error of this request only.
 func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
@@ -235,4 +225,61 @@ func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
 	s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
 		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
+}
+
+// errNotCached reports that a request must be served as usual.
+var errNotCached = errors.New("the handler has no cached answer")
+
+// answerCached answers a list request on the goroutine of the request if the Handler has
+// the answer cached. Nothing in it blocks, so there is nothing to cancel, and it does not
+// count as a request in flight. It reports false, and has done nothing, if the request
+// must be served as usual.
+func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *mcp.Request, enc encoder) bool {
+	h, ok := s.handler.(mcp.HandlerExtension)
+	if !ok || !isList(req.Method) {
+		return false
+	}
+	res, err := s.serveCached(ctx, h, req)
+	if errors.Is(err, errNotCached) || err == nil && res == nil {
+		return false
+	}
+	s.requests.Add(1)
+	answer := s.encodeOutcome(ctx, id, req, enc, res, err)
+	p.writeJSON(&answer)
+	if p.err != nil {
+		p.aborted = true
+		s.counts.Undelivered.Add(1)
+	}
+	return true
+}
+
+// encodeOutcome returns the terminal message for the outcome of a request.
+func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request, enc encoder, res *mcp.Result, err error) session.Message {
+	if err != nil {
+		return enc.failure(id, req, s.wireError(ctx, req, err))
+	}
+	return enc.result(nil, id, req, res)
+}
+
+// serveCached asks the Handler for a cached answer. It is registered as in flight
+// meanwhile, so that a Server that has ended calls no Handler; one that is draining
+// refuses in the usual way.
+func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *mcp.Request) (*mcp.Result, error) {
+	entry := &inflight{kind: kindCall, stop: session.StopFunc(func(error) {})}
+	if !s.inflight.add(entry) {
+		return nil, errNotCached
+	}
+	defer s.inflight.remove(entry)
+	return s.callHandler(ctx, cachedHandler{h}, req, noCaller{})
+}
+
+// cachedHandler is a Handler with only the cached answers of an [mcp.HandlerExtension].
+type cachedHandler struct{ mcp.HandlerExtension }
+
+// Serve fails with errNotCached if there is no cached answer.
+func (h cachedHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	if res, ok := h.ServeNow(req); ok {
+		return res, nil
+	}
+	return nil, errNotCached
 }

@@ -6,9 +6,16 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/question"
+	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -48,6 +55,7 @@ func (o *streamSender) drop() error {
 // belongs to a request.
 type requestCaller struct {
 	streamSender
+	mcp.NoExtension
 	request       *inflightRequest
 	x             *session.Exchange
 	req           *mcp.Request // of the client, which began the exchange
@@ -169,19 +177,17 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 	return least == mcp.LogUnset || ok && least.Wants(level)
 }
 
-// Ask sends a question to the client of the request and waits for the answer.
-func (c *requestCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	return askFunc(c.Start).wait(ctx, req)
-}
-
 // Start sends a question to the client of the request. Questions are sent in the order of
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
 		return nil, cannotAsk(c.req, req)
 	}
-	return c.server.asker(c.askSession, c.stream)(ctx, req)
+	return c.server.startAsk(ctx, c.askSession, c.stream, req)
 }
+
+// Extension returns the Caller itself, which can poll and receive.
+func (c *requestCaller) Extension() mcp.CallerExtension { return c }
 
 // modernCaller returns the Caller of a modern request. The stream of a listen is held
 // before any message can be appended to it: earlier messages wait there for the
@@ -202,6 +208,7 @@ func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 // basic/patterns/subscriptions, "Acknowledgment").
 type listenCaller struct {
 	streamSender
+	notifyOnly
 	id     mcp.ID
 	filter listenFilter
 }
@@ -245,7 +252,196 @@ func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	}
 }
 
-// Ask fails: a listen has no questions.
-func (c *listenCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+// notifyOnly is the part of a Caller of a listen that is the same for all of them: a
+// listen has no questions.
+type notifyOnly struct{}
+
+// Start fails.
+func (notifyOnly) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeInvalidRequest, "%s does not belong to a subscription", req.Method)
+}
+
+// Extension returns one that can do nothing.
+func (notifyOnly) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+// listenFilter is the set of notification types that a listen has requested.
+type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
+
+// listenFilterOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
+// "Notification Filter"; the extension io.modelcontextprotocol/tasks). A value of the
+// wrong type requests nothing.
+func listenFilterOf(req *mcp.Request) listenFilter {
+	var w listenFilter
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldNotifications)) {
+		switch name {
+		case "toolsListChanged":
+			w.tools = string(value) == "true"
+		case "promptsListChanged":
+			w.prompts = string(value) == "true"
+		case "resourcesListChanged":
+			w.resources = string(value) == "true"
+		case "resourceSubscriptions":
+			w.updates = hasElements(value)
+		case "taskIds":
+			w.tasks = hasElements(value)
+		}
+	}
+	return w
+}
+
+func hasElements(raw []byte) bool {
+	for range jsonscan.Elements(raw) {
+		return true
+	}
+	return false
+}
+
+// allows reports whether a notification is of a requested type. The Handler filters by
+// resource and task, since only it knows their relations. Other types pass.
+func (w listenFilter) allows(method string) bool {
+	switch method {
+	case "notifications/tools/list_changed":
+		return w.tools
+	case "notifications/prompts/list_changed":
+		return w.prompts
+	case "notifications/resources/list_changed":
+		return w.resources
+	case "notifications/resources/updated":
+		return w.updates
+	case "notifications/tasks":
+		return w.tasks
+	default:
+		return true
+	}
+}
+
+// startAsk sends a question to a legacy client on a stream: that of the request which the
+// question belongs to, or the standalone one. It is Start of a Caller.
+func (s *Server) startAsk(ctx context.Context, sess *session.Session, stream *session.Stream, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	if err := checkDeclared(sess.Client, req); err != nil {
+		return nil, err
+	}
+	a, err := stream.Ask(req.Method, legacyAsk(sess.Client.Version, req), req.Params.Beside())
+	if err != nil {
+		return nil, askFault(err)
+	}
+	return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
+}
+
+// awaitAnswer waits for the answer to a question until ctx ends, and no longer than
+// limits.inputWait, as in the modern era. The bound is needed because a Handler may have
+// stopped the clock of its request while it asks, so that nothing else ends the request
+// of a client that never answers. A question that no consumer has taken within
+// askDelivery is on no connection and fails early, so that a Handler does not hang on a
+// client that never opened a stream (I37).
+func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *session.Ask) (*mcp.Result, error) {
+	asked := time.Now()
+	late, unanswered := time.NewTimer(askDelivery), time.NewTimer(s.cfg.Limits.InputWait)
+	defer late.Stop()
+	defer unanswered.Stop()
+	for {
+		select {
+		case <-a.Done():
+			end := a.Answer()
+			return end.Result, askFault(end.Err)
+		case <-late.C:
+			if more := askDelivery + stream.Retry() - time.Since(asked); more > 0 {
+				late.Reset(more) // the client was given a time to reconnect
+				continue
+			}
+			stream.WithdrawUntaken(a, session.ErrNoReceiver)
+		case <-unanswered.C:
+			s.withdraw(stream, a, s.notAnswered())
+		case <-ctx.Done():
+			s.withdraw(stream, a, context.Cause(ctx))
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// notAnswered is the error of a question that the client has not answered in time.
+func (s *Server) notAnswered() error {
+	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
+}
+
+// legacyAsk returns the parameters of a question for a client of the revision. A URL
+// elicitation needs an id in the legacy era. A form needs no mode, and before 2025-11-25
+// a client may not know that member.
+func legacyAsk(v mcp.Version, req *mcp.Request) []byte {
+	params := revision.Ask(v, req.Method, &req.Params)
+	if req.Method != "elicitation/create" {
+		return params
+	}
+	switch mode, _ := req.Params.Text(mcp.FieldMode); {
+	case mode != "url" && v >= mcp.V20251125:
+		return params
+	case mode != "url":
+		return jsonscan.RewriteMembers(params, func(name string, value []byte) []byte {
+			if name == "mode" {
+				return nil
+			}
+			return value
+		})
+	}
+	for name := range jsonscan.Members(params) {
+		if name == "elicitationId" {
+			return params
+		}
+	}
+	return jsonscan.WithMember(params, "elicitationId", jsonscan.AppendString(nil, rand.Text()))
+}
+
+// withdraw cancels a question, and notifies the client if the question was sent.
+func (s *Server) withdraw(stream *session.Stream, a *session.Ask, why error) {
+	if !stream.Withdraw(a, why) {
+		return
+	}
+	// Dropped if the stream is full: the client's answer is ignored anyway.
+	_, _ = stream.Append(a.Withdrawal())
+}
+
+// askFault returns the error of a question without an answer for the Handler. It is a
+// Fault, which reaches the server that asked as an error of its own request and never as
+// an invented answer.
+func askFault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, session.ErrNoReceiver):
+		return &mcp.Fault{Code: mcp.CodeUnsupported, Message: "the client has no open stream for the question", Cause: err}
+	case errors.Is(err, session.ErrTooMany):
+		return &mcp.Fault{Code: mcp.CodeLimit, Message: "the client has too many questions to answer", Cause: err}
+	case errors.Is(err, session.ErrEnded):
+		return &mcp.Fault{Code: mcp.CodeSessionEnded, Message: "the session of the client has ended", Cause: err}
+	default:
+		return err
+	}
+}
+
+// checkDeclared refuses a question that the client did not declare it can answer
+// (2025-11-25, basic/lifecycle, "Operation"; 2026-07-28, basic/patterns/mrtr, "Server
+// Requirements").
+func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
+	missing, known := question.Missing(client.Capabilities, req)
+	switch {
+	case missing != "":
+		return question.Undeclared(req.Method, missing)
+	case known:
+		return nil
+	}
+	switch req.Method {
+	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
+		return checkRunsTasks(client, req.Method)
+	default:
+		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
+	}
+}
+
+// checkRunsTasks refuses a question about the tasks of a client that declared none
+// (2025-11-25, basic/utilities/tasks, "Client Capabilities").
+func checkRunsTasks(client *mcp.Peer, method string) error {
+	if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
+		return nil
+	}
+	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)
 }

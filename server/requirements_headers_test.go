@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -209,7 +210,7 @@ func TestUndeclaredCapabilityIsNamed(t *testing.T) {
 			for _, caps := range []string{`{}`, tt.other} {
 				got := call(caps)
 				equal(t, tt.method+" with "+caps, got.body, `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":`+
-					string(mcp.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
+					string(jsonscan.AppendString(nil, "the client did not declare what "+tt.method+" needs: "+tt.missing))+`,"data":{"requiredCapabilities":`+tt.missing+`}}}`)
 				if got.status != 400 {
 					t.Errorf("%s with %s: status %d, want 400", tt.method, caps, got.status)
 				}

@@ -506,7 +506,7 @@ func TestStreamsOfMessages(t *testing.T) {
 // the client has not declared support for in its capabilities."
 func TestNoUnrequestedMessages(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"chatty": func(ctx ctxType, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
-		if _, err := c.Ask(ctx, &mcp.Request{Method: "roots/list"}); err == nil {
+		if _, err := mcp.Ask(ctx, c, &mcp.Request{Method: "roots/list"}); err == nil {
 			return nil, mcp.Errorf(1, "a modern client was asked")
 		}
 		for _, n := range []*mcp.Notification{

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -345,7 +344,7 @@ func TestRetentionEnds(t *testing.T) {
 }
 
 // A stream that was resumed and delivered is kept for its retention after that, and no
-// longer; and so is one that was answered on a single response, as in a batch.
+// longer.
 func TestRetentionEndsAfterResume(t *testing.T) {
 	cfg := server.Config{Limits: server.Limits{EventRetention: time.Minute}}
 	nothingIsLeft := func(t *testing.T, s *site) {
@@ -368,12 +367,32 @@ func TestRetentionEndsAfterResume(t *testing.T) {
 		again.end()
 		nothingIsLeft(t, s)
 	})
-	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
-	bubble(t, h, cfg, func(s *site) {
-		st := s.open(s.ctx(), http.MethodPost, "["+raw("1", "tools/call", `{"name":"echo"}`)+"]", s.sessionIn(mcp.V20250326))
+}
+
+// The response of a batch cannot be resumed: its events have no ids, and nothing of it is
+// kept. If the client disconnects, the requests run on, and their answers are counted as
+// not delivered (I25).
+func TestBatchIsNotResumable(t *testing.T) {
+	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
+		call := func(id, name string) string { return raw(id, "tools/call", `{"name":"`+name+`"}`) }
+		st := s.open(s.ctx(), http.MethodPost, "["+call("1", "talk")+","+call("2", "talk")+","+call("3", "echo")+"]", s.sessionIn(mcp.V20250326))
+		equal(t, "the quick one", st.next(), `{"jsonrpc":"2.0","id":3,"result":{"content":[]}}`)
+		k.words <- "one" // of either
+		equal(t, "a message", st.next(), wordMessage("one"))
+		k.words <- `result {}`
 		st.next()
-		st.end()
-		nothingIsLeft(t, s)
+		if st.last != "" {
+			t.Errorf("the event id %q, want none", st.last)
+		}
+		s.dropConnection(st)
+		if got := s.server.Stats(); got.InFlight != 1 {
+			t.Errorf("%+v; want one request in flight", got)
+		}
+		k.words <- `result {}`
+		s.advance(0)
+		if got := s.server.Stats(); got.Kept != 0 || got.Undelivered != 1 || got.InFlight != 0 {
+			t.Errorf("%+v; want nothing kept, and one answer not delivered", got)
+		}
 	})
 }
 
@@ -429,63 +448,6 @@ func TestSlowClientResumes(t *testing.T) {
 	})
 }
 
-// A batch has one response and one last event id, with which its client resumes the rest of
-// all its requests (2025-03-26, basic, "Batching").
-func TestBatchIsResumed(t *testing.T) {
-	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
-		sess := s.sessionIn(mcp.V20250326)
-		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
-		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+","+raw("3", "tools/call", `{"name":"echo"}`)+"]", sess)
-		equal(t, "the quick one", st.next(), `{"jsonrpc":"2.0","id":3,"result":{"content":[]}}`)
-		k.words <- "one" // of either
-		st.next()
-		if n := strings.Count(st.last, "."); n != 1 {
-			t.Errorf("the id %q names %d streams, want the 2 that go on", st.last, n+1)
-		}
-		s.dropConnection(st)
-		k.words <- `result {"n":1}`
-		s.advance(0)
-		again := s.resume(sess, st.last)
-		first := again.next()
-		s.dropConnection(again)
-		k.words <- `result {"n":2}`
-		last := s.resume(sess, again.last)
-		second := last.next()
-		last.end()
-		got := []string{first, second}
-		for _, id := range []string{"1", "2"} {
-			if n := strings.Count(strings.Join(got, ""), `"id":`+id+`,`); n != 1 {
-				t.Errorf("%d answers to request %s in %q", n, id, got)
-			}
-		}
-		if refused := s.resumeRefused(sess, last.last); refused.status != 400 {
-			t.Errorf("after the last answer: %d, want 400", refused.status)
-		}
-	})
-}
-
-// The response of a batch does not have all answers if another response took its streams
-// over, and must not look complete.
-func TestBatchStreamsTakenOver(t *testing.T) {
-	withScriptedTool(t, server.Config{}, func(s *site, k *scriptedTool) {
-		sess := s.sessionIn(mcp.V20250326)
-		call := func(id string) string { return raw(id, "tools/call", `{"name":"talk"}`) }
-		st := s.open(s.ctx(), http.MethodPost, "["+call("1")+","+call("2")+"]", sess)
-		k.words <- "one" // of either
-		st.next()
-		again := s.resume(sess, st.last)
-		if data, err := st.read(); err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("the old connection: %q, %v; want it to break", data, err)
-		}
-		st.close()
-		for range 2 {
-			k.words <- `result {}`
-			again.next()
-		}
-		again.end()
-	})
-}
-
 // The standalone stream is resumed after its own events, in the same way, and continues
 // with new changes.
 func TestStandaloneIsResumed(t *testing.T) {
@@ -524,7 +486,7 @@ func TestM057QuestionsAreNotRepeated(t *testing.T) {
 		ctx, giveUp := context.WithCancel(s.ctx())
 		asked := make(chan error, 1)
 		go func() { // ends with the context
-			_, err := scope.Unrelated().Ask(ctx, &mcp.Request{Method: "roots/list"})
+			_, err := mcp.Ask(ctx, scope.Unrelated(), &mcp.Request{Method: "roots/list"})
 			asked <- err
 		}()
 		equal(t, "question", st.next(), `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -558,7 +520,7 @@ func TestResumeWhileDraining(t *testing.T) {
 	withScriptedTool(t, server.Config{StreamLife: time.Second}, func(s *site, k *scriptedTool) {
 		sess := s.session()
 		st := s.startCall(s.ctx(), k, sess, "1", "one")
-		c := (<-k.caller).(mcp.Poller)
+		c := k.extension()
 		done := s.shutdown(time.Minute)
 		s.advance(2 * time.Second)
 		if c.Poll(time.Second) {

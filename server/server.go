@@ -8,10 +8,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -28,7 +30,7 @@ type Server struct {
 	counts      session.Counters
 	sessions    *session.Table
 	inflight    inflightSet
-	workers     workers
+	workers     *workers
 	quota       quota                          // of requests without a session
 	lists       listCache                      // list results as translated for legacy clients
 	initResults translations[initializeResult] // likewise, the results of server/discover
@@ -39,7 +41,6 @@ type Server struct {
 	box         *seal.Box       // seals the states that clients keep
 	pipes       atomic.Uint64
 	sseConns    sseConns
-	responses   sync.Pool // responses to reuse
 	noHeaders   map[string][]string
 
 	quiet atomic.Bool // no new sessions are accepted
@@ -58,7 +59,7 @@ func New(h mcp.Handler, cfg Config) *Server {
 		sessions: session.NewTable(cfg.Limits.table()),
 		quota:    quota{limit: cfg.Limits.InFlightPerPrincipal},
 	}
-	s.workers.run = s.run
+	s.workers = newWorkers(s.run)
 	s.noHeaders = make(map[string][]string)
 	s.parked, s.box = newParkedRequests(&cfg), newBox(cfg.StateKeys)
 	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
@@ -170,7 +171,7 @@ func (s *Server) cut(ctx context.Context) {
 // cut ends the request with our own terminal message, unless it has one already.
 func (entry *inflight) cut(e *mcp.Error) {
 	if x := entry.exchange(); x != nil {
-		x.Finish(session.Message{Head: mcp.AppendError(nil, x.ID(), e)})
+		x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), e)})
 	}
 	entry.stop.End(errDraining)
 }
@@ -199,5 +200,78 @@ func (s *Server) sweep() {
 	}
 	if !next.IsZero() {
 		s.sweepAfter(max(time.Until(next), time.Second))
+	}
+}
+
+// endScope ends the state kept for a session. It runs functions of a Handler, and no
+// caller recovers a panic: on the goroutine that sweeps, one would end the process and
+// all other sessions with it.
+func (s *Server) endScope(scope *mcp.Scope) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panics.Add(1)
+			s.log.Error("panic at the end of a session", slog.String("session", scope.Key()),
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	scope.End()
+}
+
+// timer calls a function after a time. At most one call is scheduled, and the owner stops
+// the timer. The zero timer is ready.
+//
+// A bare time.AfterFunc is not enough: its Stop does not wait for a call that has begun,
+// which could then use state that the owner has released (I28).
+type timer struct {
+	mu      sync.Mutex
+	stopped bool
+	timer   *time.Timer
+	running sync.WaitGroup // calls that have begun
+}
+
+// after schedules a call of f in d, on a goroutine of its own, unless a call is
+// scheduled. f may call after again.
+func (t *timer) after(d time.Duration, f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped || t.timer != nil {
+		return
+	}
+	t.timer = time.AfterFunc(d, func() {
+		if t.begin() {
+			defer t.running.Done()
+			f()
+		}
+	})
+}
+
+// begin reports whether the call is still wanted, and makes stop wait for it. The lock
+// decides whether the call or stop is first.
+func (t *timer) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.timer = nil
+	if t.stopped {
+		return false
+	}
+	t.running.Add(1)
+	return true
+}
+
+// stop cancels a scheduled call and waits for a running one.
+func (t *timer) stop() {
+	t.cancel()
+	t.running.Wait()
+}
+
+// cancel prevents further calls. It does not wait, because a running call may be about to
+// take the lock in after.
+func (t *timer) cancel() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
 	}
 }

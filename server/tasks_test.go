@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -227,4 +229,217 @@ func TestModernTasks(t *testing.T) {
 // closing brace.
 func modernWith(params, capabilities, method string) string {
 	return raw("1", method, params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+capabilities+`}}`)
+}
+
+const taskRunner = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`
+
+// stateLog is a Handler that records the states of clients' tasks. Each notification waits
+// until it is released.
+type stateLog struct {
+	mu    sync.Mutex
+	begun []string
+	wait  chan struct{}
+}
+
+func (l *stateLog) Serve(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+	if req.Method != "notifications/tasks/status" {
+		return result(`{"capabilities":{}}`)
+	}
+	id, _ := req.Params.Text(mcp.FieldTaskID)
+	l.mu.Lock()
+	l.begun = append(l.begun, id)
+	l.mu.Unlock()
+	select {
+	case <-l.wait:
+	case <-ctx.Done():
+	}
+	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+func (l *stateLog) seen() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.begun, " ")
+}
+
+func taskState(n int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t%d","status":"working"}}`, n)
+}
+
+// Status notifications of a client about its tasks reach the Handler one after the other,
+// in the order of their arrival, even if the Handler fails; and another session does not
+// wait for them.
+func TestTaskStatesInOrder(t *testing.T) {
+	l := &stateLog{}
+	const caps = `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`
+	bubble(t, l, server.Config{}, func(s *site) {
+		l.wait = make(chan struct{})
+		h, other := s.handshake(fmt.Sprintf(taskRunner, "2025-11-25", caps)), s.handshake(fmt.Sprintf(taskRunner, "2025-11-25", caps))
+		for n := range 5 {
+			s.post(taskState(n), h)
+		}
+		equal(t, "handed on", l.seen(), "t0")
+		s.post(taskState(7), other)
+		equal(t, "handed on", l.seen(), "t0 t7")
+		for range 6 {
+			l.wait <- struct{}{}
+			synctest.Wait()
+		}
+		equal(t, "handed on", l.seen(), "t0 t7 t1 t2 t3 t4")
+	})
+}
+
+// Status notifications of a client that declared no tasks are dropped. A revision that does
+// not define tasks makes no difference.
+func TestTaskStatesOfClientWithoutTasks(t *testing.T) {
+	for _, tt := range []struct{ version, caps, want string }{
+		{"2025-11-25", `{"sampling":{},"tasks":{"list":{}}}`, ""},
+		{"2025-06-18", `{"sampling":{}}`, ""},
+		{"2025-06-18", `{"sampling":{},"tasks":{"requests":{"sampling":{"createMessage":{}}}}}`, "t1"},
+	} {
+		l := &stateLog{}
+		bubble(t, l, server.Config{}, func(s *site) {
+			s.post(taskState(1), s.handshake(fmt.Sprintf(taskRunner, tt.version, tt.caps)))
+			equal(t, tt.version+" "+tt.caps, l.seen(), tt.want)
+		})
+	}
+}
+
+// announcer is a Handler that answers calls with tasks t1, t2 and so on, and sends their
+// states.
+type announcer struct {
+	refuses bool
+	notify  chan *mcp.Notification
+	calls   atomic.Int64
+	open    chan string // the filter of a listen, "" for its end
+}
+
+func (a *announcer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	switch req.Method {
+	case "server/discover":
+		return result(`{"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+	case "tools/call":
+		return result(fmt.Sprintf(`{"resultType":"task","taskId":"t%d","status":"working",%s}`, a.calls.Add(1), handlerTimes))
+	case "subscriptions/listen":
+		filter := string(req.Params.Raw(mcp.FieldNotifications))
+		if !strings.Contains(filter, "taskIds") {
+			return listenUntilEnd(ctx, caller)
+		}
+		if a.refuses {
+			filter = `{}`
+		}
+		n, err := mcp.NewNotification("notifications/subscriptions/acknowledged", []byte(`{"notifications":`+filter+`}`))
+		if err != nil {
+			return nil, err
+		}
+		a.open <- filter
+		defer func() { a.open <- "" }()
+		for err = caller.Notify(ctx, n); err == nil; {
+			select {
+			case n := <-a.notify:
+				err = caller.Notify(ctx, n)
+			case <-ctx.Done():
+				return result(`{}`)
+			}
+		}
+		return nil, err
+	}
+	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no method %q", req.Method)
+}
+
+// ready makes the channels, in the bubble of the test.
+func (a *announcer) ready() {
+	a.notify, a.open = make(chan *mcp.Notification), make(chan string, 200)
+}
+
+const beginTask = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x","task":{}}}`
+
+// States of a task that a session has begun are sent on the standalone stream of the
+// session in the form of 2025-11-25, until the task has ended.
+func TestTaskStatesAreSent(t *testing.T) {
+	a := &announcer{}
+	bubble(t, a, server.Config{}, func(s *site) {
+		a.ready()
+		h := s.session()
+		st := s.open(s.ctx(), "GET", "", h)
+		defer st.close()
+		s.post(beginTask, h)
+		equal(t, "listens for", <-a.open, `{"taskIds":["t1"]}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"other","status":"working"}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"t1","status":"input_required",`+handlerTimes+`,"inputRequests":{},"_meta":{"io.modelcontextprotocol/subscriptionId":7,"x":1.0}}`)
+		const times = `"createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z","ttl":60000,"pollInterval":500`
+		equal(t, "told", st.next(), `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"input_required",`+times+`,"_meta":{"x":1.0}}}`)
+		a.notify <- note(t, "notifications/tasks", `{"taskId":"t1","status":"completed",`+handlerTimes+`,"result":{"isError":true}}`)
+		equal(t, "told", st.next(), `{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t1","status":"failed",`+times+`}}`)
+		equal(t, "listens for", <-a.open, "")
+	})
+}
+
+// The listen for a task ends if the Handler does not acknowledge it, and when its session
+// ends.
+func TestTaskStatesNotSent(t *testing.T) {
+	for _, refuses := range []bool{true, false} {
+		t.Run(fmt.Sprint(refuses), func(t *testing.T) {
+			a := &announcer{}
+			a.refuses = refuses
+			bubble(t, a, server.Config{}, func(s *site) {
+				a.ready()
+				h := s.session()
+				s.post(beginTask, h)
+				<-a.open
+				if !refuses {
+					synctest.Wait()
+					equal(t, "ends before the session", fmt.Sprint(len(a.open)), "0")
+					s.do(s.request(s.ctx(), "DELETE", "", h))
+				}
+				equal(t, "listens for", <-a.open, "")
+			})
+		})
+	}
+}
+
+// The number of listens for the tasks of a session is bounded; a new one replaces the
+// oldest.
+func TestTaskListensAreBounded(t *testing.T) {
+	a := &announcer{}
+	bubble(t, a, server.Config{}, func(s *site) {
+		a.ready()
+		h := s.session()
+		for range 66 {
+			s.post(beginTask, h)
+		}
+		synctest.Wait()
+		begun, over := 0, 0
+		for len(a.open) > 0 {
+			if <-a.open == "" {
+				over++
+			} else {
+				begun++
+			}
+		}
+		equal(t, "begun and over", fmt.Sprint(begun, over), "66 2")
+	})
+}
+
+// Task status notifications belong to 2025-11-25: clients of other revisions do not receive
+// them, whatever a Handler sends in a call.
+func TestTaskStatusIsOfOneRevision(t *testing.T) {
+	for version, want := range map[string]int{"2025-11-25": 1, "2025-06-18": 0} {
+		h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+			if req.Method == "tools/call" {
+				if err := caller.Notify(ctx, note(t, "notifications/tasks/status", `{"taskId":"t"}`)); err != nil {
+					return nil, err
+				}
+			}
+			return result(`{"content":[]}`)
+		})
+		bubble(t, h, server.Config{}, func(s *site) {
+			ss := s.handshake(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+			r := s.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, ss)
+			if n := strings.Count(r.body, "tasks/status"); n != want {
+				t.Errorf("%s receives %d notifications: %s", version, n, r.body)
+			}
+		})
+	}
 }

@@ -21,6 +21,8 @@ type watchHandler struct {
 	watch func(context.Context, mcp.Caller) (func(), error)
 }
 
+func (watchHandler) ServeNow(*mcp.Request) (*mcp.Result, bool) { return nil, false }
+
 func (w watchHandler) Watch(ctx context.Context, _ *mcp.Request, c mcp.Caller) (func(), error) {
 	return w.watch(ctx, c)
 }
@@ -114,7 +116,7 @@ func TestWatchFails(t *testing.T) {
 		err             error
 		watched, served int
 	}{
-		{"away", &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}, 4, 0}, // at 0, 1, 3 and 7 s
+		{"away", &mcp.Fault{Code: mcp.CodeBackendUnavailable, Message: "away"}, 4, 0}, // the last within 7 s, and the next after 7.5 s at least
 		{"a refusal", mcp.Errorf(mcp.CodeMethodNotFound, "no"), 1, 0},
 		{"unsupported", errors.ErrUnsupported, 1, 1},
 	} {
@@ -132,7 +134,7 @@ func TestWatchFails(t *testing.T) {
 		bubble(t, h, server.Config{}, func(s *site) {
 			st := s.open(s.ctx(), http.MethodGet, "", s.session())
 			defer st.close()
-			s.advance(10 * time.Second)
+			s.advance(7250 * time.Millisecond)
 			if watched != tt.watched || served != tt.served {
 				t.Errorf("%s: watched %d times, served %d; want %d, %d", tt.name, watched, served, tt.watched, tt.served)
 			}

@@ -17,20 +17,14 @@ import (
 func withWorkers(t *testing.T, do func(connID uint64), f func(*testing.T, *workers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ws := &workers{run: func(_ context.Context, ir *inflightRequest) { do(ir.connID) }}
+		ws := newWorkers(func(_ context.Context, ir *inflightRequest) { do(ir.connID) })
 		f(t, ws)
 		ws.close()
 		ws.close()
-		if n := ws.idleCount(); n != 0 {
+		if n := ws.idle.Load(); n != 0 {
 			t.Errorf("%d are idle after close", n)
 		}
 	})
-}
-
-func (ws *workers) idleCount() int {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return len(ws.idle)
 }
 
 // begin starts n requests at once.
@@ -41,10 +35,10 @@ func (ws *workers) begin(ctx context.Context, n int) {
 }
 
 // wantIdle checks the number of idle workers when all goroutines are blocked.
-func (ws *workers) wantIdle(t *testing.T, when string, want int) {
+func (ws *workers) wantIdle(t *testing.T, when string, want int32) {
 	t.Helper()
 	synctest.Wait()
-	if got := ws.idleCount(); got != want {
+	if got := ws.idle.Load(); got != want {
 		t.Errorf("%s: %d are idle, want %d", when, got, want)
 	}
 }
@@ -60,25 +54,23 @@ func TestWorkerIsReused(t *testing.T) {
 	})
 }
 
-// I28: surplus workers end after a busy time, and a steady load needs no more than
-// before.
+// I28: surplus workers end, and so does each after many requests, whether or not it is
+// needed: in a steady load the next one replaces it.
 func TestSurplusWorkersEnd(t *testing.T) {
-	slow := func(connID uint64) { <-time.After(time.Duration(connID) * time.Millisecond) }
-	withWorkers(t, slow, func(t *testing.T, ws *workers) {
-		for range 40 {
-			ws.start(t.Context(), &inflightRequest{connID: 10})
-		}
-		time.Sleep(20 * time.Millisecond)
+	withWorkers(t, func(uint64) { <-time.After(time.Millisecond) }, func(t *testing.T, ws *workers) {
+		ws.begin(t.Context(), 40)
+		time.Sleep(2 * time.Millisecond)
 		ws.wantIdle(t, "after forty at once", 40)
-		for range 300 {
-			ws.start(t.Context(), &inflightRequest{connID: 5})
-			time.Sleep(10 * time.Millisecond)
+		for range 40*maxWorkerRequests + 1 {
+			ws.begin(t.Context(), 1)
+			time.Sleep(2 * time.Millisecond)
 		}
-		ws.wantIdle(t, "after three seconds of one at a time", 1)
-		time.Sleep(2*workerIdleTime + time.Millisecond)
-		ws.wantIdle(t, "after two quiet ones", 0)
+		ws.wantIdle(t, "after a long time of one at a time", 1)
+		time.Sleep(workerIdleTime)
+		ws.wantIdle(t, "after a quiet second", 0)
 		ws.wg.Wait() // every worker that has ended is counted
 		ws.begin(t.Context(), 1)
+		time.Sleep(2 * time.Millisecond)
 		ws.wantIdle(t, "when there is something to do again", 1)
 	})
 }

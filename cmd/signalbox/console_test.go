@@ -75,7 +75,7 @@ func TestConsoleAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := newConsole(e.env, "the server of a__x").Ask(t.Context(), req)
+			res, err := mcp.Ask(t.Context(), newConsole(e.env, "the server of a__x"), req)
 			if tt.code != 0 {
 				if !errors.Is(err, &mcp.Error{Code: tt.code}) {
 					t.Errorf("got %v, want code %d", err, tt.code)

@@ -285,11 +285,11 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Ask(ctx, req); !errors.Is(err, context.Canceled) {
+	if _, err := mcp.Ask(ctx, c, req); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the end of the call", err)
 	}
 	<-c.asking
-	if res, err := c.Ask(t.Context(), req); err != nil || string(res.Bytes()) != `{"action":"decline"}` {
+	if res, err := mcp.Ask(t.Context(), c, req); err != nil || string(res.Bytes()) != `{"action":"decline"}` {
 		t.Errorf("got %v, %v", res, err)
 	}
 }

@@ -217,8 +217,11 @@ type noCaller struct{}
 // Notify discards the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-// Ask fails immediately, so that a server that asks during a list does not wait for an
+// Start fails, so that a server that asks during a list does not wait for an
 // answer.
-func (noCaller) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s during this request", req.Method)
 }
+
+// Extension returns one that can do nothing.
+func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -116,7 +116,7 @@ func TestNoCallerAnswersNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (noCaller{}).Ask(t.Context(), req); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if _, err := mcp.Ask(t.Context(), noCaller{}, req); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("got %v", err)
 	}
 	if err := (noCaller{}).Notify(t.Context(), nil); err != nil {

@@ -28,11 +28,314 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // main only exits with the code of run, which tests can call.
 func main() {
 	os.Exit(run(context.Background(), osEnv(), os.Args[1:]))
+}
+
+// The exit codes.
+const (
+	exitOK     = 0 // also if a signal ended a gateway, and for lists without those of a failed backend
+	exitFailed = 1 // the command failed, or a tool reported an error
+	exitUsage  = 2 // invalid command line; nothing was done
+)
+
+// usageError is an error of the command line itself.
+type usageError struct{ error }
+
+// Unwrap returns the cause.
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef is fmt.Errorf for an error of the command line.
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, e *env, args []string) int {
+	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
+	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
+	// Cobra ignores errors when it prints help and completions: a truncated script would
+	// pass for a complete one.
+	printed := &firstErrorWriter{to: e.Stdout}
+	root.SetOut(printed)
+	cmd, err := root.ExecuteContextC(ctx)
+	// The command's own error takes precedence.
+	if err = cmp.Or(err, printed.err); err == nil {
+		return exitOK
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		e.printError(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
+		return exitUsage
+	}
+	e.printError(err.Error())
+	return exitFailed
+}
+
+// firstErrorWriter is a writer that keeps its first error.
+type firstErrorWriter struct {
+	to  io.Writer
+	err error
+}
+
+// Write writes p, unless a write has failed before.
+func (w *firstErrorWriter) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.to.Write(p)
+	w.err = err
+	return n, err
+}
+
+// printError writes each line of a message to standard error. Hidden characters are escaped,
+// as the message may contain text from a server.
+func (e *env) printError(message string) {
+	for line := range strings.Lines(message) {
+		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// newRoot returns a new root command with all its subcommands. It shares no state with
+// others.
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "signalbox",
+		Short: "One MCP endpoint in front of many MCP servers",
+		Long: `One MCP endpoint in front of many MCP servers: clients of any protocol version can
+use servers of any protocol version.`,
+		Version:           versionOf(buildInfo()),
+		Args:              knownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	// A larger distance would match nearly every word.
+	root.SuggestionsMinimumDistance = 2
+	root.Flags().Bool("version", false, "print the version") // otherwise cobra uses the shorthand of --verbose for it
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(
+		newServe(e),
+		newTools(e), newResources(e), newPrompts(e),
+		newCall(e), newRead(e),
+		newStatus(e), newReload(e), newCheck(e), newVersion(e),
+	)
+	root.SetHelpCommand(newHelp())
+	demandShell(root)
+	return root
+}
+
+// newHelp returns cobra's help command, except that an unknown command is an error.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(rest) > 0 {
+				return knownCommand(found, rest)
+			}
+			return found.Help()
+		},
+	}
+}
+
+// demandShell makes cobra's completion command reject an unknown shell. It would otherwise
+// succeed and print its help where a script is expected.
+func demandShell(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args = knownCommand
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
+// knownCommand rejects an unknown command, and suggests a similar one.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	// Only the nearest: the help, to which the message refers, lists all.
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("unknown command %q; did you mean %q?", args[0], near[0])
+	}
+	return usagef("unknown command %q", args[0])
+}
+
+// argsBetween returns a cobra.PositionalArgs that requires low to high arguments. what
+// describes them in the error.
+func argsBetween(low, high int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < low || len(args) > high {
+			return usagef("got %d arguments, want %s", len(args), what)
+		}
+		return nil
+	}
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. The second one
+// ends the process, as by default. The returned function cancels the context and restores
+// the signals, without waiting.
+func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	arrived, stop := e.Signals(os.Interrupt, syscall.SIGTERM)
+	// Ends with ctx, which the caller of interruptible cancels.
+	go func() {
+		defer stop()
+		select {
+		case <-arrived:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// wordFlag is a string flag that rejects the empty string. An empty value is nearly always
+// an unset shell variable, and treating it as absent would select another server than
+// intended.
+type wordFlag struct{ to *string }
+
+// Set sets the value.
+func (f wordFlag) Set(word string) error {
+	if word == "" {
+		return errors.New("the value is empty; omit the flag instead")
+	}
+	*f.to = word
+	return nil
+}
+
+// String returns the value, for the help.
+func (f wordFlag) String() string {
+	if f.to == nil { // pflag calls String on a zero value, to recognize the default
+		return ""
+	}
+	return *f.to
+}
+
+// Type returns the placeholder of the value in the help.
+func (f wordFlag) Type() string { return "string" }
+
+// addWord adds a wordFlag to a command.
+func addWord(cmd *cobra.Command, to *string, name, usage string) {
+	cmd.Flags().Var(wordFlag{to}, name, usage)
+}
+
+// configFlag adds the flag that names the configuration file.
+func configFlag(cmd *cobra.Command, path *string) {
+	addWord(cmd, path, "config", "configuration `FILE` (default: "+configNames+", else a demo)")
+	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
+		panic(err) //nolint:forbidigo // the flag was added in the line above
+	}
+}
+
+// flagError returns an error of the flag parser without the names of Go functions.
+func flagError(_ *cobra.Command, err error) error {
+	text, _, isGo := strings.Cut(err.Error(), ": strconv.")
+	if isGo && errors.Is(err, strconv.ErrSyntax) {
+		return usageError{fmt.Errorf("%s: use true or false", text)}
+	}
+	return usageError{err}
+}
+
+// newVersion returns the command that prints the version and the supported revisions of
+// the protocol, which bug reports need.
+func newVersion(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version and the supported protocol revisions",
+		Args:  argsBetween(0, 0, "none"),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprint(e.Stdout, versionText(buildInfo()))
+			return err
+		},
+	}
+}
+
+// buildInfo returns the build information, or a nearly empty one.
+func buildInfo() *debug.BuildInfo {
+	// Builds without the go command have none.
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return &debug.BuildInfo{GoVersion: runtime.Version()}
+	}
+	return info
+}
+
+// versionOf returns the module's version, or "devel" for a build of a work tree.
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "devel"
+}
+
+// versionText returns the output of version.
+func versionText(info *debug.BuildInfo) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
+	if rev := revision(info); rev != "" {
+		fmt.Fprintf(&b, "revision  %s\n", rev)
+	}
+	fmt.Fprintf(&b, "go        %s %s/%s\n", info.GoVersion, runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(&b, "protocol  %s\n", joinVersions(append(mcp.ModernVersions(), mcp.LegacyVersions()...)))
+	return b.String()
+}
+
+// revision returns the commit and whether the work tree was modified.
+func revision(info *debug.BuildInfo) string {
+	// Each key appears once.
+	settings := make(map[string]string)
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	// A build outside of a checkout has none.
+	rev := settings["vcs.revision"]
+	if rev == "" {
+		return ""
+	}
+	if t := settings["vcs.time"]; t != "" {
+		rev += " of " + t
+	}
+	// The commit alone would name something else than what was built.
+	if settings["vcs.modified"] == "true" {
+		rev += ", modified"
+	}
+	return rev
+}
+
+// joinVersions returns the revisions in order of preference.
+func joinVersions(versions []mcp.Version) string {
+	words := make([]string, len(versions))
+	for i, v := range versions {
+		words[i] = string(v)
+	}
+	return strings.Join(words, " ")
 }

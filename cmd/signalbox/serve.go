@@ -15,7 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/headroom"
+	"github.com/signalbox-mcp/signalbox/internal/gctune"
 )
 
 // serveFlags are the flags of serve.
@@ -73,7 +73,11 @@ type service struct {
 
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
-	defer headroom.Keep()()
+	defer gctune.Keep()()
+	// A closed standard error must not end the calls of clients. With SIGPIPE caught,
+	// writes return an error instead. It is caught until j is closed, which writes the rest.
+	_, obey := e.Signals(syscall.SIGPIPE)
+	defer obey()
 	j := newAsyncWriter(e.Stderr)
 	defer j.close()
 	// Everything goes through the writer and not only the log: any write to standard error
@@ -84,10 +88,6 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	if f.stdio {
 		s.input = &input{Reader: e.Stdin}
 	}
-	// A closed standard error must not end the calls of clients. With SIGPIPE caught,
-	// writes return an error instead.
-	_, obey := e.Signals(syscall.SIGPIPE)
-	defer obey()
 	// Before anything is started, so that a signal finds no half-started service.
 	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

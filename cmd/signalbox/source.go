@@ -4,10 +4,16 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -74,4 +80,104 @@ func (s source) options(log *slog.Logger) signalbox.Options {
 		opt.InProcess = []signalbox.InProcess{{Name: "demo", Prefix: &none, Handler: demo.New()}}
 	}
 	return opt
+}
+
+// A client's file of servers is a valid configuration, and the documentation asks users to
+// add the gateway to that file. A gateway that is started with it would then be its own backend:
+// with stdio each process would start another without end, with HTTP each list would
+// contain the previous one.
+
+// insideVariable is set for all processes that a gateway starts. It has the fileIDs of the
+// configurations of that gateway and of those around it.
+const insideVariable = "SIGNALBOX_INSIDE"
+
+// fileID identifies a file in insideVariable. It is not the path: log messages have the
+// values of a backend's environment redacted, and would lose the configuration's path.
+func fileID(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:8])
+}
+
+// enclosing returns the fileIDs of the gateways that started this process.
+func (s source) enclosing() []string {
+	marks, _ := s.lookup(insideVariable)
+	return strings.FieldsFunc(marks, func(r rune) bool { return r == ',' })
+}
+
+// refuseLoop rejects a file that already configures a gateway around this one.
+func (s source) refuseLoop() error {
+	if !slices.Contains(s.enclosing(), fileID(s.path)) {
+		return nil
+	}
+	return fmt.Errorf("%s would start itself without end: "+
+		"a gateway with this configuration has run this command "+
+		"(give the entry that runs it another --config, or the --url of a running gateway)", s.path)
+}
+
+// markBackends sets insideVariable for all backends that are processes. cfg must have just
+// been read, and not be in use.
+func (s source) markBackends(cfg *config.Config) {
+	inside := config.NewSecret(strings.Join(append(s.enclosing(), fileID(s.path)), ","))
+	for i := range cfg.Servers {
+		b := &cfg.Servers[i]
+		if b.Command == "" {
+			continue
+		}
+		env := map[string]config.Secret{insideVariable: inside}
+		maps.Copy(env, b.Env) // a configured value wins
+		b.Env = env
+	}
+}
+
+// leaveSelf disables the entries that have the gateway's own address, and adds a note for
+// each. Such an entry is no mistake, since other programs read the file, too.
+func leaveSelf(cfg *config.Config) {
+	effective := cfg.Effective()
+	for i := range cfg.Servers {
+		b := &cfg.Servers[i]
+		if b.Disabled || b.URL == "" || !isSelf(b.URL, effective.Listen, effective.Path) {
+			continue
+		}
+		b.Disabled = true
+		cfg.Notes = append(cfg.Notes, config.Problem{
+			Path:    "mcpServers." + b.Name,
+			Message: fmt.Sprintf("%q is this gateway itself and is skipped", b.Name),
+		})
+	}
+}
+
+// isSelf reports whether a URL is that of the endpoint at a listener's address. Names are
+// not looked up in the DNS: the line that the documentation asks users to paste names loopback.
+func isSelf(address, listen, path string) bool {
+	// A mistake in one of the addresses is reported elsewhere, and makes no loop.
+	u, err := url.Parse(address)
+	host, port, lerr := net.SplitHostPort(listen)
+	if err != nil || lerr != nil || u.Path != path || portOf(u) != port {
+		return false
+	}
+	if u.Hostname() == host {
+		return true
+	}
+	// A listener on all addresses includes loopback. Whether another name is one of this
+	// machine is unknown here.
+	everywhere := host == "" || host == "0.0.0.0" || host == "::"
+	return isLocal(net.JoinHostPort(u.Hostname(), portOf(u))) && (everywhere || isLocal(listen))
+}
+
+// portOf returns the port of a URL, or the default of its scheme.
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
 }

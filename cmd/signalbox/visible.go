@@ -5,10 +5,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -67,29 +69,13 @@ func visibleJSON(text []byte) []byte {
 		case r == '\r' || r == utf8.RuneError || !isHidden(r):
 			b.WriteRune(r)
 		case r > 0xffff:
-			high, low := surrogates(r)
-			writeEscape(&b, high)
-			writeEscape(&b, low)
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
 		default:
-			writeEscape(&b, r)
+			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
 	return b.Bytes()
-}
-
-// surrogates returns the two UTF-16 units with which JSON escapes r.
-func surrogates(r rune) (high, low rune) {
-	r -= 0x10000
-	return 0xd800 + r>>10, 0xdc00 + r&0x3ff
-}
-
-// writeEscape writes the JSON escape of one UTF-16 unit.
-func writeEscape(b *bytes.Buffer, r rune) {
-	const digits = "0123456789abcdef"
-	b.WriteString(`\u`)
-	for shift := 12; shift >= 0; shift -= 4 {
-		b.WriteByte(digits[r>>shift&0xf])
-	}
 }
 
 // printText writes a server's text: unmodified, or visible if w is a terminal.

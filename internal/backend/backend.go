@@ -100,7 +100,8 @@ const (
 
 // Backend is one backend. Its methods may be called concurrently.
 type Backend struct {
-	cfg     Config
+	cfg     Config // its Handler is guarded
+	guarded *recoverPanics
 	log     *slog.Logger
 	limits  *limits
 	offer   atomic.Pointer[Offer]
@@ -128,7 +129,8 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.cfg.Handler = recoverPanics{Handler: cfg.Handler, name: cfg.Name, log: b.log}
+	b.guarded = &recoverPanics{Handler: cfg.Handler, name: cfg.Name, log: b.log}
+	b.cfg.Handler = b.guarded
 	b.offer.Store(&Offer{State: Starting})
 	if last := cfg.Last; last != nil && last.Known() {
 		b.offer.Store(last.inherited())
@@ -179,10 +181,11 @@ func (b *Backend) RefreshIfOld(now time.Time) {
 // Serve sends one request to the backend, and cancels it after its deadline. It lists
 // and probes nothing. If the request could not be sent, Serve requests a fetch of the
 // lists.
-func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer b.guarded.recover(ctx, req, &res, &err)
 	ctx, watch := b.limits.begin(ctx, caller)
 	defer watch.stop()
-	res, err := b.cfg.Handler.Serve(ctx, req, watch)
+	res, err = b.guarded.Handler.Serve(ctx, req, watch)
 	if err == nil {
 		return res, nil
 	}

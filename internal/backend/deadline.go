@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -22,16 +21,11 @@ type deadline struct {
 	mcp.Caller
 
 	limits *limits
-	life   life.Context // of the call
+	cancel context.CancelCauseFunc // of the call's context
 	began  time.Time
 
-	// Guarded by limits.young.mu: the neighbours while it is one of those.
-	before, behind *deadline
-	isYoung        bool
-
 	mu           sync.Mutex
-	grown        bool          // it is young no more: the timer is its own to set
-	timer        *time.Timer   // calls onTimer
+	timer        *time.Timer   // calls onTimer; nil without a limit
 	ended        bool          // the timer is not set any more
 	lastActivity time.Time     // the last activity
 	paused       time.Duration // how long the maximum was paused, up to pausedSince
@@ -43,13 +37,11 @@ type deadline struct {
 // limits are shared by the calls of a backend.
 type limits struct {
 	idle, max time.Duration // <= 0: none
-	young     young
+	lag       lagProbe
 }
 
 func newLimits(cfg *Config) *limits {
-	l := &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax)}
-	l.young.span, l.young.late = youthOf(l.idle, l.max), cfg.Late
-	return l
+	return &limits{idle: orDefault(cfg.Idle, DefaultIdle), max: orDefault(cfg.Max, DefaultMax), lag: lagProbe{report: cfg.Late}}
 }
 
 var (
@@ -61,13 +53,16 @@ var (
 // they can be paused, and because the error must name the one that ended the call.
 func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
 	now := time.Now()
-	d := &deadline{Caller: caller, limits: l, began: now, lastActivity: now}
-	d.life.Carry(ctx)
-	d.life.Follow(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, lastActivity: now}
+	l.lag.start()
 	if l.idle > 0 || l.max > 0 {
-		l.young.enter(d)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		due, _ := d.dueLocked()
+		d.timer = time.AfterFunc(due.Sub(now), d.onTimer) // it checks, and returns; stop stops it
 	}
-	return &d.life, d
+	return ctx, d
 }
 
 // Notify forwards the message and resets the idle time.
@@ -76,16 +71,9 @@ func (d *deadline) Notify(ctx context.Context, n *mcp.Notification) error {
 	return d.Caller.Notify(ctx, n)
 }
 
-// Ask forwards the request and pauses the timers until it is answered.
-func (d *deadline) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	d.touch(+1)
-	defer d.touch(-1)
-	return d.Caller.Ask(ctx, req)
-}
-
-// Start is Ask without waiting for the response.
+// Start forwards the request and pauses the timers until it is answered.
 func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	wait, err := mcp.Start(ctx, d.Caller, req)
+	wait, err := d.Caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -96,38 +84,43 @@ func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Re
 	}, nil
 }
 
+// Extension returns the caller itself, which changes all of it.
+func (d *deadline) Extension() mcp.CallerExtension { return d }
+
 // Pulse resets the idle time without a message to the client.
 func (d *deadline) Pulse() {
 	d.touch(0)
-	mcp.Pulse(d.Caller)
+	d.Caller.Extension().Pulse()
 }
 
 // Poll asks the client to reconnect for the rest, if it can, and resets the idle time.
 func (d *deadline) Poll(retry time.Duration) bool {
 	d.touch(0)
-	return mcp.Poll(d.Caller, retry)
+	return d.Caller.Extension().Poll(retry)
 }
 
-// Pause stops both timers while the server starts, which limits.handshake bounds.
+// Pause stops both timers while the server starts, which limits.handshake bounds, and
+// those of a gateway in front of this one in the same process.
 func (d *deadline) Pause(on bool) {
 	if on {
 		d.touch(+1)
 	} else {
 		d.touch(-1)
 	}
+	d.Caller.Extension().Pause(on)
 }
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
-func (d *deadline) Receive(ctx context.Context, a *mcp.Arriving) (taken bool, err error) {
-	a.Around(func(taking bool) {
+func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
+	res.Around(func(taking bool) {
 		if taking {
 			d.touch(+1)
 		} else {
 			d.touch(-1)
 		}
 	})
-	return mcp.Receive(ctx, d.Caller, a)
+	return d.Caller.Extension().Receive(ctx, res)
 }
 
 // touch records activity; delta changes the number of reasons to pause. It does not
@@ -152,19 +145,11 @@ func (d *deadline) touch(delta int) {
 
 // resumeLocked sets the timer, which may have fired while it was paused.
 func (d *deadline) resumeLocked(now time.Time) {
-	if !d.grown || d.ended || d.cause != nil {
+	if d.timer == nil || d.ended || d.cause != nil {
 		return
 	}
 	due, _ := d.dueLocked()
-	d.setLocked(due.Sub(now))
-}
-
-func (d *deadline) setLocked(wait time.Duration) {
-	if d.timer == nil {
-		d.timer = time.AfterFunc(wait, d.onTimer) // it checks, and returns; stop stops it
-		return
-	}
-	d.timer.Reset(wait)
+	d.timer.Reset(due.Sub(now))
 }
 
 // dueLocked returns the time at which the first of the limits passes without further
@@ -181,7 +166,7 @@ func (d *deadline) dueLocked() (time.Time, error) {
 // cancellation runs code of other packages.
 func (d *deadline) onTimer() {
 	if cause := d.check(); cause != nil {
-		d.life.End(cause)
+		d.cancel(cause)
 	}
 }
 
@@ -190,13 +175,12 @@ func (d *deadline) onTimer() {
 func (d *deadline) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.grown = true
 	if d.ended || d.cause != nil || d.waiting > 0 {
 		return nil
 	}
 	due, cause := d.dueLocked()
 	if wait := time.Until(due); wait > 0 {
-		d.setLocked(wait)
+		d.timer.Reset(wait)
 		return nil
 	}
 	d.cause = cause
@@ -220,10 +204,7 @@ func (d *deadline) expired(maxKey string) string {
 
 // stop is called after the call has ended. It stops the timer.
 func (d *deadline) stop() {
-	d.life.End(nil)
-	if d.limits.young.leave(d) {
-		return // it had no timer
-	}
+	d.cancel(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true

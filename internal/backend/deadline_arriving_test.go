@@ -13,16 +13,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // slowReader is a client that takes each piece of an arriving result slowly.
 type slowReader struct {
 	slowCaller
+	mcp.NoExtension
 	every time.Duration
 }
 
-func (c slowReader) Receive(_ context.Context, a *mcp.Arriving) (bool, error) { return true, a.Flow(c) }
+func (c slowReader) Extension() mcp.CallerExtension { return c }
+
+func (c slowReader) Receive(_ context.Context, res mcp.StreamedResult) (bool, error) {
+	return true, res.(*jsonrpc.Arriving).Flow(c)
+}
 
 func (c slowReader) Write(p []byte) (int, error) {
 	time.Sleep(c.every)
@@ -53,7 +59,7 @@ func TestDeadlineOfAResultThatArrives(t *testing.T) {
 				b := New(Config{Name: "shelf", Handler: h, Idle: 10 * time.Second, Max: 75 * time.Second})
 				res, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, slowReader{every: tt.client})
 				if tt.want == "" {
-					if err != nil || !res.IsDelivered() {
+					if err != nil || !res.Delivered {
 						t.Errorf("the result did not arrive: %v", err)
 					}
 					return
@@ -86,12 +92,12 @@ func receive(ctx context.Context, c mcp.Caller, pieces int, every time.Duration)
 	})
 	stop := context.AfterFunc(ctx, func() { body.CloseWithError(ctx.Err()) })
 	defer stop()
-	a := mcp.NewArrival(body, -1, mcp.Limits{}, 1<<30)
+	a := jsonrpc.NewArrival(body, -1, mcp.Limits{}, 1<<30)
 	if whole, err := a.Begin(); whole != nil || err != nil {
 		return nil, errors.Join(errors.New("there is no window"), err)
 	}
-	arriving := mcp.NewArriving(a, mcp.V20251125, func() { body.Close() })
-	if taken, err := mcp.Receive(ctx, c, arriving); !taken || err != nil {
+	arriving := jsonrpc.NewArriving(a, mcp.V20251125, func() { body.Close() })
+	if taken, err := c.Extension().Receive(ctx, arriving); !taken || err != nil {
 		return nil, errors.Join(errors.New("it was not taken"), err)
 	}
 	return arriving.Result(), nil

@@ -19,7 +19,13 @@ type slowCaller struct{}
 
 func (slowCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (slowCaller) Ask(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
+func (c slowCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+}
+
+func (slowCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (slowCaller) ask(ctx context.Context, _ *mcp.Request) (*mcp.Result, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -67,7 +73,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		}, 100 * time.Second, "no response within 1m40s (limits.callMax)"},
 		{"a human may think", func(ctx context.Context, t *testing.T, c mcp.Caller) {
-			if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
+			if _, err := mcp.Ask(ctx, c, &mcp.Request{Method: "elicitation/create"}); err != nil {
 				t.Errorf("the question was cut off: %v", err)
 			}
 			<-ctx.Done()
@@ -75,7 +81,7 @@ func TestDeadlines(t *testing.T) {
 		{"the maximum is paused while the client thinks", func(ctx context.Context, t *testing.T, c mcp.Caller) {
 			for range 3 {
 				time.Sleep(8 * time.Second)
-				if _, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"}); err != nil {
+				if _, err := mcp.Ask(ctx, c, &mcp.Request{Method: "elicitation/create"}); err != nil {
 					t.Errorf("the question was cut off: %v", err)
 				}
 			}
@@ -91,7 +97,7 @@ func TestDeadlines(t *testing.T) {
 			done := make(chan error)
 			for range 2 {
 				go func() { // waited for below; ends with the answer
-					_, err := c.Ask(ctx, &mcp.Request{Method: "elicitation/create"})
+					_, err := mcp.Ask(ctx, c, &mcp.Request{Method: "elicitation/create"})
 					done <- err
 				}()
 				time.Sleep(5 * time.Second)

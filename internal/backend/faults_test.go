@@ -30,9 +30,11 @@ type silentCaller struct{}
 
 func (silentCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (silentCaller) Ask(context.Context, *mcp.Request) (*mcp.Result, error) {
+func (silentCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client to ask")
 }
+
+func (silentCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // faulty is a server with one fault, and its transport.
 type faulty struct {

@@ -8,13 +8,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -51,7 +50,7 @@ func (b *Backend) Run(ctx context.Context) {
 		}
 		defer end()
 	}
-	wait := minRetryDelay
+	again := backoff.Backoff{Min: minRetryDelay, Max: maxRetryDelay}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.follow(ctx, sole)
@@ -59,14 +58,13 @@ func (b *Backend) Run(ctx context.Context) {
 			return
 		}
 		if err == nil || time.Since(began) > maxRetryDelay {
-			wait = minRetryDelay
+			again.Reset()
 		}
 		if err == nil {
 			continue
 		}
 		b.markStale(err)
-		b.pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // jitter, not a secret
-		wait = min(2*wait, maxRetryDelay)
+		backoff.Sleep(ctx, again.Next())
 	}
 }
 
@@ -178,7 +176,7 @@ func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool,
 // awaitRefresh waits until a fetch is requested: the lists of a server that sends no
 // notifications are fetched on demand only.
 func (b *Backend) awaitRefresh(ctx context.Context) error {
-	b.pause(ctx, b.relistInterval()) // however often they are requested
+	backoff.Sleep(ctx, b.relistInterval()) // however often they are requested
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -242,7 +240,7 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListene
 		}
 		next.notified = l.agreedLists() & g.f.announced
 		b.publish(next)
-		b.pause(ctx, b.relistInterval())
+		backoff.Sleep(ctx, b.relistInterval())
 	}
 }
 
@@ -286,7 +284,7 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 		if l.isClean() || ctx.Err() != nil {
 			break
 		}
-		b.pause(ctx, b.relistInterval())
+		backoff.Sleep(ctx, b.relistInterval())
 	}
 	if err := cmp.Or(ctx.Err(), g.err()); err != nil {
 		return nil, err
@@ -331,16 +329,6 @@ func (b *Backend) noteFailure(err error) {
 	case mcp.CodeLimit, mcp.CodeSessionEnded, mcp.CodeShuttingDown:
 	default:
 		b.Refresh()
-	}
-}
-
-// pause waits for d or until ctx ends.
-func (b *Backend) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
@@ -392,13 +380,13 @@ func newListListener(client mcp.Caller) *listListener {
 // Notify records a change. It does not block.
 func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case "notifications/tools/list_changed":
+	case listen.MethodTools:
 		l.receive(n, 1<<catalog.Tools)
-	case "notifications/resources/list_changed":
+	case listen.MethodResources:
 		l.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
-	case "notifications/prompts/list_changed":
+	case listen.MethodPrompts:
 		l.receive(n, 1<<catalog.Prompts)
-	case "notifications/subscriptions/acknowledged":
+	case listen.MethodAcknowledged:
 		l.acknowledge(agreed(&n.Params))
 		l.mark(1<<catalog.NumKinds - 1)
 	}
@@ -406,15 +394,10 @@ func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 }
 
 // agreed returns the lists in the server's acknowledgement (2026-07-28, basic/patterns/
-// subscriptions, "Acknowledgment"). One without a filter agrees to all.
+// subscriptions, "Acknowledgment"). One without a valid filter agrees to all.
 func agreed(params *mcp.Object) listSet {
-	var to struct {
-		Tools     bool `json:"toolsListChanged"`
-		Prompts   bool `json:"promptsListChanged"`
-		Resources bool `json:"resourcesListChanged"`
-	}
-	raw := params.Raw(mcp.FieldNotifications)
-	if raw == nil || jsonv2.Unmarshal(raw, &to) != nil {
+	to, err := listen.ParseFilter(params)
+	if err != nil || !params.Has(mcp.FieldNotifications) {
 		return 1<<catalog.NumKinds - 1
 	}
 	var lists listSet
@@ -430,18 +413,21 @@ func agreed(params *mcp.Object) listSet {
 	return lists
 }
 
-// Ask forwards the request to the only client. Without one it refuses all but
+// Start forwards the request to the only client. Without one it refuses all but
 // roots/list: the gateway has declared roots, so that a server lists all its tools, and
 // has none.
-func (l *listListener) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (l *listListener) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if l.client != nil {
-		return l.client.Ask(ctx, req)
+		return l.client.Start(ctx, req)
 	}
 	if req.Method == "roots/list" {
-		return mcp.NewResult([]byte(`{"roots":[]}`))
+		return func() (*mcp.Result, error) { return mcp.NewResult([]byte(`{"roots":[]}`)) }, nil
 	}
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no client can be asked outside its own requests")
 }
+
+// Extension returns one that can do nothing: it is not used for calls.
+func (l *listListener) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // receive marks the lists of a notification.
 func (l *listListener) receive(n *mcp.Notification, s listSet) {

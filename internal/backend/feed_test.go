@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -92,7 +93,7 @@ func TestCursorsAreTheServersOwn(t *testing.T) {
 			page++
 			next := []byte(`null`)
 			if page <= len(cursors) {
-				next = mcp.AppendString(nil, cursors[page-1])
+				next = jsonscan.AppendString(nil, cursors[page-1])
 			}
 			return mcp.NewResult(fmt.Appendf(nil, `{"tools":[{"name":"t%d"}],"nextCursor":%s}`, page, next))
 		})

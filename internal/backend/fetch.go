@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -178,7 +179,7 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 			return l, nil
 		}
 		seen[next] = true
-		params = mcp.AppendString([]byte(`{"cursor":`), next)
+		params = jsonscan.AppendString([]byte(`{"cursor":`), next)
 		params = append(params, '}')
 	}
 	l.Problem = fmt.Sprintf("%s: only the first %d pages are kept (limits.pages)", k.Method(), maxPages)

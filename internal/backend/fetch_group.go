@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -215,7 +215,7 @@ func retryDelay(n int, err error) time.Duration {
 	if n > 1 && ok && f.Code == mcp.CodeBackendFailed && f.Outcome == mcp.Unknown {
 		wait = brokenRetryDelay
 	}
-	return wait/2 + rand.N(wait/2) //nolint:gosec // jitter, not a secret
+	return backoff.Jitter(wait)
 }
 
 // failed returns the lists that failed and are not being fetched.

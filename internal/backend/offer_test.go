@@ -148,10 +148,10 @@ func TestListListener(t *testing.T) {
 			}
 		}
 	}
-	if res, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
+	if res, err := mcp.Ask(t.Context(), newListListener(nil), &mcp.Request{Method: "roots/list"}); err != nil || string(res.Bytes()) != `{"roots":[]}` {
 		t.Errorf("asked for roots: %v", err)
 	}
-	if _, err := newListListener(nil).Ask(t.Context(), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
+	if _, err := mcp.Ask(t.Context(), newListListener(nil), &mcp.Request{Method: "sampling/createMessage"}); !errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}) {
 		t.Errorf("asked: %v", err)
 	}
 }

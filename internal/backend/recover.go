@@ -21,15 +21,18 @@ type recoverPanics struct {
 }
 
 // Serve calls Serve of the Handler.
-func (g recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		g.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
-			slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-		res, err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: g.name, Message: "it panicked"}
-	}()
+func (g *recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer g.recover(ctx, req, &res, &err)
 	return g.Handler.Serve(ctx, req, caller)
+}
+
+// recover must be deferred. It sets the result and the error after a panic.
+func (g *recoverPanics) recover(ctx context.Context, req *mcp.Request, res **mcp.Result, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	g.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
+		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	*res, *err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: g.name, Message: "it panicked"}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -119,7 +120,7 @@ func (e *Entry) rename(name string, obj *mcp.Object) {
 // reason if it cannot be offered.
 func (e *Entry) readTool(maxSchema int) (reason string) {
 	var input []byte
-	for name, value := range mcp.Members(e.item) {
+	for name, value := range jsonscan.Members(e.item) {
 		why := ""
 		switch name {
 		case "inputSchema":
@@ -151,7 +152,7 @@ func (e *Entry) readTool(maxSchema int) (reason string) {
 // readAnnotations treats every value except true as the default, which is the safe
 // choice.
 func (e *Entry) readAnnotations(raw []byte) {
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		switch name {
 		case "readOnlyHint":
 			e.ReadOnly = string(value) == "true"

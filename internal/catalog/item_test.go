@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -273,7 +274,7 @@ func TestListProblemIsReported(t *testing.T) {
 
 func TestProblemTextIsOneLine(t *testing.T) {
 	name := strings.Repeat("\n\x1b[31m", 100)
-	c := Build([]Backend{backend("a").with(Prompts, fmt.Sprintf(`{"name":%s}`, mcp.AppendString(nil, name)), fmt.Sprintf(`{"name":%s}`, mcp.AppendString(nil, name)))}, Options{})
+	c := Build([]Backend{backend("a").with(Prompts, fmt.Sprintf(`{"name":%s}`, jsonscan.AppendString(nil, name)), fmt.Sprintf(`{"name":%s}`, jsonscan.AppendString(nil, name)))}, Options{})
 	got := problems(c)
 	if strings.Count(got, "\n") != 1 || strings.ContainsRune(got, 0x1b) || len(got) > 10*maxQuoted {
 		t.Errorf("got %q", got)

@@ -7,13 +7,13 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // member returns the value of a member of an object, or nil if it is absent. It is for
 // members that have no mcp.Field, because the gateway routes nothing by them.
 func member(raw []byte, name string) []byte {
-	for n, value := range mcp.Members(raw) {
+	for n, value := range jsonscan.Members(raw) {
 		if n == name {
 			return value
 		}

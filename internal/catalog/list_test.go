@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -157,7 +158,7 @@ func TestPagesAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			msg := mcp.AppendResult(nil, mcp.NumberID(1), res.Bytes())
+			msg := jsonrpc.AppendResult(nil, jsonrpc.NumberID(1), res.Bytes())
 			if _, err := mcp.Parse(msg, mcp.Limits{}); err != nil || len(msg) > 4<<20 {
 				t.Fatalf("%s: a page of %d bytes: %v", name, len(msg), err)
 			}

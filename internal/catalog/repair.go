@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -15,14 +16,14 @@ import (
 // other servers too. So two mistakes that are known from real servers, and can mean
 // only one thing, are corrected. It also removes icons that clients must not open.
 func repair(obj mcp.Object) mcp.Object {
-	raw := mcp.RewriteMembers(obj.Bytes(), func(name string, value []byte) []byte {
+	raw := jsonscan.RewriteMembers(obj.Bytes(), func(name string, value []byte) []byte {
 		switch {
 		case string(value) == "null" && isOptional(name):
 			return nil // absent
 		case name == "inputSchema" && isObject(value) && member(value, "type") == nil:
-			return mcp.WithMember(value, "type", []byte(`"object"`)) // arguments are always an object
+			return jsonscan.WithMember(value, "type", []byte(`"object"`)) // arguments are always an object
 		case name == "icons":
-			return mcp.RewriteElements(value, safeIcon)
+			return jsonscan.RewriteElements(value, safeIcon)
 		default:
 			return value
 		}

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // checkSchema returns the reason why a tool with this schema cannot be offered, or "".
@@ -34,7 +34,7 @@ func checkSchema(member string, raw []byte, most int) string {
 // checkType returns the reason why a schema is not one for arguments, which are an
 // object, or "".
 func checkType(member string, raw []byte) string {
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name == "type" && (!isString(value) || text(value) != "object") {
 			return fmt.Sprintf("its %s is not of type object", member)
 		}
@@ -68,7 +68,7 @@ func externalRef(raw []byte) (ref string, ok bool) {
 // idKeyword returns the id keyword of the schema's dialect: "id" in draft-03 and
 // draft-04.
 func idKeyword(raw []byte) string {
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name != "$schema" || !isString(value) {
 			continue
 		}
@@ -88,11 +88,11 @@ func (e *Entry) foreignDialect() string {
 	if e.Kind != Tools {
 		return ""
 	}
-	for member, schema := range mcp.Members(e.item) {
+	for member, schema := range jsonscan.Members(e.item) {
 		if member != "inputSchema" && member != "outputSchema" {
 			continue
 		}
-		for name, value := range mcp.Members(schema) {
+		for name, value := range jsonscan.Members(schema) {
 			if name != "$schema" {
 				continue
 			}
@@ -134,15 +134,15 @@ func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 		w.truncated = true
 		return
 	}
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name == w.id && isString(value) {
 			base = w.identify(text(value), base)
 		}
 	}
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		w.keyword(name, value, base, depth)
 	}
-	for value := range mcp.Elements(raw) {
+	for value := range jsonscan.Elements(raw) {
 		w.schema(value, base, depth+1)
 	}
 }
@@ -158,7 +158,7 @@ func (w *refWalk) keyword(name string, value []byte, base *url.URL, depth int) {
 	case "const", "enum", "default", "examples":
 		// Data.
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		for _, sub := range mcp.Members(value) {
+		for _, sub := range jsonscan.Members(value) {
 			w.schema(sub, base, depth+2)
 		}
 	default:

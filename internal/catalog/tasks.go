@@ -6,8 +6,8 @@ package catalog
 import (
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // taskCapabilities declare tasks in the form of each era: the extension, and the
@@ -38,6 +38,6 @@ func leavesTasksToTools(capabilities []byte) bool {
 // (basic/utilities/tasks, "Tool-Level Negotiation").
 func (e *Entry) showTaskSupport() {
 	if member(e.item, "execution") == nil {
-		e.item = mcp.WithMember(e.item, "execution", []byte(`{"taskSupport":"optional"}`))
+		e.item = jsonscan.WithMember(e.item, "execution", []byte(`{"taskSupport":"optional"}`))
 	}
 }

@@ -10,6 +10,7 @@ import "strconv"
 // Kind is the kind of a value in the file's syntax.
 type Kind uint8
 
+// The kinds of values.
 const (
 	Null Kind = iota
 	Bool

@@ -29,7 +29,13 @@ func (a *audience) Notify(_ context.Context, n *mcp.Notification) error {
 	return a.deaf
 }
 
-func (a *audience) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (a *audience) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return a.ask(ctx, req) }, nil
+}
+
+func (*audience) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (a *audience) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	a.asked = append(a.asked, req.Method+" "+string(req.Params.Bytes()))
 	if a.answer == "" {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s here", req.Method)

@@ -119,7 +119,13 @@ func (p *person) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (p *person) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (p *person) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return p.ask(ctx, req) }, nil
+}
+
+func (*person) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (p *person) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, req.Method)

@@ -124,8 +124,8 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // A call allocates less than a third of what it does with net/http's transport: what that
-// package allocates for a response, and three more. These are the exchange, and two of the
-// standard library for a context that is not of internal/life. With the race detector, pools
+// package allocates for a response, and three more. These are the exchange, and two for its
+// end with the context. With the race detector, pools
 // drop some of their items.
 func TestCallAllocatesLittle(t *testing.T) {
 	allocs := func(choose func(dialing) http.RoundTripper) float64 {

@@ -6,7 +6,6 @@ package hop_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,19 +18,13 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/bubble"
-	"github.com/signalbox-mcp/signalbox/internal/life"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
 var errGivenUp = errors.New("the caller has given up")
 
-// ending returns a context and a function that ends it: one of the standard library, or one
-// that calls its functions on the goroutine that ends it.
-func ending(ours bool) (ctx context.Context, end func()) {
-	if ours {
-		c := new(life.Context)
-		return c, func() { c.End(errGivenUp) }
-	}
+// ending returns a context and a function that ends it.
+func ending() (ctx context.Context, end func()) {
 	c, cancel := context.WithCancelCause(context.Background())
 	return c, func() { cancel(errGivenUp) }
 }
@@ -65,28 +58,26 @@ func TestContextEnds(t *testing.T) {
 		{name: "before the body", serve: func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK")); p.gone() }},
 		{name: "in the body", serve: func(p *peer) { p.request(); p.write(head("HTTP/1.1 200 OK", "Content-Length: 5") + "ab"); p.gone() }},
 	} {
-		for _, ours := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, ours %v", tt.name, ours), func(t *testing.T) {
-				inMemory(t, func(w *world) {
-					w.ln.(*memnet.Listener).Buffer = tt.buffer //nolint:forcetypeassert // in memory
-					if tt.dial != nil {
-						w.hop.Dial = tt.dial
-					}
-					w.serve(func(p *peer) { tt.serve(p) })
-					before := bubble.Goroutines(w.t)
-					ctx, end := ending(ours)
-					time.AfterFunc(time.Second, end)
-					start := time.Now()
-					_, err := read(w.hop.RoundTrip(w.request(ctx, tt.body)))
-					if took := time.Since(start); !errors.Is(err, errGivenUp) || took != time.Second {
-						w.t.Errorf("got %v after %v, want %v after 1s", err, took, errGivenUp)
-					}
-					if n := bubble.Goroutines(w.t) - int(w.served.Load()); n > before {
-						w.t.Errorf("%d goroutines are left of %d", n, before)
-					}
-				})
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, func(w *world) {
+				w.ln.(*memnet.Listener).Buffer = tt.buffer //nolint:forcetypeassert // in memory
+				if tt.dial != nil {
+					w.hop.Dial = tt.dial
+				}
+				w.serve(func(p *peer) { tt.serve(p) })
+				before := bubble.Goroutines(w.t)
+				ctx, end := ending()
+				time.AfterFunc(time.Second, end)
+				start := time.Now()
+				_, err := read(w.hop.RoundTrip(w.request(ctx, tt.body)))
+				if took := time.Since(start); !errors.Is(err, errGivenUp) || took != time.Second {
+					w.t.Errorf("got %v after %v, want %v after 1s", err, took, errGivenUp)
+				}
+				if n := bubble.Goroutines(w.t) - int(w.served.Load()); n > before {
+					w.t.Errorf("%d goroutines are left of %d", n, before)
+				}
 			})
-		}
+		})
 	}
 }
 
@@ -95,7 +86,7 @@ func TestContextHasEnded(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
 		w.want("x", "x")
-		ctx, end := ending(false)
+		ctx, end := ending()
 		end()
 		for _, body := range []string{"", "y"} {
 			if _, err := w.hop.RoundTrip(w.request(ctx, body)); !errors.Is(err, errGivenUp) {
@@ -109,28 +100,26 @@ func TestContextHasEnded(t *testing.T) {
 // A context that ends together with the response closes the connection or not, but never a
 // connection that another request uses.
 func TestContextEndsWithItsAnswer(t *testing.T) {
-	for _, ours := range []bool{false, true} {
-		onTCP(t, func(w *world) {
-			w.serve(echo)
-			for i := range 1000 {
-				ctx, end := ending(ours)
-				var both sync.WaitGroup
-				both.Go(func() { // ends by itself
-					for range i % 50 {
-						runtime.Gosched()
-					}
-					end()
-				})
-				_, err := read(w.hop.RoundTrip(w.request(ctx, "first")))
-				if err != nil && !errors.Is(err, errGivenUp) {
-					w.t.Errorf("got %v", err)
+	onTCP(t, func(w *world) {
+		w.serve(echo)
+		for i := range 1000 {
+			ctx, end := ending()
+			var both sync.WaitGroup
+			both.Go(func() { // ends by itself
+				for range i % 50 {
+					runtime.Gosched()
 				}
-				// A POST, which is not repeated if its connection is closed.
-				w.want("next", "next")
-				both.Wait()
+				end()
+			})
+			_, err := read(w.hop.RoundTrip(w.request(ctx, "first")))
+			if err != nil && !errors.Is(err, errGivenUp) {
+				w.t.Errorf("got %v", err)
 			}
-		})
-	}
+			// A POST, which is not repeated if its connection is closed.
+			w.want("next", "next")
+			both.Wait()
+		}
+	})
 }
 
 // tooLate is a context with a function that is always about to run when it is stopped.
@@ -162,7 +151,7 @@ func TestContextEndsBehindItsAnswer(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
 		for range 10 {
-			ctx, end := ending(false)
+			ctx, end := ending()
 			if got, err := read(w.hop.RoundTrip(w.request(ctx, "x"))); got != "x" || err != nil {
 				w.t.Errorf("the answer is %q, %v", got, err)
 			}

@@ -11,6 +11,7 @@ package question
 import (
 	"encoding/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -33,7 +34,7 @@ type clientCapabilities struct {
 // others.
 func capabilitiesOf(raw []byte) clientCapabilities {
 	var caps clientCapabilities
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		switch name {
 		case "roots":
 			declare(&caps.Roots, value)

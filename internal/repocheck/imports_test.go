@@ -23,9 +23,11 @@ var repoLayers = [][]string{
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/observe", "internal/question", "internal/revision", "internal/seal", "internal/store"},
-	{"internal/configfile", "internal/redact", "internal/headroom", "internal/hop", "internal/life", "internal/listenfilter", "internal/spelling", "internal/tasks"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store"},
+	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/jsonrpc"},
 	{"mcp"},
+	{"internal/jsonscan"},
 }
 
 // repoSideways lists the imports inside one layer that are allowed. Each needs its
@@ -36,25 +38,26 @@ var repoSideways = map[string][]string{}
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"config"},        // the YAML library
-	"internal/headroom":   {"cmd/signalbox"}, // it changes settings of the whole process
-	"internal/observe":    {"."},             // the libraries of telemetry
+	"internal/gctune":     {"cmd/signalbox"}, // it changes settings of the whole process
+	"internal/metrics":    {"."},             // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "test/sim/...", "test/faultyserver/...", "test/memnet", "internal/peertest/..."}
+var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "test/callertest", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.
 var repoPure = map[string][]string{
-	"mcp":               nil,
-	"internal/revision": {"mcp"},
-	"internal/session":  {"mcp"},
+	"internal/jsonscan": nil,
+	"mcp":               {"internal/jsonscan"},
+	"internal/jsonrpc":  {"mcp", "internal/jsonscan"},
+	"internal/revision": {"mcp", "internal/jsonrpc", "internal/jsonscan"},
+	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":   nil,
-	"internal/headroom": nil,
+	"internal/gctune":   nil,
 	"internal/hop":      nil,
 	"internal/seal":     nil,
-	"internal/life":     nil,
 	"internal/spelling": nil,
 }
 
@@ -153,9 +156,9 @@ func TestRepoImportDirection(t *testing.T) {
 		{name: "sideways", files: map[string]string{"server/bridge.go": our("client")},
 			want: []string{"server/bridge.go:1: server imports client, which is in the same layer"}},
 		{name: "what is for one alone", files: map[string]string{
-			"x.go":             our("internal/observe"),
-			"server/server.go": our("internal/observe"),
-		}, want: []string{"server/server.go:1: server imports internal/observe, which is for others"}},
+			"x.go":             our("internal/metrics"),
+			"server/server.go": our("internal/metrics"),
+		}, want: []string{"server/server.go:1: server imports internal/metrics, which is for others"}},
 		{name: "tests are free", files: map[string]string{"server/bridge_test.go": our("client")}},
 		{name: "what is for tests", files: map[string]string{
 			"test/sim/run.go":  our("server"),

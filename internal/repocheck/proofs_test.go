@@ -155,7 +155,7 @@ func repoProofs(t *testing.T) []proof {
 		t.Fatal(err)
 	}
 	found, breaches := proofs(files, readFile(t, "Makefile"))
-	names, err := filepath.Glob("testdata/transcripts/*.txtar")
+	names, err := filepath.Glob("test/transcripts/testdata/*.txtar")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	// requirementsList contains the requirements, and requirementsPage the tests that
 	// prove them.
-	requirementsList = "testdata/requirements.txt"
+	requirementsList = "internal/repocheck/testdata/requirements.txt"
 	requirementsPage = "docs/requirements.md"
 )
 
@@ -29,7 +29,7 @@ const requirementsIntroduction = `# Requirements of the specification, and the t
 The requirements of the MCP specification, in every revision, that apply to a gateway between clients and servers, and some
 rules of our own. For each, one test proves that correct behaviour works, and one proves that incorrect behaviour is refused
 or cannot be caused. The comment of the test contains the id, a sign (+ right, - wrong) and the sentence. This page is
-generated from these comments and from [the list](../testdata/requirements.txt), by ` + "`make generate`" + `. Authorization is
+generated from these comments and from [the list](../internal/repocheck/testdata/requirements.txt), by ` + "`make generate`" + `. Authorization is
 not included yet.
 `
 

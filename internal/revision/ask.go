@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -19,11 +20,11 @@ func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
 		return params.Bytes()
 	}
-	return mcp.RewriteMembers(params.Bytes(), func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(params.Bytes(), func(name string, value []byte) []byte {
 		if name != "messages" {
 			return value
 		}
-		return mcp.RewriteElements(value, func(message []byte) []byte { return splitMessage(v, message) })
+		return jsonscan.RewriteElements(value, func(message []byte) []byte { return splitMessage(v, message) })
 	})
 }
 
@@ -31,7 +32,7 @@ func Ask(v mcp.Version, method string, params *mcp.Object) []byte {
 // before 2025-11-25 a message had one item.
 func splitMessage(v mcp.Version, message []byte) []byte {
 	var list []byte
-	for name, value := range mcp.Members(message) {
+	for name, value := range jsonscan.Members(message) {
 		if name == "content" {
 			list = value
 		}
@@ -40,7 +41,7 @@ func splitMessage(v mcp.Version, message []byte) []byte {
 		return withContent(message, Block(v, list))
 	}
 	var parts [][]byte
-	for block := range mcp.Elements(list) {
+	for block := range jsonscan.Elements(list) {
 		parts = append(parts, withContent(message, Block(v, block)))
 	}
 	if len(parts) == 0 {
@@ -51,7 +52,7 @@ func splitMessage(v mcp.Version, message []byte) []byte {
 
 // withContent returns the message with the given content.
 func withContent(message, content []byte) []byte {
-	return mcp.RewriteMembers(message, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(message, func(name string, value []byte) []byte {
 		if name == "content" && !isSame(value, content) {
 			return content
 		}
@@ -81,7 +82,7 @@ func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []b
 	if method != sampling || v >= mcp.V20251125 || params.Has(mcp.FieldTools) {
 		return result
 	}
-	return mcp.RewriteMembers(result, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
 		switch {
 		case name != "content" || len(value) == 0:
 			return value
@@ -99,11 +100,11 @@ func mergeContent(v mcp.Version, list []byte) []byte {
 	var only []byte
 	var text []string
 	n, allText := 0, true
-	for block := range mcp.Elements(list) {
+	for block := range jsonscan.Elements(list) {
 		only = Block(v, block)
 		n++
 		allText = allText && typeOf(block) == "text"
-		for name, value := range mcp.Members(block) {
+		for name, value := range jsonscan.Members(block) {
 			if name == "text" {
 				text = append(text, textOf(value))
 			}
@@ -113,7 +114,7 @@ func mergeContent(v mcp.Version, list []byte) []byte {
 	case n == 1:
 		return only
 	case n > 1 && allText:
-		return append(mcp.AppendString([]byte(`{"type":"text","text":`), strings.Join(text, "\n\n")), '}')
+		return append(jsonscan.AppendString([]byte(`{"type":"text","text":`), strings.Join(text, "\n\n")), '}')
 	default:
 		return list
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -15,7 +16,7 @@ func blocks(v mcp.Version, content []byte) []byte {
 	if v >= mcp.V20250618 || !mayHaveBlocks(content) {
 		return content
 	}
-	return mcp.RewriteElements(content, func(block []byte) []byte { return Block(v, block) })
+	return jsonscan.RewriteElements(content, func(block []byte) []byte { return Block(v, block) })
 }
 
 // mayHaveBlocks quickly excludes content that needs no conversion, which is most:
@@ -39,7 +40,7 @@ func Block(v mcp.Version, block []byte) []byte {
 
 // typeOf returns the type of an item of content.
 func typeOf(block []byte) string {
-	for name, value := range mcp.Members(block) {
+	for name, value := range jsonscan.Members(block) {
 		if name == "type" {
 			return textOf(value)
 		}
@@ -61,7 +62,7 @@ func textOf(raw []byte) string {
 func audioBlock(block []byte) []byte {
 	resource := []byte(`{"uri":"cid:audio"`)
 	var rest []byte
-	for name, value := range mcp.Members(block) {
+	for name, value := range jsonscan.Members(block) {
 		switch name {
 		case "type":
 		case "data":
@@ -81,7 +82,7 @@ func audioBlock(block []byte) []byte {
 func linkBlock(block []byte) []byte {
 	var link struct{ name, title, uri, description string }
 	var rest []byte
-	for name, value := range mcp.Members(block) {
+	for name, value := range jsonscan.Members(block) {
 		switch name {
 		case "name":
 			link.name = textOf(value)
@@ -105,12 +106,12 @@ func linkBlock(block []byte) []byte {
 	if link.description != "" {
 		text += "\n" + link.description
 	}
-	out := mcp.AppendString([]byte(`{"type":"text","text":`), text)
+	out := jsonscan.AppendString([]byte(`{"type":"text","text":`), text)
 	return append(append(out, rest...), '}')
 }
 
 // appendMember appends a member after another one.
 func appendMember(dst []byte, name string, value []byte) []byte {
-	dst = mcp.AppendString(append(dst, ','), name)
+	dst = jsonscan.AppendString(append(dst, ','), name)
 	return append(append(dst, ':'), value...)
 }

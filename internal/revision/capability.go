@@ -3,7 +3,10 @@
 
 package revision
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // ServerCapabilities returns the capabilities of a server that a client of the revision
 // can use. A declared capability must be honoured, which is impossible for one of
@@ -38,7 +41,7 @@ func ClientCapabilities(from, to mcp.Version, raw []byte) []byte {
 	if legacy {
 		return out
 	}
-	return mcp.RewriteMembers(out, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(out, func(name string, value []byte) []byte {
 		if name != "roots" {
 			return value
 		}
@@ -51,7 +54,7 @@ func filterMembers(raw []byte, wanted func(name string, value []byte) bool) []by
 	if len(raw) == 0 || raw[0] != '{' {
 		return []byte("{}")
 	}
-	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
 		if !wanted(name, value) {
 			return nil
 		}

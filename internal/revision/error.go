@@ -6,6 +6,7 @@ package revision
 import (
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -74,7 +75,7 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 		return false
 	}
 	uri, ok := req.Params.Text(mcp.FieldURI)
-	for name, value := range mcp.Members(err.Data) {
+	for name, value := range jsonscan.Members(err.Data) {
 		if name == "uri" && len(value) > 0 && value[0] == '"' {
 			return ok && textOf(value) == uri
 		}
@@ -86,7 +87,7 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 // must declare (2026-07-28, basic, "Error Codes"). The legacy era has no code for it,
 // so servers of that era can name them only in the data, as legacyCode leaves them.
 func namesCapabilities(err *mcp.Error) bool {
-	for name, value := range mcp.Members(err.Data) {
+	for name, value := range jsonscan.Members(err.Data) {
 		if name == "requiredCapabilities" {
 			return len(value) > 0 && value[0] == '{'
 		}
@@ -98,7 +99,7 @@ func namesCapabilities(err *mcp.Error) bool {
 func recode(err *mcp.Error, code int64) *mcp.Error {
 	next := &mcp.Error{Code: code, Message: err.Message, Data: err.Data, Beside: err.Beside}
 	if err.Raw != nil {
-		next.Raw = mcp.RewriteMembers(err.Raw, func(name string, value []byte) []byte {
+		next.Raw = jsonscan.RewriteMembers(err.Raw, func(name string, value []byte) []byte {
 			if name == "code" {
 				return strconv.AppendInt(nil, code, 10)
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -90,7 +91,7 @@ func TestErrorKeepsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(mcp.AppendError(nil, m.ID, Error(mcp.EraModern, nil, wire)))
+	got := string(jsonrpc.AppendError(nil, m.ID, Error(mcp.EraModern, nil, wire)))
 	want := `{"jsonrpc":"2.0","id":1,"error":{"x-own":1.0,"code" : -32602,"message":"\u0041","data":{"b":1e2}}}`
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)

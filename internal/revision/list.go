@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -17,10 +18,10 @@ func listResult(v mcp.Version, raw []byte) []byte {
 	if v >= mcp.V20260728 {
 		return raw
 	}
-	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
 		switch name {
 		case "tools", "prompts", "resources", "resourceTemplates":
-			return mcp.RewriteElements(value, func(item []byte) []byte { return listItem(v, item) })
+			return jsonscan.RewriteElements(value, func(item []byte) []byte { return listItem(v, item) })
 		default:
 			return value
 		}
@@ -28,7 +29,7 @@ func listResult(v mcp.Version, raw []byte) []byte {
 }
 
 func listItem(v mcp.Version, item []byte) []byte {
-	return mcp.RewriteMembers(item, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(item, func(name string, value []byte) []byte {
 		switch name {
 		case "icons":
 			// Clients ignore unknown members, except this one: some older clients
@@ -69,7 +70,7 @@ func outputSchema(raw []byte) []byte {
 // hasForeignDialect reports whether a schema has a dialect other than JSON Schema's
 // own: the meaning of its members is unknown, so it cannot be converted.
 func hasForeignDialect(raw []byte) bool {
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name == "$schema" {
 			dialect := textOf(value)
 			return !strings.HasPrefix(dialect, "https://json-schema.org/") && !strings.HasPrefix(dialect, "http://json-schema.org/")
@@ -81,14 +82,14 @@ func hasForeignDialect(raw []byte) bool {
 // schemaTypes returns the types in the schema's own type member.
 func schemaTypes(raw []byte) []string {
 	var types []string
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name != "type" {
 			continue
 		}
 		if value[0] == '"' {
 			return []string{textOf(value)}
 		}
-		for one := range mcp.Elements(value) {
+		for one := range jsonscan.Elements(value) {
 			types = append(types, textOf(one))
 		}
 	}
@@ -109,7 +110,7 @@ func mayHaveRefs(raw []byte) bool {
 // where readers look for it.
 func wrapSchema(raw []byte) []byte {
 	out := []byte(`{`)
-	for name, value := range mcp.Members(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		if name == "$schema" {
 			out = append(append(append(out, `"$schema":`...), value...), ',')
 		}
@@ -122,11 +123,11 @@ func wrapSchema(raw []byte) []byte {
 // boolean schemas are older than the protocol, but its legacy revisions do not allow
 // them.
 func objectSchema(raw []byte) []byte {
-	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
 		if name != "properties" {
 			return value
 		}
-		return mcp.RewriteMembers(value, func(_ string, schema []byte) []byte {
+		return jsonscan.RewriteMembers(value, func(_ string, schema []byte) []byte {
 			switch string(schema) {
 			case "true":
 				return []byte(`{}`)

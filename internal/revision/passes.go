@@ -3,13 +3,16 @@
 
 package revision
 
-import "github.com/signalbox-mcp/signalbox/mcp"
+import (
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
 
 // Passes reports whether Result would leave a result unmodified, given its head only,
 // apart from changes that Passes registers on a.
 //
 // It trusts the server to use only features of the revision that it declares.
-func Passes(v mcp.Version, method string, a *mcp.Arriving) bool {
+func Passes(v mcp.Version, method string, a *jsonrpc.Arriving) bool {
 	if v < mcp.V20250618 && v < a.From && method != "resources/read" {
 		return false // the result may have a type of content that the revision does not know
 	}

@@ -7,19 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // arriving returns a result with front as its head; the rest is longer than the head.
-func arriving(t *testing.T, from mcp.Version, front string) *mcp.Arriving {
+func arriving(t *testing.T, from mcp.Version, front string) *jsonrpc.Arriving {
 	t.Helper()
 	text := `{"jsonrpc":"2.0","id":1,"result":{` + front + strings.Repeat("x", 100<<10) + `"}}`
-	a := mcp.NewArrival(strings.NewReader(text), -1, mcp.Limits{}, 1<<20)
-	if whole, err := a.Begin(); whole != nil || err != nil || a.Result() == nil {
+	a := jsonrpc.NewArrival(strings.NewReader(text), -1, mcp.Limits{}, 1<<20)
+	if whole, err := a.Begin(); whole != nil || err != nil || a.Head() == nil {
 		t.Fatalf("%.60s shows no result (%v)", text, err)
 	}
-	return mcp.NewArriving(a, from, func() {})
+	return jsonrpc.NewArriving(a, from, func() {})
 }
 
 // A result that needs a conversion is not passed on before it is complete.

@@ -6,6 +6,7 @@ package revision
 import (
 	"bytes"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -69,7 +70,7 @@ func wrapValue(raw []byte) []byte {
 // hasText reports whether a list of content has a text item, which every client can
 // show.
 func hasText(content []byte) bool {
-	for block := range mcp.Elements(content) {
+	for block := range jsonscan.Elements(content) {
 		if typeOf(block) == "text" {
 			return true
 		}
@@ -88,7 +89,7 @@ func withText(content, value []byte) []byte {
 		out = append(out, ',')
 	}
 	out = append(out, `{"type":"text","text":`...)
-	out = mcp.AppendString(out, string(value))
+	out = jsonscan.AppendString(out, string(value))
 	return append(out, "}]"...)
 }
 
@@ -97,12 +98,12 @@ func promptResult(v mcp.Version, raw []byte) []byte {
 	if v >= mcp.V20250618 || !mayHaveBlocks(raw) {
 		return raw
 	}
-	return mcp.RewriteMembers(raw, func(name string, value []byte) []byte {
+	return jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
 		if name != "messages" {
 			return value
 		}
-		return mcp.RewriteElements(value, func(message []byte) []byte {
-			return mcp.RewriteMembers(message, func(name string, value []byte) []byte {
+		return jsonscan.RewriteElements(value, func(message []byte) []byte {
+			return jsonscan.RewriteMembers(message, func(name string, value []byte) []byte {
 				if name != "content" {
 					return value
 				}

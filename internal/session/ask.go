@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -63,12 +64,12 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 		return nil, ErrTooMany
 	}
 	c.lastAsk++
-	a := &Ask{id: mcp.NumberID(c.lastAsk), serial: c.lastAsk, stream: s, done: make(chan struct{})}
+	a := &Ask{id: jsonrpc.NumberID(c.lastAsk), serial: c.lastAsk, stream: s, done: make(chan struct{})}
 	if c.asks == nil {
 		c.asks = make(map[mcp.ID]*Ask, 1)
 	}
 	c.asks[a.id] = a
-	s.pushLocked(Message{Head: mcp.AppendBeside(mcp.AppendRequest(nil, a.id, method, params), beside), ask: a})
+	s.pushLocked(Message{Head: jsonrpc.AppendBeside(jsonrpc.AppendRequest(nil, a.id, method, params), beside), ask: a})
 	return a, nil
 }
 
@@ -145,5 +146,5 @@ func (c *core) endAsksLocked(s *Stream, err error) []*Ask {
 // (2025-11-25, basic/utilities/cancellation).
 func (a *Ask) Withdrawal() Message {
 	params := append([]byte(`{"requestId":`), a.id.String()...)
-	return Message{Class: Log, Head: mcp.AppendNotification(nil, "notifications/cancelled", append(params, '}'))}
+	return Message{Class: Log, Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -27,7 +28,7 @@ func openCall(t testing.TB, calls *session.Calls, method string) *session.Call {
 
 func notice(t testing.TB, method, params string) *mcp.Message {
 	t.Helper()
-	m, err := mcp.Parse(mcp.AppendNotification(nil, method, []byte(params)), mcp.Limits{})
+	m, err := mcp.Parse(jsonrpc.AppendNotification(nil, method, []byte(params)), mcp.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestI4IdsAreMatchedByTheirBytes(t *testing.T) {
 	if got := calls.Stats(); got.Unknown != 6 || got.Late != 0 || got.Open != 1 {
 		t.Errorf("stats %+v", got)
 	}
-	if calls.Find(c.ID()) != c || calls.Find(mcp.NumberID(2)) != nil {
+	if calls.Find(c.ID()) != c || calls.Find(jsonrpc.NumberID(2)) != nil {
 		t.Error("Find does not find by id")
 	}
 }

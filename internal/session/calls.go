@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -86,7 +87,7 @@ func (t *Calls) nextIDLocked() mcp.ID {
 		if t.Numbers != nil {
 			n = t.Numbers.ID(n)
 		}
-		if id := mcp.NumberID(n); t.open[id] == nil {
+		if id := jsonrpc.NumberID(n); t.open[id] == nil {
 			return id
 		}
 	}

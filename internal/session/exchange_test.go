@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -36,7 +37,7 @@ func TestForm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) {}))
 			for _, step := range tt.steps {
 				step(x)
 			}
@@ -74,7 +75,7 @@ func TestFinishIsFinal(t *testing.T) {
 func TestCancelDropsQueuedMessages(t *testing.T) {
 	why := errors.New("why")
 	var stopped []error
-	x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(err error) { stopped = append(stopped, err) }))
+	x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(err error) { stopped = append(stopped, err) }))
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"))
 	if !x.Cancel(why) || x.Cancel(why) {
@@ -91,7 +92,7 @@ func TestCancelDropsQueuedMessages(t *testing.T) {
 
 func TestAbortHasATerminalAndStops(t *testing.T) {
 	stopped := 0
-	x := session.NewStateless(mcp.NumberID(1), rules(), session.StopFunc(func(error) { stopped++ }))
+	x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) { stopped++ }))
 	c := attach(x.Stream())
 	if !x.Abort(plain("sorry"), errors.New("why")) || x.Abort(plain("again"), errors.New("why")) {
 		t.Error("Abort must report true once")

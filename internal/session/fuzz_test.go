@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -126,7 +127,7 @@ func (d *driver) step(op byte, arg int) {
 }
 
 func (d *driver) begin(arg int) {
-	id := mcp.NumberID(uint64(arg % 5))
+	id := jsonrpc.NumberID(uint64(arg % 5))
 	s := &driven{id: id, current: -1}
 	x, err := d.sess.Begin(id, session.StopFunc(func(error) { s.stopped++ }))
 	inFlight, dup := 0, false
@@ -376,7 +377,7 @@ func (d *driver) end() {
 			d.t.Fatal("an ask outlives its session")
 		}
 	}
-	if d.sess.InFlight(mcp.NumberID(0)) {
+	if d.sess.InFlight(jsonrpc.NumberID(0)) {
 		d.t.Fatal("a request outlives its session")
 	}
 }

@@ -6,9 +6,9 @@ package session_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -25,7 +25,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var stopped []int
 			var begun [5]*session.Exchange
 			for i := range begun {
-				x, err := s.Begin(mcp.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
+				x, err := s.Begin(jsonrpc.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,7 +37,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var want []int
 			for i := range begun {
 				open := !slices.Contains(over, i)
-				if got := s.InFlight(mcp.NumberID(uint64(i))); got != open {
+				if got := s.InFlight(jsonrpc.NumberID(uint64(i))); got != open {
 					t.Errorf("request %d is in flight: %t, want %t", i, got, open)
 				}
 				if open {
@@ -51,36 +51,5 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 				t.Errorf("stopped %v, want %v", stopped, want)
 			}
 		})
-	}
-}
-
-// A consumer is used again after Detach, and nothing of its first stream is left in it.
-func TestConsumerIsReused(t *testing.T) {
-	r := rules()
-	first := session.NewStateless(mcp.NumberID(1), r, session.StopFunc(func(error) {}))
-	second := session.NewStateless(mcp.NumberID(2), r, session.StopFunc(func(error) {}))
-	var c session.Consumer
-	wake := make(chan struct{}, 1)
-	first.Stream().AttachConsumer(&c, wake)
-	other := first.Stream().Attach(make(chan struct{}, 1))
-	if _, state := c.Take(nil); state != session.Revoked {
-		t.Errorf("superseded: %v, want Revoked", state)
-	}
-	c.Detach()
-	<-wake // superseded
-	second.Stream().AttachConsumer(&c, wake)
-	<-wake // attached
-	first.Finish(plain("first"))
-	if len(wake) != 0 {
-		t.Error("its first stream has woken it")
-	}
-	second.Finish(plain("second"))
-	<-wake
-	for who, want := range map[*session.Consumer]string{&c: "second", other: "first"} {
-		got, state := who.Take(nil)
-		if len(got) != 1 || !strings.Contains(string(got[0].Head), want) || state != session.Ended {
-			t.Errorf("took %d messages, %v; want %q and the end", len(got), state, want)
-		}
-		who.Detach()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,7 +38,7 @@ func wantBytes(t *testing.T, r *session.Rules, what string, want int64) {
 func TestPendingCountsUntilWritten(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.NewStateless(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
 	x.CountFor("p", 32*kib)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	wantBytes(t, r, "before", 0)
@@ -73,7 +74,7 @@ func TestPendingCountsUntilWritten(t *testing.T) {
 func TestPendingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
-	x := session.NewStateless(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(64))
@@ -81,7 +82,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 	wantBytes(t, r, "it has left", 0)
 
 	s := session.New("id", "p", &mcp.Peer{}, r)
-	y, err := s.Begin(mcp.NumberID(1), nil)
+	y, err := s.Begin(jsonrpc.NumberID(1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 func TestPendingBoundsStreams(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
-	x := session.NewStateless(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	x.Stream().Attach(make(chan struct{}, 1))
 	n := 0
@@ -138,7 +139,7 @@ func grow(t *testing.T, v *session.Reservation, n int64, want session.Excess) <-
 func TestReservationWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
-	x := session.NewStateless(mcp.NumberID(1), r, nil)
+	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
 	x.CountFor("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(128))
@@ -204,7 +205,7 @@ func TestReservationIsWoken(t *testing.T) {
 					}
 					<-room
 				}
-				x := session.NewStateless(mcp.NumberID(1), r, nil)
+				x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
 				x.CountFor("p", 0)
 				c := x.Stream().Attach(make(chan struct{}, 1))
 				x.Finish(session.Message{Body: bytes.Repeat([]byte{'x'}, 64*kib)})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -15,7 +16,7 @@ import (
 // flowing returns an exchange with a consumer that accepts a ResultStream.
 func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
-	x := session.NewStateless(mcp.NumberID(7), r, session.StopFunc(func(error) {}))
+	x := session.NewStateless(jsonrpc.NumberID(7), r, session.StopFunc(func(error) {}))
 	c := attach(x.Stream())
 	c.AcceptResultStreams()
 	isWoken(c)

@@ -140,14 +140,6 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consum
 	return c, nil
 }
 
-// CanResume returns the error that Resume would return, and changes nothing.
-func (s *Session) CanResume(id EventID, now time.Time) error {
-	s.core.mu.Lock()
-	defer s.core.mu.Unlock()
-	_, err := s.lookupLocked(id, now)
-	return err
-}
-
 // lookupLocked returns the history of the event's stream. It returns a history and an error
 // if part of the history is missing.
 func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -125,7 +126,7 @@ func (p *resumeModel) open(arg int) {
 		s.c = attach(p.sess.Standalone())
 	} else {
 		p.serial++
-		x, err := p.sess.Begin(mcp.NumberID(uint64(p.serial)), session.StopFunc(func(error) {}))
+		x, err := p.sess.Begin(jsonrpc.NumberID(uint64(p.serial)), session.StopFunc(func(error) {}))
 		if err != nil {
 			p.t.Fatal(err)
 		}

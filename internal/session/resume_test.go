@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -39,7 +40,7 @@ type resumable struct {
 
 func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	t.Helper()
-	x, err := sess.Begin(mcp.NumberID(id), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(id), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 // Without MakeResumable a stream has no ids, and nothing of it is retained.
 func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +342,7 @@ func TestRetentionExpires(t *testing.T) {
 	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Kept() != 0 {
 		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Kept())
 	}
-	r.wantErr(r.last, at(2060), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
+	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
 	last := session.EventID{Stream: r.last.Stream, Pos: r.last.Pos + 1}
 	r.wantErr(last, at(2060), session.ErrUnknownEvent) // nothing followed it
 }
@@ -364,7 +365,7 @@ func TestResumeExpiresStreams(t *testing.T) {
 	if next := r.sess.Expire(at(3059)); next != at(3119) {
 		t.Errorf("next = %v, want a minute after the client has left", next)
 	}
-	r.wantErr(r.last, at(3119), &session.GoneError{Request: mcp.NumberID(1), Over: true, Aged: true})
+	r.wantErr(r.last, at(3119), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
 }
 
 // What exceeds the limit is dropped: streams that have ended first, the oldest first; the
@@ -379,7 +380,7 @@ func TestOldestAnswersAreDroppedFirst(t *testing.T) {
 		r.x.Finish(finish(strings.Repeat("x", 800)))
 		done = append(done, r)
 	}
-	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: mcp.NumberID(0), Over: true})
+	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Over: true})
 	for _, r := range done[2:] {
 		r.back()
 		r.c.Detach()
@@ -425,14 +426,14 @@ func TestGapIsReported(t *testing.T) {
 	r.back() // the newest are there
 	r.see(session.Open, "tail")
 	early := session.EventID{Stream: late.Stream, Pos: 1}
-	r.wantErr(early, at(0), &session.GoneError{Request: mcp.NumberID(2)})
+	r.wantErr(early, at(0), &session.GoneError{Request: jsonrpc.NumberID(2)})
 	wantTake(t, r.c, session.Revoked)
 	r.c.Detach()
 	r.x.Finish(finish("end"))
 	if got := rules.Counts.Undelivered.Load(); got != 1 {
 		t.Errorf("undelivered = %d, want the terminal after the last word", got)
 	}
-	r.wantErr(early, at(0), &session.GoneError{Request: mcp.NumberID(2)})
+	r.wantErr(early, at(0), &session.GoneError{Request: jsonrpc.NumberID(2)})
 	quiet.see(session.Open, "a") // a stream with few messages loses nothing
 }
 
@@ -455,7 +456,7 @@ func TestQueueOfAwayClientIsLimited(t *testing.T) {
 	if r.sess.Kept() > 4000 {
 		t.Errorf("%d bytes are kept", r.sess.Kept())
 	}
-	r.wantErr(r.last, at(0), &session.GoneError{Request: mcp.NumberID(1)})
+	r.wantErr(r.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1)})
 }
 
 // Messages that a consumer has yet to take are not dropped.
@@ -489,7 +490,7 @@ func TestTombstonesAreLimited(t *testing.T) {
 		all = append(all, r)
 		sess.Expire(at(i * 100))
 	}
-	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: mcp.NumberID(199), Over: true, Aged: true})
+	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: jsonrpc.NumberID(199), Over: true, Aged: true})
 	all[0].wantErr(all[0].last, at(20_000), session.ErrUnknownEvent)
 }
 
@@ -567,7 +568,7 @@ func TestPause(t *testing.T) {
 // A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

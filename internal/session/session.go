@@ -4,6 +4,7 @@
 package session
 
 import (
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -164,7 +165,7 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 			x.stream.clearLocked()
 			x.endLocked(ErrEnded)
 		} else {
-			x.endLocked(ErrEnded, Message{Head: mcp.AppendError(nil, x.id, terminal)})
+			x.endLocked(ErrEnded, Message{Head: jsonrpc.AppendError(nil, x.id, terminal)})
 		}
 		x = next
 	}

@@ -47,17 +47,11 @@ type Stream struct {
 // capacity 1 and may be shared by the consumers of one goroutine. An older consumer is
 // revoked, and notified of that.
 func (s *Stream) Attach(wake chan struct{}) *Consumer {
-	c := new(Consumer)
-	s.AttachConsumer(c, wake)
-	return c
-}
-
-// AttachConsumer is Attach with a Consumer provided by the caller. It must be new, or
-// detached from its stream; the package keeps no reference to a detached Consumer.
-func (s *Stream) AttachConsumer(c *Consumer, wake chan struct{}) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
+	c := new(Consumer)
 	s.attachLocked(c, wake)
+	return c
 }
 
 // TryAttach is Attach for consumers that a client can open. It returns ErrTooMany at the

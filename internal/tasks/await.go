@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,9 +48,9 @@ func Interval(suggested time.Duration) time.Duration {
 // answers them with tasks/update. The requests to h have the sender of like; nothing
 // else of like is used.
 //
-// If the caller is a [mcp.Pulser], each successful poll is a sign of life. Await
-// returns when the context ends, with its error, and does not cancel the task. An error
-// that leaves the task running wraps a [LeftError].
+// Each successful poll is a sign of life: it calls Pulse of the caller. Await returns
+// when the context ends, with its error, and does not cancel the task. An error that
+// leaves the task running wraps a [LeftError].
 func Await(ctx context.Context, h mcp.Handler, like *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &wait{handler: h, like: like, id: id, caller: caller, asked: make(map[string]bool), sent: make(map[string]sent), ready: make(chan answers)}
@@ -131,7 +132,7 @@ func (w *wait) poll(ctx context.Context) (Task, error) {
 		res, err := w.serve(ctx, "tasks/get", nil)
 		if err == nil {
 			w.failures = 0
-			mcp.Pulse(w.caller)
+			w.caller.Extension().Pulse()
 			return Read(res.Bytes())
 		}
 		if w.failures++; ctx.Err() != nil || !isTransient(err) || w.failures >= maxFailures {
@@ -152,7 +153,7 @@ func isTransient(err error) bool {
 
 // serve sends one request about the task.
 func (w *wait) serve(ctx context.Context, method string, inputs []byte) (*mcp.Result, error) {
-	params := members{{"taskId", mcp.AppendString(nil, w.id)}}
+	params := members{{"taskId", jsonscan.AppendString(nil, w.id)}}
 	if inputs != nil {
 		params = params.with("inputResponses", inputs)
 	}
@@ -229,7 +230,7 @@ type question struct {
 // ordered returns the remaining questions in the order of the task's inputRequests.
 func ordered(inputs []byte, left map[string]question) []question {
 	sorted := make([]question, 0, len(left))
-	for key := range mcp.Members(inputs) {
+	for key := range jsonscan.Members(inputs) {
 		if q, ok := left[key]; ok {
 			q.key = key
 			sorted = append(sorted, q)
@@ -285,7 +286,7 @@ func (w *wait) start(ctx context.Context, q question) (func() (jsontext.Value, e
 	if err != nil {
 		return nil, err
 	}
-	wait, err := mcp.Start(ctx, w.caller, req)
+	wait, err := w.caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}

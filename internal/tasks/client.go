@@ -6,7 +6,7 @@ package tasks
 import (
 	"bytes"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // A ClientOffer is what a client of 2025-11-25 declares about tasks that it runs
@@ -78,7 +78,7 @@ func Keep(list []byte, kept func(id string) bool) ([]byte, error) {
 		return nil, err
 	}
 	var left [][]byte
-	for one := range mcp.Elements(m.get("tasks")) {
+	for one := range jsonscan.Elements(m.get("tasks")) {
 		t, err := read(one)
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -188,7 +189,7 @@ func Prepend(list []byte, own [][]byte) ([]byte, error) {
 		return nil, err
 	}
 	all := append([]byte{'['}, bytes.Join(own, []byte{','})...)
-	for rest := range mcp.Elements(m.get("tasks")) {
+	for rest := range jsonscan.Elements(m.get("tasks")) {
 		all = append(append(all, ','), rest...)
 	}
 	return m.with("tasks", append(all, ']')).bytes(), nil
@@ -209,7 +210,7 @@ func ErrorJSON(e *mcp.Error) []byte {
 		return e.Raw
 	}
 	out := strconv.AppendInt([]byte(`{"code":`), e.Code, 10)
-	out = mcp.AppendString(append(out, `,"message":`...), e.Message)
+	out = jsonscan.AppendString(append(out, `,"message":`...), e.Message)
 	if e.Data != nil {
 		out = append(append(out, `,"data":`...), e.Data...)
 	}
@@ -221,7 +222,7 @@ func Inputs(keys []string, ask func(key string) *mcp.Request) []byte {
 	var all members
 	for _, key := range keys {
 		req := ask(key)
-		q := members{{"method", mcp.AppendString(nil, req.Method)}}
+		q := members{{"method", jsonscan.AppendString(nil, req.Method)}}
 		if !req.Params.IsZero() {
 			q = q.with("params", req.Params.Bytes())
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // members are the members of an object in order, with the bytes of their values.
@@ -132,7 +132,7 @@ func (m members) bytes() []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = mcp.AppendString(out, one.name)
+		out = jsonscan.AppendString(out, one.name)
 		out = append(out, ':')
 		out = append(out, one.value...)
 	}

@@ -23,7 +23,7 @@ type part struct {
 
 // measureParts runs the benchmarks of the gateway's own packages.
 func (b *bench) measureParts(ctx context.Context, _ *rig) error {
-	packages := []string{"./mcp", "./internal/frame", "./internal/catalog", "./internal/session"}
+	packages := []string{"./internal/jsonscan", "./mcp", "./internal/frame", "./internal/catalog", "./internal/session"}
 	// A third of a second is enough for benchmarks of at most milliseconds.
 	args := append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", "300ms", "-count", strconv.Itoa(b.starts)}, packages...)
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // our own packages

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -152,12 +153,12 @@ func (x *Exchange) Initialize() {
 
 // Result answers with a result as a JSON document.
 func (x *Exchange) Result(result string) {
-	x.Status(http.StatusOK, "application/json", string(mcp.AppendResult(nil, x.Msg.ID, []byte(result))))
+	x.Status(http.StatusOK, "application/json", string(jsonrpc.AppendResult(nil, x.Msg.ID, []byte(result))))
 }
 
 // Error answers with an error as a JSON document, with the status 200.
 func (x *Exchange) Error(code int64, message string) {
-	x.Status(http.StatusOK, "application/json", string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(code, "%s", message))))
+	x.Status(http.StatusOK, "application/json", string(jsonrpc.AppendError(nil, x.Msg.ID, mcp.Errorf(code, "%s", message))))
 }
 
 // Status answers with the given status, content type and body.
@@ -178,7 +179,7 @@ func (x *Exchange) Event(id, data string) {
 
 // Response sends the response to the request as an event.
 func (x *Exchange) Response(result string) {
-	x.Event("", string(mcp.AppendResult(nil, x.Msg.ID, []byte(result))))
+	x.Event("", string(jsonrpc.AppendResult(nil, x.Msg.ID, []byte(result))))
 }
 
 // Begin sends the headers of a stream.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -114,11 +115,13 @@ func (x *Line) Polite() {
 }
 
 // Result answers with a result.
-func (x *Line) Result(result string) { x.Send(string(mcp.AppendResult(nil, x.Msg.ID, []byte(result)))) }
+func (x *Line) Result(result string) {
+	x.Send(string(jsonrpc.AppendResult(nil, x.Msg.ID, []byte(result))))
+}
 
 // Error answers with an error.
 func (x *Line) Error(code int64, message string) {
-	x.Send(string(mcp.AppendError(nil, x.Msg.ID, mcp.Errorf(code, "%s", message))))
+	x.Send(string(jsonrpc.AppendError(nil, x.Msg.ID, mcp.Errorf(code, "%s", message))))
 }
 
 // Send writes a line.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 

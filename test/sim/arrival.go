@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -351,7 +352,7 @@ func (w *world) answered(s *sess, no int) {
 		}
 	}
 	end := session.Terminal{Result: &mcp.Result{}}
-	ok := s.real.Answer(mcp.NumberID(uint64(no)), end)
+	ok := s.real.Answer(jsonrpc.NumberID(uint64(no)), end)
 	if ok != (open != nil) {
 		w.fail("I37", "%s: an answer to question %d is accepted: %v, the question is open: %v", s, no, ok, open != nil)
 	}
@@ -390,4 +391,4 @@ const noID = 6
 // idOf returns one of a few ids that clients use, among them ids that only look alike.
 func idOf(n int) mcp.ID { return ids[n%len(ids)] }
 
-var ids = [...]mcp.ID{mcp.NumberID(0), mcp.NumberID(1), mcp.StringID("1"), mcp.StringID(""), mcp.NumberID(1 << 60), mcp.StringID("a")} //nolint:gochecknoglobals // it is never changed
+var ids = [...]mcp.ID{jsonrpc.NumberID(0), jsonrpc.NumberID(1), jsonrpc.StringID("1"), jsonrpc.StringID(""), jsonrpc.NumberID(1 << 60), jsonrpc.StringID("a")} //nolint:gochecknoglobals // it is never changed

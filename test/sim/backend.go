@@ -6,6 +6,7 @@ package sim
 import (
 	"errors"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -33,7 +34,7 @@ func (w *world) backendAct() bool {
 	case n < 16 && w.set.allows(StrangeID):
 		// An id below the first and one beyond the last, a text that looks like the first,
 		// and one too large for an array index (M018).
-		id := [...]mcp.ID{mcp.NumberID(0), mcp.NumberID(uint64(k.given) + 1), mcp.StringID("1"), mcp.NumberID(1 << 62)}[w.src.Intn(4)]
+		id := [...]mcp.ID{jsonrpc.NumberID(0), jsonrpc.NumberID(uint64(k.given) + 1), jsonrpc.StringID("1"), jsonrpc.NumberID(1 << 62)}[w.src.Intn(4)]
 		w.respond(k, id, nil, session.Terminal{Result: &mcp.Result{}})
 	// More than an inbox holds: what is dropped must be counted, and what must not be
 	// dropped must make its sender wait (I21, I30).

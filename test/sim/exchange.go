@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -387,7 +388,7 @@ func (w *world) sendAsk(s *stream, owner *sess) *ask {
 	}
 	a := &ask{real: real, no: no, at: s}
 	w.asked++
-	e := w.add(s, entry{kind: question, key: no, size: len(mcp.AppendRequest(nil, real.ID(), "ask", nil))})
+	e := w.add(s, entry{kind: question, key: no, size: len(jsonrpc.AppendRequest(nil, real.ID(), "ask", nil))})
 	a.mark = e.mark
 	owner.asks = append(owner.asks, a)
 	if w.tracing() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -112,7 +113,7 @@ func (t *handler) open(w *world) {
 	c.no, c.real = k.given, real
 	// Ids are never reused on a connection: a late answer to the first call of an id would
 	// complete the second (M005, M012).
-	if want := mcp.NumberID(uint64(k.given)); real.ID() != want {
+	if want := jsonrpc.NumberID(uint64(k.given)); real.ID() != want {
 		w.fail("I4", "%s assigns a call the id %s, want %s", k.name, real.ID(), want)
 	}
 	if c.undispatched {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
@@ -25,7 +26,7 @@ func TestLeftoversAreFound(t *testing.T) {
 	if at := leftoversOf(s); at != "" {
 		t.Errorf("a new session holds something: %s", at)
 	}
-	x, err := s.Begin(mcp.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +65,9 @@ func TestMessagesAreIdentifiedByText(t *testing.T) {
 		kind kind
 		no   int
 	}{
-		string(mcp.AppendRequest(nil, mcp.NumberID(17), "ask", nil)):                    {question, 17},
-		string(mcp.AppendError(nil, mcp.NumberID(3), mcp.Errorf(-1, "it ended"))):       {terminal, 0},
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`: {withdrawal, 5},
+		string(jsonrpc.AppendRequest(nil, jsonrpc.NumberID(17), "ask", nil)):              {question, 17},
+		string(jsonrpc.AppendError(nil, jsonrpc.NumberID(3), mcp.Errorf(-1, "it ended"))): {terminal, 0},
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`:   {withdrawal, 5},
 	} {
 		if readMark([]byte(text)) != 0 {
 			t.Errorf("%s has a mark", text)

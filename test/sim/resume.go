@@ -30,17 +30,7 @@ func (w *world) resume(t *arrival) {
 		w.fail("I8", "%s is the standalone stream of %s: %v", st.name, s, st != s.standalone)
 	}
 	out := &writer{stream: st, response: t.response, wake: make(chan struct{}, 1), resumed: true, pos: id.Pos}
-	// CanResume is called before Resume, as the product does before it writes a header. If
-	// it changed anything, or Resume returned another result, the response would have begun
-	// and have nothing to send.
-	can := s.real.CanResume(id, w.now)
-	if st != nil && st.real.IsLost() != st.lost {
-		w.fail("I25", "%s was only checked, and is lost: %v", st.name, !st.lost)
-	}
 	c, err := s.real.Resume(id, out.wake, w.now)
-	if (can == nil) != (err == nil) {
-		w.fail("I14", "%s is resumed at %s: %v, CanResume: %v", s, id, err, can)
-	}
 	w.updateExpired(s)
 	gone := new(session.GoneError)
 	switch isGone := errors.As(err, &gone); {

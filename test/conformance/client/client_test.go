@@ -46,7 +46,7 @@ func (b *bench) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (
 	if err != nil {
 		return nil, err
 	}
-	answer, err := caller.Ask(ctx, ask)
+	answer, err := mcp.Ask(ctx, caller, ask)
 	if err != nil {
 		return nil, err
 	}

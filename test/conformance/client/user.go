@@ -19,7 +19,14 @@ func (user) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Ask fills in a form. Modern servers ask in a result, earlier ones in a request; package
 // client unifies both.
-func (user) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (c user) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+}
+
+// Extension returns one that can do nothing.
+func (user) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (user) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if req.Method != "elicitation/create" {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "cannot answer %q", req.Method)
 	}

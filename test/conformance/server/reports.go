@@ -51,9 +51,7 @@ func progress(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 // reconnect ends the connection, and continues. A client that cannot reconnect keeps its
 // connection.
 func reconnect(ctx context.Context, call *mux.Call) (*mux.Result, error) {
-	if p, ok := call.Caller.(mcp.Poller); ok {
-		p.Poll(10 * step)
-	}
+	call.Caller.Extension().Poll(10 * step)
 	if err := pause(ctx, 2*step); err != nil {
 		return nil, err
 	}

@@ -311,9 +311,7 @@ func (r *run) script(ctx context.Context, do string) (*mcp.Result, error) {
 		case 'h':
 			err = pause(ctx, 90*time.Second)
 		case 'q':
-			if p, ok := r.caller.(mcp.Poller); ok {
-				p.Poll(300 * time.Millisecond)
-			}
+			r.caller.Extension().Poll(300 * time.Millisecond)
 		case 'e':
 			return nil, &mcp.Error{Code: -1050, Message: "as it was told", Data: fmt.Appendf(nil, `{"mark":%q}`, r.mark)}
 		}
@@ -387,7 +385,7 @@ func (r *run) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := r.caller.Ask(ctx, req)
+	res, err := mcp.Ask(ctx, r.caller, req)
 	if err != nil {
 		r.w.note("%s: no answer: %v", question, err)
 		if ctx.Err() == nil {

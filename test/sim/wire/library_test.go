@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
@@ -128,9 +129,9 @@ func (r *record) returned(res *mcp.Result, err error) {
 	var raw []byte
 	switch {
 	case err != nil:
-		raw = mcp.AppendError(nil, mcp.NumberID(1), mcp.ToWire(err))
+		raw = jsonrpc.AppendError(nil, jsonrpc.NumberID(1), mcp.ToWire(err))
 	case res != nil:
-		raw = mcp.AppendResult(nil, mcp.NumberID(1), res.Bytes())
+		raw = jsonrpc.AppendResult(nil, jsonrpc.NumberID(1), res.Bytes())
 	default:
 		r.w.wrong("%s: Serve returned nothing", r.mark)
 		return
@@ -165,7 +166,7 @@ type libraryCaller struct {
 }
 
 func (c *libraryCaller) Notify(_ context.Context, n *mcp.Notification) error {
-	m, err := mcp.Parse(mcp.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
+	m, err := mcp.Parse(jsonrpc.AppendNotification(nil, n.Method, n.Params.Bytes()), mcp.Limits{})
 	if err != nil {
 		c.r.w.wrong("%s: was told %s", c.r.mark, n.Method)
 		return err
@@ -174,7 +175,13 @@ func (c *libraryCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	return nil
 }
 
-func (c *libraryCaller) Ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (c *libraryCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return c.ask(ctx, req) }, nil
+}
+
+func (*libraryCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (c *libraryCaller) ask(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
 	var q struct {
 		Message string `json:"message"`
 	}
@@ -286,9 +293,11 @@ type ownLister struct{}
 
 func (*ownLister) Notify(context.Context, *mcp.Notification) error { return nil }
 
-func (*ownLister) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (*ownLister) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s: not here", req.Method)
 }
+
+func (*ownLister) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 func (o *libraryListen) hasAskedFor(method, uri string) bool {
 	t, ok := changeOf(method, uri)
@@ -300,7 +309,13 @@ func (o *libraryListen) agree(n *mcp.Notification) bool {
 	return err == nil && o.e.promise(o.wanted, agreed)
 }
 
-func (o *libraryListen) Ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (o *libraryListen) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+	return func() (*mcp.Result, error) { return o.ask(ctx, req) }, nil
+}
+
+func (*libraryListen) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+func (o *libraryListen) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	if question := questionOf(&req.Params); o.c.isAmbiguous() && o.c.isMine([]byte(question)) {
 		return mcp.NewResult([]byte(answerTo(question)))
 	}

@@ -1,0 +1,136 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
+)
+
+// newLogger returns the logger of a configuration.
+func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
+	form := cfg.Effective().Log
+	// No source and no stack: a record is for the operator of the gateway, and its
+	// attributes name what it is about.
+	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
+	if form.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opt))
+	}
+	return slog.New(slog.NewTextHandler(w, opt))
+}
+
+// logLevel returns the level of a word of the configuration.
+func logLevel(word string) slog.Level {
+	var level slog.Level // info
+	if err := level.UnmarshalText([]byte(word)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+const (
+	// logBufferSize bounds the text waiting to be written: a burst of records.
+	logBufferSize = 256 << 10
+
+	// logFlushTimeout bounds how long close waits for the last records to be written.
+	logFlushTimeout = time.Second
+)
+
+// asyncWriter writes to standard error while a gateway serves. A reader of standard error
+// may stop reading, such as a paused terminal, or exit: a write would then block, or end
+// the process. So only one goroutine writes; Write only enqueues, and drops and counts
+// text for which there is no space.
+type asyncWriter struct {
+	to    io.Writer
+	more  chan struct{} // capacity 1: there is text to write
+	ended chan struct{} // closed when run has returned
+
+	mu      sync.Mutex
+	waiting bytes.Buffer // whole records, at most logBufferSize
+	dropped int          // the number of records dropped since the last one enqueued
+	closing bool         // close was called
+}
+
+// newAsyncWriter returns an asyncWriter that writes to w. It must be closed.
+func newAsyncWriter(to io.Writer) *asyncWriter {
+	j := &asyncWriter{to: to, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	// Ends after close, when all is written. close waits for it at most logFlushTimeout: a
+	// write that blocks cannot be canceled, and ends with the process.
+	go j.run()
+	return j
+}
+
+// Write enqueues text completely or not at all: half a record would be read as another. It
+// does not block and never fails: there is nothing left to report an error to.
+func (j *asyncWriter) Write(text []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.waiting.Len()+len(text) > logBufferSize {
+		j.dropped++
+	} else {
+		j.noteDroppedLocked()
+		j.waiting.Write(text)
+	}
+	j.wake()
+	return len(text), nil
+}
+
+// noteDroppedLocked appends how many records are missing at this place.
+func (j *asyncWriter) noteDroppedLocked() {
+	if j.dropped > 0 {
+		fmt.Fprintf(&j.waiting, "signalbox: %s of the log dropped, because standard error was not read\n", plural(j.dropped, "record"))
+		j.dropped = 0
+	}
+}
+
+// wake wakes run. Several calls may be merged into one: run takes all that is waiting.
+func (j *asyncWriter) wake() {
+	select {
+	case j.more <- struct{}{}:
+	default: // already awake
+	}
+}
+
+// next returns the waiting text, and whether more may follow.
+func (j *asyncWriter) next() (text []byte, more bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.noteDroppedLocked() // there may be no later record
+	text = bytes.Clone(j.waiting.Bytes())
+	j.waiting.Reset()
+	return text, !j.closing
+}
+
+// run writes the waiting text until the writer is closed and all is written. It writes
+// without the lock, so that a blocked write blocks no other goroutine.
+func (j *asyncWriter) run() {
+	defer close(j.ended)
+	for range j.more {
+		text, more := j.next()
+		_, _ = j.to.Write(text) // nothing is left to report the error to
+		if !more {
+			return
+		}
+	}
+}
+
+// close returns when all is written, or after logFlushTimeout.
+func (j *asyncWriter) close() {
+	j.mu.Lock()
+	j.closing = true // the next call of next is the last one
+	j.mu.Unlock()
+	j.wake()
+	late := time.NewTimer(logFlushTimeout)
+	defer late.Stop()
+	select {
+	case <-j.ended:
+	case <-late.C:
+	}
+}

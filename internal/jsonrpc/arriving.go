@@ -1,0 +1,149 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonrpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// An Arriving is an [mcp.StreamedResult]. The Handler offers it inside Serve, with Receive
+// of its caller's [mcp.CallerExtension]. On the way to the client it passes the callers of
+// other Handlers, which may register changes on it. The one that accepts it calls Flow.
+//
+// Apart from Stop, it must be used by one goroutine at a time.
+type Arriving struct {
+	// From is the revision of the server that sent the result.
+	From mcp.Version
+
+	arrival *Arrival
+	head    *Head
+	passage jsonscan.Passage
+	stop    func()
+	stopped atomic.Bool
+	around  []func(taking bool)
+	result  *mcp.Result
+}
+
+// NewArriving returns the result after a has read its head. stop makes reading the rest
+// fail; it must not wait and may be called more than once.
+func NewArriving(a *Arrival, from mcp.Version, stop func()) *Arriving {
+	return &Arriving{From: from, arrival: a, head: a.Head(), stop: stop, passage: jsonscan.Passage{ID: bytes.Clone(a.text.ID()), Complete: true}}
+}
+
+// Head returns the members that have arrived completely. More may follow.
+func (a *Arriving) Head() *Head { return a.head }
+
+// Has reports whether the member has arrived at least in part.
+func (a *Arriving) Has(f mcp.Field) bool {
+	return a.arrival.text.Has(jsonscan.Field(f))
+}
+
+// Prepend puts the member at the front of the result and omits its own occurrence, if
+// any.
+func (a *Arriving) Prepend(f mcp.Field, value []byte) {
+	if len(a.passage.Front) > 0 {
+		a.passage.Front = append(a.passage.Front, ',')
+	}
+	a.passage.Front = append(jsonscan.AppendString(a.passage.Front, f.Key()), ':')
+	a.passage.Front = append(a.passage.Front, value...)
+	a.Omit(f)
+}
+
+// PutText is Prepend with a string.
+func (a *Arriving) PutText(f mcp.Field, s string) { a.Prepend(f, jsonscan.AppendString(nil, s)) }
+
+// Omit omits members of the result and of its _meta.
+func (a *Arriving) Omit(fields ...mcp.Field) {
+	for _, f := range fields {
+		a.passage.Drop = append(a.passage.Drop, jsonscan.Field(f))
+	}
+}
+
+// Wrap replaces a member that is not an object by an object with the value as its
+// member "result".
+func (a *Arriving) Wrap(f mcp.Field) { a.passage.Wrap = jsonscan.Field(f) }
+
+// Around registers a function that is called before (true) and after (false) each write
+// to the client. The server is not read during a write, so this time must not count
+// against the server.
+func (a *Arriving) Around(f func(taking bool)) { a.around = append(a.around, f) }
+
+// Stop ends the reading, so that Flow fails soon. It may be called by any goroutine at
+// any time, and does not wait.
+func (a *Arriving) Stop() {
+	a.stopped.Store(true)
+	a.stop()
+}
+
+// Longest returns an upper bound of the number of bytes that Flow writes, or a negative
+// number if the server did not announce the length of its response.
+func (a *Arriving) Longest() int64 { return a.arrival.text.Longest(a.passage) }
+
+// Flow writes the JSON text of the result to w as it arrives, in pieces of at most a
+// window; then the members after the result that JSON-RPC does not define, each after a
+// comma. Only checked text reaches w, and checked text is written before Flow waits for
+// more. Flow ends at the first error, which is the reader's, or a [*mcp.ParseError], or
+// wraps [ErrNotTaken] if w failed or Stop was called. Text written before an error must
+// not be used as a result: it may even be complete, in an invalid envelope.
+func (a *Arriving) Flow(w io.Writer) error {
+	isError, err := a.arrival.text.Flow(clientWriter{w, a.around}, a.passage)
+	err = parseError(err)
+	switch {
+	case err != nil && a.stopped.Load() && !errors.Is(err, ErrNotTaken):
+		return fmt.Errorf("%w: %w", ErrNotTaken, err)
+	case err != nil:
+		return err
+	}
+	return a.deliver(isError)
+}
+
+// deliver makes the result that the Handler returns.
+func (a *Arriving) deliver(isError string) error {
+	text := "{}"
+	if isError != "" {
+		text = `{"isError":` + isError + `}`
+	}
+	res, err := mcp.NewResult([]byte(text))
+	if err != nil {
+		return err
+	}
+	res.Delivered = true
+	a.result = res
+	return nil
+}
+
+// Result returns what is known of a result that was delivered completely: its isError.
+// The Handler returns it.
+func (a *Arriving) Result() *mcp.Result { return a.result }
+
+// ErrNotTaken is wrapped by the error of an Arriving that ended early because of its
+// client.
+var ErrNotTaken = errors.New("the client stopped reading the result")
+
+// clientWriter writes to the client and calls the functions registered by Around.
+type clientWriter struct {
+	w      io.Writer
+	around []func(taking bool)
+}
+
+func (t clientWriter) Write(p []byte) (int, error) {
+	for _, f := range t.around {
+		f(true)
+	}
+	n, err := t.w.Write(p)
+	for _, f := range t.around {
+		f(false)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrNotTaken, err)
+	}
+	return n, err
+}

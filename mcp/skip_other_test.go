@@ -1,8 +1,0 @@
-// Copyright The Signalbox Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build !amd64
-
-package mcp
-
-func withoutSkip() (restore func()) { return func() {} }

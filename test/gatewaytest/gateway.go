@@ -1,0 +1,363 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gatewaytest runs a whole gateway in memory, for tests: real clients over HTTP, and
+// servers that the test controls.
+package gatewaytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+	"github.com/signalbox-mcp/signalbox/test/memnet"
+)
+
+// Gateway is a gateway in memory. It must be used inside a bubble.
+type Gateway struct {
+	T    *testing.T
+	G    *signalbox.Gateway
+	HTTP *http.Client
+}
+
+// Backends are the servers of a gateway, by the names of their backends.
+type Backends map[string]http.Handler
+
+// Open returns a gateway in front of the servers, at http://NAME/mcp. It returns after
+// the gateway knows all that answer at once.
+func (b Backends) Open(t *testing.T, change func(*config.Config)) *Gateway {
+	t.Helper()
+	way := ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b[r.Host].ServeHTTP(w, r) }))
+	var cfg config.Config
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: name, URL: "http://" + name + "/mcp"})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return Open(t, cfg, signalbox.Options{Transport: way})
+}
+
+// Open returns a gateway with the configuration.
+func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
+	t.Helper()
+	g := New(t, cfg, opt)
+	ln := memnet.Listen()
+	srv := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
+	tr := ln.Transport()
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Errorf("closing the gateway: %v", err)
+		}
+		tr.CloseIdleConnections()
+		srv.Close()
+		<-served
+	})
+	synctest.Wait()
+	return &Gateway{t, g, &http.Client{Transport: tr}}
+}
+
+// WithPrincipals admits only these principals, each by a token made of its name.
+func WithPrincipals(cfg *config.Config, names ...string) {
+	for _, name := range names {
+		cfg.Auth.Tokens = append(cfg.Auth.Tokens, config.Token{Principal: name, Value: config.NewSecret(TokenOf(name))})
+	}
+}
+
+// TokenOf returns the token of a principal.
+func TokenOf(name string) string { return "token-of-" + name + "-0123456789" }
+
+// Header are headers of a request.
+type Header map[string]string
+
+// WithToken returns the headers of a principal.
+func WithToken(name string) Header { return Header{"Authorization": "Bearer " + TokenOf(name)} }
+
+// Response is an HTTP response that was read to its end.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Request returns a request to the gateway with the body and the headers.
+func (h *Gateway) Request(ctx context.Context, verb, body string, headers ...Header) *http.Request {
+	h.T.Helper()
+	r, err := http.NewRequestWithContext(ctx, verb, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	if verb == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for _, hs := range headers {
+		for k, v := range hs {
+			r.Header.Set(k, v)
+		}
+	}
+	return r
+}
+
+// Do sends a request and reads the whole response.
+func (h *Gateway) Do(r *http.Request) Response {
+	h.T.Helper()
+	res, err := h.HTTP.Do(r)
+	if err != nil {
+		h.T.Fatalf("%s: %v", r.Method, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		h.T.Fatalf("reading the response: %v", err)
+	}
+	return Response{res.StatusCode, res.Header, string(body)}
+}
+
+// Post posts a message and reads the whole response.
+func (h *Gateway) Post(body string, headers ...Header) Response {
+	h.T.Helper()
+	return h.Do(h.Request(h.T.Context(), http.MethodPost, body, headers...))
+}
+
+// Async posts, and returns a channel that receives the response.
+func (h *Gateway) Async(body string, headers ...Header) <-chan Response {
+	out := make(chan Response, 1)
+	r := h.Request(h.T.Context(), http.MethodPost, body, headers...)
+	go func() { out <- h.Do(r) }() // ends with the response
+	return out
+}
+
+// Legacy opens a legacy session and returns its headers.
+func (h *Gateway) Legacy(headers ...Header) Header {
+	h.T.Helper()
+	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
+		`"capabilities":{"roots":{},"sampling":{},"elicitation":{}},"clientInfo":{"name":"test","version":"1"}}}`
+	got := h.Post(hello, headers...)
+	id := got.Header.Get("Mcp-Session-Id")
+	if got.Status != 200 || id == "" {
+		h.T.Fatalf("initialize: %d %s, session %q", got.Status, got.Body, id)
+	}
+	sess := Header{"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25"}
+	for _, hs := range headers {
+		maps.Copy(sess, hs)
+	}
+	if got := h.Post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.Status != 202 {
+		h.T.Fatalf("initialized: %d %s", got.Status, got.Body)
+	}
+	return sess
+}
+
+// LegacyRequest returns a legacy request; params is an object, or "" for none.
+func LegacyRequest(id, method, params string) string {
+	if params != "" {
+		params = `,"params":` + params
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `"` + params + `}`
+}
+
+// ModernRequest returns a modern request and its headers; params is without braces.
+func ModernRequest(id, method, name, params string) (string, Header) {
+	hs := Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+	if name != "" {
+		hs["Mcp-Name"] = name
+		params = `"name":"` + name + `",` + params
+	}
+	if params = strings.TrimSuffix(params, ","); params != "" {
+		params += ","
+	}
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + meta + `}}`, hs
+}
+
+// PostModern makes a modern request.
+func (h *Gateway) PostModern(id, method, name, params string, headers ...Header) Response {
+	h.T.Helper()
+	body, hs := ModernRequest(id, method, name, params)
+	return h.Post(body, append(headers, hs)...)
+}
+
+// EventStream is an event stream that is read while it arrives.
+type EventStream struct {
+	t   *testing.T
+	res *http.Response
+	er  *frame.EventReader
+}
+
+// Listen opens the standalone stream of a session.
+func (h *Gateway) Listen(headers ...Header) *EventStream {
+	h.T.Helper()
+	return h.Stream(h.Request(h.T.Context(), http.MethodGet, "", headers...))
+}
+
+// Stream makes a request whose response is an event stream.
+func (h *Gateway) Stream(r *http.Request) *EventStream {
+	h.T.Helper()
+	res, err := h.HTTP.Do(r)
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "text/event-stream" {
+		body, _ := io.ReadAll(res.Body)
+		h.T.Fatalf("%s: %d %s %s; want a stream", r.Method, res.StatusCode, ct, body)
+	}
+	e := &EventStream{h.T, res, frame.NewEventReader(res.Body, 32<<20)}
+	h.T.Cleanup(func() { res.Body.Close() })
+	return e
+}
+
+// Next returns the next message. It waits at most an hour, because the keep-alive of a
+// stream would otherwise make it wait for ever.
+func (e *EventStream) Next() string {
+	e.t.Helper()
+	late := time.AfterFunc(time.Hour, func() { e.res.Body.Close() })
+	defer late.Stop()
+	for {
+		ev, err := e.er.Next()
+		if err != nil {
+			e.t.Fatalf("next event: %v", err)
+		}
+		if len(ev.Data) > 0 {
+			return string(ev.Data)
+		}
+	}
+}
+
+// WantSilence checks that no message arrives for that long, and closes the stream.
+func (e *EventStream) WantSilence(d time.Duration) {
+	e.t.Helper()
+	got := make(chan string, 1)
+	go func() { // ends with the stream
+		defer close(got)
+		for {
+			ev, err := e.er.Next()
+			if err != nil {
+				return
+			}
+			if len(ev.Data) > 0 {
+				got <- string(ev.Data)
+				return
+			}
+		}
+	}()
+	time.Sleep(d) //nolint:forbidigo // in a bubble
+	e.res.Body.Close()
+	if m, ok := <-got; ok {
+		e.t.Errorf("heard %s; want nothing", m)
+	}
+}
+
+// ResultHandler returns a handler that answers a method with a result.
+func ResultHandler(result string) func(*faultyserver.Exchange) {
+	return func(x *faultyserver.Exchange) { x.Result(result) }
+}
+
+// ServerWithTools returns a server with these tools.
+func ServerWithTools(modern bool, tools ...string) *faultyserver.HTTP {
+	s := &faultyserver.HTTP{Modern: modern, Sessions: !modern, On: map[string]func(*faultyserver.Exchange){}}
+	s.On["tools/list"] = ResultHandler(ToolList(tools...))
+	return s
+}
+
+// ToolList returns a result with tools of these names.
+func ToolList(tools ...string) string {
+	items := make([]string, len(tools))
+	for i, name := range tools {
+		items[i] = `{"name":"` + name + `","inputSchema":{"type":"object"}}`
+	}
+	return `{"tools":[` + strings.Join(items, ",") + `]}`
+}
+
+// WantEqual reports an error if got is not want.
+func WantEqual(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+	}
+}
+
+// New returns a gateway that is closed at the end of the test.
+func New(t *testing.T, cfg config.Config, opt signalbox.Options) *signalbox.Gateway {
+	t.Helper()
+	g, err := signalbox.New(cfg, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// ConfigOf returns a configuration with n backends at the same address.
+func ConfigOf(n int) config.Config {
+	var cfg config.Config
+	for i := range n {
+		cfg.Servers = append(cfg.Servers, config.Backend{Name: fmt.Sprintf("b%d", i), URL: "http://backend.test/mcp"})
+	}
+	return cfg
+}
+
+// ServeBackends serves h in memory until the test ends, and returns a transport to it,
+// of the kind that a gateway has of its own.
+func ServeBackends(t *testing.T, h http.Handler) *hop.Transport {
+	t.Helper()
+	ln := memnet.Listen()
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
+	way := ln.Hop()
+	t.Cleanup(func() {
+		way.CloseIdleConnections()
+		srv.Close()
+		<-served
+	})
+	return way
+}
+
+// ToolsChanged is in each notification of changed tools.
+const ToolsChanged = `"method":"notifications/tools/list_changed"`
+
+// Serve sends a request as a modern client and returns the backend that answered, and
+// the time that it took.
+func Serve(t *testing.T, g *signalbox.Gateway, method, params string) (by string, took time.Duration) {
+	t.Helper()
+	req, err := mcp.NewRequest(method, []byte(params))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Client = &mcp.Peer{Version: mcp.LatestModern}
+	began := time.Now()
+	res, err := g.Serve(t.Context(), req, nil)
+	took = time.Since(began)
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		return "error: " + e.Message, took
+	}
+	if f, ok := errors.AsType[*mcp.Fault](err); ok {
+		return "fault: " + f.Backend, took
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, by, _ = strings.Cut(string(res.Bytes()), `"by":"`)
+	by, _, _ = strings.Cut(by, `"`)
+	return by, took
+}
