@@ -149,7 +149,7 @@ func relisten(ctx context.Context, listen func() bool) {
 		if time.Since(began) > maxRelisten {
 			again.Reset()
 		}
-		if !backoff.Sleep(ctx, again.Next()) {
+		if !backoff.Sleep(ctx, again.NextExact()) {
 			return
 		}
 	}

@@ -19,8 +19,11 @@ type Backoff struct {
 }
 
 // Next returns the delay before the next attempt, with jitter.
-func (b *Backoff) Next() time.Duration {
-	d := Jitter(min(b.Min<<min(b.attempts, 20), b.Max))
+func (b *Backoff) Next() time.Duration { return Jitter(b.NextExact()) }
+
+// NextExact is Next without jitter, for attempts that load nothing that others share.
+func (b *Backoff) NextExact() time.Duration {
+	d := min(b.Min<<min(b.attempts, 20), b.Max)
 	b.attempts++
 	return d
 }

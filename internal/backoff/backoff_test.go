@@ -29,6 +29,15 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestNextExact(t *testing.T) {
+	b := backoff.Backoff{Min: time.Second, Max: 5 * time.Second}
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second} {
+		if d := b.NextExact(); d != want {
+			t.Errorf("delay %d is %v, want %v", i, d, want)
+		}
+	}
+}
+
 func TestJitterOfNothing(t *testing.T) {
 	if d := backoff.Jitter(0); d != 0 {
 		t.Errorf("got %v, want 0", d)
