@@ -171,6 +171,13 @@ func (p *pipe) dequeue(room batch) batch {
 // begin sends a call's request. The call counts as dispatched once part of its batch is
 // written.
 func (p *pipe) begin(call *session.Call, msg jsonrpc.Pieces) {
+	if why := p.queueCall(call, msg); why != "" {
+		p.refuse([]*session.Call{call}, why)
+	}
+}
+
+// queueCall returns why the call must be refused, or "".
+func (p *pipe) queueCall(call *session.Call, msg jsonrpc.Pieces) (why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -179,8 +186,9 @@ func (p *pipe) begin(call *session.Call, msg jsonrpc.Pieces) {
 	case p.writeFailed && !p.ended && !p.refusing:
 		p.refused = append(p.refused, call)
 	default:
-		p.refuseLocked([]*session.Call{call}, cmp.Or(p.why, noInput))
+		return cmp.Or(p.why, noInput)
 	}
+	return ""
 }
 
 // noInput is why a call is refused if nothing more is known.
@@ -190,19 +198,20 @@ const noInput = "it does not read its input"
 // has ended has closed its input first.
 const reasonTime = time.Second
 
-// refuseLocked ends calls that were not sent.
-func (p *pipe) refuseLocked(calls []*session.Call, why string) {
+// refuse ends calls that were not sent.
+func (p *pipe) refuse(calls []*session.Call, why string) {
 	for _, c := range calls {
 		c.Finish(session.Terminal{Err: p.unavailable(nil, "%s", why)})
 	}
 }
 
-// refuseAll ends the calls that wait for the reason, and those that begin later.
+// refuseAll ends the calls that wait for the reason. Calls that begin later do not wait.
 func (p *pipe) refuseAll(why string) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuseLocked(p.refused, why)
+	calls := p.refused
 	p.refused, p.refusing = nil, true
+	p.mu.Unlock()
+	p.refuse(calls, why)
 }
 
 // abandon notifies the server that a call is cancelled.
