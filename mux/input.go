@@ -346,47 +346,37 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all, err := c.startAll(ctx, questions)
-	answers := make(map[string]Answer, len(all))
-	for _, a := range all { // each of them, as Start requires
-		if err != nil {
-			cancel()
-		}
-		res, failed := a.wait()
-		switch {
-		case err != nil: // the first error counts
-		case failed != nil:
-			err = failed
-		default:
-			answers[a.key] = Answer(res.Bytes())
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answers, nil
-}
-
-// startedQuestion is a question that was sent, and the function that waits for its
-// answer.
-type startedQuestion struct {
-	key  string
-	wait func() (*mcp.Result, error)
-}
-
-// startAll sends the questions in order until one fails, and returns those that were
-// sent.
-func (c *Call) startAll(ctx context.Context, questions []Question) (all []startedQuestion, err error) {
+	var failed error // the first error
+	var waits []func() (*mcp.Result, error)
 	for _, q := range questions {
 		req, err := q.request()
 		if err != nil {
-			return all, err
+			failed = err
+			break
 		}
 		wait, err := c.Caller.Start(ctx, req)
 		if err != nil {
-			return all, err
+			failed = err
+			break
 		}
-		all = append(all, startedQuestion{q.Key, wait})
+		waits = append(waits, wait)
 	}
-	return all, nil
+	answers := make(map[string]Answer, len(waits))
+	for i, wait := range waits { // each of them, as Start requires
+		if failed != nil {
+			cancel()
+		}
+		res, err := wait()
+		switch {
+		case failed != nil: // the first error counts
+		case err != nil:
+			failed = err
+		default:
+			answers[questions[i].Key] = Answer(res.Bytes())
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return answers, nil
 }

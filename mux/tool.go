@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -70,7 +71,7 @@ func (t Tool) put(c *catalog) error {
 	if err := t.read(); err != nil {
 		return fmt.Errorf("mux: tool %q: %w", t.Name, err)
 	}
-	c.changed.tools = true
+	c.changed |= listen.Tools
 	return c.tools.put("tool", t.Name, t)
 }
 
@@ -89,7 +90,9 @@ func (t *Tool) read() error {
 }
 
 func (t Tool) drop(c *catalog) {
-	c.changed.tools = c.tools.drop(t.Name) || c.changed.tools
+	if c.tools.drop(t.Name) {
+		c.changed |= listen.Tools
+	}
 }
 
 func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
