@@ -68,25 +68,19 @@ func (t Tool) put(c *catalog) error {
 	if t.InputSchema == "" {
 		t.InputSchema = `{"type":"object"}`
 	}
-	if err := t.read(); err != nil {
+	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
+		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
+	if err == nil {
+		t.required, err = required(t.InputSchema)
+	}
+	if err == nil {
+		t.headers, err = mcp.ParamHeaders([]byte(t.InputSchema))
+	}
+	if err != nil {
 		return fmt.Errorf("mux: tool %q: %w", t.Name, err)
 	}
 	c.changed |= listen.Tools
 	return c.tools.put("tool", t.Name, t)
-}
-
-// read checks the tool's JSON texts and keeps the parts that are enforced.
-func (t *Tool) read() error {
-	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
-		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
-	if err != nil {
-		return err
-	}
-	if t.required, err = required(t.InputSchema); err != nil {
-		return err
-	}
-	t.headers, err = mcp.ParamHeaders([]byte(t.InputSchema))
-	return err
 }
 
 func (t Tool) drop(c *catalog) {
