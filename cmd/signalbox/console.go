@@ -128,21 +128,16 @@ func (c *console) ask(ctx context.Context, f *form) (*mcp.Result, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-c.asking }()
-	answer, err := c.fill(ctx, f)
+	if !c.Terminal(c.Stdin) {
+		c.line("declined to answer " + c.server + ", because standard input is not a terminal: " + f.message)
+		return mcp.NewResult([]byte(`{"action":"decline"}`))
+	}
+	c.line(c.server + " asks: " + f.message + " (end of input, Ctrl-D, declines)")
+	answer, err := f.ask(ctx, c.prompt)
 	if err != nil {
 		return nil, err
 	}
 	return mcp.NewResult(answer)
-}
-
-// fill asks for the values of a form, and returns the answer.
-func (c *console) fill(ctx context.Context, f *form) ([]byte, error) {
-	if !c.Terminal(c.Stdin) {
-		c.line("declined to answer " + c.server + ", because standard input is not a terminal: " + f.message)
-		return []byte(`{"action":"decline"}`), nil
-	}
-	c.line(c.server + " asks: " + f.message + " (end of input, Ctrl-D, declines)")
-	return f.ask(ctx, c.prompt)
 }
 
 // prompt writes a prompt without a line break, since the answer is typed after it, and reads
@@ -380,37 +375,29 @@ func names(all []choice) []string {
 // parse returns the JSON value of an answer, or a description of what is wrong with it.
 func (f *formField) parse(line string) (value jsontext.Value, problem string) {
 	line = strings.TrimSpace(line)
-	// The server is responsible for its default, which is not checked.
-	if line == "" && f.Default != nil {
-		return f.Default, ""
-	}
-	if line == "" && f.required {
+	switch {
+	case line == "" && f.Default != nil:
+		return f.Default, "" // the server is responsible for it
+	case line == "" && f.required:
 		return nil, "An answer is required"
-	}
-	if line == "" {
+	case line == "":
 		return nil, ""
 	}
 	switch f.Type {
 	case "boolean":
-		return parseBool(line)
+		switch strings.ToLower(line) {
+		case "y", "yes", "true":
+			return jsontext.Value("true"), ""
+		case "n", "no", "false":
+			return jsontext.Value("false"), ""
+		}
+		return nil, "That is neither yes nor no"
 	case "integer", "number":
 		return f.parseNumber(line)
 	case "array":
 		return f.parseSeveral(line)
 	default:
 		return f.parseString(line)
-	}
-}
-
-// parseBool accepts the usual words for yes and no.
-func parseBool(line string) (jsontext.Value, string) {
-	switch strings.ToLower(line) {
-	case "y", "yes", "true":
-		return jsontext.Value("true"), ""
-	case "n", "no", "false":
-		return jsontext.Value("false"), ""
-	default:
-		return nil, "That is neither yes nor no"
 	}
 }
 

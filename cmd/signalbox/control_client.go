@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -123,96 +121,10 @@ func (s socketClient) target(logger *slog.Logger) *target {
 			defer s.transport.CloseIdleConnections()
 			return c.Close()
 		},
-		hint: func(err error) error { return err },
 	}
-}
-
-// newReload returns the command that reloads the file of a running gateway.
-func newReload(e *env) *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Reload the configuration file of a running gateway",
-		Long: `Reload the configuration file in all gateways of this user that serve it. A file with
-a mistake is rejected, and the previous configuration stays in effect.
-
-Without --config, the file that serve would use here is reloaded. To reload a gateway of
-another user, or in a container, send SIGHUP to its process.`,
-		Args: argsBetween(0, 0, "none"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.askReload(cmd.Context(), file) },
-	}
-	configFlag(cmd, &file)
-	return cmd
-}
-
-// askReload asks every gateway that serves a file to reload it, and prints the results.
-func (e *env) askReload(ctx context.Context, flag string) error {
-	src := e.source(flag)
-	if src.isDemo() {
-		return usagef("%s; name the file with --config", e.nothingFound())
-	}
-	folder, err := e.controlFolder(src.path)
-	if err != nil {
-		return fmt.Errorf("reload %s: %w", src.path, err)
-	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
-	asked, failed := 0, 0
-	for _, socket := range socketsIn(folder) {
-		answer, err := askSocket(ctx, socket)
-		if isGone(err) {
-			continue
-		}
-		asked++
-		if err != nil || len(answer.Problems) > 0 {
-			failed++
-		}
-		if err := e.printReload(src.path, answer, err); err != nil {
-			return err
-		}
-	}
-	switch {
-	case asked == 0:
-		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve', or send SIGHUP to the process if it is another user's", src.path)
-	case failed > 0:
-		return fmt.Errorf("reload %s: %s of %d rejected it; the previous configuration stays in effect", src.path, plural(failed, "gateway"), asked)
-	}
-	return nil
-}
-
-// printReload prints the result of one reload, each problem on a line.
-func (e *env) printReload(file string, a *reloadResult, err error) error {
-	if err != nil {
-		return e.printText(e.Stdout, fmt.Sprintf("%s: %v\n", file, err))
-	}
-	text := ""
-	for _, p := range a.Problems {
-		text += p + "\n"
-	}
-	if text == "" {
-		text = fmt.Sprintf("%s: reloaded by process %d, %s\n", file, a.Process, plural(a.Backends, "backend"))
-	}
-	return e.printText(e.Stdout, text)
 }
 
 // isGone reports whether an error means that no process listens on a socket any more.
 func isGone(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
-}
-
-// askSocket asks the gateway at a socket to reload.
-func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
-	defer cancel()
-	s := newSocketClient(socket)
-	defer s.transport.CloseIdleConnections()
-	status, body, err := s.do(ctx, http.MethodPost, reloadPath)
-	if err != nil {
-		return nil, err
-	}
-	a := new(reloadResult)
-	if err := decode(body, a); err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", status)
-	}
-	return a, nil
 }

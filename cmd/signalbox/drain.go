@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -189,29 +188,17 @@ func sleep(ctx context.Context, d time.Duration) {
 // input is the standard input of serve. It records when the input ended.
 type input struct {
 	io.Reader
-
-	mu    sync.Mutex
-	ended time.Time // zero until then
+	ended atomic.Pointer[time.Time] // nil until then
 }
 
 // Read reads from the Reader.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if in.ended.IsZero() {
-			in.ended = time.Now()
-		}
+		now := time.Now()
+		in.ended.CompareAndSwap(nil, &now)
 	}
 	return n, err
-}
-
-// endedAt returns when the input ended, or false if it has not.
-func (in *input) endedAt() (time.Time, bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.ended, !in.ended.IsZero()
 }
 
 // Close closes the Reader, if it can be closed.
@@ -233,13 +220,13 @@ func (s *service) eofGrace() time.Duration {
 	if s.http != nil || s.input == nil {
 		return -1
 	}
-	at, ended := s.input.endedAt()
+	ended := s.input.ended.Load()
 	switch {
-	case !ended:
+	case ended == nil:
 		return -1
 	case s.signalled:
 		return 0
 	default:
-		return max(0, exitAfterEOF-time.Since(at))
+		return max(0, exitAfterEOF-time.Since(*ended))
 	}
 }

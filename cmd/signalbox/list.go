@@ -156,10 +156,12 @@ func decode(text []byte, into any) error {
 
 // joinLists returns one object with the lists, one item to a line.
 func joinLists(lists []list, found [][]jsontext.Value) []byte {
-	var b bytes.Buffer
+	b := bytes.NewBufferString("{")
 	for i, l := range lists {
-		b.WriteString(map[bool]string{true: "{", false: ",\n "}[i == 0])
-		fmt.Fprintf(&b, "%q: [", l.key)
+		if i > 0 {
+			b.WriteString(",\n ")
+		}
+		fmt.Fprintf(b, "%q: [", l.key)
 		for j, it := range found[i] {
 			if j > 0 {
 				b.WriteByte(',')

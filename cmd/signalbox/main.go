@@ -32,17 +32,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // main only exits with the code of run, which tests can call.
@@ -87,30 +82,6 @@ func run(ctx context.Context, e *env, args []string) int {
 	}
 	e.printError(err.Error())
 	return exitFailed
-}
-
-// firstErrorWriter is a writer that keeps its first error.
-type firstErrorWriter struct {
-	to  io.Writer
-	err error
-}
-
-// Write writes p, unless a write has failed before.
-func (w *firstErrorWriter) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
-	n, err := w.to.Write(p)
-	w.err = err
-	return n, err
-}
-
-// printError writes each line of a message to standard error. Hidden characters are escaped,
-// as the message may contain text from a server.
-func (e *env) printError(message string) {
-	for line := range strings.Lines(message) {
-		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
-	}
 }
 
 // newRoot returns a new root command with all its subcommands. It shares no state with
@@ -218,39 +189,22 @@ func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, cancel
 }
 
-// wordFlag is a string flag that rejects the empty string. An empty value is nearly always
+// addWord adds a string flag that rejects the empty string. An empty value is nearly always
 // an unset shell variable, and treating it as absent would select another server than
 // intended.
-type wordFlag struct{ to *string }
-
-// Set sets the value.
-func (f wordFlag) Set(word string) error {
-	if word == "" {
-		return errors.New("the value is empty; omit the flag instead")
-	}
-	*f.to = word
-	return nil
-}
-
-// String returns the value, for the help.
-func (f wordFlag) String() string {
-	if f.to == nil { // pflag calls String on a zero value, to recognize the default
-		return ""
-	}
-	return *f.to
-}
-
-// Type returns the placeholder of the value in the help.
-func (f wordFlag) Type() string { return "string" }
-
-// addWord adds a wordFlag to a command.
-func addWord(cmd *cobra.Command, to *string, name, usage string) {
-	cmd.Flags().Var(wordFlag{to}, name, usage)
+func addWord(cmd *cobra.Command, to *string, name, shorthand, usage string) {
+	cmd.Flags().FuncP(name, shorthand, usage, func(word string) error {
+		if word == "" {
+			return errors.New("the value is empty; omit the flag instead")
+		}
+		*to = word
+		return nil
+	})
 }
 
 // configFlag adds the flag that names the configuration file.
 func configFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "configuration `FILE` (default: "+configNames+", else a demo)")
+	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
 		panic(err) //nolint:forbidigo // the flag was added in the line above
 	}
@@ -263,79 +217,4 @@ func flagError(_ *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%s: use true or false", text)}
 	}
 	return usageError{err}
-}
-
-// newVersion returns the command that prints the version and the supported revisions of
-// the protocol, which bug reports need.
-func newVersion(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and the supported protocol revisions",
-		Args:  argsBetween(0, 0, "none"),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(e.Stdout, versionText(buildInfo()))
-			return err
-		},
-	}
-}
-
-// buildInfo returns the build information, or a nearly empty one.
-func buildInfo() *debug.BuildInfo {
-	// Builds without the go command have none.
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return &debug.BuildInfo{GoVersion: runtime.Version()}
-	}
-	return info
-}
-
-// versionOf returns the module's version, or "devel" for a build of a work tree.
-func versionOf(info *debug.BuildInfo) string {
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	return "devel"
-}
-
-// versionText returns the output of version.
-func versionText(info *debug.BuildInfo) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
-	if rev := revision(info); rev != "" {
-		fmt.Fprintf(&b, "revision  %s\n", rev)
-	}
-	fmt.Fprintf(&b, "go        %s %s/%s\n", info.GoVersion, runtime.GOOS, runtime.GOARCH)
-	fmt.Fprintf(&b, "protocol  %s\n", joinVersions(append(mcp.ModernVersions(), mcp.LegacyVersions()...)))
-	return b.String()
-}
-
-// revision returns the commit and whether the work tree was modified.
-func revision(info *debug.BuildInfo) string {
-	// Each key appears once.
-	settings := make(map[string]string)
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	// A build outside of a checkout has none.
-	rev := settings["vcs.revision"]
-	if rev == "" {
-		return ""
-	}
-	if t := settings["vcs.time"]; t != "" {
-		rev += " of " + t
-	}
-	// The commit alone would name something else than what was built.
-	if settings["vcs.modified"] == "true" {
-		rev += ", modified"
-	}
-	return rev
-}
-
-// joinVersions returns the revisions in order of preference.
-func joinVersions(versions []mcp.Version) string {
-	words := make([]string, len(versions))
-	for i, v := range versions {
-		words[i] = string(v)
-	}
-	return strings.Join(words, " ")
 }

@@ -54,7 +54,7 @@ configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), &f) },
 	}
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "ask the gateway at this `URL`, such as that of its MCP endpoint")
+	addWord(cmd, &f.url, "url", "", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")

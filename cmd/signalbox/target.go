@@ -40,7 +40,7 @@ type targetFlags struct {
 // a command line for a list also works for a call.
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
+	addWord(cmd, &f.url, "url", "", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
@@ -49,11 +49,11 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 // target is what a command talks to: a gateway started for it, a running one, or a server.
 type target struct {
 	mcp.Handler
-	host   string                                           // of a server; empty for a gateway
+	url    *url.URL                                         // of a server; nil for a gateway
+	token  bool                                             // a token is sent to the server
 	isNew  bool                                             // the gateway was started for the command
 	status func(context.Context) (*signalbox.Status, error) // nil for a server
 	close  func() error
-	hint   func(error) error // adds to an error what to do about it
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -109,7 +109,6 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 			return &s, nil
 		},
 		close: gw.Close,
-		hint:  func(err error) error { return err },
 	}, nil
 }
 
@@ -133,8 +132,7 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 		Info:   implementation(),
 		Logger: f.logger(e, &config.Config{}),
 	})
-	hasToken := header.Get("Authorization") != ""
-	return &target{Handler: c, host: u.Host, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
+	return &target{Handler: c, url: u, token: header.Get("Authorization") != "", close: c.Close}, nil
 }
 
 // parseTarget parses the value of --url.
@@ -222,8 +220,10 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	switch {
 	case interrupted && err != nil:
 		return fmt.Errorf("interrupted: %w", err)
+	case err != nil && t.url != nil:
+		return hint(err, t.url, t.token)
 	case err != nil:
-		return t.hint(err)
+		return err
 	case cerr != nil:
 		return fmt.Errorf("end the backends: %w", cerr)
 	}
@@ -256,21 +256,8 @@ func (t *target) warn(ctx context.Context, e *env) {
 	}
 }
 
-// hintedError is an error with a hint how to fix it.
-type hintedError struct {
-	error
-
-	hint string
-}
-
-// Error returns the error and the hint. The hint is on a line of its own, as the errors
-// of servers are long.
-func (h hintedError) Error() string { return h.error.Error() + "\n" + h.hint }
-
-// Unwrap returns the error without the hint.
-func (h hintedError) Unwrap() error { return h.error }
-
-// hint adds a hint to an error of the server at target, if there is one for it.
+// hint adds a hint to an error of the server at target, if there is one for it. It is on a
+// line of its own, as the errors of servers are long.
 func hint(err error, target *url.URL, hasToken bool) error {
 	text := ""
 	if own, ok := errors.AsType[*mcp.Error](err); ok && strings.Contains(own.Message, "bearer token") {
@@ -283,7 +270,7 @@ func hint(err error, target *url.URL, hasToken bool) error {
 	if text == "" {
 		return err
 	}
-	return hintedError{err, text}
+	return fmt.Errorf("%w\n%s", err, text)
 }
 
 // faultHint returns a hint for a request that did not reach the server. It inspects the

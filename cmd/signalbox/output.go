@@ -95,3 +95,35 @@ func (e *env) printJSON(text []byte) error {
 	_, err := e.Stdout.Write(append(bytes.Clone(text), '\n'))
 	return err
 }
+
+// printError writes each line of a message to standard error. Hidden characters are escaped,
+// as the message may contain text from a server.
+func (e *env) printError(message string) {
+	for line := range strings.Lines(message) {
+		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
+	}
+}
+
+// firstErrorWriter is a writer that keeps its first error.
+type firstErrorWriter struct {
+	to  io.Writer
+	err error
+}
+
+// Write writes p, unless a write has failed before.
+func (w *firstErrorWriter) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.to.Write(p)
+	w.err = err
+	return n, err
+}
+
+// plural returns a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
