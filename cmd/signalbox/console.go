@@ -40,7 +40,6 @@ func newConsole(e *env, server string) *console {
 	return &console{env: e, server: server, asking: make(chan struct{}, 1)}
 }
 
-// Notify prints progress and log messages.
 func (c *console) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	// No other notification belongs to a tool call.
@@ -115,7 +114,6 @@ func (c *console) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Res
 	return func() (*mcp.Result, error) { return c.ask(ctx, f) }, nil
 }
 
-// Extension returns one that can do nothing.
 func (c *console) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // ask puts a form to the user and returns the result of elicitation/create.
@@ -329,7 +327,6 @@ func (f *formField) ask(ctx context.Context, prompt func(context.Context, string
 	}
 }
 
-// question returns the prompt of the field.
 func (f *formField) question() string {
 	text := cmp.Or(f.Title, f.name)
 	if f.Description != "" {

@@ -64,7 +64,6 @@ func (c *contents) describe() string {
 	return fmt.Sprintf("%s, %d bytes", cmp.Or(c.MIMEType, "of unknown type"), size)
 }
 
-// bytes returns the decoded contents.
 func (c *contents) bytes() ([]byte, error) {
 	switch {
 	case c.Text != nil:

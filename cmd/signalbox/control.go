@@ -155,7 +155,6 @@ func (c *control) serveReload(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, <-answer)
 }
 
-// writeAnswer writes a response as JSON.
 func writeAnswer(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.MarshalWrite(w, answer) // fails only if the client has left

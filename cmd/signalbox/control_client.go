@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -63,17 +62,11 @@ func (s socketClient) get(ctx context.Context, path string) (int, []byte, error)
 
 // do makes a request without a body. It returns the status code and the body of the response.
 func (s socketClient) do(ctx context.Context, method, path string) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, socketURL(path), http.NoBody)
+	resp, body, err := roundTrip(ctx, s.transport, method, socketURL(path), http.Header{})
 	if err != nil {
 		return 0, nil, err
 	}
-	resp, err := s.transport.RoundTrip(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
-	return resp.StatusCode, body, err
+	return resp.StatusCode, body, nil
 }
 
 // gateway returns the gatewayInfo. A gateway of an earlier version does not have the path,
@@ -90,7 +83,6 @@ func (s socketClient) gateway(ctx context.Context) (*gatewayInfo, error) {
 	return a, err
 }
 
-// status returns the status of the gateway.
 func (s socketClient) status(ctx context.Context) (*signalbox.Status, error) {
 	code, body, err := s.get(ctx, statusPath)
 	switch {

@@ -191,7 +191,6 @@ type input struct {
 	ended atomic.Pointer[time.Time] // nil until then
 }
 
-// Read reads from the Reader.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.Reader.Read(p)
 	if errors.Is(err, io.EOF) {

@@ -33,7 +33,6 @@ type item struct {
 	Description string `json:"description"` // written for models, and often long
 }
 
-// byName returns the name of a tool or a prompt.
 func byName(it item) string { return it.Name }
 
 // toolList returns the list of tools, which target.awaitBackends uses, too.
@@ -41,12 +40,10 @@ func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
-// newTools returns the command that lists tools.
 func newTools(e *env) *cobra.Command {
 	return newList(e, "tools", "List the tools", toolList())
 }
 
-// newPrompts returns the command that lists prompts.
 func newPrompts(e *env) *cobra.Command {
 	return newList(e, "prompts", "List the prompts", list{"prompts/list", "prompts", "prompt", byName})
 }
@@ -216,7 +213,6 @@ func (it item) summary() string {
 // noCaller is the mcp.Caller of a request without notifications and questions.
 type noCaller struct{}
 
-// Notify discards the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Start fails, so that a server that asks during a list does not wait for an
@@ -225,5 +221,4 @@ func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result,
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s during this request", req.Method)
 }
 
-// Extension returns one that can do nothing.
 func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 )
 
-// newLogger returns the logger of a configuration.
 func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	form := cfg.Effective().Log
 	var level slog.Level                        // info

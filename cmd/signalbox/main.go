@@ -28,6 +28,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -55,7 +56,6 @@ const (
 // usageError is an error of the command line itself.
 type usageError struct{ error }
 
-// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
 // usagef is fmt.Errorf for an error of the command line.
@@ -68,12 +68,12 @@ func run(ctx context.Context, e *env, args []string) int {
 	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
 	// Cobra ignores errors when it prints help and completions: a truncated script would
-	// pass for a complete one.
-	printed := &firstErrorWriter{to: e.Stdout}
+	// pass for a complete one. A bufio.Writer returns the first error from Flush.
+	printed := bufio.NewWriter(e.Stdout)
 	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
 	// The command's own error takes precedence.
-	if err = cmp.Or(err, printed.err); err == nil {
+	if err = cmp.Or(err, printed.Flush()); err == nil {
 		return exitOK
 	}
 	if _, ok := errors.AsType[usageError](err); ok {

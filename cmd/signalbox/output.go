@@ -104,22 +104,6 @@ func (e *env) printError(message string) {
 	}
 }
 
-// firstErrorWriter is a writer that keeps its first error.
-type firstErrorWriter struct {
-	to  io.Writer
-	err error
-}
-
-// Write writes p, unless a write has failed before.
-func (w *firstErrorWriter) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
-	n, err := w.to.Write(p)
-	w.err = err
-	return n, err
-}
-
 // plural returns a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {

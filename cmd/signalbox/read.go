@@ -21,7 +21,6 @@ type readFlags struct {
 	output string // the file for the contents; empty means standard output
 }
 
-// newRead returns the command that reads a resource.
 func newRead(e *env) *cobra.Command {
 	var f readFlags
 	cmd := &cobra.Command{

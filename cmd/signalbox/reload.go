@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 )
 
-// newReload returns the command that reloads the file of a running gateway.
 func newReload(e *env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

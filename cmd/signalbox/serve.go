@@ -28,7 +28,6 @@ type serveFlags struct {
 // http reports whether to listen: always, except for --stdio without --listen.
 func (f serveFlags) http() bool { return !f.stdio || f.listen != "" }
 
-// newServe returns the command that runs a gateway.
 func newServe(e *env) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{

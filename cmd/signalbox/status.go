@@ -70,7 +70,7 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 		return err
 	}
 	// As for the other commands, the token is never an argument.
-	header, err := (&targetFlags{headers: f.headers}).header(e)
+	header, err := e.header(f.headers)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,6 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	return e.printStatus(address, s, f)
 }
 
-// address returns the URL of the status.
 func (f *statusFlags) address(e *env) (*url.URL, error) {
 	switch {
 	case f.url != "" && f.config != "":
@@ -203,21 +202,9 @@ const (
 func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]byte, error) {
 	ctx, cancel := withStatusTimeout(ctx)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = header
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	// A Transport and not a Client: following a redirect would send the token elsewhere, so
-	// it is reported instead.
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, explainDial(ctx, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
+	resp, body, err := roundTrip(ctx, transport, http.MethodGet, address.String(), header)
 	switch {
 	case err != nil:
 		return nil, explainDial(ctx, err)
@@ -230,6 +217,24 @@ func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]b
 		return nil, errNoSignalbox
 	}
 	return body, nil
+}
+
+// roundTrip makes a request without a body. It returns the response and its body, up to
+// maxStatus+1 bytes. It uses a Transport and not a Client: following a redirect would send the
+// token elsewhere.
+func roundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header = header
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
+	return resp, body, err
 }
 
 // withStatusTimeout returns a context with statusTimeout, and errStatusLate as its cause.

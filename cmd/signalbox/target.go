@@ -122,7 +122,7 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	header, err := f.header(e)
+	header, err := e.header(f.headers)
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +147,10 @@ func parseTarget(given string) (*url.URL, error) {
 	return u, nil
 }
 
-// header returns the headers of the flags, and the token of the environment.
-func (f *targetFlags) header(e *env) (http.Header, error) {
+// header returns the headers of the flag --header, and the token of the environment.
+func (e *env) header(lines []string) (http.Header, error) {
 	h := make(http.Header)
-	for _, line := range f.headers {
+	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
 		switch {
