@@ -6,8 +6,6 @@ package config
 import (
 	"reflect"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
@@ -180,12 +178,7 @@ func servers() form {
 	one := object(serverKeys(), foreignServerKeys())
 	return form{
 		want: "a mapping of names to servers",
-		schema: &jsonschema.Schema{
-			Type:                 "object",
-			PropertyNames:        &jsonschema.Schema{Pattern: serverNamePattern},
-			AdditionalProperties: &jsonschema.Schema{Ref: "#/$defs/server"},
-		},
-		keys: one.keys, infix: ".NAME",
+		elem: &one,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			// Not nil, even if it is empty: {} in a file means that there are no servers.
 			list := make([]Backend, 0, len(n.Members))

@@ -12,10 +12,6 @@ import (
 	"strings"
 )
 
-// serverNamePattern is the schema's pattern of server names, equivalent to isName with
-// maxServerName.
-const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
-
 // The maximum lengths of names: of a server, which leaves space for a tool's name after it,
 // and of a tool (server/tools, "Tool Names").
 const (
