@@ -121,7 +121,10 @@ func runWithin(d time.Duration, end func() error) error {
 // end shuts the parts down in order: the gateway before the server of its connections, as
 // it sends a last message on each of them.
 func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
-	sleep(ctx, delay)
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
+	}
 	err := s.shutdown(ctx, timeout)
 	if s.flags.stdio {
 		<-s.stdio // if it ended only now, the shutdown is the reason
@@ -172,16 +175,6 @@ func cutOnSignal(ctx context.Context, signals <-chan os.Signal, cut func()) {
 				return
 			}
 		}
-	}
-}
-
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 
