@@ -362,17 +362,17 @@ func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Ans
 		waits = append(waits, wait)
 	}
 	answers := make(map[string]Answer, len(waits))
-	for i, wait := range waits { // each of them, as Start requires
+	for i, q := range questions[:len(waits)] { // each of them, as Start requires
 		if failed != nil {
 			cancel()
 		}
-		res, err := wait()
+		res, err := waits[i]()
 		switch {
 		case failed != nil: // the first error counts
 		case err != nil:
 			failed = err
 		default:
-			answers[questions[i].Key] = Answer(res.Bytes())
+			answers[q.Key] = Answer(res.Bytes())
 		}
 	}
 	if failed != nil {

@@ -87,15 +87,15 @@ func (e *env) printReload(file string, a *reloadResult, err error) error {
 func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	s := newSocketClient(socket)
-	defer s.transport.CloseIdleConnections()
-	status, body, err := s.do(ctx, http.MethodPost, reloadPath)
+	transport := socketTransport(socket)
+	defer transport.CloseIdleConnections()
+	resp, err := roundTrip(ctx, transport, http.MethodPost, socketURL(reloadPath), nil)
 	if err != nil {
 		return nil, err
 	}
 	a := new(reloadResult)
-	if err := decode(body, a); err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", status)
+	if err := decode(resp.body, a); err != nil || resp.code != http.StatusOK {
+		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.code)
 	}
 	return a, nil
 }

@@ -163,21 +163,21 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 }
 
 // statusError returns the error for a response that is not a status.
-func statusError(resp *http.Response, body []byte) error {
+func statusError(resp *response) error {
 	// A gateway uses each of these codes for one reason. The texts are fixed, since another
 	// program's would not help.
-	switch resp.StatusCode {
+	switch resp.code {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the token is missing or not accepted (HTTP status 401): put a valid one into %s", tokenVariable)
 	case http.StatusForbidden:
-		return fmt.Errorf("the gateway refuses this address or header (HTTP status 403): %s", firstLine(body))
+		return fmt.Errorf("the gateway refuses this address or header (HTTP status 403): %s", firstLine(resp.body))
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return errNoSignalbox
 	}
-	if resp.StatusCode/100 == 3 {
-		return fmt.Errorf("the server redirects to %q, which is not followed; if that is the gateway, name it with --url", resp.Header.Get("Location"))
+	if resp.code/100 == 3 {
+		return fmt.Errorf("the server redirects to %q, which is not followed; if that is the gateway, name it with --url", resp.header.Get("Location"))
 	}
-	return fmt.Errorf("the server responded with HTTP status %d: %s", resp.StatusCode, firstLine(body))
+	return fmt.Errorf("the server responded with HTTP status %d: %s", resp.code, firstLine(resp.body))
 }
 
 // excerptLength is how much of an unexpected page is shown.
@@ -200,57 +200,64 @@ const (
 
 // fetchStatus returns the JSON text of a gateway's status.
 func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]byte, error) {
-	ctx, cancel := withStatusTimeout(ctx)
-	defer cancel()
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
-	resp, body, err := roundTrip(ctx, transport, http.MethodGet, address.String(), header)
+	resp, err := get(ctx, transport, address.String(), header)
 	switch {
 	case err != nil:
-		return nil, explainDial(ctx, err)
-	case len(body) > maxStatus:
+		return nil, explainDial(err)
+	case len(resp.body) > maxStatus:
 		return nil, errNoSignalbox
-	case resp.StatusCode != http.StatusOK:
-		return nil, statusError(resp, body)
+	case resp.code != http.StatusOK:
+		return nil, statusError(resp)
 	}
-	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if media, _, err := mime.ParseMediaType(resp.header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, errNoSignalbox
 	}
-	return body, nil
+	return resp.body, nil
 }
 
-// roundTrip makes a request without a body. It returns the response and its body, up to
-// maxStatus+1 bytes. It uses a Transport and not a Client: following a redirect would send the
-// token elsewhere.
-func roundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header) (*http.Response, []byte, error) {
+// response is an HTTP response with its body, up to maxStatus+1 bytes.
+type response struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// roundTrip makes a request without a body. It uses a Transport and not a Client: following a
+// redirect would send the token elsewhere.
+func roundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	req.Header = header
+	maps.Copy(req.Header, header)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
-	return resp, body, err
+	return &response{resp.StatusCode, resp.Header, body}, err
 }
 
-// withStatusTimeout returns a context with statusTimeout, and errStatusLate as its cause.
-func withStatusTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
+// get is roundTrip for a GET that is answered at once.
+func get(ctx context.Context, transport *http.Transport, address string, header http.Header) (*response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
+	defer cancel()
+	resp, err := roundTrip(ctx, transport, http.MethodGet, address, header)
+	// When the context ends, the transport's error varies; the cause is what matters.
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return resp, err
 }
 
 // errStatusLate is the error for exceeding statusTimeout.
 var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
 // explainDial returns the error of connecting to an address, with what to do about it.
-func explainDial(ctx context.Context, err error) error {
-	// When the context ends, the transport's error varies; the cause is what matters.
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
+func explainDial(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Errorf("the host name %q is unknown", dns.Name)
 	}
