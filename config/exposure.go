@@ -123,20 +123,17 @@ func (e *Exposure) backends(way []step) []string {
 	}
 	var told []string
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		told = append(told, describeBackends(found[what], what))
+		text := fmt.Sprintf("backend %q %s", found[what][0], what)
+		switch more := len(found[what]) - 1; more {
+		case 0:
+		case 1:
+			text += ", and so does another one"
+		default:
+			text += fmt.Sprintf(", and so do %d more", more)
+		}
+		told = append(told, text)
 	}
 	return told
-}
-
-func describeBackends(names []string, what string) string {
-	switch more := len(names) - 1; more {
-	case 0:
-		return fmt.Sprintf("backend %q %s", names[0], what)
-	case 1:
-		return fmt.Sprintf("backend %q %s, and so does another one", names[0], what)
-	default:
-		return fmt.Sprintf("backend %q %s, and so do %d more", names[0], what, more)
-	}
 }
 
 // step is one directory entry on the path to a file: a folder, a symbolic link, or the file

@@ -113,7 +113,12 @@ use servers of any protocol version.`,
 		newStatus(e), newReload(e), newCheck(e), newVersion(e),
 	)
 	root.SetHelpCommand(newHelp())
-	demandShell(root)
+	// With an unknown shell, cobra's completion command would succeed and print its help where
+	// a script is expected.
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = knownCommand, root.RunE
+	}
 	return root
 }
 
@@ -132,19 +137,6 @@ func newHelp() *cobra.Command {
 			}
 			return found.Help()
 		},
-	}
-}
-
-// demandShell makes cobra's completion command reject an unknown shell. It would otherwise
-// succeed and print its help where a script is expected.
-func demandShell(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() != "completion" {
-			continue
-		}
-		cmd.Args = knownCommand
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 }
 
