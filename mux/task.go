@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -266,11 +267,11 @@ func (t *task) describe() []byte {
 	case tasks.Failed:
 		return t.encode(t.status, t.updated, "error", t.detail)
 	case tasks.InputRequired:
-		keys, questions := make([]string, len(t.open)), make(map[string]*mcp.Request, len(t.open))
-		for i, p := range t.open {
-			keys[i], questions[p.key] = p.key, p.req
+		var keys []string
+		for _, p := range t.open {
+			keys = append(keys, p.key)
 		}
-		inputs := tasks.Inputs(keys, func(key string) *mcp.Request { return questions[key] })
+		inputs := tasks.Inputs(keys, func(key string) *mcp.Request { return t.open[slices.Index(keys, key)].req })
 		return t.encode(t.status, t.updated, "inputRequests", inputs)
 	default:
 		return t.encode(t.status, t.updated, "", nil)

@@ -108,12 +108,10 @@ func runWithin(d time.Duration, end func() error) error {
 	// Ends with end, which has limits of its own. After the deadline it ends with the
 	// process.
 	go func() { ended <- end() }()
-	late := time.NewTimer(d)
-	defer late.Stop()
 	select {
 	case err := <-ended:
 		return err
-	case <-late.C:
+	case <-time.After(d):
 		return errHardDeadline
 	}
 }

@@ -119,10 +119,8 @@ func (j *asyncWriter) close() {
 	j.closing = true // the next call of next is the last one
 	j.mu.Unlock()
 	j.wake()
-	late := time.NewTimer(logFlushTimeout)
-	defer late.Stop()
 	select {
 	case <-j.ended:
-	case <-late.C:
+	case <-time.After(logFlushTimeout):
 	}
 }
