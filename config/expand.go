@@ -78,7 +78,6 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// anyReference is the hint for an unknown reference.
 const anyReference = "write ${NAME} or ${NAME:-default}"
 
 // referenceHint returns the hint for a reference that only editors support.

@@ -345,5 +345,4 @@ func mapOf(of form) form {
 	}
 }
 
-// plural returns the plural of a form's want.
 func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }

@@ -100,7 +100,6 @@ const (
 	editorsKey = "servers"
 )
 
-// config reads the root of a file.
 func (r *reader) config(root configfile.Node, into *Config) {
 	// All other problems would follow from this one.
 	if root.Kind != configfile.Mapping {

@@ -22,7 +22,6 @@ type key struct {
 	doc string
 }
 
-// field returns the field of a struct for the key.
 func (k key) field(of reflect.Value) reflect.Value {
 	for i := range of.NumField() {
 		if of.Type().Field(i).Tag.Get("json") == k.name {
@@ -97,7 +96,6 @@ func keysHint(names []string) string {
 	return "write " + strings.Join(names[:len(names)-1], ", ") + " or " + last + " below it"
 }
 
-// keyNames returns the names in a table, for hints.
 func keyNames(keys []key) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {

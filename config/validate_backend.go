@@ -203,7 +203,6 @@ func isPort(text string) bool {
 	return text == "" || err == nil && 0 < n && n < 1<<16
 }
 
-// urlHint is the hint for an invalid URL.
 const urlHint = `such as "https://example.com/mcp"`
 
 // isControl reports whether a character is invalid in a header's value.

@@ -132,7 +132,6 @@ func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
 	return p, nil
 }
 
-// withdraw removes a question and reports whether it was open.
 func (t *task) withdraw(p *pending) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,7 +227,6 @@ func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
 	}
 }
 
-// logPanic logs a panic.
 func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 	if m.Logger != nil {
 		m.Logger.ErrorContext(ctx, "task panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

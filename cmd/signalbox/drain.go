@@ -95,7 +95,6 @@ func durationOrNone(key string, d time.Duration) slog.Attr {
 	return slog.Duration(key, d)
 }
 
-// errHardDeadline is returned if the shutdown exceeds its deadline.
 var errHardDeadline = errors.New("the shutdown did not complete within its deadline; what is left ends with this process")
 
 // runWithin calls end, and returns errHardDeadline if it takes longer than d. A negative d

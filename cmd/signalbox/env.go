@@ -33,7 +33,6 @@ type env struct {
 	Terminal func(stream any) bool
 }
 
-// osEnv returns the environment of the process.
 func osEnv() *env {
 	return &env{
 		Stdin:     os.Stdin,

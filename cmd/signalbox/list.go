@@ -92,7 +92,6 @@ func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON
 	return e.printTable(lists, found)
 }
 
-// maxPages bounds the pages of an endless list.
 const maxPages = 1000
 
 // fetch returns all items. A server that does not have the method has none.
@@ -201,7 +200,6 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 // summaryLength is how much of a description is shown beside the name.
 const summaryLength = 100
 
-// summary returns the beginning of the description, or else of the title.
 func (it item) summary() string {
 	text := it.Description
 	if text == "" {

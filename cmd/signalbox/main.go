@@ -53,7 +53,6 @@ const (
 	exitUsage  = 2 // invalid command line; nothing was done
 )
 
-// usageError is an error of the command line itself.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -63,7 +62,6 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// run executes a command line and returns the exit code.
 func run(ctx context.Context, e *env, args []string) int {
 	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
@@ -194,7 +192,6 @@ func addWord(cmd *cobra.Command, to *string, name, shorthand, usage string) {
 	})
 }
 
-// configFlag adds the flag that names the configuration file.
 func configFlag(cmd *cobra.Command, path *string) {
 	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {

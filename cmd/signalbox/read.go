@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// readFlags are the flags of read.
 type readFlags struct {
 	targetFlags
 	json   bool   // print the whole result
@@ -69,7 +68,6 @@ func readResource(ctx context.Context, t *target, uri string) (*mcp.Result, erro
 	return t.Serve(ctx, req, noCaller{})
 }
 
-// showContents prints or saves a result as the flags specify.
 func (e *env) showContents(f *readFlags, res *mcp.Result) error {
 	if f.json {
 		return e.printJSON(res.Bytes())
@@ -104,7 +102,6 @@ func (e *env) printContents(all []contents) error {
 	return nil
 }
 
-// saveContents writes the only contents to a file.
 func (e *env) saveContents(file string, all []contents) error {
 	if len(all) != 1 {
 		return fmt.Errorf("the resource has %d contents, but --output writes only one; use --json to print all", len(all))

@@ -83,7 +83,6 @@ func (e *env) printReload(file string, a *reloadResult, err error) error {
 	return e.printText(e.Stdout, text)
 }
 
-// askSocket asks the gateway at a socket to reload.
 func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
@@ -111,7 +110,6 @@ func (s *service) reload(ctx context.Context) (*config.Config, error) {
 	return s.reloadBy(ctx, s.gateway.Reload)
 }
 
-// errDemo is returned if there is no file to reload.
 var errDemo = errors.New("the gateway serves the demo and has no file to reload")
 
 // reloadChange reloads a file that has changed, as far as the configuration permits this

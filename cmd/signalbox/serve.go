@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/gctune"
 )
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	config string // the file; empty means the one that is found
 	listen string // overrides the configured address, unless empty

@@ -28,7 +28,6 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// statusFlags are the flags of status.
 type statusFlags struct {
 	config  string   // the file with the address; empty means the one that is found
 	url     string   // the address of a gateway
@@ -135,7 +134,6 @@ func statusURL(given string) (*url.URL, error) {
 // errNoSignalbox is returned if another kind of server responds.
 var errNoSignalbox = errors.New("the server there is not Signalbox, or does not serve its status at this address")
 
-// gatewayStatus is the JSON of a gateway's status.
 type gatewayStatus struct {
 	signalbox.Status
 
@@ -162,7 +160,6 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 	return &s, nil
 }
 
-// statusError returns the error for a response that is not a status.
 func statusError(resp *response) error {
 	// A gateway uses each of these codes for one reason. The texts are fixed, since another
 	// program's would not help.
@@ -198,7 +195,6 @@ const (
 	maxStatus = 16 << 20
 )
 
-// fetchStatus returns the JSON text of a gateway's status.
 func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]byte, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	defer transport.CloseIdleConnections()
@@ -253,7 +249,6 @@ func get(ctx context.Context, transport *http.Transport, address string, header 
 	return resp, err
 }
 
-// errStatusLate is the error for exceeding statusTimeout.
 var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
 // explainDial returns the error of connecting to an address, with what to do about it.

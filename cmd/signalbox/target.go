@@ -85,7 +85,6 @@ func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	return f.start(e, src) //nolint:contextcheck // the target lives until it is closed
 }
 
-// start returns a gateway for this command only.
 func (f *targetFlags) start(e *env, src source) (*target, error) {
 	cfg, err := src.load()
 	if err != nil {
@@ -116,7 +115,6 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 // a command. The command already has its result.
 const promptGrace = 300 * time.Millisecond
 
-// dial returns a client of the server at the URL.
 func (f *targetFlags) dial(e *env) (*target, error) {
 	u, err := parseTarget(f.url)
 	if err != nil {
@@ -135,7 +133,6 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	return &target{Handler: c, url: u, token: header.Get("Authorization") != "", close: c.Close}, nil
 }
 
-// parseTarget parses the value of --url.
 func parseTarget(given string) (*url.URL, error) {
 	u, err := url.Parse(given)
 	if err == nil && u.User != nil || err != nil && strings.Contains(given, "@") {
@@ -188,7 +185,6 @@ func implementation() []byte {
 	return append(out, '}')
 }
 
-// request returns a request of the command itself.
 func request(method string, params []byte) (*mcp.Request, error) {
 	req, err := mcp.NewRequest(method, params)
 	if err != nil {

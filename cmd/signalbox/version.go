@@ -46,7 +46,6 @@ func versionOf(info *debug.BuildInfo) string {
 	return "devel"
 }
 
-// versionText returns the output of version.
 func versionText(info *debug.BuildInfo) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
