@@ -6,6 +6,7 @@ package signalbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"reflect"
@@ -17,6 +18,9 @@ import (
 
 // ErrClosed is returned by Reload after the Gateway was closed.
 var ErrClosed = errors.New("the gateway has been shut down")
+
+// ErrWaits is the error of a changed file that only the operator can apply.
+var ErrWaits = errors.New("the change waits for the operator")
 
 // Reload replaces the configuration. A backend continues untouched if its entry changes
 // only the names and the selection of its items, or not at all. Removed backends finish
@@ -219,4 +223,53 @@ func (g *Gateway) retire(b *activeBackend, patience time.Duration) {
 			g.log.Warn("backend did not stop cleanly", slog.String("backend", b.Name()), slog.Any("err", err))
 		}
 	})
+}
+
+// waitsError lists the changes that wait for the operator.
+type waitsError struct{ config.Problems }
+
+// Is reports whether the target is ErrWaits.
+func (w waitsError) Is(target error) bool { return target == ErrWaits }
+
+// Unwrap returns the problems.
+func (w waitsError) Unwrap() error { return w.Problems }
+
+// checkPolicy returns the changes that the running configuration does not permit
+// without the operator, or nil. The policy is that of the running configuration: a file
+// cannot permit itself.
+func checkPolicy(running, next *config.Config, exposed []string) error {
+	const hint = "apply it with 'signalbox reload' or SIGHUP"
+	wait := func(path, message string) config.Problem {
+		return config.Problem{Path: path, Message: message, Hint: hint}
+	}
+	switch running.Reload {
+	case config.ReloadAuto:
+		return nil
+	case config.ReloadManual:
+		if sameConfig(running, next) {
+			return nil
+		}
+		return waitsError{config.Problems{wait("", "the file has changed, and reload is set to manual")}}
+	case config.ReloadGuarded:
+	}
+	paths := running.RunsNew(next)
+	if len(exposed) == 0 || len(paths) == 0 {
+		return nil
+	}
+	who := exposed[0]
+	if more := len(exposed) - 1; more > 0 {
+		who = fmt.Sprintf("%s, and %d more", who, more)
+	}
+	var problems config.Problems
+	for _, path := range paths {
+		problems = append(problems, wait(path, "new or changed, and others may have written it: "+who))
+	}
+	return waitsError{problems}
+}
+
+// sameConfig reports whether two configurations are equal except for their notes.
+func sameConfig(a, b *config.Config) bool {
+	one, two := *a, *b
+	one.Notes, two.Notes = nil, nil
+	return reflect.DeepEqual(one, two)
 }

@@ -10,55 +10,19 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
-	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
-
-// InProcess is a backend in this process.
-type InProcess struct {
-	Name    string  // as the key of mcpServers; no enabled entry may have the same
-	Prefix  *string // as in [config.Backend]
-	Handler mcp.Handler
-}
-
-// Options are the settings of a Gateway besides its configuration. The zero value is
-// suitable for most programs.
-type Options struct {
-	// InProcess are backends in this process. They are ordered after those of the
-	// configuration.
-	InProcess []InProcess
-
-	// OneClient declares that all requests come from one client, as those of ServeStdio
-	// do if nothing else is served. A backend is then started for that client, with its
-	// capabilities and in its session, after the first request that identifies it.
-	OneClient bool
-
-	// Transport carries the HTTP requests to backends. If nil, each backend gets its
-	// own, with the limits of the configuration. Redirects are never followed.
-	Transport http.RoundTripper
-
-	// Grace is the time that the process of a backend has at each step of its shutdown:
-	// after its input was closed, and after it was asked to terminate. Zero is 5 s.
-	Grace time.Duration
-
-	// ProcessLevel is the level of the log records about what the processes of backends
-	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
-	ProcessLevel slog.Level
-
-	// Logger may be nil. The Gateway limits the rate of its records, so that no client
-	// and no backend can flood the log, and counts the records that it drops. It writes
-	// them on a goroutine of its own: a slow Logger blocks nothing.
-	Logger *slog.Logger
-}
 
 // Gateway is one MCP endpoint in front of many. It is an [http.Handler] for clients on
 // HTTP, serves clients on stdio, and is itself an [mcp.Handler]. Its methods may be
@@ -156,6 +120,31 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	return g, nil
 }
 
+// implementation returns the gateway's Implementation object (2025-11-25 and
+// 2026-07-28, schema, Implementation).
+func implementation(name, version string) []byte {
+	out := jsonscan.AppendString([]byte(`{"name":`), name)
+	out = jsonscan.AppendString(append(out, `,"version":`...), version)
+	return append(out, '}')
+}
+
+// buildVersion returns the version of this module in the running program. The program
+// need not be the command: one that embeds a Gateway has the module among its
+// dependencies. A build from a checkout has no version.
+func buildVersion() string {
+	const path = "github.com/signalbox-mcp/signalbox"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == path && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "devel"
+}
+
 // ServeHTTP serves the MCP endpoint, whatever the path of the request is.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.server.ServeHTTP(w, r) }
 
@@ -181,6 +170,14 @@ func (g *Gateway) markDraining() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.draining = true
+}
+
+// Ready reports whether new traffic is accepted: until Drain, Shutdown or Close is
+// called.
+func (g *Gateway) Ready() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.closed && !g.draining
 }
 
 // Shutdown stops the Gateway gracefully: it refuses new requests, waits for running

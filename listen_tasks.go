@@ -5,10 +5,12 @@ package signalbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -166,3 +168,32 @@ func (l *backendListen) forwardTask(ctx context.Context, asked []topic, n *mcp.N
 	}
 	return nil
 }
+
+// fetchState fetches the state of a task from the backend and returns the notification
+// of it. It returns nil without an error for a task that no longer exists or cannot be
+// fetched: an error response to that effect is an answer, and all other errors may be
+// temporary.
+func (t topic) fetchState(ctx context.Context, l *backendListen) (*mcp.Notification, error) {
+	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
+	if err != nil {
+		return nil, err
+	}
+	from := l.sub.req
+	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
+	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
+	switch {
+	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
+		return nil, nil //nolint:nilnil // as documented
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, errNoState
+	}
+	params, err := tasks.Notice(res.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return mcp.NewNotification(taskNotice, params)
+}
+
+var errNoState = errors.New("the backend did not return the state of the task")
