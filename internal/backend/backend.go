@@ -15,6 +15,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -245,4 +247,83 @@ func orDefault[T ~int | ~int64](v, def T) T {
 		return def
 	}
 	return v
+}
+
+// Listen sends a subscriptions/listen of a client to the backend, and returns when that
+// has ended. It has no deadline: resources may never change. Its failure does not
+// affect the state of the server, which the listen for the lists tracks.
+func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.cfg.Handler.Serve(ctx, req, caller)
+}
+
+// changeCount counts the changes that a server has notified to the only client.
+// Requests of that client wait until the lists contain all of them. The zero value is
+// ready.
+type changeCount struct {
+	mu sync.Mutex
+	n  uint64
+}
+
+// add counts one change and calls note, both under the lock.
+func (c *changeCount) add(note func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	note()
+}
+
+func (c *changeCount) count() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// NoteChange records that the lists have changed: they are fetched again, and until
+// then IsBehind reports true. It does not block.
+func (b *Backend) NoteChange() { b.changes.add(b.Refresh) }
+
+// IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
+// the lists are about to be fetched. They are not if the server cannot be reached.
+func (b *Backend) IsBehind(o *Offer) bool {
+	return b.changes.count() > o.changes && b.Offer().State == Live
+}
+
+// takeChanges takes the lists to fetch from a listListener. A fetch that begins now
+// includes all changes that were counted.
+func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
+	b.changes.mu.Lock()
+	defer b.changes.mu.Unlock()
+	select {
+	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
+		l.mark(1<<catalog.NumKinds - 1)
+	default:
+	}
+	dirty, announced = l.take()
+	return dirty, announced, b.changes.n
+}
+
+// recoverPanics is a Handler that turns a panic into an error of the request. A backend
+// in this process is foreign code that runs on goroutines of the gateway.
+type recoverPanics struct {
+	mcp.Handler
+
+	name string
+	log  *slog.Logger
+}
+
+// Serve calls Serve of the Handler.
+func (g *recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer g.recover(ctx, req, &res, &err)
+	return g.Handler.Serve(ctx, req, caller)
+}
+
+// recover must be deferred. It sets the result and the error after a panic.
+func (g *recoverPanics) recover(ctx context.Context, req *mcp.Request, res **mcp.Result, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	g.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
+		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	*res, *err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: g.name, Message: "it panicked"}
 }

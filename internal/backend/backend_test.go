@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/callertest"
 )
 
 // oddServer is a toolServer with different answers for some methods.
@@ -295,5 +296,28 @@ func TestErrorsOfOurHop(t *testing.T) {
 				t.Errorf("%d: the client receives %s", tt.code, wire.Data)
 			}
 		})
+	}
+}
+
+// No wrapper of a Caller loses what the Caller can do.
+func TestWrappersPassEverything(t *testing.T) {
+	callertest.CheckPackage(t, map[string]callertest.Wrapper{
+		"deadline": {Wrap: func(c mcp.Caller) mcp.Caller {
+			_, d := newLimits(&Config{}).begin(t.Context(), c)
+			t.Cleanup(d.stop)
+			return d
+		}},
+	})
+}
+
+// A Handler has everything that the Caller of the Backend can do.
+func TestBackendPassesEverything(t *testing.T) {
+	r := new(callertest.Recorder)
+	b := New(Config{Name: "a", Handler: mcp.HandlerFunc(func(ctx context.Context, _ *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
+		callertest.Check(ctx, t, c, r)
+		return &mcp.Result{}, nil
+	})})
+	if _, err := b.Serve(t.Context(), &mcp.Request{Method: "tools/call"}, r); err != nil {
+		t.Error(err)
 	}
 }
