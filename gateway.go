@@ -43,8 +43,7 @@ type Gateway struct {
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
 	view         atomic.Pointer[view]
-	changed      broadcast // wakes listens
-	built        broadcast // wakes requests that wait for a catalog
+	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
 	onlyClient   *onlyClient // nil unless Options.OneClient
@@ -107,7 +106,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	}
 	g.info = implementation(effective.Name, g.version)
 	g.server = server.New(g, g.serverConfig(effective))
-	g.view.Store(&view{cfg: effective})
+	g.view.Store(&view{cfg: effective, replaced: make(chan struct{})})
 	var err error
 	if g.taskIDs, err = newTaskIDs(effective); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func (h *recordingCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Res
 
 func (*recordingCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
-// watchTest is a listWatch for the tools of a gateway that does nothing by itself.
+// watchTest is a listener for the tools of a gateway that does nothing by itself.
 type watchTest struct {
 	t      *testing.T
 	g      *Gateway
@@ -60,7 +60,7 @@ const (
 	toolNotice = "notifications/tools/list_changed"
 )
 
-// withListWatch runs f in a bubble with a started listWatch.
+// withListWatch runs f in a bubble with a started listener.
 func withListWatch(t *testing.T, f func(*watchTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func withListWatch(t *testing.T, f func(*watchTest)) {
 		f(v)
 		cancel()
 		v.stop()
-		if n := len(v.g.changed.subscribers); n != 0 {
-			t.Errorf("%d ears after the end", n)
+		if n := len(v.g.changed.all); n != 0 {
+			t.Errorf("%d listeners after the end", n)
 		}
 		v.change() // no longer sent: otherwise the test would fail for a running goroutine
 	})
@@ -191,8 +191,8 @@ func TestListWatchThatFailsToStart(t *testing.T) {
 		if stop != nil || !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", params, err, want)
 		}
-		if n := len(g.changed.subscribers); n != 0 {
-			t.Errorf("%s: %d ears are left", params, n)
+		if n := len(g.changed.all); n != 0 {
+			t.Errorf("%s: %d listeners are left", params, n)
 		}
 	}
 }

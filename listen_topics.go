@@ -5,6 +5,7 @@ package signalbox
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -27,35 +29,36 @@ const (
 	maxRelistenDelay = 30 * time.Second
 )
 
-// subscription holds the resources and tasks of one listen. It has one listen at each
+// subscription holds the resources and tasks of one listener. It has one listen at each
 // backend that has some of them. Resources follow the catalog: a resource that moves to
 // another backend is subscribed there, and counts as updated.
 type subscription struct {
-	g      *Gateway
-	req    *mcp.Request
-	caller mcp.Caller
+	*listener
 
-	acknowledged chan struct{} // closed after the acknowledgement; no other notification is sent before
-	listens      sync.WaitGroup
+	req     *mcp.Request
+	cancel  context.CancelFunc // ends the listens
+	listens sync.WaitGroup
+	feed    listen.Feed      // the updates of all backends, by the client's names
+	updates *listen.Listener // those not sent yet
 
-	// The fields below belong to the goroutine that serves the listen.
-	topics  []topic // the agreed ones, in the order of the request
-	current []*backendListen
-}
-
-func newSubscription(g *Gateway, req *mcp.Request, caller mcp.Caller) *subscription {
-	return &subscription{g: g, req: req, caller: caller, acknowledged: make(chan struct{})}
+	// The fields below belong to the goroutine that starts the listener, and then to
+	// the one that sends.
+	topics       []topic // the agreed ones, in the order of the request
+	current      []*backendListen
+	view         *view // for which current is
+	acknowledged bool
 }
 
 // subscribe subscribes to the topics and returns the agreed filter. Items that are
 // hidden from the client and items that do not exist are both left out of it.
-func (s *subscription) subscribe(ctx context.Context, want listen.Filter) listen.Filter {
-	s.topics = append(s.g.resourceTopics(ctx, s.req, want.URIs), s.g.taskTopics(ctx, s.req, want.TaskIDs)...)
-	if len(s.topics) > 0 {
-		s.resubscribe(ctx)
-		s.awaitAgreement(ctx)
-	}
-	want.URIs, want.TaskIDs = topicNames(s.topics)
+func (s *subscription) subscribe(want listen.Filter) listen.Filter {
+	s.topics = append(s.g.resourceTopics(s.ctx, s.req, want.URIs), s.g.taskTopics(s.ctx, s.req, want.TaskIDs)...)
+	s.updates = s.feed.Add(clientFilter(s.topics))
+	s.resubscribe(s.ctx)
+	s.awaitAgreement(s.ctx)
+	agreed := clientFilter(s.topics)
+	s.feed.Keep(s.updates, agreed)
+	want.URIs, want.TaskIDs = agreed.URIs, agreed.TaskIDs
 	return want
 }
 
@@ -64,40 +67,28 @@ func (s *subscription) awaitAgreement(ctx context.Context) {
 	patience, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	// One timeout for all backends, however many of them hang.
-	refused := make(map[topic]bool)
 	for _, l := range s.current {
 		select {
 		case <-l.settled:
 		case <-patience.Done():
 		}
-		for _, t := range l.refusals() {
-			refused[t] = true
-		}
-	}
-	s.topics = slices.DeleteFunc(s.topics, func(t topic) bool { return refused[t] })
-	if len(refused) > 0 {
-		s.dropRefused()
-	}
-}
-
-// dropRefused reduces the listens to the agreed topics, so that resubscribe finds them
-// unchanged.
-func (s *subscription) dropRefused() {
-	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
-		left := l.keep(s.topics)
-		if left == 0 {
+		refused := l.dropRefused()
+		s.topics = slices.DeleteFunc(s.topics, func(t topic) bool { return slices.Contains(refused, t) })
+		if len(l.currentTopics()) == 0 {
 			l.cancel()
 		}
-		return left == 0
-	})
+	}
+	s.acknowledged = true
 }
 
 // resubscribe subscribes to each topic at the backend that has it now.
 func (s *subscription) resubscribe(ctx context.Context) {
-	if len(s.topics) == 0 {
+	v := s.g.viewFor(s.client)
+	if v == s.view {
 		return
 	}
-	shares := s.byBackend(s.g.viewFor(clientOf(s.req)))
+	s.view = v
+	shares := s.byBackend(v)
 	s.current = slices.DeleteFunc(s.current, func(l *backendListen) bool {
 		i := slices.IndexFunc(shares, func(sh backendTopics) bool {
 			return sh.backend.Backend == l.backend.Backend && slices.Equal(sh.topics, l.currentTopics())
@@ -144,13 +135,11 @@ func (s *subscription) byBackend(v *view) []backendTopics {
 // startListen starts the listen at one backend.
 func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &backendListen{sub: s, backend: sh.backend, topics: sh.topics, cancel: cancel, settled: make(chan struct{}), pending: newPendingUpdates()}
-	select {
-	case <-s.acknowledged:
-		l.late = true
-	default:
+	l := &backendListen{
+		sub: s, backend: sh.backend, cancel: cancel, settled: make(chan struct{}), gap: make(chan struct{}, 1),
+		topics: sh.topics, late: s.acknowledged, missed: make(map[topic]int),
 	}
-	// Waited for by the listen; ends with its context, or when resubscribe finds the
+	// Waited for by the listener; ends with its context, or when resubscribe finds the
 	// topics elsewhere in another catalog.
 	s.listens.Go(func() {
 		defer cancel()
@@ -159,22 +148,26 @@ func (s *subscription) startListen(ctx context.Context, sh backendTopics) {
 	s.current = append(s.current, l)
 }
 
-// wait returns when all listens at backends have ended.
-func (s *subscription) wait() { s.listens.Wait() }
-
 // backendListen is the listen at one backend, over all its attempts.
 type backendListen struct {
 	sub     *subscription
 	backend *activeBackend
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when the backend has answered which topics it agrees to
-	pending *pendingUpdates
+	gap     chan struct{} // capacity 1; tasks were added to missed
 
 	mu        sync.Mutex
 	topics    []topic // requested by the client and possibly agreed
 	isSettled bool    // settled is closed
 	late      bool    // awaitAgreement no longer waits for settled
 	refused   []topic // set once settled
+
+	// missed are the tasks that may have changed while no notification was received,
+	// with the number of the last such gap. A task stays missed, whatever happens to the
+	// backend meanwhile, until its state was fetched, the backend itself sent it, or the
+	// task no longer exists.
+	missed map[topic]int
+	gaps   int
 }
 
 // currentTopics returns the topics of the listen.
@@ -184,20 +177,22 @@ func (l *backendListen) currentTopics() []topic {
 	return l.topics
 }
 
-// keep removes the topics that were not agreed, and returns how many are left.
-func (l *backendListen) keep(agreed []topic) int {
+// dropRefused removes the topics known to be refused, and returns them. Later refusals
+// are late.
+func (l *backendListen) dropRefused() (refused []topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.topics = slices.DeleteFunc(slices.Clone(l.topics), func(t topic) bool { return !slices.Contains(agreed, t) })
-	return len(l.topics)
+	l.late = true
+	l.topics = slices.DeleteFunc(slices.Clone(l.topics), func(t topic) bool { return slices.Contains(l.refused, t) })
+	return l.refused
 }
 
 // run listens until ctx ends, and retries after each failure.
 func (l *backendListen) run(ctx context.Context) {
-	var telling sync.WaitGroup
-	defer telling.Wait()
+	var fetching sync.WaitGroup
+	defer fetching.Wait()
 	// Ends with ctx; waited for here.
-	telling.Go(func() { l.sendPending(ctx) })
+	fetching.Go(func() { l.fetchMissed(ctx) })
 	for again := (backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}); ctx.Err() == nil; backoff.Sleep(ctx, again.Next()) {
 		began := time.Now()
 		l.listenOnce(ctx, l.currentTopics())
@@ -213,7 +208,7 @@ func (l *backendListen) run(ctx context.Context) {
 func (l *backendListen) listenOnce(ctx context.Context, topics []topic) {
 	req, err := listenRequest(l.sub.req, topics)
 	if err == nil {
-		_, err = l.backend.listenWithAliases(ctx, req, &attempt{backendListen: l, asked: topics}, aliasesOf(topics))
+		_, err = l.backend.listen(ctx, req, &attempt{backendListen: l, asked: topics}, aliasesOf(topics))
 	}
 	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own error
 		l.settle(topics)
@@ -235,83 +230,139 @@ func (l *backendListen) settle(refused []topic) (inTime bool) {
 	return !l.late
 }
 
-// refusals returns the topics known to be refused. Later refusals are late.
-func (l *backendListen) refusals() []topic {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.late = true
-	return l.refused
-}
-
-// attempt is the Caller of one listen at the backend.
+// attempt is the Caller of one listen at the backend. No request belongs to a listen.
 type attempt struct {
+	noCaller
 	*backendListen
+
 	asked []topic
 }
 
-// Notify forwards updates of resources and the states of tasks. If the backend
-// acknowledges topics after they were promised to the client, or again, all of them
-// count as changed: changes before that were not notified.
-func (e *attempt) Notify(ctx context.Context, n *mcp.Notification) error {
+// Notify records updates of resources and the states of tasks, for the client to be
+// sent. If the backend acknowledges topics after they were promised to the client, or
+// again, all of them count as changed: changes before that were not notified.
+func (e *attempt) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case "notifications/subscriptions/acknowledged":
+	case listen.MethodAcknowledged:
 		agreed := agreedTopics(e.asked, &n.Params)
-		if e.settle(slices.DeleteFunc(slices.Clone(e.asked), func(t topic) bool { return agreed[t] })) {
+		if e.settle(slices.DeleteFunc(slices.Clone(e.asked), func(t topic) bool { return slices.Contains(agreed, t) })) {
 			return nil
 		}
-		return e.invalidate(ctx, agreed)
-	case "notifications/resources/updated":
-		return e.forward(ctx, n)
-	case taskNotice:
-		return e.forwardTask(ctx, e.asked, n)
+		e.invalidate(agreed)
+	case listen.MethodUpdated:
+		e.sub.feed.Update(n)
+	case listen.MethodTask:
+		name, _ := n.Params.Text(mcp.FieldTaskID)
+		for _, t := range sameTask(e.asked, name) {
+			var edit mcp.Edit
+			edit.SetText(mcp.FieldTaskID, t.name)
+			params, err := edit.Apply(&n.Params)
+			if err != nil {
+				return err
+			}
+			e.deliver(t, &mcp.Notification{Method: n.Method, Params: params}, 0)
+		}
 	}
+	e.sub.wake()
 	return nil
 }
 
-// invalidate marks all agreed topics as changed.
-func (e *attempt) invalidate(ctx context.Context, agreed map[topic]bool) error {
-	var pending []topic
-	for _, t := range e.asked {
-		switch {
-		case !agreed[t]:
-		case t.backend != "":
-			pending = append(pending, t)
-		default:
-			if err := e.forward(ctx, listen.Updated(t.name)); err != nil {
-				return err
-			}
+// invalidate marks topics as changed: resources as updated, and tasks as missed.
+func (l *backendListen) invalidate(topics []topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gaps++
+	for _, t := range topics {
+		if t.backend == "" {
+			l.sub.feed.Update(listen.Updated(t.name))
+		} else {
+			l.missed[t] = l.gaps
 		}
 	}
-	if len(pending) == 0 {
-		return nil
-	}
-	return e.pending.add(ctx, pending)
-}
-
-// forward notifies the client, after its listen is acknowledged.
-func (l *backendListen) forward(ctx context.Context, n *mcp.Notification) error {
 	select {
-	case <-l.sub.acknowledged:
-		return l.sub.caller.Notify(ctx, n)
-	case <-ctx.Done():
-		return ctx.Err()
+	case l.gap <- struct{}{}:
+	default: // already signalled
 	}
 }
 
-// Start refuses: no request belongs to a listen.
-func (e *attempt) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return noCaller{}.Start(ctx, req)
+// deliver hands on a notification of a task, which is then no longer missed. If the
+// notification is of a state fetched because of a gap, it is outdated if the task was
+// notified or missed again meanwhile. Without a notification, the task no longer exists.
+func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if gap != 0 && l.missed[t] != gap {
+		return
+	}
+	delete(l.missed, t)
+	if n != nil {
+		l.sub.feed.Task(n)
+	}
 }
 
-// Extension returns one that can do nothing.
-func (e *attempt) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+// fetchMissed fetches the states of missed tasks until ctx ends, and retries those that
+// fail.
+func (l *backendListen) fetchMissed(ctx context.Context) {
+	again := backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}
+	for ctx.Err() == nil {
+		var retry <-chan time.Time
+		for _, t := range l.currentTopics() {
+			gap := l.missedSince(t)
+			if gap == 0 {
+				continue
+			}
+			n, err := l.fetchState(ctx, t)
+			if err != nil {
+				retry = time.After(again.Next())
+				continue
+			}
+			l.deliver(t, n, gap)
+			l.sub.wake()
+		}
+		select {
+		case <-l.gap:
+			again.Reset()
+		case <-retry:
+		case <-ctx.Done():
+		}
+	}
+}
 
-// taskNotice notifies of the state of a task (io.modelcontextprotocol/tasks, "Task
-// Status Notifications").
-const taskNotice = "notifications/tasks"
+// missedSince returns the number of the gap in which a task was missed last, or 0.
+func (l *backendListen) missedSince(t topic) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.missed[t]
+}
 
-// taskStatus is the same of 2025-11-25, which both sides send.
-const taskStatus = "notifications/tasks/status"
+// fetchState fetches the state of a task from the backend and returns the notification
+// of it. It returns nil without an error for a task that no longer exists or cannot be
+// fetched: an error response to that effect is an answer, and all other errors may be
+// temporary.
+func (l *backendListen) fetchState(ctx context.Context, t topic) (*mcp.Notification, error) {
+	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
+	if err != nil {
+		return nil, err
+	}
+	from := l.sub.req
+	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
+	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
+	switch {
+	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
+		return nil, nil //nolint:nilnil // as documented
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, errNoState
+	}
+	params, err := tasks.Notice(res.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return mcp.NewNotification(listen.MethodTask, params)
+}
+
+var errNoState = errors.New("the backend did not return the state of the task")
 
 // topic is a resource or a task in the filter of a listen.
 type topic struct {
@@ -364,22 +415,21 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 	return found
 }
 
-// topicNames returns the client's names of topics.
-func topicNames(topics []topic) (uris, ids []string) {
+// clientFilter returns the topics by the client's names.
+func clientFilter(topics []topic) (f listen.Filter) {
 	for _, t := range topics {
 		if t.backend != "" {
-			ids = append(ids, t.name)
+			f.TaskIDs = append(f.TaskIDs, t.name)
 		} else {
-			uris = append(uris, t.name)
+			f.URIs = append(f.URIs, t.name)
 		}
 	}
-	return uris, ids
+	return f
 }
 
 // backendFilter returns the topics by the backend's names. A task with two ids at the
 // client, one of them sealed with an older key, is one task at the backend.
-func backendFilter(topics []topic) listen.Filter {
-	var f listen.Filter
+func backendFilter(topics []topic) (f listen.Filter) {
 	for _, t := range topics {
 		if t.backend != "" {
 			f.TaskIDs = append(f.TaskIDs, t.own)
@@ -418,12 +468,11 @@ func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
 }
 
 // agreedTopics reads an acknowledgement. One without a filter agrees to all.
-func agreedTopics(asked []topic, params *mcp.Object) map[topic]bool {
-	agreedTo := listen.SetOf(backendFilter(asked).Agreed(params))
-	agreed := make(map[topic]bool, len(asked))
+func agreedTopics(asked []topic, params *mcp.Object) (agreed []topic) {
+	set := listen.SetOf(backendFilter(asked).Agreed(params))
 	for _, t := range asked {
-		if t.backend != "" && agreedTo.Tasks[t.own] || t.backend == "" && agreedTo.URIs[t.own] {
-			agreed[t] = true
+		if t.backend != "" && set.Tasks[t.own] || t.backend == "" && set.URIs[t.own] {
+			agreed = append(agreed, t)
 		}
 	}
 	return agreed

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -290,7 +291,7 @@ func afterGap(t *testing.T, fetch func(n int) (string, error), send func(notify 
 				return &mcp.Fault{Code: mcp.CodeBackendFailed, Message: "the stream broke"}
 			}
 			send(func(params string) {
-				if err := notify(ctx, c, taskNotice, params); err != nil {
+				if err := notify(ctx, c, listen.MethodTask, params); err != nil {
 					t.Error(err)
 				}
 			})

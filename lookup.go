@@ -164,47 +164,25 @@ func (v *view) discoverPending() (time.Duration, bool) {
 // await returns nil once pending reports false for the current view, or an error if ctx
 // or the Gateway ends before.
 func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) error {
-	if _, wait := pending(g.view.Load()); !wait {
-		return nil
-	}
-	built := newSignal()
-	g.built.subscribe(built) // before the next check, so that no view is missed
-	defer g.built.unsubscribe(built)
 	for {
-		left, wait := pending(g.view.Load())
+		v := g.view.Load()
+		left, wait := pending(v)
 		if !wait {
 			return nil
 		}
-		if err := g.awaitBuilt(ctx, built, left); err != nil {
-			return err
+		var over <-chan time.Time
+		if left >= 0 {
+			over = time.After(left)
+		}
+		select {
+		case <-v.replaced:
+		case <-over:
+		case <-g.ctx.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-}
-
-// awaitBuilt waits for another view, or until left has passed.
-func (g *Gateway) awaitBuilt(ctx context.Context, built signal, left time.Duration) error {
-	over, stop := timeoutChan(left)
-	defer stop()
-	select {
-	case <-built:
-		return nil
-	case <-over:
-		return nil
-	case <-g.ctx.Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// timeoutChan returns a channel that receives after d; with a negative d, which is no
-// limit, it never does.
-func timeoutChan(d time.Duration) (over <-chan time.Time, stop func() bool) {
-	if d < 0 {
-		return nil, func() bool { return false }
-	}
-	t := time.NewTimer(d)
-	return t.C, t.Stop
 }
 
 // withTimeout is context.WithTimeout for a limit: a negative one means no limit.

@@ -167,7 +167,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
 	// again. It has settled lists only after its own catalog is built.
-	next := &view{cfg: cfg, announced: old.announced, counted: old.counted}
+	next := &view{cfg: cfg, announced: old.announced, counted: old.counted, replaced: make(chan struct{})}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
@@ -188,7 +188,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 		next.catalog = next.build(next.offered)
 	}
 	next.discovery = g.discoveryOf(next.catalog)
-	g.view.Store(next)
+	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {
 			g.retire(b, cfg.Drain.Timeout)

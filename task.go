@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -24,6 +25,10 @@ const foreignTask server.EventKind = "foreign_task"
 
 // taskPurpose is the purpose that task ids are sealed for.
 const taskPurpose = "task id"
+
+// taskStatus notifies of the state of a task of 2025-11-25, in both directions. That of
+// the extension io.modelcontextprotocol/tasks is listen.MethodTask.
+const taskStatus = "notifications/tasks/status"
 
 // maxTaskID bounds a backend's task ids. Ids travel in headers, and ours are longer
 // than the backend's.
@@ -129,12 +134,8 @@ func (b *activeBackend) Serve(ctx context.Context, req *mcp.Request, caller mcp.
 	return b.serveParams(ctx, req, &req.Params, caller, nil)
 }
 
-// Listen is Backend.Listen with translated task ids.
-func (b *activeBackend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return b.listenWithAliases(ctx, req, caller, nil)
-}
-
-func (b *activeBackend) listenWithAliases(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
+// listen is Backend.Listen with translated task ids.
+func (b *activeBackend) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller, known aliases) (*mcp.Result, error) {
 	e, err := b.newRequest(req, &req.Params, caller, known)
 	if err != nil {
 		return nil, err
@@ -274,7 +275,7 @@ func (b *activeBackend) errTaskIDTooLong() error {
 
 // Notify forwards a notification with the client's task ids.
 func (c *taskIDCaller) Notify(ctx context.Context, msg *mcp.Notification) error {
-	isTask := msg.Method == taskNotice || msg.Method == taskStatus
+	isTask := msg.Method == listen.MethodTask || msg.Method == taskStatus
 	if !isTask && !msg.Params.Has(mcp.MetaRelatedTask) {
 		return c.Caller.Notify(ctx, msg)
 	}
