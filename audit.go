@@ -15,24 +15,20 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// serveFunc serves a call, and returns the name of the backend that it was sent to. It
-// is a method expression of Gateway, because a method value would be allocated for each
-// call.
-type serveFunc func(g *Gateway, ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error)
-
 // serveRecorded serves a call and writes it to the audit record after it has ended,
 // however it ended: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
 // call that waits for answers of its client ends after it has received them; if the
 // client calls again with the answers, each is a call.
-func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, serve serveFunc) (res *mcp.Result, err error) {
+func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (res *mcp.Result, err error) {
 	if !g.audit.HasCalls() {
-		_, res, err = serve(g, ctx, req, caller)
+		_, res, err = g.call(ctx, req, caller, kind)
 		return res, err
 	}
 	var by string
@@ -43,17 +39,14 @@ func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mc
 		c.Outcome, c.Code, c.Delivery = callOutcome(ctx, res, err)
 		g.recordCall(ctx, req, c)
 	}()
-	by, res, err = serve(g, ctx, req, caller)
+	by, res, err = g.call(ctx, req, caller, kind)
 	return res, err
 }
 
 // recordCall writes the record of a call. It retains no more of the request, which may
 // be large, than the record contains.
 func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c audit.Call) {
-	e := audit.Entry{Principal: req.Principal}
-	if req.Scope != nil {
-		e.Session = req.Scope.Key()
-	}
+	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req)}
 	name, _ := req.Params.Text(mcp.FieldName)
 	if uri, ok := req.Params.Text(mcp.FieldURI); ok && req.Method == "resources/read" {
 		name = stripURI(uri)
@@ -202,10 +195,7 @@ func entryOf(e *server.Event) audit.Entry {
 // caller. Whether such an item exists is looked up after the caller has been answered,
 // or may have been.
 func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w lookup) {
-	e := server.Event{Kind: hiddenItem, Principal: req.Principal}
-	if req.Scope != nil {
-		e.Session = req.Scope.Key()
-	}
+	e := server.Event{Kind: hiddenItem, Principal: req.Principal, Session: sessionOf(req)}
 	ctx = context.WithoutCancel(ctx)
 	kind, name := w.kind, w.name // does not retain the parameters
 	g.audit.Consider(ctx, func() (audit.Entry, bool) {
@@ -216,6 +206,14 @@ func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w l
 		g.metrics.Event(ctx, string(e.Kind))
 		return entryOf(&e), true
 	})
+}
+
+// sessionOf returns the id of the session of a request, or "".
+func sessionOf(req *mcp.Request) string {
+	if req.Scope == nil {
+		return ""
+	}
+	return req.Scope.Key()
 }
 
 // quoteName quotes and shortens a name received from outside for the record.

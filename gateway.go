@@ -54,8 +54,8 @@ type Gateway struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that New and Reload start
 
-	mu       sync.Mutex // held during Reload; nothing is added to wg after closed is set
-	draining bool
+	draining atomic.Bool // or closed
+	mu       sync.Mutex  // held during Reload; nothing is added to wg after closed is set
 	closed   bool
 }
 
@@ -161,23 +161,13 @@ func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) erro
 // refused. All else continues until Shutdown or Close, so that load balancers have time
 // to react. It may be called again.
 func (g *Gateway) Drain() {
-	g.markDraining()
+	g.draining.Store(true)
 	g.server.Quiesce()
-}
-
-func (g *Gateway) markDraining() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.draining = true
 }
 
 // Ready reports whether new traffic is accepted: until Drain, Shutdown or Close is
 // called.
-func (g *Gateway) Ready() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.closed && !g.draining
-}
+func (g *Gateway) Ready() bool { return !g.draining.Load() }
 
 // Shutdown stops the Gateway gracefully: it refuses new requests, waits for running
 // ones, ends the streams, and then stops the backends. When ctx ends, it cancels what
@@ -248,5 +238,6 @@ func (g *Gateway) markClosed() bool {
 	defer g.mu.Unlock()
 	first := !g.closed
 	g.closed = true
+	g.draining.Store(true)
 	return first
 }

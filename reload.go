@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"time"
 
@@ -92,25 +91,17 @@ func (g *Gateway) reload(ctx context.Context, cfg config.Config, allowed func(ru
 	if err != nil {
 		return err
 	}
-	if err := g.replace(ctx, next, file, allowed); err != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Again, because another Reload may have run in between.
+	err = mayReplace(g.view.Load().cfg, next, allowed)
+	if g.closed {
+		err = ErrClosed
+	}
+	if err != nil {
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
-		return err
-	}
-	return nil
-}
-
-// replace applies a configuration and its audit file, unless it requires a restart or
-// is not allowed.
-func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File, allowed func(running, next *config.Config) error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return ErrClosed
-	}
-	// Again, because another Reload may have run in between.
-	if err := mayReplace(g.view.Load().cfg, next, allowed); err != nil {
 		return err
 	}
 	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
@@ -179,7 +170,15 @@ func (g *Gateway) apply(cfg *config.Config) {
 		kept[b.Backend] = true
 		next.backends = append(next.backends, b)
 	}
-	next.backends = append(next.backends, g.inProcess(old, kept, cfg)...)
+	// Handlers in this process are started once, and every reload keeps them.
+	for _, p := range g.opt.InProcess {
+		b, ok := old.backend(p.Name)
+		if !ok {
+			b = g.startInProcess(p, cfg.Limits)
+		}
+		kept[b.Backend] = true
+		next.backends = append(next.backends, b)
+	}
 	// keepCatalog builds the next catalog, and merges many changes into one
 	// notification to clients. At the start nothing is known, and any backend may come
 	// to offer anything.
@@ -195,21 +194,6 @@ func (g *Gateway) apply(cfg *config.Config) {
 		}
 	}
 	g.requestRebuild()
-}
-
-// inProcess returns the backends made of Handlers in this process. They are started
-// once, and every reload keeps them.
-func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *config.Config) []*activeBackend {
-	var backends []*activeBackend
-	for _, p := range g.opt.InProcess {
-		b, ok := old.backend(p.Name)
-		if !ok {
-			b = g.startInProcess(p, cfg.Limits)
-		}
-		kept[b.Backend] = true
-		backends = append(backends, b)
-	}
-	return backends
 }
 
 // retire stops a backend that the configuration no longer has. Its calls may finish

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
@@ -42,11 +43,7 @@ type taskIDs struct{ box *seal.Box }
 
 // newTaskIDs returns a taskIDs with the keys of a configuration.
 func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
-	keys := make([][]byte, 0, len(cfg.State.Keys))
-	for _, key := range cfg.State.Keys {
-		keys = append(keys, []byte(key.Reveal()))
-	}
-	box, err := seal.New(keys...)
+	box, err := seal.New(stateKeys(cfg)...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +102,7 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 }
 
 func (g *Gateway) noteForeignTask(ctx context.Context, req *mcp.Request) {
-	e := server.Event{Kind: foreignTask, Principal: req.Principal, Detail: req.Method}
-	if req.Scope != nil {
-		e.Session = req.Scope.Key()
-	}
-	g.metrics.Event(ctx, string(e.Kind))
-	g.audit.Record(ctx, entryOf(&e))
+	g.noteEvent(ctx, server.Event{Kind: foreignTask, Principal: req.Principal, Session: sessionOf(req), Detail: req.Method})
 }
 
 // noteTask records a task that a call started, so that it is listed to its owner.
@@ -153,12 +145,21 @@ func (b *activeBackend) serveParams(ctx context.Context, req *mcp.Request, param
 	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
 }
 
-// encode returns the answer of the backend for the client.
-func (e *backendRequest) encode(res *mcp.Result, err error) (*mcp.Result, error) {
+// encode returns the answer of the backend with the client's task ids. Nearly every
+// result has none, and is returned unmodified.
+func (r *backendRequest) encode(res *mcp.Result, err error) (*mcp.Result, error) {
 	if err != nil || res == nil {
 		return res, err
 	}
-	return e.encodeResult(e.req.Method, res)
+	isTask := isAboutTask(r.req.Method) || res.Type() == mcp.ResultTask
+	if !isTask && !res.Has(mcp.MetaRelatedTask) {
+		return res, nil
+	}
+	obj, err := r.encodeObject(&res.Object, isTask)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.Result{Object: obj}, nil
 }
 
 // isAboutTask reports whether a method is about one task.
@@ -233,31 +234,13 @@ func relatedTask(id string) []byte {
 	return append(jsonscan.AppendString([]byte(`{"taskId":`), id), '}')
 }
 
-// encodeResult returns a result with the client's task ids. Nearly every result has
-// none, and is returned unmodified.
-func (c *taskIDCaller) encodeResult(method string, res *mcp.Result) (*mcp.Result, error) {
-	isTask := isAboutTask(method) || res.Type() == mcp.ResultTask
-	if !isTask && !res.Has(mcp.MetaRelatedTask) {
-		return res, nil
-	}
-	return c.encodeMarkedResult(res, isTask)
-}
-
-func (c *taskIDCaller) encodeMarkedResult(res *mcp.Result, isTask bool) (*mcp.Result, error) {
-	obj, err := c.encodeObject(&res.Object, isTask)
-	if err != nil {
-		return nil, err
-	}
-	return &mcp.Result{Object: obj}, nil
-}
-
 // encodeObject replaces the task ids in an object; isTask reports that the object is a
 // task itself.
 func (c *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, error) {
 	var e mcp.Edit
 	if own, ok := o.Text(mcp.FieldTaskID); ok && isTask {
 		if len(own) > maxTaskID {
-			return mcp.Object{}, c.backend.errTaskIDTooLong()
+			return mcp.Object{}, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: c.backend.Name(), Message: "its task id is too long"}
 		}
 		e.SetText(mcp.FieldTaskID, c.encode(own))
 	}
@@ -267,10 +250,6 @@ func (c *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, err
 		}
 	}
 	return e.Apply(o)
-}
-
-func (b *activeBackend) errTaskIDTooLong() error {
-	return &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Completed, Backend: b.Name(), Message: "its task id is too long"}
 }
 
 // Notify forwards a notification with the client's task ids.
@@ -379,64 +358,32 @@ func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
 // dropped first, because the newest replaces it.
 const maxQueuedStatuses = 64
 
-// statusQueue holds the states of a client's tasks on their way to one backend. They
-// are sent one after the other to keep their order, in the background so that a slow
-// backend does not delay the others. The queue is kept in the client's scope.
-type statusQueue struct {
-	mu      sync.Mutex
-	queue   []*mcp.Request
-	running bool
-}
-
-// statusQueueKey is the key of a backend's statusQueue in the client's scope.
+// statusQueueKey is the key, in the client's scope, of the queue of task states for a
+// backend.
 type statusQueueKey struct{ of *backend.Backend }
 
 // forwardTaskStatus forwards the state of a task that a client of 2025-11-25 runs for a
 // backend (basic/utilities/tasks, "Task Status Notification"). It is sent to all
-// backends, because only the one that created the task recognizes it.
+// backends, because only the one that created the task recognizes it: to each in the
+// background, so that a slow one does not delay the others, and one after the other, so
+// that their order is kept.
 func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
 		for _, b := range g.view.Load().backends {
-			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any { return new(statusQueue) })
-			if queue, isQueue := kept.(*statusQueue); ok && isQueue && queue.add(req) {
-				// Ends when the queue is empty, each within notifyTimeout, or with the
-				// Gateway, which waits for it in stop.
-				g.begin(func() { g.sendTaskStatuses(b, queue) })
+			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any {
+				return &serial.Queue[*mcp.Request]{Max: maxQueuedStatuses, DropOldest: true}
+			})
+			if queue, isQueue := kept.(*serial.Queue[*mcp.Request]); ok && isQueue {
+				queue.Put(req, func(next func(context.Context) (*mcp.Request, bool)) bool {
+					// Ends when the queue is empty, or with the Gateway, which waits for it in stop.
+					return g.begin(func() {
+						for req, ok := next(g.ctx); ok; req, ok = next(g.ctx) {
+							g.notifyBackend(b, req)
+						}
+					})
+				})
 			}
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
-}
-
-func (g *Gateway) sendTaskStatuses(b *activeBackend, queue *statusQueue) {
-	for req := queue.next(); req != nil; req = queue.next() {
-		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
-		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that does not support it drops it
-		cancel()
-	}
-}
-
-// add reports whether the caller must start sending.
-func (q *statusQueue) add(req *mcp.Request) (begin bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.queue = append(q.queue, req)
-	q.queue = q.queue[max(0, len(q.queue)-maxQueuedStatuses):]
-	begin = !q.running
-	q.running = true
-	return begin
-}
-
-// next returns the next state to send. It returns nil if the queue is empty: sending
-// stops then.
-func (q *statusQueue) next() *mcp.Request {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.queue) == 0 {
-		q.queue, q.running = nil, false
-		return nil
-	}
-	req := q.queue[0]
-	q.queue = q.queue[1:]
-	return req
 }

@@ -167,7 +167,7 @@ func (g *Gateway) taskStates(ctx context.Context, req *mcp.Request, caller mcp.C
 }
 
 func (g *Gateway) taskState(ctx context.Context, req *mcp.Request, caller mcp.Caller, owner any, t listedTask) []byte {
-	params, err := mcp.ParseObject(append(jsonscan.AppendString([]byte(`{"taskId":`), t.name), '}'))
+	params, err := mcp.ParseObject(relatedTask(t.name))
 	if err != nil {
 		return nil
 	}
