@@ -89,8 +89,9 @@ func TestDiscoverDoesNotWaitForStartSlots(t *testing.T) {
 		defer cancel()
 		g := &Gateway{ctx: ctx, info: []byte("{}")}
 		queued := &activeBackend{Backend: backend.New(backend.Config{Name: "b"})} // its Run waits
-		v := &view{cfg: (&config.Config{}).Effective(), backends: []*activeBackend{queued}, settled: make([]knownLists, 1)}
-		v.catalog = v.build(v.offers())
+		v := &view{cfg: (&config.Config{}).Effective(), backends: []*activeBackend{queued}, built: true}
+		v.offered = v.offers()
+		v.catalog = v.build(v.offered)
 		v.discovery = g.discoveryOf(v.catalog)
 		g.view.Store(v)
 		began := time.Now()

@@ -59,10 +59,10 @@ func (g *Gateway) viewFor(of requester) *view {
 // viewOf returns the view of clients with the capabilities of this one.
 func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	v := g.view.Load()
-	if g.perClient.profilesUsed.Load() == 0 || client == nil || client.Capabilities == nil {
+	if g.perClient.profilesUsed.Load() == 0 {
 		return v
 	}
-	if l := g.knownProfileLists(g.perClient.profileOf(client.Capabilities)); l != nil {
+	if l := g.profileLists(client); l != nil {
 		return l.view(v)
 	}
 	return v
@@ -83,7 +83,7 @@ func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
 			l.refresh(b)
 		}
 	}
-	l.awaitFetches(ctx, v.cfg.Limits.FirstList, func(*activeBackend) bool { return true })
+	l.awaitFetches(ctx, v.cfg.Limits.FirstList, anyBackend)
 }
 
 // profileListsReady reports whether awaitProfileLists has nothing to wait for.
@@ -97,7 +97,7 @@ func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
 			return false
 		}
 	}
-	return l.fetching(func(*activeBackend) bool { return true }) == nil
+	return l.fetching(anyBackend) == nil
 }
 
 // profileLists returns the lists for clients with the capabilities of this one. It
@@ -119,18 +119,11 @@ func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 		if all.byProfile == nil {
 			all.byProfile = make(map[backend.Profile]*clientLists)
 		}
-		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load}
+		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load, profile: p}
 		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsOf(ctx, p) }
 		all.byProfile[p] = l
 	}
 	return l
-}
-
-// knownProfileLists returns the lists for clients of a profile, or nil.
-func (g *Gateway) knownProfileLists(p backend.Profile) *clientLists {
-	g.perClient.mu.Lock()
-	defer g.perClient.mu.Unlock()
-	return g.perClient.byProfile[p]
 }
 
 // needsProfileFetch reports whether the lists of a backend must be fetched for a
@@ -144,14 +137,8 @@ func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	var own backend.Profile
 	for p, other := range all.byProfile {
-		if other == l {
-			own = p
-		}
-	}
-	for p, other := range all.byProfile {
-		if other != l && p.Within(own) && other.isSame(b) {
+		if other != l && p.Within(l.profile) && other.isSame(b) {
 			return false
 		}
 	}
@@ -225,13 +212,13 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 // sessionListsReady reports whether awaitSessionLists has nothing to wait for.
 func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if g.onlyClient != nil {
-		return !g.view.Load().isBehind(func(*activeBackend) bool { return true })
+		return !g.view.Load().isBehind(anyBackend)
 	}
 	if req.Scope == nil {
 		return true
 	}
 	l := sessionLists(req.Scope)
-	return l == nil || l.fetching(func(*activeBackend) bool { return true }) == nil
+	return l == nil || l.fetching(anyBackend) == nil
 }
 
 // onlyClient is the client of a Gateway with Options.OneClient.
@@ -295,6 +282,8 @@ type clientLists struct {
 	// client.
 	base  func() *view
 	fetch func(ctx context.Context, b *activeBackend) (backend.Lists, error)
+
+	profile backend.Profile // of the clients; not set for a session
 
 	// used counts the backendLists of this kind that differ from the base.
 	used *atomic.Int64

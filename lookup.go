@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -62,15 +63,12 @@ func (l lookup) pending(v *view) (left time.Duration, ok bool) {
 	if v.outdated(l.mayBeAt) {
 		return noLimit, true // another catalog is built at once
 	}
-	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, h knownLists) bool { return l.isUnknownIn(h) && l.mayBeAt(b) })
+	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
 }
 
 // isUnknownIn reports whether a list that may contain the item is not known.
-func (l lookup) isUnknownIn(h knownLists) bool {
-	if l.kind == catalog.Resources {
-		return !h[catalog.Resources] || !h[catalog.Templates]
-	}
-	return !h[l.kind]
+func (l lookup) isUnknownIn(o *backend.Offer) bool {
+	return !o.Answered(l.kind) || l.kind == catalog.Resources && !o.Answered(catalog.Templates)
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
@@ -114,14 +112,13 @@ const noLimit = time.Duration(-1)
 
 // pending reports whether a backend that lacking accepts is still starting, and for how
 // long to wait for it: until its start has taken limit. A negative limit means no limit.
-func (v *view) pending(limit time.Duration, lacking func(*activeBackend, knownLists) bool) (left time.Duration, ok bool) {
+func (v *view) pending(limit time.Duration, lacking func(*activeBackend, *backend.Offer) bool) (left time.Duration, ok bool) {
+	if !v.built && len(v.backends) > 0 {
+		return noLimit, true // the first catalog of a configuration is built at once, whatever its backends do
+	}
 	now := time.Now()
 	for i, b := range v.backends {
-		// The first view of a configuration is built at once, whatever its backends do.
-		if v.settled == nil {
-			return noLimit, true
-		}
-		if !lacking(b, v.settled[i]) {
+		if !lacking(b, v.offered[i]) {
 			continue
 		}
 		switch rest := b.remainingStart(limit, now); {
@@ -149,7 +146,7 @@ func (b *activeBackend) remainingStart(limit time.Duration, now time.Time) time.
 
 // listsPending is pending for a list, to which every backend may add.
 func (v *view) listsPending(k catalog.Kind) (time.Duration, bool) {
-	return v.pending(v.cfg.Limits.FirstList, func(_ *activeBackend, h knownLists) bool { return !h[k] })
+	return v.pending(v.cfg.Limits.FirstList, func(_ *activeBackend, o *backend.Offer) bool { return !o.Answered(k) })
 }
 
 // discoverPending is pending for the result of server/discover.
@@ -158,7 +155,7 @@ func (v *view) discoverPending() (time.Duration, bool) {
 	if limit < 0 || limit > discoverTimeout {
 		limit = discoverTimeout
 	}
-	return v.pending(limit, func(_ *activeBackend, h knownLists) bool { return h.nothing() })
+	return v.pending(limit, func(_ *activeBackend, o *backend.Offer) bool { return !o.AnsweredAny() })
 }
 
 // await returns nil once pending reports false for the current view, or an error if ctx

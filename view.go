@@ -21,9 +21,9 @@ import (
 type view struct {
 	cfg      *config.Config
 	backends []*activeBackend
-	settled  []knownLists     // of each backend, before the catalog was built; nil until there is one
-	offered  []*backend.Offer // of each backend; the catalog is built from these
+	offered  []*backend.Offer // of each backend
 	catalog  *catalog.Catalog
+	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
 	replaced  chan struct{}               // closed when another view is in use
@@ -75,34 +75,28 @@ func (v *view) lastOffer(srv *config.Backend) *backend.Offer {
 	return b.Offer()
 }
 
-// knownLists reports for each list of a backend whether it is known, or why it failed.
-type knownLists [catalog.NumKinds]bool
-
-func (h knownLists) nothing() bool { return h == knownLists{} }
-
-// settledLists returns the known lists of each backend.
-func (v *view) settledLists() []knownLists {
-	all := make([]knownLists, len(v.backends))
-	for i, b := range v.backends {
-		o := b.Offer()
-		for k := range catalog.NumKinds {
-			all[i][k] = o.Answered(k)
-		}
-	}
-	return all
-}
+// anyBackend is a condition that every backend meets.
+func anyBackend(*activeBackend) bool { return true }
 
 // mustBuildNow reports whether there is a list or a change that the catalog lacks and
 // that requests may be waiting for.
 func (v *view) mustBuildNow() bool {
-	return !slices.Equal(v.settled, v.settledLists()) || v.outdated(func(*activeBackend) bool { return true })
+	if !v.built || v.outdated(anyBackend) {
+		return true
+	}
+	for i, b := range v.backends {
+		if !b.Offer().AnsweredAs(v.offered[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // isBehind reports whether a backend that wanted accepts has noted a change that the
 // catalog lacks.
 func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
 	for i, b := range v.backends {
-		if i < len(v.offered) && wanted(b) && b.IsBehind(v.offered[i]) {
+		if wanted(b) && b.IsBehind(v.offered[i]) {
 			return true
 		}
 	}
@@ -179,7 +173,7 @@ func (v version) diff(next version) (changed listen.Lists) {
 // listsOf returns what a backend offers in this view.
 func (v *view) listsOf(b *activeBackend) backend.Lists {
 	for i, own := range v.backends {
-		if own.Backend == b.Backend && i < len(v.offered) {
+		if own.Backend == b.Backend {
 			return v.offered[i].Lists
 		}
 	}
@@ -271,9 +265,8 @@ func (g *Gateway) keepCatalog() {
 // whether clients must be notified.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	known := old.settledLists() // before build: a list that settles meanwhile is not in it
 	offers := old.offers()
-	next := &view{cfg: old.cfg, backends: old.backends, settled: known, offered: offers, catalog: old.build(offers), replaced: make(chan struct{})}
+	next := &view{cfg: old.cfg, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.discovery = g.discoveryOf(next.catalog)
 	next.countNotices(old, offers)
 	// Not under a lock, because building the catalog takes long with thousands of

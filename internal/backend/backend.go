@@ -16,7 +16,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -110,11 +109,11 @@ type Backend struct {
 	refresh chan struct{} // capacity 1; requests a fetch of the lists
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
-	changes changeCount
+	changes atomic.Uint64 // how many the server has notified to the only client
 
 	// The fields below belong to Run.
 	failures [catalog.NumKinds]listFailure
-	answered listSet
+	answered listSet // the lists that were fetched, or have failed, once
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
@@ -256,50 +255,30 @@ func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return b.cfg.Handler.Serve(ctx, req, caller)
 }
 
-// changeCount counts the changes that a server has notified to the only client.
-// Requests of that client wait until the lists contain all of them. The zero value is
-// ready.
-type changeCount struct {
-	mu sync.Mutex
-	n  uint64
-}
-
-// add counts one change and calls note, both under the lock.
-func (c *changeCount) add(note func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-	note()
-}
-
-func (c *changeCount) count() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
-}
-
 // NoteChange records that the lists have changed: they are fetched again, and until
 // then IsBehind reports true. It does not block.
-func (b *Backend) NoteChange() { b.changes.add(b.Refresh) }
+func (b *Backend) NoteChange() {
+	b.changes.Add(1)
+	b.Refresh()
+}
 
 // IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
 // the lists are about to be fetched. They are not if the server cannot be reached.
 func (b *Backend) IsBehind(o *Offer) bool {
-	return b.changes.count() > o.changes && b.Offer().State == Live
+	return b.changes.Load() > o.changes && b.Offer().State == Live
 }
 
-// takeChanges takes the lists to fetch from a listListener. A fetch that begins now
-// includes all changes that were counted.
+// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
+// now includes all changes that were counted.
 func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
-	b.changes.mu.Lock()
-	defer b.changes.mu.Unlock()
 	select {
 	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
-		l.mark(1<<catalog.NumKinds - 1)
+		l.mark(allLists)
 	default:
 	}
 	dirty, announced = l.take()
-	return dirty, announced, b.changes.n
+	// After the request was taken, because NoteChange counts before it requests.
+	return dirty, announced, b.changes.Load()
 }
 
 // recoverPanics is a Handler that turns a panic into an error of the request. A backend

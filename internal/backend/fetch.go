@@ -46,21 +46,8 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	return &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
 }
 
-// serve sends one request, within the backend's own limits.
-func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
-	return f.serveWithin(ctx, f.limits, f.cfg.MaxKey, method, params)
-}
-
-// sendDiscover sends server/discover. It may be the first request, for which the server
-// starts.
-func (f *fetcher) sendDiscover(ctx context.Context) (*mcp.Result, error) {
-	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
-	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
-}
-
-const handshakeKey = "limits.handshake"
-
-func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
+// serve sends one request within limits. maxKey is the configuration key of the maximum.
+func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
 	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
 	defer watch.stop()
 	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
@@ -78,7 +65,9 @@ func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, metho
 
 // discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
-	res, err := f.sendDiscover(ctx)
+	// It may be the first request, for which the server starts.
+	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
+	res, err := f.serve(ctx, limits, "limits.handshake", "server/discover", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +144,7 @@ func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	var params []byte
 	var last *mcp.Result
 	for range maxPages {
-		res, err := f.serve(ctx, k.Method(), params)
+		res, err := f.serve(ctx, f.limits, f.cfg.MaxKey, k.Method(), params)
 		switch {
 		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil

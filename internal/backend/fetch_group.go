@@ -35,13 +35,8 @@ type listFailure struct {
 // fetchGroup fetches the lists of a server, each independently: a list that fails or is
 // slow does not affect the others. It belongs to one goroutine.
 type fetchGroup struct {
-	f   *fetcher
-	log *slog.Logger
-
-	// These outlive the fetchGroup.
-	failures *[catalog.NumKinds]listFailure
-	answered *listSet // the lists that were fetched, or have failed, once
-
+	b         *Backend
+	f         *fetcher
 	offered   listSet
 	lists     [catalog.NumKinds]catalog.List
 	errs      [catalog.NumKinds]error // of the lists that failed
@@ -60,15 +55,12 @@ type fetched struct {
 
 // newFetchGroup returns a fetchGroup that starts with the current lists.
 func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
-	return &fetchGroup{
-		f: f, log: b.log, failures: &b.failures, answered: &b.answered,
-		lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds),
-	}
+	return &fetchGroup{b: b, f: f, lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds)}
 }
 
 // fillOffer sets the lists of an offer, and counts the notifications for them.
 func (g *fetchGroup) fillOffer(o *Offer) {
-	o.late = g.busy &^ *g.answered
+	o.late = g.busy &^ g.b.answered
 	counted := g.announced &^ g.busy &^ g.failed()
 	g.announced &^= counted
 	for k := range catalog.NumKinds {
@@ -93,7 +85,7 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 	var begun, together listSet
 	for k := range catalog.NumKinds {
 		switch {
-		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.failures[k].due):
+		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.b.failures[k].due):
 			continue
 		case g.busy.has(k):
 			g.refetch |= 1 << k
@@ -174,7 +166,7 @@ func (g *fetchGroup) awaitFirst(ctx context.Context) {
 // fetches again instead.
 func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	g.busy &^= 1 << r.kind
-	t := &g.failures[r.kind]
+	t := &g.b.failures[r.kind]
 	switch {
 	case ctx.Err() != nil:
 	case g.refetch.has(r.kind):
@@ -184,10 +176,10 @@ func (g *fetchGroup) store(ctx context.Context, r fetched) {
 		t.count++
 		t.due = time.Now().Add(retryDelay(t.count, r.err))
 		g.storeFailure(r.kind, r.err)
-		*g.answered |= 1 << r.kind
+		g.b.answered |= 1 << r.kind
 	default:
 		*t = listFailure{}
-		*g.answered |= 1 << r.kind
+		g.b.answered |= 1 << r.kind
 		g.lists[r.kind], g.errs[r.kind] = r.list, nil
 	}
 }
@@ -203,7 +195,7 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	}
 	g.errs[k] = err
 	if l.Problem != before {
-		g.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
+		g.b.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
 	}
 }
 
@@ -235,7 +227,7 @@ func (g *fetchGroup) err() error {
 		return nil
 	}
 	for k := range catalog.NumKinds {
-		g.failures[k].due = time.Time{} // the next attempt is of the whole server
+		g.b.failures[k].due = time.Time{} // the next attempt is of the whole server
 	}
 	return cmp.Or(g.errs[:]...)
 }
@@ -244,7 +236,7 @@ func (g *fetchGroup) err() error {
 func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
-		if t := g.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+		if t := g.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}

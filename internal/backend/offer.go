@@ -68,6 +68,14 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
 // Answered reports whether a list, or the reason of its failure, is known.
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
+// AnsweredAny reports whether Answered is true for any list.
+func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != 1<<catalog.NumKinds-1 }
+
+// AnsweredAs reports whether Answered is the same for each list of both offers.
+func (o *Offer) AnsweredAs(other *Offer) bool {
+	return (o.State == Starting) == (other.State == Starting) && (o.State == Starting || o.late == other.late)
+}
+
 // inherited returns the offer as that of a Backend that has not reached the server yet.
 func (o *Offer) inherited() *Offer {
 	return &Offer{
