@@ -205,20 +205,16 @@ func (g *Gateway) stop(ctx context.Context) error {
 	}
 	ending.Wait()
 	g.wg.Wait()
-	g.flush(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	g.audit.Close(ctx)
+	g.bound.Flush(ctx)
 	return errors.Join(errs...)
 }
 
 // flushTimeout bounds the time to write the log and the audit record after all else has
 // ended, even if ctx has ended.
 const flushTimeout = time.Second
-
-func (g *Gateway) flush(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
-	g.audit.Close(ctx)
-	g.bound.Flush(ctx)
-}
 
 // begin runs f, which must end with g.ctx, in a goroutine that stop waits for. It
 // reports false if the Gateway is closed: a program that uses it as a Handler may send

@@ -101,8 +101,7 @@ const (
 
 // Backend is one backend. Its methods may be called concurrently.
 type Backend struct {
-	cfg     Config // its Handler is guarded
-	guarded *recoverPanics
+	cfg     Config
 	log     *slog.Logger
 	limits  *limits
 	offer   atomic.Pointer[Offer]
@@ -130,8 +129,6 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.guarded = &recoverPanics{Handler: cfg.Handler, name: cfg.Name, log: b.log}
-	b.cfg.Handler = b.guarded
 	b.offer.Store(&Offer{State: Starting})
 	if last := cfg.Last; last != nil && last.Known() {
 		b.offer.Store(last.inherited())
@@ -179,14 +176,27 @@ func (b *Backend) RefreshIfOld(now time.Time) {
 	}
 }
 
+// NoteChange records that the lists have changed: they are fetched again, and until
+// then IsBehind reports true. It does not block.
+func (b *Backend) NoteChange() {
+	b.changes.Add(1)
+	b.Refresh()
+}
+
+// IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
+// the lists are about to be fetched. They are not if the server cannot be reached.
+func (b *Backend) IsBehind(o *Offer) bool {
+	return b.changes.Load() > o.changes && b.Offer().State == Live
+}
+
 // Serve sends one request to the backend, and cancels it after its deadline. It lists
 // and probes nothing. If the request could not be sent, Serve requests a fetch of the
 // lists.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
-	defer b.guarded.recover(ctx, req, &res, &err)
+	defer b.recoverPanic(ctx, req, &res, &err)
 	ctx, watch := b.limits.begin(ctx, caller)
 	defer watch.stop()
-	res, err = b.guarded.Handler.Serve(ctx, req, watch)
+	res, err = b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {
 		return res, nil
 	}
@@ -198,6 +208,31 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	b.noteFailure(err)
 	return nil, err
+}
+
+// Listen sends a subscriptions/listen of a client to the backend, and returns when that
+// has ended. It has no deadline: resources may never change. Its failure does not
+// affect the state of the server, which the listen for the lists tracks.
+func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.serve(ctx, req, caller)
+}
+
+// serve sends one request to the backend.
+func (b *Backend) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer b.recoverPanic(ctx, req, &res, &err)
+	return b.cfg.Handler.Serve(ctx, req, caller)
+}
+
+// recoverPanic must be deferred. It turns a panic into an error of the request: a
+// backend in this process is foreign code that runs on goroutines of the gateway.
+func (b *Backend) recoverPanic(ctx context.Context, req *mcp.Request, res **mcp.Result, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	b.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
+		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	*res, *err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: b.cfg.Name, Message: "it panicked"}
 }
 
 // translateHopError returns the error for the client. Two codes are about the gateway's
@@ -248,26 +283,6 @@ func orDefault[T ~int | ~int64](v, def T) T {
 	return v
 }
 
-// Listen sends a subscriptions/listen of a client to the backend, and returns when that
-// has ended. It has no deadline: resources may never change. Its failure does not
-// affect the state of the server, which the listen for the lists tracks.
-func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	return b.cfg.Handler.Serve(ctx, req, caller)
-}
-
-// NoteChange records that the lists have changed: they are fetched again, and until
-// then IsBehind reports true. It does not block.
-func (b *Backend) NoteChange() {
-	b.changes.Add(1)
-	b.Refresh()
-}
-
-// IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
-// the lists are about to be fetched. They are not if the server cannot be reached.
-func (b *Backend) IsBehind(o *Offer) bool {
-	return b.changes.Load() > o.changes && b.Offer().State == Live
-}
-
 // takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
 // now includes all changes that were counted.
 func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
@@ -279,30 +294,4 @@ func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, change
 	dirty, announced = l.take()
 	// After the request was taken, because NoteChange counts before it requests.
 	return dirty, announced, b.changes.Load()
-}
-
-// recoverPanics is a Handler that turns a panic into an error of the request. A backend
-// in this process is foreign code that runs on goroutines of the gateway.
-type recoverPanics struct {
-	mcp.Handler
-
-	name string
-	log  *slog.Logger
-}
-
-// Serve calls Serve of the Handler.
-func (g *recoverPanics) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
-	defer g.recover(ctx, req, &res, &err)
-	return g.Handler.Serve(ctx, req, caller)
-}
-
-// recover must be deferred. It sets the result and the error after a panic.
-func (g *recoverPanics) recover(ctx context.Context, req *mcp.Request, res **mcp.Result, err *error) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	g.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
-		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-	*res, *err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: g.name, Message: "it panicked"}
 }

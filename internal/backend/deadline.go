@@ -103,24 +103,22 @@ func (d *deadline) Poll(retry time.Duration) bool {
 // Pause stops both timers while the server starts, which limits.handshake bounds, and
 // those of a gateway in front of this one in the same process.
 func (d *deadline) Pause(on bool) {
+	d.pause(on)
+	d.Caller.Extension().Pause(on)
+}
+
+func (d *deadline) pause(on bool) {
 	if on {
 		d.touch(+1)
 	} else {
 		d.touch(-1)
 	}
-	d.Caller.Extension().Pause(on)
 }
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
 func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
-	res.Around(func(taking bool) {
-		if taking {
-			d.touch(+1)
-		} else {
-			d.touch(-1)
-		}
-	})
+	res.Around(d.pause)
 	return d.Caller.Extension().Receive(ctx, res)
 }
 

@@ -90,7 +90,7 @@ func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *
 // follow fetches the lists and tracks them as long as the server notifies of changes.
 // It returns nil when all lists must be fetched again. sole may be nil.
 func (b *Backend) follow(ctx context.Context, sole *Client) error {
-	f := &fetcher{cfg: b.cfg, limits: b.limits}
+	f := &fetcher{b: b}
 	if sole != nil {
 		f.client = *sole
 	} else {
@@ -100,7 +100,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	g := b.newFetchGroup(f)
+	g := newFetchGroup(f)
 	defer g.wait()
 	defer cancel()
 	offer, err := b.fetchLists(ctx, g)
@@ -193,7 +193,7 @@ func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
-		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
+		_, err := b.serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
 		ended <- err
 	}()
 	err := b.keepCurrent(ctx, g, listener, ended)

@@ -23,8 +23,7 @@ import (
 
 // fetcher fetches the lists of a server on behalf of a client.
 type fetcher struct {
-	cfg    Config
-	limits *limits
+	b      *Backend
 	client Client
 
 	announced listSet // set by discover: the lists that the server announces changes of
@@ -50,10 +49,10 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
 	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
 	defer watch.stop()
-	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
+	res, err := f.b.serve(ctx, f.request(method, params), watch)
 	if err != nil {
 		if late := watch.expired(maxKey); late != "" {
-			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.cfg.Name, Message: method + ": " + late, Cause: err}
+			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.b.cfg.Name, Message: method + ": " + late, Cause: err}
 		}
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
@@ -66,7 +65,7 @@ func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method stri
 // discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 	// It may be the first request, for which the server starts.
-	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
+	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.b.cfg.Handshake, DefaultIdle)})
 	res, err := f.serve(ctx, limits, "limits.handshake", "server/discover", nil)
 	if err != nil {
 		return nil, err
@@ -138,13 +137,13 @@ const maxListBytes = 32 << 20
 // templates.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
-	maxItems := boundOrMax(f.cfg.MaxItems, DefaultMaxItems)
-	maxPages := boundOrMax(f.cfg.MaxPages, DefaultMaxPages)
+	maxItems := boundOrMax(f.b.cfg.MaxItems, DefaultMaxItems)
+	maxPages := boundOrMax(f.b.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
 	var last *mcp.Result
 	for range maxPages {
-		res, err := f.serve(ctx, f.limits, f.cfg.MaxKey, k.Method(), params)
+		res, err := f.serve(ctx, f.b.limits, f.b.cfg.MaxKey, k.Method(), params)
 		switch {
 		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil

@@ -35,7 +35,6 @@ type listFailure struct {
 // fetchGroup fetches the lists of a server, each independently: a list that fails or is
 // slow does not affect the others. It belongs to one goroutine.
 type fetchGroup struct {
-	b         *Backend
 	f         *fetcher
 	offered   listSet
 	lists     [catalog.NumKinds]catalog.List
@@ -54,13 +53,13 @@ type fetched struct {
 }
 
 // newFetchGroup returns a fetchGroup that starts with the current lists.
-func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
-	return &fetchGroup{b: b, f: f, lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds)}
+func newFetchGroup(f *fetcher) *fetchGroup {
+	return &fetchGroup{f: f, lists: f.b.Offer().Lists, results: make(chan fetched, catalog.NumKinds)}
 }
 
 // fillOffer sets the lists of an offer, and counts the notifications for them.
 func (g *fetchGroup) fillOffer(o *Offer) {
-	o.late = g.busy &^ g.b.answered
+	o.late = g.busy &^ g.f.b.answered
 	counted := g.announced &^ g.busy &^ g.failed()
 	g.announced &^= counted
 	for k := range catalog.NumKinds {
@@ -85,7 +84,7 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 	var begun, together listSet
 	for k := range catalog.NumKinds {
 		switch {
-		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.b.failures[k].due):
+		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.f.b.failures[k].due):
 			continue
 		case g.busy.has(k):
 			g.refetch |= 1 << k
@@ -166,7 +165,7 @@ func (g *fetchGroup) awaitFirst(ctx context.Context) {
 // fetches again instead.
 func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	g.busy &^= 1 << r.kind
-	t := &g.b.failures[r.kind]
+	t := &g.f.b.failures[r.kind]
 	switch {
 	case ctx.Err() != nil:
 	case g.refetch.has(r.kind):
@@ -176,10 +175,10 @@ func (g *fetchGroup) store(ctx context.Context, r fetched) {
 		t.count++
 		t.due = time.Now().Add(retryDelay(t.count, r.err))
 		g.storeFailure(r.kind, r.err)
-		g.b.answered |= 1 << r.kind
+		g.f.b.answered |= 1 << r.kind
 	default:
 		*t = listFailure{}
-		g.b.answered |= 1 << r.kind
+		g.f.b.answered |= 1 << r.kind
 		g.lists[r.kind], g.errs[r.kind] = r.list, nil
 	}
 }
@@ -195,7 +194,7 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	}
 	g.errs[k] = err
 	if l.Problem != before {
-		g.b.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
+		g.f.b.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
 	}
 }
 
@@ -227,7 +226,7 @@ func (g *fetchGroup) err() error {
 		return nil
 	}
 	for k := range catalog.NumKinds {
-		g.b.failures[k].due = time.Time{} // the next attempt is of the whole server
+		g.f.b.failures[k].due = time.Time{} // the next attempt is of the whole server
 	}
 	return cmp.Or(g.errs[:]...)
 }
@@ -236,7 +235,7 @@ func (g *fetchGroup) err() error {
 func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
-		if t := g.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+		if t := g.f.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}

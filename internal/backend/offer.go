@@ -114,7 +114,7 @@ type Lists [catalog.NumKinds]catalog.List
 // client and, if it has one, in its session. A list that fails is that of the Offer,
 // which is not changed.
 func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
-	f := &fetcher{cfg: b.cfg, limits: b.limits, client: c}
+	f := &fetcher{b: b, client: c}
 	o, err := f.discover(ctx)
 	if err != nil {
 		return Lists{}, err
