@@ -236,8 +236,8 @@ func environ(secrets map[string]config.Secret) []string {
 // one name would otherwise be two values of it, which servers read differently.
 func header(secrets map[string]config.Secret) http.Header {
 	h := make(http.Header, len(secrets))
-	for name := range maps.Keys(secrets) {
-		h.Set(name, secrets[name].Reveal())
+	for name, secret := range secrets {
+		h.Set(name, secret.Reveal())
 	}
 	return h
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// perClientLists are the lists of all clients of a Gateway that differ from the
-// catalog. The zero value is ready.
+// perClientLists are the lists of clients that differ from the catalog. Most backends
+// offer the same to all clients, and the catalog has that once. Two kinds of backends do
+// not: some offer a tool only to clients with certain capabilities, and some change
+// their lists for one session. The zero value is ready.
 type perClientLists struct {
 	profilesUsed, sessionsUsed atomic.Int64
 
@@ -45,9 +47,9 @@ func (l *perClientLists) profileOf(capabilities []byte) backend.Profile {
 }
 
 // viewFor returns the view of a client.
-func (g *Gateway) viewFor(of requester) *view {
+func (g *Gateway) viewFor(of backend.Client) *view {
 	v := g.viewOf(of.Peer)
-	if of.Scope == nil || g.perClient.sessionsUsed.Load() == 0 {
+	if g.perClient.sessionsUsed.Load() == 0 {
 		return v
 	}
 	if l := sessionLists(of.Scope); l != nil {
@@ -148,8 +150,12 @@ func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
 // sessionListsKey is the key of a session's clientLists in its scope.
 type sessionListsKey struct{}
 
-// sessionLists returns the lists of a session, nil if it has none.
+// sessionLists returns the lists of a session. It returns nil if there is no session, or
+// it has none.
 func sessionLists(scope *mcp.Scope) *clientLists {
+	if scope == nil {
+		return nil
+	}
 	kept, _ := scope.Value(sessionListsKey{}, func() any { return (*clientLists)(nil) })
 	l, _ := kept.(*clientLists)
 	return l
@@ -163,7 +169,9 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 	of := clientOf(req)
 	l := &clientLists{g: g, used: &g.perClient.sessionsUsed}
 	l.base = func() *view { return g.viewOf(of.Peer) }
-	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsFor(ctx, of.at(b)) }
+	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) {
+		return b.ListsFor(ctx, b.inScope(of))
+	}
 	if _, ok := req.Scope.Value(sessionListsKey{}, func() any { return l }); ok && !req.Scope.OnEnd(l.close) {
 		l.close()
 	}
@@ -178,11 +186,7 @@ func (g *Gateway) noteListsChanged(b *activeBackend, scope *mcp.Scope, ended boo
 	case !ended, scope == nil:
 		b.Refresh() // the change may concern all clients, and the shared lists are of one client's session
 	}
-	if scope == nil || g.onlyClient != nil {
-		return
-	}
-	l := sessionLists(scope)
-	switch {
+	switch l := sessionLists(scope); {
 	case l == nil:
 	case ended:
 		l.discard(b.Backend)
@@ -201,9 +205,6 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 		_ = g.await(ctx, func(v *view) (time.Duration, bool) { return noLimit, v.isBehind(want) }) // what is known then is the answer
 		return
 	}
-	if req.Scope == nil {
-		return
-	}
 	if l := sessionLists(req.Scope); l != nil {
 		l.awaitFetches(ctx, patience, want)
 	}
@@ -214,67 +215,13 @@ func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if g.onlyClient != nil {
 		return !g.view.Load().isBehind(anyBackend)
 	}
-	if req.Scope == nil {
-		return true
-	}
 	l := sessionLists(req.Scope)
 	return l == nil || l.fetching(anyBackend) == nil
 }
 
-// onlyClient is the client of a Gateway with Options.OneClient.
-type onlyClient struct {
-	once   sync.Once
-	known  chan struct{} // closed when client is set
-	client requester
-}
-
-// set stores the client of the first request that identifies one.
-func (s *onlyClient) set(req *mcp.Request) {
-	if s == nil || req.Client == nil {
-		return
-	}
-	s.once.Do(func() {
-		s.client = clientOf(req)
-		close(s.known)
-	})
-}
-
-// waiterFor returns a function that waits for the client on behalf of a backend.
-func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (backend.Client, bool) {
-	if s == nil {
-		return nil
-	}
-	return func(ctx context.Context) (backend.Client, bool) {
-		select {
-		case <-s.known:
-			return s.client.at(b), true
-		case <-ctx.Done():
-			return backend.Client{}, false
-		}
-	}
-}
-
-// requester is the client that sent a request.
-type requester struct {
-	Peer      *mcp.Peer
-	Principal string
-	Scope     *mcp.Scope
-}
-
-func clientOf(req *mcp.Request) requester { return requester{req.Client, req.Principal, req.Scope} }
-
-// at returns the client as a backend knows it, in the scope that its calls have there.
-func (r requester) at(b *activeBackend) backend.Client {
-	return backend.Client{Peer: r.Peer, Principal: r.Principal, Scope: b.scopeOf(r.Scope, r.Principal)}
-}
-
-// Most backends offer the same to all clients, and the catalog has that once. Two kinds
-// of backends do not: some offer a tool only to clients with certain capabilities, and
-// some change their lists for one session. A clientLists holds what such backends offer
-// to clients with the same capabilities or to one session, and builds the view of it.
-
-// clientLists are the lists that differ from those of a base view. The zero value is
-// not usable.
+// clientLists holds what backends offer to clients with the same capabilities, or to one
+// session, where it differs from a base view, and builds the view of it. The zero value
+// is not usable.
 type clientLists struct {
 	g *Gateway
 
@@ -524,4 +471,48 @@ func (l *clientLists) fetching(want func(*activeBackend) bool) <-chan struct{} {
 		}
 	}
 	return nil
+}
+
+// onlyClient is the client of a Gateway with Options.OneClient.
+type onlyClient struct {
+	once   sync.Once
+	known  chan struct{} // closed when client is set
+	client backend.Client
+}
+
+// set stores the client of the first request that identifies one.
+func (s *onlyClient) set(req *mcp.Request) {
+	if s == nil || req.Client == nil {
+		return
+	}
+	s.once.Do(func() {
+		s.client = clientOf(req)
+		close(s.known)
+	})
+}
+
+// waiterFor returns a function that waits for the client on behalf of a backend.
+func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (backend.Client, bool) {
+	if s == nil {
+		return nil
+	}
+	return func(ctx context.Context) (backend.Client, bool) {
+		select {
+		case <-s.known:
+			return b.inScope(s.client), true
+		case <-ctx.Done():
+			return backend.Client{}, false
+		}
+	}
+}
+
+func clientOf(req *mcp.Request) backend.Client {
+	return backend.Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}
+}
+
+// inScope returns a client as the backend knows it, in the scope that its calls have
+// there.
+func (b *activeBackend) inScope(c backend.Client) backend.Client {
+	c.Scope = b.scopeOf(c.Scope, c.Principal)
+	return c
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -71,7 +72,7 @@ func (g *Gateway) parseFilter(req *mcp.Request) (listen.Filter, error) {
 type listener struct {
 	g      *Gateway
 	ctx    context.Context //nolint:containedctx // the context of the listen, which is what this is
-	client requester
+	client backend.Client
 	caller mcp.Caller
 	want   listen.Filter
 	seen   *seenLists
@@ -301,7 +302,7 @@ type seenKey struct{}
 // that it has; for a modern listen, the current state. A listen in a scope that filters
 // out some lists also starts from the current state, because otherwise the lists that
 // it leaves out would count as sent to the others.
-func (g *Gateway) initialSeen(of requester, want listen.Filter) *seenLists {
+func (g *Gateway) initialSeen(of backend.Client, want listen.Filter) *seenLists {
 	if of.Scope == nil || want.Lists() != allLists {
 		s := &seenLists{version: g.viewFor(of).version()}
 		for k := range s.tracked {
