@@ -116,16 +116,14 @@ type backendTopics struct {
 func (s *subscription) byBackend(v *view) []backendTopics {
 	var all []backendTopics
 	// In the order of the topics, so that the same topics give the same groups.
-	at := make(map[*activeBackend]int)
 	for _, t := range s.topics {
 		b, ok := v.backend(t.backendOf(v))
 		if !ok {
 			continue
 		}
-		i, known := at[b]
-		if !known {
-			i = len(all)
-			at[b], all = i, append(all, backendTopics{backend: b})
+		i := slices.IndexFunc(all, func(sh backendTopics) bool { return sh.backend == b })
+		if i < 0 {
+			i, all = len(all), append(all, backendTopics{backend: b})
 		}
 		all[i].topics = append(all[i].topics, t)
 	}
@@ -206,15 +204,37 @@ func (l *backendListen) run(ctx context.Context) {
 // topics and is retried. A refusal, by an error response or by ending the listen,
 // settles them.
 func (l *backendListen) listenOnce(ctx context.Context, topics []topic) {
-	req, err := listenRequest(l.sub.req, topics)
+	req, err := l.listenRequest(topics)
 	if err == nil {
-		_, err = l.backend.listen(ctx, req, &attempt{backendListen: l, asked: topics}, aliasesOf(topics))
+		e := &attempt{backendListen: l, asked: topics, names: aliasesOf(topics)}
+		_, err = l.backend.listen(ctx, req, e, e.names)
 	}
 	if _, refused := err.(*mcp.Error); refused || err == nil { //nolint:errorlint // only the backend's own error
 		l.settle(topics)
 		return
 	}
 	l.settle(nil)
+}
+
+// listenRequest returns a listen for the topics only: the catalog covers changes of
+// lists.
+func (l *backendListen) listenRequest(topics []topic) (*mcp.Request, error) {
+	params, err := backendFilter(topics).Params()
+	if err != nil {
+		return nil, err
+	}
+	return l.request("subscriptions/listen", params)
+}
+
+// request returns a request on behalf of the client.
+func (l *backendListen) request(method string, params []byte) (*mcp.Request, error) {
+	req, err := mcp.NewRequest(method, params)
+	if err != nil {
+		return nil, err
+	}
+	c := l.sub.client
+	req.Client, req.Principal, req.Scope = c.Peer, c.Principal, c.Scope
+	return req, nil
 }
 
 // settle records the topics that the backend refused, at the first answer. It reports
@@ -236,6 +256,7 @@ type attempt struct {
 	*backendListen
 
 	asked []topic
+	names aliases // of the tasks
 }
 
 // Notify records updates of resources and the states of tasks, for the client to be
@@ -253,7 +274,11 @@ func (e *attempt) Notify(_ context.Context, n *mcp.Notification) error {
 		e.sub.feed.Update(n)
 	case listen.MethodTask:
 		name, _ := n.Params.Text(mcp.FieldTaskID)
-		for _, t := range sameTask(e.asked, name) {
+		for _, t := range e.asked {
+			// A task may have more than one id in the request.
+			if t.backend == "" || e.names[t.own] != name {
+				continue
+			}
 			var edit mcp.Edit
 			edit.SetText(mcp.FieldTaskID, t.name)
 			params, err := edit.Apply(&n.Params)
@@ -340,12 +365,10 @@ func (l *backendListen) missedSince(t topic) int {
 // fetched: an error response to that effect is an answer, and all other errors may be
 // temporary.
 func (l *backendListen) fetchState(ctx context.Context, t topic) (*mcp.Notification, error) {
-	req, err := mcp.NewRequest("tasks/get", relatedTask(t.own))
+	req, err := l.request("tasks/get", relatedTask(t.own))
 	if err != nil {
 		return nil, err
 	}
-	from := l.sub.req
-	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
 	res, err := l.backend.serveParams(ctx, req, &req.Params, noCaller{}, aliases{t.own: t.name})
 	switch {
 	case errors.Is(err, &mcp.Error{Code: mcp.CodeInvalidParams}), errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
@@ -452,21 +475,6 @@ func aliasesOf(topics []topic) aliases {
 	return known
 }
 
-// listenRequest returns a listen for the topics only: the catalog covers changes of
-// lists.
-func listenRequest(from *mcp.Request, topics []topic) (*mcp.Request, error) {
-	raw, err := backendFilter(topics).Params()
-	if err != nil {
-		return nil, err
-	}
-	req, err := mcp.NewRequest("subscriptions/listen", raw)
-	if err != nil {
-		return nil, err
-	}
-	req.Client, req.Principal, req.Scope = from.Client, from.Principal, from.Scope
-	return req, nil
-}
-
 // agreedTopics reads an acknowledgement. One without a filter agrees to all.
 func agreedTopics(asked []topic, params *mcp.Object) (agreed []topic) {
 	set := listen.SetOf(backendFilter(asked).Agreed(params))
@@ -476,20 +484,4 @@ func agreedTopics(asked []topic, params *mcp.Object) (agreed []topic) {
 		}
 	}
 	return agreed
-}
-
-// sameTask returns the topics that are the same task as name: one for each id in the
-// request.
-func sameTask(asked []topic, name string) []topic {
-	i := slices.IndexFunc(asked, func(t topic) bool { return t.backend != "" && t.name == name })
-	if i < 0 {
-		return nil
-	}
-	var all []topic
-	for _, t := range asked {
-		if t.backend == asked[i].backend && t.own == asked[i].own {
-			all = append(all, t)
-		}
-	}
-	return all
 }

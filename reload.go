@@ -163,9 +163,16 @@ func (g *Gateway) apply(cfg *config.Config) {
 		if srv.Disabled {
 			continue
 		}
-		b := old.reusable(&srv, &cfg.Limits)
+		var b *activeBackend
+		var last *backend.Offer // of the same server
+		if running, ok := old.backend(srv.Name); ok {
+			b = running.withConfig(&srv, &cfg.Limits)
+			if running.isSameServer(&srv) {
+				last = running.Offer()
+			}
+		}
 		if b == nil {
-			b = g.start(srv, cfg.Limits, old.lastOffer(&srv))
+			b = g.start(srv, cfg.Limits, last)
 		}
 		kept[b.Backend] = true
 		next.backends = append(next.backends, b)

@@ -132,7 +132,7 @@ func (b *activeBackend) listen(ctx context.Context, req *mcp.Request, caller mcp
 	if err != nil {
 		return nil, err
 	}
-	return b.Backend.Listen(ctx, &e.req, &e.taskIDCaller)
+	return b.Listen(ctx, &e.req, &e.taskIDCaller)
 }
 
 // serveParams is Serve with other parameters than those of the request, which belongs

@@ -57,24 +57,6 @@ func (v *view) backend(name string) (*activeBackend, bool) {
 	return v.backends[i], true
 }
 
-// reusable returns the running backend that can serve this entry, or nil.
-func (v *view) reusable(srv *config.Backend, limits *config.Limits) *activeBackend {
-	b, ok := v.backend(srv.Name)
-	if !ok {
-		return nil
-	}
-	return b.withConfig(srv, limits)
-}
-
-// lastOffer returns what the server of an entry offered until now, or nil.
-func (v *view) lastOffer(srv *config.Backend) *backend.Offer {
-	b, ok := v.backend(srv.Name)
-	if !ok || !b.isSameServer(srv) {
-		return nil
-	}
-	return b.Offer()
-}
-
 // anyBackend is a condition that every backend meets.
 func anyBackend(*activeBackend) bool { return true }
 

@@ -75,57 +75,30 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 		Capabilities: res.Raw(mcp.FieldCapabilities),
 	}}
 	offer.Instructions, _ = res.Text(mcp.FieldInstructions)
-	offer.Server.Version = firstVersion(res.Raw(mcp.FieldSupportedVersions))
-	var caps serverCapabilities
-	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &caps); err != nil {
+	var versions []mcp.Version
+	if jsonv2.Unmarshal(res.Raw(mcp.FieldSupportedVersions), &versions) == nil && len(versions) > 0 {
+		offer.Server.Version = versions[0] // for display only: the client of the server negotiates the revision
+	}
+	var capabilities map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &capabilities); err != nil {
 		return nil, fmt.Errorf("server/discover: capabilities: %w", err)
 	}
-	f.announced = caps.announced()
-	for k := range catalog.NumKinds {
-		if caps.offers(k) {
-			offer.offered |= 1 << k
+	for k, name := range [...]string{catalog.Tools: "tools", catalog.Prompts: "prompts", catalog.Resources: "resources", catalog.Templates: "resources"} {
+		declared := capabilities[name]
+		if declared == nil || declared.Kind() == 'n' {
+			continue
 		}
-	}
-	return offer, nil
-}
-
-// serverCapabilities is the part of a server's capabilities that declares lists. A
-// member with a value of another type than in the specification counts as present,
-// without announcing changes.
-type serverCapabilities struct {
-	Tools     jsontext.Value `json:"tools"`
-	Prompts   jsontext.Value `json:"prompts"`
-	Resources jsontext.Value `json:"resources"`
-}
-
-func (c *serverCapabilities) list(k catalog.Kind) jsontext.Value {
-	switch k {
-	case catalog.Tools:
-		return c.Tools
-	case catalog.Prompts:
-		return c.Prompts
-	default:
-		return c.Resources
-	}
-}
-
-func (c *serverCapabilities) offers(k catalog.Kind) bool {
-	v := c.list(k)
-	return v != nil && v.Kind() != 'n'
-}
-
-// announced returns the lists with the capability listChanged.
-func (c *serverCapabilities) announced() listSet {
-	var lists listSet
-	for k := range catalog.NumKinds {
+		offer.offered |= 1 << k
+		// A value of another type than in the specification counts as present, without
+		// announcing changes.
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
-		if c.offers(k) && jsonv2.Unmarshal(c.list(k), &of) == nil && of.ListChanged {
-			lists |= 1 << k
+		if jsonv2.Unmarshal(declared, &of) == nil && of.ListChanged {
+			f.announced |= 1 << k
 		}
 	}
-	return lists
+	return offer, nil
 }
 
 // maxListBytes bounds the memory for one list of a backend. A list of the largest
@@ -247,15 +220,6 @@ func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 		}
 	}
 	return nil
-}
-
-// firstVersion is for display only: the client of the server negotiates the revision.
-func firstVersion(raw []byte) mcp.Version {
-	var vs []mcp.Version
-	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
-		return ""
-	}
-	return vs[0]
 }
 
 // orObject returns "{}" for nil: a server without a capabilities object has declared
