@@ -277,6 +277,67 @@ func TestTaskListenByTwoIDs(t *testing.T) {
 	})
 }
 
+// slowRecorder is a recorder that takes a notification for each value of the gate.
+type slowRecorder struct {
+	recorder
+
+	gate chan struct{}
+}
+
+func (h *slowRecorder) Notify(ctx context.Context, n *mcp.Notification) error {
+	select {
+	case <-h.gate:
+		return h.recorder.Notify(ctx, n)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A slow client does not block its backend. It is sent the newest state of a task, and
+// nothing before the acknowledgement.
+func TestSlowTaskListen(t *testing.T) {
+	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
+		name := g.taskIDs.encode("a", "t1", "ann")
+		b.listen = func(ctx context.Context, _ *mcp.Request, c mcp.Caller) error {
+			if err := notify(ctx, c, listen.MethodAcknowledged, `{"notifications":{"taskIds":["t1"]}}`); err != nil {
+				return err
+			}
+			for n := range 3 {
+				if err := notify(ctx, c, listen.MethodTask, fmt.Sprintf(`{"taskId":"t1","status":"working","n":%d}`, n)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		caller := &slowRecorder{gate: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { // ends with ctx; waited for below
+			defer close(ended)
+			_, _ = g.Serve(ctx, ask(t, nil, "subscriptions/listen", fmt.Sprintf(`{"notifications":{"taskIds":[%q]}}`, name)), caller)
+		}()
+		for range 2 {
+			synctest.Wait()
+			caller.gate <- struct{}{}
+		}
+		synctest.Wait()
+		select {
+		case caller.gate <- struct{}{}:
+			t.Error("a third notification is sent")
+		default:
+		}
+		cancel()
+		<-ended
+		want := []string{
+			`notifications/subscriptions/acknowledged {"notifications":{"taskIds":["` + name + `"]}}`,
+			`notifications/tasks {"taskId":"` + name + `","status":"working","n":2}`,
+		}
+		if !slices.Equal(caller.all, want) {
+			t.Errorf("received %q, want %q", caller.all, want)
+		}
+	})
+}
+
 // afterGap makes a backend acknowledge a listen again after a gap. The backend sends
 // what send sends, and answers tasks/get with fetch.
 func afterGap(t *testing.T, fetch func(n int) (string, error), send func(notify func(params string))) (received []string, fetches int) {
