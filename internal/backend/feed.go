@@ -152,17 +152,15 @@ func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error)
 // until all are complete. It reports true if all lists must be fetched again.
 func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
-		due, stop := g.retry()
 		select {
 		case <-ctx.Done():
 		case <-b.refresh:
 			again = true
 		case r := <-g.results:
 			g.store(ctx, r)
-		case <-due:
+		case <-g.retry():
 			g.fetch(ctx, g.failed(), 0)
 		}
-		stop()
 		if err := cmp.Or(ctx.Err(), g.err()); again || err != nil {
 			return again, err
 		}
@@ -248,8 +246,6 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListene
 
 // awaitChange waits until a list has changed, may have changed, or has arrived late.
 func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
-	due, stop := g.retry()
-	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -259,7 +255,7 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListene
 		// The server notifies of changes, but not of its own end: a listen may outlive
 		// its connection.
 		l.mark(allLists)
-	case <-due:
+	case <-g.retry():
 		l.mark(g.failed())
 	case r := <-g.results:
 		g.store(ctx, r)

@@ -127,13 +127,12 @@ func (g *fetchGroup) await(ctx context.Context, of listSet) {
 	if g.busy&of == 0 {
 		return
 	}
-	late := time.NewTimer(listTimeout)
-	defer late.Stop()
+	late := time.After(listTimeout)
 	for g.busy&of != 0 {
 		select {
 		case r := <-g.results:
 			g.store(ctx, r)
-		case <-late.C:
+		case <-late:
 			g.markLate(g.busy & of)
 			return
 		}
@@ -232,7 +231,7 @@ func (g *fetchGroup) err() error {
 }
 
 // retry returns a channel that receives when a failed list is due, or nil.
-func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
+func (g *fetchGroup) retry() <-chan time.Time {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
 		if t := g.f.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
@@ -240,10 +239,9 @@ func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
 		}
 	}
 	if next.IsZero() {
-		return nil, func() bool { return false }
+		return nil
 	}
-	t := time.NewTimer(time.Until(next))
-	return t.C, t.Stop
+	return time.After(time.Until(next))
 }
 
 // wait waits for the running fetches. Their context has ended.
