@@ -330,7 +330,7 @@ func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
 func (l *backendListen) fetchMissed(ctx context.Context) {
 	again := backoff.Backoff{Min: minRelistenDelay, Max: maxRelistenDelay}
 	for ctx.Err() == nil {
-		var retry <-chan time.Time
+		failed := false
 		for _, t := range l.currentTopics() {
 			gap := l.missedSince(t)
 			if gap == 0 {
@@ -338,11 +338,15 @@ func (l *backendListen) fetchMissed(ctx context.Context) {
 			}
 			n, err := l.fetchState(ctx, t)
 			if err != nil {
-				retry = time.After(again.Next())
+				failed = true
 				continue
 			}
 			l.deliver(t, n, gap)
 			l.sub.wake()
+		}
+		var retry <-chan time.Time
+		if failed {
+			retry = time.After(again.Next())
 		}
 		select {
 		case <-l.gap:
