@@ -435,6 +435,7 @@ func TestLateTimerIsReported(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		b.limits.lag.fire(time.Now().Add(-700 * time.Millisecond)) // as if the machine had been busy
+		synctest.Wait()                                            // for the timers, which send
 		close(reported)
 		var late []time.Duration
 		for d := range reported {
