@@ -50,7 +50,7 @@ func (d *httpDialer) sseFallback(ctx context.Context, wire legacyWire) legacyWir
 	if !ok || !mayBeSSE(w.refusedWith) {
 		return nil
 	}
-	old, err := d.openSSE(ctx)
+	old, err := sseDialer{d.endpoint}.open(ctx)
 	if err != nil {
 		d.log.DebugContext(ctx, "backend does not support HTTP with SSE", slog.Any("cause", err))
 		return nil

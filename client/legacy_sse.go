@@ -42,7 +42,7 @@ func (l *sseLink) stop() { l.forgetConnections() }
 type sseDialer struct{ *endpoint }
 
 func (d sseDialer) dial(ctx context.Context, _ slotPurpose) (legacyWire, error) {
-	w, err := d.openSSE(ctx)
+	w, err := d.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func (d sseDialer) sharesStream() bool { return true }
 // of the stream.
 const endpointTimeout = 10 * time.Second
 
-// openSSE opens a connection and reads its endpoint event.
-func (e *endpoint) openSSE(ctx context.Context) (*legacySSE, error) {
+// open opens a connection and reads its endpoint event.
+func (d sseDialer) open(ctx context.Context) (*legacySSE, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	late := time.AfterFunc(endpointTimeout, cancel)
 	stop := context.AfterFunc(ctx, cancel)
-	w, err := e.openStream(life, cancel)
+	w, err := d.openStream(life, cancel)
 	stop()
 	if !late.Stop() && ctx.Err() == nil {
-		err = e.unavailable(nil, "its stream did not begin with an endpoint event in time")
+		err = d.unavailable(nil, "its stream did not begin with an endpoint event in time")
 	}
 	switch {
 	case err != nil:
@@ -82,13 +82,13 @@ func (e *endpoint) openSSE(ctx context.Context) (*legacySSE, error) {
 		return nil, err
 	case ctx.Err() != nil:
 		cancel()
-		return nil, e.givenUp(ctx, mcp.NotDispatched)
+		return nil, d.givenUp(ctx, mcp.NotDispatched)
 	}
 	return w, nil
 }
 
-func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*legacySSE, error) {
-	resp, err := e.fetch(ctx, http.MethodGet, mergeHeaders(e.configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
+func (d sseDialer) openStream(ctx context.Context, cancel context.CancelFunc) (*legacySSE, error) {
+	resp, err := d.fetch(ctx, http.MethodGet, mergeHeaders(d.configured, http.Header{"Accept": {"text/event-stream"}, "Cache-Control": {"no-store"}}))
 	if err != nil {
 		return nil, err
 	}
@@ -98,39 +98,39 @@ func (e *endpoint) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	}
 	switch {
 	case resp.StatusCode/100 != 2:
-		return fail(e.refused(ctx, e.readRefusal(resp)))
+		return fail(d.refused(ctx, d.readRefusal(resp)))
 	case mediaType(resp) != typeEvents:
-		return fail(e.unavailable(errNoStream, "it answered with %s instead of a stream of events", typeOrNone(mediaType(resp))))
+		return fail(d.unavailable(errNoStream, "it answered with %s instead of a stream of events", typeOrNone(mediaType(resp))))
 	}
-	events := frame.NewEventReader(resp.Body, e.MaxMessage)
+	events := frame.NewEventReader(resp.Body, d.MaxMessage)
 	first, err := events.Next()
 	if err != nil {
-		return fail(e.unavailable(err, "its stream ended before the endpoint event"))
+		return fail(d.unavailable(err, "its stream ended before the endpoint event"))
 	}
-	to, err := e.resolveEndpoint(&first)
+	to, err := d.resolveEndpoint(&first)
 	if err != nil {
 		return fail(err)
 	}
-	return &legacySSE{endpoint: e.at(to), calls: session.Calls{Numbers: newNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
+	return &legacySSE{endpoint: d.at(to), calls: session.Calls{Numbers: newNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
 }
 
 // resolveEndpoint returns the URL for messages from the first event of a stream.
 // Messages carry the configured credentials, so the URL must have the origin of the
 // server, as with redirects.
-func (e *endpoint) resolveEndpoint(first *frame.Event) (string, error) {
+func (d sseDialer) resolveEndpoint(first *frame.Event) (string, error) {
 	if first.Name != "endpoint" {
-		return "", e.unavailable(nil, "its stream does not begin with an endpoint event")
+		return "", d.unavailable(nil, "its stream does not begin with an endpoint event")
 	}
-	base, err := url.Parse(e.url)
+	base, err := url.Parse(d.url)
 	if err != nil {
-		return "", e.unavailable(err, "its URL is not usable")
+		return "", d.unavailable(err, "its URL is not usable")
 	}
 	to, err := base.Parse(string(first.Data))
 	switch {
 	case err != nil:
-		return "", e.unavailable(err, "its endpoint event is not a valid URI")
+		return "", d.unavailable(err, "its endpoint event is not a valid URI")
 	case to.Scheme != base.Scheme || !sameHost(to, base) || to.User != nil:
-		return "", e.unavailable(nil, "its endpoint event names another origin (%.100q); messages are sent to the configured origin only", to.Scheme+"://"+to.Host)
+		return "", d.unavailable(nil, "its endpoint event names another origin (%.100q); messages are sent to the configured origin only", to.Scheme+"://"+to.Host)
 	}
 	to.User = base.User
 	return to.String(), nil

@@ -138,15 +138,28 @@ func (l *legacy) callAs(ctx context.Context, s *legacySession, req *mcp.Request,
 // withTask returns the request with the client's params.task, with an empty one, or
 // without it.
 func withTask(req *mcp.Request, mode taskMode) (*mcp.Request, error) {
-	var e mcp.Edit
-	switch has := req.Params.Has(mcp.FieldTask); {
-	case mode == direct && has:
-		e.Delete(mcp.FieldTask)
-	case mode != direct && (!has || !isLegacyClient(req.Client)):
-		e.Set(mcp.FieldTask, []byte("{}"))
-	default:
+	if mode == direct {
+		return withoutTask(req)
+	}
+	if req.Params.Has(mcp.FieldTask) && isLegacyClient(req.Client) {
 		return req, nil
 	}
+	var e mcp.Edit
+	e.Set(mcp.FieldTask, []byte("{}"))
+	return withEdit(req, &e)
+}
+
+// withoutTask returns the request without params.task.
+func withoutTask(req *mcp.Request) (*mcp.Request, error) {
+	if !req.Params.Has(mcp.FieldTask) {
+		return req, nil
+	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldTask)
+	return withEdit(req, &e)
+}
+
+func withEdit(req *mcp.Request, e *mcp.Edit) (*mcp.Request, error) {
 	params, err := e.Apply(&req.Params)
 	if err != nil {
 		return nil, err

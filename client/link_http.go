@@ -24,7 +24,7 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	case mcp.EraLegacy:
 		return newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, h.Version), nil
 	case mcp.EraModern:
-		return &modern{setup: h.setup, wire: newModernHTTP(h.endpoint), version: h.Version}, nil
+		return newModernHTTP(h.endpoint, h.Version), nil
 	default:
 		return h.probe(ctx)
 	}
@@ -36,18 +36,18 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 // refused credentials, is returned to the caller and not remembered: the next request
 // probes again.
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
-	wire := newModernHTTP(h.endpoint)
+	m := newModernHTTP(h.endpoint, mcp.LatestModern)
 	began := time.Now()
-	p, err := h.discover(ctx, wire, h.probeTime(probeHTTP))
+	err := m.discover(ctx, probeTime(h.setup, probeHTTP))
 	if ctx.Err() != nil {
-		wire.close(ctx)
+		m.close(ctx)
 		return nil, h.closed()
 	}
-	found, err := h.decide(p.discovered, err)
+	found, err := decide(h.setup, m.discovered, err)
 	if found == isModern {
-		return p, nil
+		return m, nil
 	}
-	wire.close(ctx)
+	m.close(ctx)
 	if found == isUndecided {
 		return nil, err
 	}

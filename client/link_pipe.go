@@ -50,7 +50,7 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 		return nil, err
 	}
 	if l.Version.Era() == mcp.EraModern {
-		return &modern{setup: l.setup, wire: newModernPipe(p), version: l.Version}, nil
+		return newModernPipe(p, l.Version), nil
 	}
 	return l.probe(ctx, p)
 }
@@ -78,7 +78,7 @@ func (l *pipeLink) errNoSlot() error {
 
 // probe sends a probe over a new pipe. The pipe is kept, whatever the era.
 func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
-	m := &modern{setup: l.setup, wire: newModernPipe(p), version: mcp.LatestModern}
+	m := newModernPipe(p, mcp.LatestModern)
 	began := time.Now()
 	end, err := l.sendProbe(ctx, m, p)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
 		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
 	}
 	p.discover = nil
-	found, err := l.decide(end.Result, end.Err)
+	found, err := decide(l.setup, end.Result, end.Err)
 	switch found {
 	case isModern:
 		m.discovered = end.Result
@@ -119,7 +119,7 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 		return &session.Terminal{Err: err}, nil
 	}
 	p.discover = call
-	p.begin(call, m.buildRequest(&mcp.Request{Method: methodDiscover, Client: l.self()}, new(mcp.Object), call.ID()))
+	p.begin(call, m.discoverRequest(call.ID()))
 	timer := time.NewTimer(l.probeWait())
 	defer timer.Stop()
 	select {
@@ -190,7 +190,9 @@ func (l *pipeLink) failed(wire legacyWire) (keep bool) {
 	if end == nil {
 		return false
 	}
-	l.keepLateModern(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, discovered: end.Result})
+	m := newModernPipe(w.pipe, mcp.LatestModern)
+	m.discovered = end.Result
+	l.keepLateModern(m)
 	return true
 }
 
@@ -204,7 +206,7 @@ func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
 	if end == nil {
 		return nil
 	}
-	if found, _ := l.decide(end.Result, end.Err); found != isModern {
+	if found, _ := decide(l.setup, end.Result, end.Err); found != isModern {
 		return nil
 	}
 	return end
@@ -233,7 +235,7 @@ func (l *pipeLink) probeWait() time.Duration {
 	if l.late {
 		return l.Handshake * 2 / 3
 	}
-	return l.probeTime(probePipe)
+	return probeTime(l.setup, probePipe)
 }
 
 // sharesStream reports true: a message on a pipe that names no call may belong to any.
@@ -294,11 +296,6 @@ func (l *pipeLink) stop() {
 	l.markStopped()
 	l.quit()
 }
-
-// closeBackground closes the protocol if there is no context left.
-//
-//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
-func (p *modern) closeBackground() { p.close(context.Background()) }
 
 // NewPipe returns a client of a server on a stream of lines, such as a socket or a
 // server in this process. open opens the stream, and may be called more than once.

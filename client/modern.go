@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -39,6 +40,16 @@ type modernWire interface {
 	// For stats and close see Client.
 	stats() session.CallStats
 	close(ctx context.Context)
+}
+
+// newModernHTTP returns the protocol of a server over Streamable HTTP.
+func newModernHTTP(e *endpoint, version mcp.Version) *modern {
+	return &modern{setup: e.setup, wire: &modernHTTP{endpoint: e, numbers: newNumbers()}, version: version}
+}
+
+// newModernPipe returns the protocol of a server on a pipe, which it takes over.
+func newModernPipe(p *pipe, version mcp.Version) *modern {
+	return &modern{setup: p.setup, wire: newPipeWire(p), version: version}
 }
 
 func (p *modern) era() mcp.Era { return mcp.EraModern }
@@ -123,6 +134,26 @@ func (p *modern) abandon(call *session.Call) {
 }
 
 func (p *modern) stats() session.CallStats { return p.wire.stats() }
+
+// discover sends server/discover, as a probe of a server of unknown era. bound limits
+// the time.
+func (p *modern) discover(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var err error
+	p.discovered, err = p.call(ctx, &mcp.Request{Method: methodDiscover, Client: p.self()}, new(mcp.Object), noCaller{})
+	return err
+}
+
+// discoverRequest returns the message of discover with the id.
+func (p *modern) discoverRequest(id mcp.ID) jsonrpc.Pieces {
+	return p.buildRequest(&mcp.Request{Method: methodDiscover, Client: p.self()}, new(mcp.Object), id)
+}
+
+// closeBackground closes the protocol if there is no context left.
+//
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
+func (p *modern) closeBackground() { p.close(context.Background()) }
 
 func (p *modern) close(ctx context.Context) {
 	p.group.cancel()

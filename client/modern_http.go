@@ -26,8 +26,6 @@ type modernHTTP struct {
 	refusals    refusals
 }
 
-func newModernHTTP(e *endpoint) *modernHTTP { return &modernHTTP{endpoint: e, numbers: newNumbers()} }
-
 // call sends one request and reads its response, all on the calling goroutine. A modern
 // stream cannot be resumed: if it ends without a response the call is lost, and it is
 // unknown whether it ran.

@@ -21,7 +21,7 @@ type modernPipe struct {
 	listens   sharedListen // all listens
 }
 
-func newModernPipe(p *pipe) *modernPipe {
+func newPipeWire(p *pipe) *modernPipe {
 	w := &modernPipe{pipe: p}
 	p.setOnAnswer(func(id mcp.ID) {
 		w.logs.answered(id)

@@ -22,7 +22,7 @@ func (p *modern) callTool(ctx context.Context, req *mcp.Request, caller mcp.Call
 		}
 		return res, err
 	}
-	own, err := withTask(req, direct)
+	own, err := withoutTask(req)
 	if err != nil {
 		return nil, err
 	}

@@ -100,13 +100,7 @@ func withoutInput(req *mcp.Request) (*mcp.Request, error) {
 	}
 	var e mcp.Edit
 	e.Delete(mcp.FieldInputResponses)
-	params, err := e.Apply(&req.Params)
-	if err != nil {
-		return nil, err
-	}
-	first := *req
-	first.Params = params
-	return &first, nil
+	return withEdit(req, &e)
 }
 
 // canAsk reports whether a server may request input from a modern client during the

@@ -97,20 +97,9 @@ func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 	return best
 }
 
-// discover probes a server of unknown era with a modern server/discover. bound limits
-// the time.
-func (s *setup) discover(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	p := &modern{setup: s, wire: wire, version: mcp.LatestModern}
-	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), noCaller{})
-	p.discovered = res
-	return p, err
-}
-
 // probeTime returns how long a probe may take: at most a third of Handshake, because a
 // legacy handshake may have to follow.
-func (s *setup) probeTime(atMost time.Duration) time.Duration {
+func probeTime(s *setup, atMost time.Duration) time.Duration {
 	return min(atMost, s.Handshake/3)
 }
 
@@ -129,9 +118,9 @@ const (
 // An error that is not a modern one indicates a legacy server, whatever its code
 // (2026-07-28, basic/versioning, "Backward Compatibility with Initialization-Based
 // Versions").
-func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
+func decide(s *setup, res *mcp.Result, err error) (probeResult, error) {
 	if err == nil {
-		return s.decideByVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
+		return decideByVersions(s, versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
 	// A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the
 	// cause may be the response to another message than the probe.
@@ -140,7 +129,7 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	isWire = isWire && !isFault
 	switch {
 	case isWire && wire.Code == mcp.CodeUnsupportedVersion:
-		return s.decideByVersions(supportedIn(wire), err)
+		return decideByVersions(s, supportedIn(wire), err)
 	case isWire && (wire.Code == mcp.CodeHeaderMismatch || wire.Code == mcp.CodeMissingCapability):
 		return isModern, nil
 	case isWire:
@@ -165,7 +154,7 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 // decideByVersions decides by the versions that the server lists. If it lists some, and
 // none is known here, no handshake is attempted: it would open a session with rules
 // that one side does not know.
-func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, error) {
+func decideByVersions(s *setup, vs []mcp.Version, err error) (probeResult, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:
 		return isModern, nil

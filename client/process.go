@@ -44,12 +44,13 @@ type Command struct {
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := newSetup(cfg)
 	s.secrets = redact.New(nil, cmd.Env)
-	l := &launcher{setup: s, cmd: cmd, backoff: newCrashBackoff()}
+	l := newLauncher(s, cmd)
 	connect := func(ctx context.Context) (transportConn, error) { return l.start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.quit))
 }
 
-// launcher starts the child processes of one client.
+// launcher starts the child processes of one client. It must be stopped after the last
+// of them has ended.
 type launcher struct {
 	*setup
 	cmd     Command
@@ -57,6 +58,10 @@ type launcher struct {
 	spawner spawner
 
 	guardian guardian
+}
+
+func newLauncher(s *setup, cmd Command) *launcher {
+	return &launcher{setup: s, cmd: cmd, backoff: newCrashBackoff()}
 }
 
 // start starts a child, unless too many have exited recently.

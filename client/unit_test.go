@@ -300,11 +300,11 @@ func TestDecideLooksForTheFaultFirst(t *testing.T) {
 	for _, cause := range []*mcp.Error{{Code: mcp.CodeHeaderMismatch}, {Code: mcp.CodeMissingCapability}, {Code: mcp.CodeUnsupportedVersion}, {Code: mcp.CodeMethodNotFound}} {
 		fault := s.unavailable(cause, "it could not be reached")
 		for _, err := range []error{fault, &rejected{why: busy, err: fault}} {
-			if got, gotErr := s.decide(nil, err); got != isUndecided || !errors.Is(gotErr, fault) {
+			if got, gotErr := decide(s, nil, err); got != isUndecided || !errors.Is(gotErr, fault) {
 				t.Errorf("code %d: finding %d, error %v, want neither and the fault", cause.Code, got, gotErr)
 			}
 		}
-		if got, _ := s.decide(nil, cause); got == isUndecided {
+		if got, _ := decide(s, nil, cause); got == isUndecided {
 			t.Errorf("code %d: the server's own word says nothing", cause.Code)
 		}
 	}
