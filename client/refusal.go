@@ -158,6 +158,8 @@ func (r *refusal) isBeforeMessage() bool {
 	}
 }
 
+func (r *refusal) isServerRefusal() {}
+
 // Error returns the status and the media type.
 func (r *refusal) Error() string {
 	text := fmt.Sprintf("HTTP status %d", r.status)

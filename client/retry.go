@@ -114,9 +114,15 @@ func classify(req *mcp.Request, err error) retryDecision {
 // errNoRetry marks failures that another attempt would only repeat.
 var errNoRetry = errors.New("must not be retried now")
 
-// isRefusal reports whether the server responded, and would respond the same again.
+// serverRefusal is the cause of a fault that is the server's response. The server would
+// respond the same again.
+type serverRefusal interface {
+	error
+	isServerRefusal()
+}
+
 func isRefusal(f *mcp.Fault) bool {
-	_, ok := errors.AsType[*refusal](f.Cause)
+	_, ok := errors.AsType[serverRefusal](f.Cause)
 	return ok
 }
 
