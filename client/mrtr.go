@@ -57,7 +57,7 @@ func (p *modern) rounds(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		if params, err = p.nextRound(ctx, &req.Params, res, open, original); err != nil {
 			return nil, err
 		}
-		caller = &wholeResultCaller{original, original.Extension()} // completed URL elicitations are reported before the result
+		caller = &wholeResultCaller{Caller: original, CallerExtension: original.Extension()} // completed URL elicitations are reported before the result
 	}
 }
 

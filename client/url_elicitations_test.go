@@ -138,7 +138,10 @@ func TestLegacyServerTakesNoInput(t *testing.T) {
 		{"tasks/update", `{"taskId":"x","inputResponses":{}}`, true, `{"taskId":"x","inputResponses":{}}`},
 	}
 	for _, tt := range tests {
-		req := requestOf(t, tt.method, tt.params)
+		req, err := mcp.NewRequest(tt.method, []byte(tt.params))
+		if err != nil {
+			t.Fatal(err)
+		}
 		req.TakesInputRequired = tt.modern
 		got, err := withoutInput(req)
 		switch {
