@@ -1,6 +1,12 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package call contains what all protocols and transports of the client share: one
+// outbound [Call] with the delivery of its messages, the [Setup] of a client, the errors
+// of requests and the decision to send one again, and the goroutines of one owner.
+//
+// A Call is made by its [Owner], a protocol or a session. The state of it, such as
+// whether it was sent and whether it has ended, is a [session.Call].
 package call
 
 import (

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Ids are a permutation of the first 2^30 calls, and have ten digits and 31 bits.
+// IDs are a permutation of the first 2^30 calls, and have ten digits and 31 bits.
 func TestNumbersArePermuted(t *testing.T) {
 	s := NewNumbers()
 	seen := map[uint64]bool{}

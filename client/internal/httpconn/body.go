@@ -21,7 +21,7 @@ type Cursor struct {
 	LastID   string
 	Retry    time.Duration // negative until the server specifies it
 	Messages int           // so far
-	Ids      int           // event ids that differ from the one before
+	IDs      int           // event ids that differ from the one before
 }
 
 // MessageFunc receives the messages of a body, in order. For a message that cannot be
@@ -121,7 +121,7 @@ func (p *Cursor) note(ev frame.Event) {
 	}
 	if id := resumableID(ev.ID); ev.HasID && id != p.LastID {
 		p.LastID = id
-		p.Ids++
+		p.IDs++
 	}
 }
 

@@ -82,7 +82,7 @@ type Refusal struct {
 	Status     int
 	mediaType  string
 	head       []byte     // the beginning of the body
-	Rpc        *mcp.Error // the JSON-RPC error in the body, or nil
+	RPC        *mcp.Error // the JSON-RPC error in the body, or nil
 	retryAfter bool       // it has a Retry-After header
 	location   string     // where a redirect leads, as text
 	id         mcp.ID     // of rpc
@@ -111,8 +111,8 @@ func (e *Endpoint) ReadRefusal(resp *http.Response) *Refusal {
 	}
 	m, err := mcp.Parse(head, call.BackendLimits())
 	if err == nil && m.Kind == mcp.KindError {
-		if r.Rpc, err = m.WireError(); err != nil {
-			r.Rpc = nil
+		if r.RPC, err = m.WireError(); err != nil {
+			r.RPC = nil
 		}
 		r.id = m.ID
 	}
@@ -199,8 +199,8 @@ func (r *Refusal) outcome() mcp.Outcome {
 // type. The body may contain any data, so it is only logged, cut and without
 // credentials.
 func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
-	if r.Rpc != nil && !r.isCutOff() {
-		return r.Rpc
+	if r.RPC != nil && !r.isCutOff() {
+		return r.RPC
 	}
 	e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
 		slog.Int("status", r.Status), slog.String("contentType", r.mediaType),

@@ -330,7 +330,7 @@ func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn
 	case w.id != "" && c != nil && r.MayMeanSession():
 		c.Doubt = &httpconn.SessionCheck{Said: err}
 		return err
-	case r.Rpc != nil && isModernOnly(r.Rpc.Code):
+	case r.RPC != nil && isModernOnly(r.RPC.Code):
 		return &call.Rejected{Why: call.WrongEra, Err: err}
 	default:
 		return err

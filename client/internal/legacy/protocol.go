@@ -1,6 +1,12 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package legacy is the client's side of the legacy era (2024-11-05 to 2025-11-25):
+// requests in sessions, over Streamable HTTP, HTTP with SSE, or a pipe per session.
+//
+// [Protocol] finds the session for a request: that of its scope, one of the pool, or the
+// shared one. A session opens a connection ([Conn]), routes what arrives on it to its
+// calls and listens, and passes the server's requests to the callers that they are for.
 package legacy
 
 import (

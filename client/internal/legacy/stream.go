@@ -45,7 +45,7 @@ func (p *resumeLimiter) exhausted() bool { return p.empty >= maxEmptyAttempts }
 // long as a call or a session lasts (2025-11-25, basic/transports, "Sending Messages to
 // the Server").
 func (p *resumeLimiter) record(before, after *httpconn.Cursor, inOrder bool, lasted time.Duration) {
-	isNew, asked := after.Ids > before.Ids, after.Retry >= 0
+	isNew, asked := after.IDs > before.IDs, after.Retry >= 0
 	p.refused = 0
 	if after.Messages > before.Messages {
 		*p = resumeLimiter{}

@@ -212,12 +212,12 @@ func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal) error {
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		w.ForgetConnections()
 		return err
-	case r.Rpc != nil && r.Rpc.Code == mcp.CodeHeaderMismatch:
+	case r.RPC != nil && r.RPC.Code == mcp.CodeHeaderMismatch:
 		return &call.Rejected{Why: call.HeaderMismatch, Err: err}
-	case r.Rpc != nil && r.Rpc.Code == mcp.CodeUnsupportedVersion:
+	case r.RPC != nil && r.RPC.Code == mcp.CodeUnsupportedVersion:
 		return &call.Rejected{Why: call.WrongEra, Err: err}
-	case r.Status == http.StatusBadRequest && !isModernError(r.Rpc),
-		(r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) && r.Rpc == nil:
+	case r.Status == http.StatusBadRequest && !isModernError(r.RPC),
+		(r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) && r.RPC == nil:
 		w.ForgetConnections()
 		return &call.Rejected{Why: call.WrongEra, Err: err}
 	default:

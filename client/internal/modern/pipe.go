@@ -94,7 +94,7 @@ func (w *pipeConn) take(m *mcp.Message) {
 	}
 }
 
-// addressee returns the call that a message names. Ids, tokens and subscriptions are
+// addressee returns the call that a message names. IDs, tokens and subscriptions are
 // the gateway's on this pipe, so no client can name another's call. A message that
 // names none belongs to the only call, unless one was cancelled recently, which the
 // server may still work on.

@@ -1,6 +1,13 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package modern is the client's side of the modern era (2026-07-28): requests that are
+// independent of each other, over HTTP or over one pipe.
+//
+// [Protocol] builds the requests, repeats them with answers to the server's input
+// requests, and serves subscriptions/listen. Over HTTP a call is one POST, sent and read
+// by the calling goroutine; over a pipe, messages are routed to their calls by the ids
+// that they name.
 package modern
 
 import (
@@ -95,7 +102,7 @@ func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp
 }
 
 // buildRequest returns the request of a call, with the client's description (basic,
-// "_meta"). Ids and progress tokens are the gateway's on each connection, because
+// "_meta"). IDs and progress tokens are the gateway's on each connection, because
 // several clients share it.
 func (p *Protocol) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) jsonrpc.Pieces {
 	var e mcp.Edit

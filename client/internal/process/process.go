@@ -1,6 +1,9 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package process starts MCP servers as child processes, and ends them with their
+// process groups: when the client closes, and when this process ends, however that
+// happens. A server that keeps crashing is started again after growing delays.
 package process
 
 import (

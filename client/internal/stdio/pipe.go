@@ -1,6 +1,11 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package stdio exchanges messages with one MCP server as lines on a pipe: a child
+// process, or any stream (2026-07-28, basic/transports/stdio).
+//
+// A [Pipe] has one goroutine that reads and one that writes. [Slots] limit the pipes to
+// one server.
 package stdio
 
 import (
