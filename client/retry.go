@@ -42,7 +42,7 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	}
 }
 
-// awaitRetry implements setup.awaitRetry.
+// awaitRetry implements call.Setup.AwaitRetry.
 func (c *Client) awaitRetry(ctx context.Context, n int) bool {
 	return c.grantRetry(ctx, call.ResendDelay(n))
 }

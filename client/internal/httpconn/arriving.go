@@ -101,7 +101,7 @@ func (c *Call) Forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 		return false
 	case err == nil:
 		c.answered = c.Call.Respond(session.Terminal{Result: res.Result()})
-	case ctx.Err() == nil: // otherwise outbound.run gives the call up
+	case ctx.Err() == nil: // otherwise outbound.Run gives the call up
 		c.Fail(c.ForwardError(ctx, err))
 	}
 	return true

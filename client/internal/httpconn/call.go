@@ -64,7 +64,7 @@ func (c *Call) Do(ctx context.Context, carry func()) (*mcp.Result, error) {
 	return c.outbound.Run(ctx)
 }
 
-// run runs carry. If ctx has ended it does nothing: outbound.run then ends the call.
+// run calls carry. If ctx has ended it does nothing: outbound.Run then ends the call.
 //
 //nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
 func (c *Call) run(ctx context.Context, carry func()) {

@@ -84,7 +84,7 @@ func (p *pool) giveBack(l *Protocol, key call.ClientKey, s *clientSession, clean
 		l.retire(d)
 	}
 	if sweep {
-		// Ends when no session is idle; waited for by legacy.close.
+		// Ends when no session is idle; waited for by Protocol.Close.
 		l.group.Start(func(ctx context.Context) { p.sweep(ctx, l) })
 	}
 }

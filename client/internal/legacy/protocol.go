@@ -390,8 +390,8 @@ func (l *Protocol) sessions() []*clientSession {
 }
 
 // retire closes a session in the background. It does not wait. The session is
-// unregistered after its closing has begun, so that legacy.close either finds it in the
-// list or waits for the goroutine. If the goroutine cannot be started, legacy.close has
+// unregistered after its closing has begun, so that Protocol.Close either finds it in the
+// list or waits for the goroutine. If the goroutine cannot be started, Protocol.Close has
 // found it in the list.
 func (l *Protocol) retire(s *clientSession) {
 	if s == nil || s.pending.RunWhenSettled(&l.group, func() { l.retire(s) }) {

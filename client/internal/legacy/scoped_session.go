@@ -72,7 +72,7 @@ func (sl *scopedSession) currentOrHandshake(l *Protocol, open func(context.Conte
 	}
 	old, sl.cur = sl.cur, nil
 	hs = &handshake{done: make(chan struct{})}
-	// Waited for by legacy.close; bounded by the time limit of a handshake.
+	// Waited for by Protocol.Close; bounded by the time limit of a handshake.
 	_, ok := l.group.Start(func(ctx context.Context) {
 		s, err := open(ctx)
 		if !sl.finishHandshake(hs, s, err) {

@@ -78,7 +78,7 @@ func isOfServer(ctx context.Context, err error) bool {
 	case !isFault:
 		return true
 	}
-	if r, ok := f.Cause.(*httpconn.Refusal); ok { //nolint:errorlint // set unwrapped by endpoint.refused
+	if r, ok := f.Cause.(*httpconn.Refusal); ok { //nolint:errorlint // set unwrapped by Endpoint.Refused
 		return !r.IsBeforeMessage()
 	}
 	return f.Code == mcp.CodeBackendFailed

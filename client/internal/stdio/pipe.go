@@ -427,7 +427,7 @@ func (p *Pipe) fail(err error) {
 	p.refuseAll(faultText(err))
 	p.Calls.End(err)
 	close(p.Dead)
-	p.Group.Start(func(context.Context) { p.closeRemote() }) // bounded by remote.end
+	p.Group.Start(func(context.Context) { p.closeRemote() }) // bounded by remote.End
 }
 
 // closeRemote ends the remote end once, and then releases its slot.
