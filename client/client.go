@@ -21,7 +21,7 @@ import (
 // concurrently, and from within the callers that it serves. It opens nothing before the
 // first request.
 type Client struct {
-	*call.Setup
+	setup     *call.Setup
 	link      link
 	group     call.Goroutines
 	budget    budget
@@ -85,7 +85,7 @@ func NewHTTP(url string, cfg Config) *Client {
 }
 
 func newClient(s *call.Setup, l link) *Client {
-	c := &Client{Setup: s, link: l}
+	c := &Client{setup: s, link: l}
 	s.AwaitRetry, s.Recheck = c.awaitRetry, c.recheck
 	return c
 }
@@ -100,13 +100,13 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		caller = call.NoCaller{}
 	}
 	if !c.enter() {
-		return nil, c.Closed()
+		return nil, c.setup.Closed()
 	}
 	defer c.leave()
 	c.requests.Add(1)
 	switch {
-	case c.BadInfo != nil: // it would be inserted into messages unmodified
-		return nil, c.Unavailable(c.BadInfo, "Config.Info is not usable: %v", c.BadInfo)
+	case c.setup.BadInfo != nil: // it would be inserted into messages unmodified
+		return nil, c.setup.Unavailable(c.setup.BadInfo, "Config.Info is not usable: %v", c.setup.BadInfo)
 	case req.Method == call.MethodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):
@@ -178,7 +178,7 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 	case <-det.done:
 		return det.err
 	case <-ctx.Done():
-		return c.GivenUp(ctx, mcp.NotDispatched)
+		return c.setup.GivenUp(ctx, mcp.NotDispatched)
 	}
 }
 
@@ -196,7 +196,7 @@ func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	det := &detection{done: make(chan struct{})}
 	// Close waits for it. The link's limits bound it.
 	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
-		return nil, nil, c.Closed()
+		return nil, nil, c.setup.Closed()
 	}
 	c.detecting = det
 	return nil, det, nil
@@ -295,7 +295,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.Hurried) }) }
+func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.setup.Hurried) }) }
 
 // drain rejects new requests. It returns a channel that is closed when none is in
 // progress.
@@ -366,7 +366,7 @@ type Stats struct {
 // OtherOutput describes the first line of a process's standard output that is not a
 // message, for people. It concerns the process started last. It is empty if there is no
 // such line.
-func (c *Client) OtherOutput() string { return c.OtherOutputText() }
+func (c *Client) OtherOutput() string { return c.setup.OtherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {

@@ -44,7 +44,7 @@ func (c *Client) probeOtherEra(ctx context.Context, sp *activeProtocol) protocol
 		return nil
 	}
 	if p.Era() != sp.Era() {
-		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.Self()}, call.NoCaller{})
+		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 		if err == nil {
 			return p
 		}
@@ -60,7 +60,7 @@ func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol
 	case !isReplaced && p != nil:
 		p.Close(ctx)
 	case isReplaced:
-		c.Log.InfoContext(ctx, "backend speaks another era of the protocol now")
+		c.setup.Log.InfoContext(ctx, "backend speaks another era of the protocol now")
 		c.discovery.forget()
 	}
 	if isReplaced && isIdle {
