@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -95,13 +96,13 @@ func newCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mc
 		cfg.Version = mcp.LatestModern
 	}
 	c := NewHTTP("http://backend.test/mcp", cfg)
-	c.link.(*httpLink).customTransport = false //nolint:forcetypeassert // what NewHTTP has made
+	c.link.(*httpLink).CustomTransport = false //nolint:forcetypeassert // what NewHTTP has made
 	params := `{"name":"echo","arguments":{"text":"hello"}}`
 	if from.Era() == mcp.EraModern {
 		params = `{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`
 	}
-	req, err := mcp.NewRequest(methodToolsCall, []byte(params))
+	req, err := mcp.NewRequest(call.MethodToolsCall, []byte(params))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -123,8 +124,8 @@ func newCall(tb testing.TB, from mcp.Version, modern, stream bool) (*Client, *mc
 }
 
 // eraPairs are the pairs of eras, each with the allocations that a call may have in
-// addition to its transport's: the request, the message, the call, its httpCall and the
-// response, and the context of the httpCall.
+// addition to its transport's: the request, the message, the call, its Call and the
+// response, and the context of the Call.
 func eraPairs() []struct {
 	from   mcp.Version
 	modern bool
@@ -149,7 +150,7 @@ func BenchmarkCall(b *testing.B) {
 				c, req := newCall(b, cell.from, cell.modern, stream)
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := c.Serve(b.Context(), req, noCaller{}); err != nil {
+					if _, err := c.Serve(b.Context(), req, call.NoCaller{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -163,7 +164,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			c, req := newCall(t, cell.from, cell.modern, stream)
 			call := func() {
-				if _, err := c.Serve(t.Context(), req, noCaller{}); err != nil {
+				if _, err := c.Serve(t.Context(), req, call.NoCaller{}); err != nil {
 					t.Fatal(err)
 				}
 			}

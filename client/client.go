@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -19,9 +21,9 @@ import (
 // concurrently, and from within the callers that it serves. It opens nothing before the
 // first request.
 type Client struct {
-	*setup
+	setup     *call.Setup
 	link      link
-	group     goroutines
+	group     call.Goroutines
 	budget    budget
 	discovery discoverCache
 
@@ -40,7 +42,7 @@ type Client struct {
 	requests atomic.Uint64
 	retries  atomic.Uint64
 
-	closer    closeOnce
+	closer    call.CloseOnce
 	hurryOnce sync.Once
 }
 
@@ -54,14 +56,14 @@ type link interface {
 
 // protocol implements one era over one transport.
 type protocol interface {
-	era() mcp.Era
-	// serve sends a request. It sends the request again only if the era requires that.
+	Era() mcp.Era
+	// Serve sends a request. It sends the request again only if the era requires that.
 	// The error may be a rejection, about which the Client decides.
-	serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
-	// listen serves subscriptions/listen until the stream of changes breaks.
-	listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
-	stats() session.CallStats
-	close(ctx context.Context)
+	Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error)
+	// Listen serves subscriptions/listen until the stream of changes breaks.
+	Listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error
+	Stats() session.CallStats
+	Close(ctx context.Context)
 }
 
 // activeProtocol is a protocol with a count of its users. A protocol found to be the
@@ -69,7 +71,7 @@ type protocol interface {
 type activeProtocol struct {
 	protocol
 
-	ending closeOnce
+	ending call.CloseOnce
 
 	// The fields below are guarded by Client.mu.
 	users   int
@@ -78,13 +80,13 @@ type activeProtocol struct {
 
 // NewHTTP returns a client of the server at the URL, over Streamable HTTP.
 func NewHTTP(url string, cfg Config) *Client {
-	s := newSetup(cfg)
-	return newClient(s, &httpLink{endpoint: newEndpoint(s, url)})
+	s := cfg.setup()
+	return newClient(s, &httpLink{Endpoint: httpconn.NewEndpoint(s, url)})
 }
 
-func newClient(s *setup, l link) *Client {
+func newClient(s *call.Setup, l link) *Client {
 	c := &Client{setup: s, link: l}
-	s.awaitRetry, s.recheck = c.awaitRetry, c.recheck
+	s.AwaitRetry, s.Recheck = c.awaitRetry, c.recheck
 	return c
 }
 
@@ -95,25 +97,25 @@ func newClient(s *setup, l link) *Client {
 // requests are refused.
 func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	if caller == nil {
-		caller = noCaller{}
+		caller = call.NoCaller{}
 	}
 	if !c.enter() {
-		return nil, c.closed()
+		return nil, c.setup.Closed()
 	}
 	defer c.leave()
 	c.requests.Add(1)
 	switch {
-	case c.badInfo != nil: // it would be inserted into messages unmodified
-		return nil, c.unavailable(c.badInfo, "Config.Info is not usable: %v", c.badInfo)
-	case req.Method == methodListen:
+	case c.setup.BadInfo != nil: // it would be inserted into messages unmodified
+		return nil, c.setup.Unavailable(c.setup.BadInfo, "Config.Info is not usable: %v", c.setup.BadInfo)
+	case req.Method == call.MethodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):
 		return c.serve(ctx, req, caller)
 	}
 	// Notifications about a session that is not open yet are covered by its handshake.
 	// They need no probe of the server.
-	if req.Method == methodSetLevel {
-		return emptyResult()
+	if req.Method == call.MethodSetLevel {
+		return call.EmptyResult()
 	}
 	return nil, nil //nolint:nilnil // a notification has no terminal
 }
@@ -121,7 +123,7 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 // isEarly reports whether a message concerns open sessions while no session is open.
 func (c *Client) isEarly(method string) bool {
 	sp, _ := c.current()
-	return sp == nil && (method == methodSetLevel || strings.HasPrefix(method, "notifications/"))
+	return sp == nil && (method == call.MethodSetLevel || strings.HasPrefix(method, "notifications/"))
 }
 
 // enter and leave count the requests in progress for Shutdown. Once Shutdown has begun,
@@ -176,7 +178,7 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 	case <-det.done:
 		return det.err
 	case <-ctx.Done():
-		return c.givenUp(ctx, mcp.NotDispatched)
+		return c.setup.GivenUp(ctx, mcp.NotDispatched)
 	}
 }
 
@@ -193,8 +195,8 @@ func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	}
 	det := &detection{done: make(chan struct{})}
 	// Close waits for it. The link's limits bound it.
-	if _, ok := c.group.start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
-		return nil, nil, c.closed()
+	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
+		return nil, nil, c.setup.Closed()
 	}
 	c.detecting = det
 	return nil, det, nil
@@ -261,7 +263,7 @@ func (c *Client) decRef(sp *activeProtocol, wrong bool) bool {
 // cached discovery is dropped as well: the next server may be another program.
 func (c *Client) dispose(sp *activeProtocol) {
 	c.discovery.forget()
-	c.group.start(func(ctx context.Context) { // bounded by the protocol's close
+	c.group.Start(func(ctx context.Context) { // bounded by the protocol's close
 		sp.end(ctx)
 		c.forget(sp)
 	})
@@ -283,7 +285,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-c.drain():
 	case <-ctx.Done():
 		// Both may be ready. Then nothing was interrupted.
-		if !isClosed(c.drain()) {
+		if !call.IsClosed(c.drain()) {
 			err = ctx.Err()
 		}
 	}
@@ -293,7 +295,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.hurried) }) }
+func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.setup.Hurried) }) }
 
 // drain rejects new requests. It returns a channel that is closed when none is in
 // progress.
@@ -314,11 +316,11 @@ func (c *Client) drain() <-chan struct{} {
 func (c *Client) Close() error {
 	// A probe may be running, and may return a protocol while the previous one is being
 	// closed. So cancel it, wait for it, and close again.
-	c.closer.once(func() {
+	c.closer.Once(func() {
 		c.drain()
-		c.group.cancel()
+		c.group.Cancel()
 		c.endAll()
-		c.group.close()
+		c.group.Close()
 		c.endAll() // returned by a probe that was running
 		c.link.stop()
 	})
@@ -345,7 +347,7 @@ func (c *Client) takeAll() []*activeProtocol {
 }
 
 // end closes the protocol once. It returns when the protocol is closed.
-func (sp *activeProtocol) end(ctx context.Context) { sp.ending.once(func() { sp.close(ctx) }) }
+func (sp *activeProtocol) end(ctx context.Context) { sp.ending.Once(func() { sp.Close(ctx) }) }
 
 // Stats are the counters of a Client. Those of messages concern the current protocol,
 // and start at zero with each probe.
@@ -364,7 +366,7 @@ type Stats struct {
 // OtherOutput describes the first line of a process's standard output that is not a
 // message, for people. It concerns the process started last. It is empty if there is no
 // such line.
-func (c *Client) OtherOutput() string { return c.otherOutputText() }
+func (c *Client) OtherOutput() string { return c.setup.OtherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
@@ -372,8 +374,8 @@ func (c *Client) Stats() Stats {
 	sp, serving := c.current()
 	s.Serving = serving
 	if sp != nil {
-		s.Era = sp.era()
-		calls := sp.stats()
+		s.Era = sp.Era()
+		calls := sp.Stats()
 		s.Late, s.Unknown, s.Dropped, s.Merged = calls.Late, calls.Unknown, calls.Dropped, calls.Merged
 	}
 	return s

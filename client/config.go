@@ -4,15 +4,11 @@
 package client
 
 import (
-	"context"
 	"log/slog"
-	"math"
 	"net/http"
-	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/redact"
-	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -102,94 +98,24 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// setup is a Config with the defaults applied.
-type setup struct {
-	Config
-	log     *slog.Logger
-	secrets *redact.Redactor // must not be logged; set before the first request
-	badInfo error            // why Info is not a JSON object, or nil
+// Command is a server that is started as a child process and uses its standard input
+// and output.
+//
+// The server ends with the process that was started: what that process leaves behind in
+// its process group is killed at once. A wrapper must therefore run for as long as the
+// server that it starts, or replace itself by it (exec). A daemon in a session of its
+// own is neither killed nor used.
+type Command struct {
+	Path string   // as for os/exec: a path, or a name to look up in PATH
+	Args []string // without the program name
+	Dir  string   // "" means the current directory
 
-	// awaitRetry waits before the n-th resend of a request that was not sent. It
-	// reports false if the request must not be sent again. All protocols share the
-	// Client's retry budget.
-	awaitRetry func(ctx context.Context, n int) bool
-
-	// recheck starts a probe of the server, without waiting for it. Set by the Client.
-	recheck func()
-
-	// otherOutput is the first line of a process's standard output that was not a
-	// message, redacted. It is nil if every line was a message. It concerns the process
-	// started last.
-	otherOutput atomic.Pointer[string]
-
-	// hurried is closed when processes must end without further delay.
-	hurried chan struct{}
+	// Env holds variables in the form "KEY=value" for the child, in addition to the few
+	// variables of this process that every program needs. The child gets no other
+	// variables.
+	Env []string
 }
 
-func newSetup(cfg Config) *setup {
-	s := &setup{Config: cfg, log: cfg.Logger, recheck: func() {}, hurried: make(chan struct{})}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.Announced == nil {
-		s.Announced = func(*mcp.Scope, bool) {}
-	}
-	s.secrets = redact.New(cfg.Header, nil)
-	s.log = slog.New(redact.Around(s.log.Handler(), func() *redact.Redactor { return s.secrets })).With(slog.String("backend", cfg.Name))
-	s.Header = cfg.Header.Clone()
-	if len(s.Info) == 0 {
-		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
-	}
-	_, s.badInfo = mcp.ParseObject(s.Info)
-	s.Connect = limit(cfg.Connect, 10*time.Second, never)
-	s.Handshake = limit(cfg.Handshake, 30*time.Second, never)
-	s.Stop = limit(cfg.Stop, 5*time.Second, never)
-	s.Write = limit(cfg.Write, 10*time.Second, never)
-	s.MaxMessage = limit(cfg.MaxMessage, 16<<20, noCount)
-	s.MaxSessions = limit(cfg.MaxSessions, 64, noCount)
-	s.IdleSessions = limit(cfg.IdleSessions, s.MaxSessions, noCount)
-	s.MaxProcesses = limit(cfg.MaxProcesses, 64, noCount)
-	s.MaxRounds = limit(cfg.MaxRounds, 10, noCount)
-	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)
-	s.IdleTime = limit(cfg.IdleTime, time.Minute, never)
-	return s
-}
-
-// Values of a limit that does not exist. No count or duration reaches them, and adding
-// to them does not overflow.
-const (
-	noCount = math.MaxInt32
-	never   = 100 * 365 * 24 * time.Hour
-)
-
-// limit returns v, or def if v is zero, or none if v is negative.
-func limit[T ~int | ~int64](v, def, none T) T {
-	switch {
-	case v < 0:
-		return none
-	case v == 0:
-		return def
-	default:
-		return v
-	}
-}
-
-// self returns the peer for requests of the gateway itself.
-func (s *setup) self() *mcp.Peer { return &mcp.Peer{Version: mcp.LatestModern, Info: s.Info} }
-
-// infoOf returns the Implementation object to present for a client.
-func (s *setup) infoOf(p *mcp.Peer) []byte {
-	if p == nil || len(p.Info) == 0 {
-		return s.Info
-	}
-	return p.Info
-}
-
-// capabilitiesOf returns the capabilities object to present for a client to a server of
-// the revision.
-func capabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
-	if p == nil {
-		return []byte("{}")
-	}
-	return revision.ClientCapabilities(p.Version, v, p.Capabilities)
-}
+// setup returns the configuration for the packages below. The two types have the same
+// fields.
+func (c Config) setup() *call.Setup { return call.NewSetup(call.Config(c)) }

@@ -7,11 +7,34 @@ import (
 	"context"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
+	"github.com/signalbox-mcp/signalbox/client/internal/legacy"
+	"github.com/signalbox-mcp/signalbox/client/internal/modern"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// NewSSE returns a client of the server at the URL, over HTTP with SSE, the transport
+// of 2024-11-05 that later revisions deprecate. The server is not probed, because only
+// the legacy era has that transport. NewHTTP also finds such servers, by their answers.
+func NewSSE(url string, cfg Config) *Client {
+	s := cfg.setup()
+	if s.Version == "" {
+		s.Version = mcp.LatestLegacy
+	}
+	return newClient(s, &sseLink{Endpoint: httpconn.NewEndpoint(s, url)})
+}
+
+// sseLink reaches a server that is configured to use HTTP with SSE.
+type sseLink struct{ *httpconn.Endpoint }
+
+func (l *sseLink) detect(context.Context) (protocol, error) {
+	return legacy.New(l.Setup, legacy.SSEDialer{Endpoint: l.Endpoint}, l.Version), nil
+}
+
+func (l *sseLink) stop() { l.ForgetConnections() }
+
 // httpLink connects to a server by its URL.
-type httpLink struct{ *endpoint }
+type httpLink struct{ *httpconn.Endpoint }
 
 // probeHTTP limits the time of a probe, as part of Handshake. A server that takes
 // longer gets a handshake in the remaining time, and will refuse it if it is modern.
@@ -22,9 +45,9 @@ const probeHTTP = 10 * time.Second
 func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 	switch h.Version.Era() {
 	case mcp.EraLegacy:
-		return newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, h.Version), nil
+		return legacy.New(h.Setup, &legacy.HTTPDialer{Endpoint: h.Endpoint}, h.Version), nil
 	case mcp.EraModern:
-		return &modern{setup: h.setup, wire: newModernHTTP(h.endpoint), version: h.Version}, nil
+		return modern.NewHTTP(h.Endpoint, h.Version), nil
 	default:
 		return h.probe(ctx)
 	}
@@ -36,26 +59,26 @@ func (h *httpLink) detect(ctx context.Context) (protocol, error) {
 // refused credentials, is returned to the caller and not remembered: the next request
 // probes again.
 func (h *httpLink) probe(ctx context.Context) (protocol, error) {
-	wire := newModernHTTP(h.endpoint)
+	m := modern.NewHTTP(h.Endpoint, mcp.LatestModern)
 	began := time.Now()
-	p, err := h.discover(ctx, wire, h.probeTime(probeHTTP))
+	err := m.Discover(ctx, probeTime(h.Setup, probeHTTP))
 	if ctx.Err() != nil {
-		wire.close(ctx)
-		return nil, h.closed()
+		m.Close(ctx)
+		return nil, h.Closed()
 	}
-	found, err := h.decide(p.discovered, err)
+	found, err := decide(h.Setup, m.Discovered, err)
 	if found == isModern {
-		return p, nil
+		return m, nil
 	}
-	wire.close(ctx)
+	m.Close(ctx)
 	if found == isUndecided {
 		return nil, err
 	}
-	l := newLegacy(h.setup, &httpDialer{endpoint: h.endpoint}, mcp.LatestLegacy)
-	l.probeTime = time.Since(began)
+	l := legacy.New(h.Setup, &legacy.HTTPDialer{Endpoint: h.Endpoint}, mcp.LatestLegacy)
+	l.ProbeTime = time.Since(began)
 	return l, nil
 }
 
 // stop closes the idle connections. Connections in use belong to calls, which have
 // ended with their protocol.
-func (h *httpLink) stop() { h.forgetConnections() }
+func (h *httpLink) stop() { h.ForgetConnections() }

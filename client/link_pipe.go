@@ -9,6 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/legacy"
+	"github.com/signalbox-mcp/signalbox/client/internal/modern"
+	"github.com/signalbox-mcp/signalbox/client/internal/process"
+	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -16,17 +22,17 @@ import (
 // pipeLink connects to a server over pipes that it opens: one for all requests in the
 // modern era, one per session in the legacy era.
 type pipeLink struct {
-	*setup
-	connect func(ctx context.Context) (transportConn, error)
+	*call.Setup
+	connect func(ctx context.Context) (stdio.Remote, error)
 	quit    func() // releases what connect needs
-	slots   processSlots
+	slots   stdio.Slots
 
 	// What a probe leaves. A process started for a probe is kept for use, instead of
 	// being ended and started again.
 	mu         sync.Mutex
-	spare      *pipe   // probed, and not used yet
-	lateModern *modern // its probe was answered after the handshake began
-	late       bool    // a server of both eras has answered the probe after the handshake began
+	spare      *stdio.Pipe      // probed, and not used yet
+	lateModern *modern.Protocol // its probe was answered after the handshake began
+	late       bool             // a server of both eras has answered the probe after the handshake began
 	stopped    bool
 }
 
@@ -43,83 +49,83 @@ func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
 		return p, nil
 	}
 	if l.Version.Era() == mcp.EraLegacy {
-		return newLegacy(l.setup, l, l.Version), nil
+		return legacy.New(l.Setup, l, l.Version), nil
 	}
-	p, err := l.open(ctx, slotPurpose{internal: true})
+	p, err := l.open(ctx, stdio.Purpose{Internal: true})
 	if err != nil {
 		return nil, err
 	}
 	if l.Version.Era() == mcp.EraModern {
-		return &modern{setup: l.setup, wire: newModernPipe(p), version: l.Version}, nil
+		return modern.NewPipe(p, l.Version), nil
 	}
 	return l.probe(ctx, p)
 }
 
 // open waits for a process slot and opens a pipe. If that fails the slot is released at
 // once; otherwise it is released when the remote end has ended.
-func (l *pipeLink) open(ctx context.Context, n slotPurpose) (*pipe, error) {
-	slot := l.slots.take(ctx, n)
+func (l *pipeLink) open(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, error) {
+	slot := l.slots.Take(ctx, n)
 	if slot == nil {
 		return nil, l.errNoSlot()
 	}
 	remote, err := l.connect(ctx)
 	if err != nil {
-		slot.release()
+		slot.Release()
 		return nil, err
 	}
-	return newPipe(l.setup, remote, slot), nil
+	return stdio.NewPipe(l.Setup, remote, slot), nil
 }
 
 // errNoSlot reports the process limit. It is no failure of the server, so the request
 // is not retried at once.
 func (l *pipeLink) errNoSlot() error {
-	return l.fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.slots.max)
+	return l.Fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d processes are in use (limits.processes)", l.slots.Max)
 }
 
 // probe sends a probe over a new pipe. The pipe is kept, whatever the era.
-func (l *pipeLink) probe(ctx context.Context, p *pipe) (protocol, error) {
-	m := &modern{setup: l.setup, wire: newModernPipe(p), version: mcp.LatestModern}
+func (l *pipeLink) probe(ctx context.Context, p *stdio.Pipe) (protocol, error) {
+	m := modern.NewPipe(p, mcp.LatestModern)
 	began := time.Now()
 	end, err := l.sendProbe(ctx, m, p)
 	if err != nil {
-		p.close(l.closed())
+		p.Close(l.Closed())
 		return nil, err
 	}
 	switch {
 	case end == nil: // no response so far
 		l.keepSpare(p)
-		silent := newLegacy(l.setup, l, mcp.LatestLegacy)
-		silent.probeTime = time.Since(began)
+		silent := legacy.New(l.Setup, l, mcp.LatestLegacy)
+		silent.ProbeTime = time.Since(began)
 		return silent, nil
-	case isClosed(p.dead):
+	case call.IsClosed(p.Dead):
 		// Some legacy servers exit when they receive a message before initialize.
-		p.close(l.closed())
-		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+		p.Close(l.Closed())
+		return legacy.New(l.Setup, l, mcp.LatestLegacy), nil
 	}
-	p.discover = nil
-	found, err := l.decide(end.Result, end.Err)
+	p.Discover = nil
+	found, err := decide(l.Setup, end.Result, end.Err)
 	switch found {
 	case isModern:
-		m.discovered = end.Result
+		m.Discovered = end.Result
 		return m, nil
 	case isLegacy:
 		l.keepSpare(p)
-		return newLegacy(l.setup, l, mcp.LatestLegacy), nil
+		return legacy.New(l.Setup, l, mcp.LatestLegacy), nil
 	default:
-		p.close(l.closed())
+		p.Close(l.Closed())
 		return nil, err
 	}
 }
 
 // sendProbe sends the probe and returns its terminal, or nil if there is no response in
 // time.
-func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.Terminal, error) {
-	call, err := p.calls.Open(methodDiscover)
+func (l *pipeLink) sendProbe(ctx context.Context, m *modern.Protocol, p *stdio.Pipe) (*session.Terminal, error) {
+	call, err := p.Calls.Open(call.MethodDiscover)
 	if err != nil {
 		return &session.Terminal{Err: err}, nil
 	}
-	p.discover = call
-	p.begin(call, m.buildRequest(&mcp.Request{Method: methodDiscover, Client: l.self()}, new(mcp.Object), call.ID()))
+	p.Discover = call
+	p.Begin(call, m.DiscoverRequest(call.ID()))
 	timer := time.NewTimer(l.probeWait())
 	defer timer.Stop()
 	select {
@@ -127,7 +133,7 @@ func (l *pipeLink) sendProbe(ctx context.Context, m *modern, p *pipe) (*session.
 	case <-timer.C:
 		return nil, nil
 	case <-ctx.Done():
-		return nil, l.closed()
+		return nil, l.Closed()
 	}
 	return terminalOf(call), nil
 }
@@ -143,8 +149,8 @@ func terminalOf(call *session.Call) *session.Terminal {
 	}
 }
 
-// dial returns a pipe for a legacy session: the probed one, if it still exists.
-func (l *pipeLink) dial(ctx context.Context, n slotPurpose) (legacyWire, error) {
+// Dial returns a pipe for a legacy session: the probed one, if it still exists.
+func (l *pipeLink) Dial(ctx context.Context, n stdio.Purpose) (legacy.Conn, error) {
 	p, err := l.reuse(ctx, n)
 	if p == nil && err == nil {
 		p, err = l.open(ctx, n)
@@ -152,69 +158,71 @@ func (l *pipeLink) dial(ctx context.Context, n slotPurpose) (legacyWire, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &legacyPipe{pipe: p}, nil
+	return &legacy.PipeConn{Pipe: p}, nil
 }
 
 // reuse returns the probed pipe, or nil. That pipe occupies the slot of internal
 // requests; a client's request must get a slot of its own for it.
-func (l *pipeLink) reuse(ctx context.Context, n slotPurpose) (*pipe, error) {
+func (l *pipeLink) reuse(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, error) {
 	p := l.takeSpare()
 	switch {
 	case p == nil:
 		return nil, nil
-	case p.calls.Err() != nil:
-		p.close(l.closed())
+	case p.Calls.Err() != nil:
+		p.Close(l.Closed())
 		return nil, nil //nolint:nilerr // the caller opens another one
-	case n.internal:
+	case n.Internal:
 		return p, nil
 	}
-	slot := l.slots.take(ctx, n)
+	slot := l.slots.Take(ctx, n)
 	if slot == nil {
 		l.keepSpare(p)
 		return nil, l.errNoSlot()
 	}
 	// The pipe now belongs to a client. The reserved slot is free for the next probe.
-	l.slots.swap(p.slot, slot)
-	slot.release()
+	l.slots.Swap(p.Slot, slot)
+	slot.Release()
 	return p, nil
 }
 
-// failed handles a failed handshake. If the open probe has been answered meanwhile, the
+// Failed handles a failed handshake. If the open probe has been answered meanwhile, the
 // server is modern, and the pipe is kept for that.
-func (l *pipeLink) failed(wire legacyWire) (keep bool) {
-	w, ok := wire.(*legacyPipe)
-	if !ok || w.discover == nil || isClosed(w.dead) {
+func (l *pipeLink) Failed(wire legacy.Conn) (keep bool) {
+	w, ok := wire.(*legacy.PipeConn)
+	if !ok || w.Discover == nil || call.IsClosed(w.Dead) {
 		return false
 	}
 	end := l.answered(w)
 	if end == nil {
 		return false
 	}
-	l.keepLateModern(&modern{setup: l.setup, wire: newModernPipe(w.pipe), version: mcp.LatestModern, discovered: end.Result})
+	m := modern.NewPipe(w.Pipe, mcp.LatestModern)
+	m.Discovered = end.Result
+	l.keepLateModern(m)
 	return true
 }
 
-// sseFallback returns nil: pipes have no other transport.
-func (l *pipeLink) sseFallback(context.Context, legacyWire) legacyWire { return nil }
+// SSEFallback returns nil: pipes have no other transport.
+func (l *pipeLink) SSEFallback(context.Context, legacy.Conn) legacy.Conn { return nil }
 
 // answered returns the response to the probe if there is one and it comes from a modern
 // server. It does not wait: the probe had the time of the handshake too.
-func (l *pipeLink) answered(w *legacyPipe) *session.Terminal {
-	end := terminalOf(w.discover)
+func (l *pipeLink) answered(w *legacy.PipeConn) *session.Terminal {
+	end := terminalOf(w.Discover)
 	if end == nil {
 		return nil
 	}
-	if found, _ := l.decide(end.Result, end.Err); found != isModern {
+	if found, _ := decide(l.Setup, end.Result, end.Err); found != isModern {
 		return nil
 	}
 	return end
 }
 
-// isModern reports whether a server of both eras has answered the probe after its
+// IsModern reports whether a server of both eras has answered the probe after its
 // handshake. It reports true only once: the probe of the next process waits longer.
-func (l *pipeLink) isModern(wire legacyWire) bool {
-	w, ok := wire.(*legacyPipe)
-	if !ok || w.discover == nil || l.answered(w) == nil {
+func (l *pipeLink) IsModern(wire legacy.Conn) bool {
+	w, ok := wire.(*legacy.PipeConn)
+	if !ok || w.Discover == nil || l.answered(w) == nil {
 		return false
 	}
 	l.mu.Lock()
@@ -233,24 +241,24 @@ func (l *pipeLink) probeWait() time.Duration {
 	if l.late {
 		return l.Handshake * 2 / 3
 	}
-	return l.probeTime(probePipe)
+	return probeTime(l.Setup, probePipe)
 }
 
-// sharesStream reports true: a message on a pipe that names no call may belong to any.
-func (l *pipeLink) sharesStream() bool { return true }
+// SharesStream reports true: a message on a pipe that names no call may belong to any.
+func (l *pipeLink) SharesStream() bool { return true }
 
 // keepSpare keeps the probed pipe for the first session. It closes the one of an
 // earlier probe, so that one client does not use two processes.
-func (l *pipeLink) keepSpare(p *pipe) {
+func (l *pipeLink) keepSpare(p *stdio.Pipe) {
 	if old := l.swapSpare(p); old != nil {
-		old.close(l.closed())
+		old.Close(l.Closed())
 	}
 }
 
-func (l *pipeLink) takeSpare() *pipe { return l.swapSpare(nil) }
+func (l *pipeLink) takeSpare() *stdio.Pipe { return l.swapSpare(nil) }
 
 // swapSpare returns the pipe to close. After stop that is p itself.
-func (l *pipeLink) swapSpare(p *pipe) *pipe {
+func (l *pipeLink) swapSpare(p *stdio.Pipe) *stdio.Pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
@@ -261,13 +269,13 @@ func (l *pipeLink) swapSpare(p *pipe) *pipe {
 	return old
 }
 
-func (l *pipeLink) keepLateModern(m *modern) {
+func (l *pipeLink) keepLateModern(m *modern.Protocol) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lateModern = m
 }
 
-func (l *pipeLink) takeLateModern() *modern {
+func (l *pipeLink) takeLateModern() *modern.Protocol {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.lateModern
@@ -286,44 +294,50 @@ func (l *pipeLink) markStopped() {
 // all children have ended.
 func (l *pipeLink) stop() {
 	if p := l.takeSpare(); p != nil {
-		p.close(l.closed())
+		p.Close(l.Closed())
 	}
 	if m := l.takeLateModern(); m != nil {
-		m.closeBackground()
+		m.CloseBackground()
 	}
 	l.markStopped()
 	l.quit()
 }
 
-// closeBackground closes the protocol if there is no context left.
-//
-//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
-func (p *modern) closeBackground() { p.close(context.Background()) }
-
 // NewPipe returns a client of a server on a stream of lines, such as a socket or a
 // server in this process. open opens the stream, and may be called more than once.
 // Closing the stream, which is done once, ends the server.
 func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
-	s := newSetup(cfg)
-	connect := func(ctx context.Context) (transportConn, error) {
+	s := cfg.setup()
+	connect := func(ctx context.Context) (stdio.Remote, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.Connect)
 		defer cancel()
 		rwc, err := open(ctx)
 		if err != nil {
-			return nil, s.unavailable(err, "it could not be reached")
+			return nil, s.Unavailable(err, "it could not be reached")
 		}
 		return stream{rwc}, nil
 	}
 	return newClient(s, newPipeLink(s, connect, func() {}))
 }
 
-func newPipeLink(s *setup, connect func(context.Context) (transportConn, error), quit func()) *pipeLink {
-	return &pipeLink{setup: s, connect: connect, quit: quit, slots: processSlots{max: s.MaxProcesses}}
+func newPipeLink(s *call.Setup, connect func(context.Context) (stdio.Remote, error), quit func()) *pipeLink {
+	return &pipeLink{Setup: s, connect: connect, quit: quit, slots: stdio.Slots{Max: s.MaxProcesses}}
 }
 
-// stream is a transportConn that ends when it is closed.
+// stream is a Remote that ends when it is closed.
 type stream struct{ io.ReadWriteCloser }
 
-func (s stream) end(string) { s.Close() }
+func (s stream) End(string) { s.Close() }
 
-func (s stream) exitReason(clientCount) string { return "it closed the connection" }
+func (s stream) ExitReason(call.ClientCount) string { return "it closed the connection" }
+
+// NewCommand returns a client of a server that runs as a child process. A modern server
+// is one process, a legacy one a process per session. Each process has a process group
+// of its own and ends with this process.
+func NewCommand(cmd Command, cfg Config) *Client {
+	s := cfg.setup()
+	s.Secrets = redact.New(nil, cmd.Env)
+	l := process.NewLauncher(s, process.Command(cmd))
+	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
+	return newClient(s, newPipeLink(s, connect, l.Quit))
+}

@@ -9,22 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// Limits of the wait before a stream of changes is opened again. Streams break
-// regularly, because proxies cut idle ones and servers restart, so the first wait is
-// short. The longest wait spares a server that is down for long.
-const (
-	minListenWait = 250 * time.Millisecond
-	maxListenWait = 30 * time.Second
-)
-
-// maxListenFailures is how many attempts in a row may fail before a listen ends with
-// the last error. The caller must learn that it receives no changes any more.
-const maxListenFailures = 4
 
 // maxReopenWait is the longest wait before a server is asked again for subscriptions
 // that it had agreed to and no longer does. Each attempt reports everything as changed,
@@ -42,7 +31,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
 	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
-	again, failures := backoff.Backoff{Min: minListenWait, Max: maxListenWait}, 0
+	again, failures := backoff.Backoff{Min: call.MinListenWait, Max: call.MaxListenWait}, 0
 	// A broken stream is no error to the caller: the listen goes on, and everything is
 	// reported as changed.
 	for {
@@ -53,16 +42,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		}
 		switch {
 		case ctx.Err() != nil:
-			return c.givenUp(ctx, mcp.Completed)
-		case errors.Is(err, errClosed), errors.Is(err, errNoListenStream):
-			return unwrap(err)
-		case lc.acknowledged.Load() == 0 && classify(req, err) != reprobe, failures >= maxListenFailures:
-			return unwrap(err)
-		case time.Since(began) > maxListenWait:
+			return c.setup.GivenUp(ctx, mcp.Completed)
+		case errors.Is(err, call.ErrClosed), errors.Is(err, call.ErrNoListenStream):
+			return call.Unwrap(err)
+		case lc.acknowledged.Load() == 0 && call.Classify(req, err) != call.Reprobe, failures >= call.MaxListenFailures:
+			return call.Unwrap(err)
+		case time.Since(began) > call.MaxListenWait:
 			again.Reset()
 		}
 		if !backoff.Sleep(ctx, again.Next()) {
-			return c.givenUp(ctx, mcp.Completed)
+			return c.setup.GivenUp(ctx, mcp.Completed)
 		}
 	}
 }
@@ -70,16 +59,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	sp, err := c.protocol(ctx, noCaller{})
+	sp, err := c.protocol(ctx, call.NoCaller{})
 	if err != nil {
 		return err
 	}
-	lc.era = sp.era()
+	lc.era = sp.Era()
 	once, cut := context.WithCancel(ctx)
 	defer cut()
 	lc.cut = cut
-	err = sp.listen(once, req, lc)
-	c.release(sp, isRejected(err, wrongEra) || isRejected(err, neverSpoke))
+	err = sp.Listen(once, req, lc)
+	c.release(sp, call.IsRejected(err, call.WrongEra) || call.IsRejected(err, call.NeverSpoke))
 	return err
 }
 
@@ -144,7 +133,7 @@ func (l *listenCaller) reopenIfNarrower(agreed listen.Filter) {
 		l.narrower = 0
 		return
 	}
-	wait := min(minListenWait<<min(l.narrower, 16), maxReopenWait)
+	wait := min(call.MinListenWait<<min(l.narrower, 16), maxReopenWait)
 	l.narrower++
 	time.AfterFunc(wait, l.cut) // no effect if the stream has ended
 }
@@ -169,4 +158,14 @@ func (l *listenCaller) invalidate(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// taskNotice polls a task and returns its state as a notification, for a listen after a
+// gap. It returns nil if the server does not answer or does not know the task.
+func (c *Client) taskNotice(ctx context.Context, like *mcp.Request, id string) *mcp.Notification {
+	res, err := c.Serve(ctx, call.AboutTask(like, call.MethodTaskGet, id), call.NoCaller{})
+	if err != nil || res == nil {
+		return nil
+	}
+	return call.TaskNoticeOf(res)
 }

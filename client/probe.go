@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -30,7 +32,7 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	if s, ok := c.discovery.get(); ok {
 		return s, nil
 	}
-	res, err := c.Serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
+	res, err := c.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 	if err != nil {
 		return Server{}, err
 	}
@@ -41,7 +43,7 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	if sp == nil {
 		return s, nil // the protocol was retired meanwhile; do not cache
 	}
-	s.Era = sp.era()
+	s.Era = sp.Era()
 	s.Version = commonVersion(s.Versions, s.Era)
 	c.discovery.set(s)
 	return s, nil
@@ -97,20 +99,9 @@ func commonVersion(vs []mcp.Version, era mcp.Era) mcp.Version {
 	return best
 }
 
-// discover probes a server of unknown era with a modern server/discover. bound limits
-// the time.
-func (s *setup) discover(ctx context.Context, wire modernWire, bound time.Duration) (*modern, error) {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	p := &modern{setup: s, wire: wire, version: mcp.LatestModern}
-	res, err := p.call(ctx, &mcp.Request{Method: methodDiscover, Client: s.self()}, new(mcp.Object), noCaller{})
-	p.discovered = res
-	return p, err
-}
-
 // probeTime returns how long a probe may take: at most a third of Handshake, because a
 // legacy handshake may have to follow.
-func (s *setup) probeTime(atMost time.Duration) time.Duration {
+func probeTime(s *call.Setup, atMost time.Duration) time.Duration {
 	return min(atMost, s.Handshake/3)
 }
 
@@ -129,9 +120,9 @@ const (
 // An error that is not a modern one indicates a legacy server, whatever its code
 // (2026-07-28, basic/versioning, "Backward Compatibility with Initialization-Based
 // Versions").
-func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
+func decide(s *call.Setup, res *mcp.Result, err error) (probeResult, error) {
 	if err == nil {
-		return s.decideByVersions(versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
+		return decideByVersions(s, versionsIn(res.Raw(mcp.FieldSupportedVersions)), nil)
 	}
 	// A Fault takes precedence over the Error that caused it, as in [mcp.ToWire]: the
 	// cause may be the response to another message than the probe.
@@ -140,17 +131,17 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 	isWire = isWire && !isFault
 	switch {
 	case isWire && wire.Code == mcp.CodeUnsupportedVersion:
-		return s.decideByVersions(supportedIn(wire), err)
+		return decideByVersions(s, supportedIn(wire), err)
 	case isWire && (wire.Code == mcp.CodeHeaderMismatch || wire.Code == mcp.CodeMissingCapability):
 		return isModern, nil
 	case isWire:
 		return isLegacy, nil
 	}
-	switch r, refused := errors.AsType[*refusal](err); {
-	case refused && isFault && (r.status == 429 || r.status == 503):
-		return isUndecided, &rejected{why: busy, err: beforeSend(f)}
+	switch r, refused := errors.AsType[*httpconn.Refusal](err); {
+	case refused && isFault && (r.Status == 429 || r.Status == 503):
+		return isUndecided, &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)}
 	// Both eras check credentials before they process the message.
-	case refused && (r.status == 401 || r.status == 403):
+	case refused && (r.Status == 401 || r.Status == 403):
 		return isUndecided, err
 	case refused:
 		return isLegacy, nil
@@ -165,7 +156,7 @@ func (s *setup) decide(res *mcp.Result, err error) (probeResult, error) {
 // decideByVersions decides by the versions that the server lists. If it lists some, and
 // none is known here, no handshake is attempted: it would open a session with rules
 // that one side does not know.
-func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, error) {
+func decideByVersions(s *call.Setup, vs []mcp.Version, err error) (probeResult, error) {
 	switch {
 	case commonVersion(vs, mcp.EraModern) != "" && err == nil:
 		return isModern, nil
@@ -177,7 +168,7 @@ func (s *setup) decideByVersions(vs []mcp.Version, err error) (probeResult, erro
 	case commonVersion(vs, mcp.EraModern) != "":
 		return isModern, nil
 	default:
-		return isUndecided, s.unavailable(errors.Join(errNoRetry, err), "it supports no revision that is known here (%.200q)", vs)
+		return isUndecided, s.Unavailable(errors.Join(call.ErrNoRetry, err), "it supports no revision that is known here (%.200q)", vs)
 	}
 }
 

@@ -5,82 +5,10 @@ package client
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
-	"time"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// A server that refuses everything is probed again after so many consecutive refusals,
-// over at least so long a time.
-const (
-	refusalsInRow = 3
-	refusalTime   = 10 * time.Second
-)
-
-// refusals counts the consecutive requests that a server has refused since the last
-// success. The zero value is ready.
-type refusals struct {
-	any atomic.Bool // n > 0: spares successful requests the lock
-
-	mu    sync.Mutex
-	n     int
-	first time.Time
-}
-
-// worked records a request that had a result.
-func (r *refusals) worked() {
-	if r.any.Load() {
-		r.reset()
-	}
-}
-
-func (r *refusals) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.resetLocked()
-}
-
-func (r *refusals) resetLocked() {
-	r.n = 0
-	r.any.Store(false)
-}
-
-// refused records a refusal. It reports whether the server must be probed, and then
-// resets the count.
-func (r *refusals) refused(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n == 0 {
-		r.first = now
-		r.any.Store(true)
-	}
-	r.n++
-	if r.n < refusalsInRow || now.Sub(r.first) < refusalTime {
-		return false
-	}
-	r.resetLocked()
-	return true
-}
-
-// isOfServer reports whether an error is the server's answer to a request, or a
-// malformed one, and may mean that the server has changed its era. A server that is
-// busy or rejects the credentials answers before it looks at the message, in either
-// era.
-func isOfServer(ctx context.Context, err error) bool {
-	f, isFault := unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case !isFault:
-		return true
-	}
-	if r, ok := f.Cause.(*refusal); ok { //nolint:errorlint // set unwrapped by endpoint.refused
-		return !r.isBeforeMessage()
-	}
-	return f.Code == mcp.CodeBackendFailed
-}
 
 // recheck probes the server in the background. Requests continue meanwhile. One probe
 // runs at a time.
@@ -90,7 +18,7 @@ func (c *Client) recheck() {
 		return
 	}
 	// Bounded by the time limits of a probe and of a handshake; waited for by Close.
-	if _, ok := c.group.start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.probeOtherEra(ctx, sp)) }); !ok {
+	if _, ok := c.group.Start(func(ctx context.Context) { c.endRecheck(ctx, sp, c.probeOtherEra(ctx, sp)) }); !ok {
 		c.replace(sp, nil)
 	}
 }
@@ -115,13 +43,13 @@ func (c *Client) probeOtherEra(ctx context.Context, sp *activeProtocol) protocol
 	if err != nil {
 		return nil
 	}
-	if p.era() != sp.era() {
-		_, err = p.serve(ctx, &mcp.Request{Method: methodDiscover, Client: c.self()}, noCaller{})
+	if p.Era() != sp.Era() {
+		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 		if err == nil {
 			return p
 		}
 	}
-	p.close(ctx)
+	p.Close(ctx)
 	return nil
 }
 
@@ -130,9 +58,9 @@ func (c *Client) endRecheck(ctx context.Context, old *activeProtocol, p protocol
 	isIdle, isReplaced := c.replace(old, p)
 	switch {
 	case !isReplaced && p != nil:
-		p.close(ctx)
+		p.Close(ctx)
 	case isReplaced:
-		c.log.InfoContext(ctx, "backend speaks another era of the protocol now")
+		c.setup.Log.InfoContext(ctx, "backend speaks another era of the protocol now")
 		c.discovery.forget()
 	}
 	if isReplaced && isIdle {

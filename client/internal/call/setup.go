@@ -1,0 +1,239 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package call
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/frame"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/internal/revision"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Config has the fields of client.Config, which documents them.
+type Config struct {
+	Name      string
+	Header    http.Header
+	Transport http.RoundTripper
+
+	Version   mcp.Version
+	Share     bool
+	OneClient bool
+	Info      []byte
+
+	Connect, Handshake, Write time.Duration
+	Stop                      time.Duration
+
+	MaxMessage                int
+	MaxSessions, IdleSessions int
+	IdleTime                  time.Duration
+	MaxProcesses              int
+	MaxRounds                 int
+	MaxLogLine                int
+	ProcessLevel              slog.Level
+
+	Announced func(scope *mcp.Scope, ended bool)
+	Logger    *slog.Logger
+}
+
+// Setup is a Config with the defaults applied.
+type Setup struct {
+	Config
+	Log     *slog.Logger
+	Secrets *redact.Redactor // must not be logged; set before the first request
+	BadInfo error            // why Info is not a JSON object, or nil
+
+	// AwaitRetry waits before the n-th resend of a request that was not sent. It
+	// reports false if the request must not be sent again. All protocols share the
+	// Client's retry budget.
+	AwaitRetry func(ctx context.Context, n int) bool
+
+	// Recheck starts a probe of the server, without waiting for it. Set by the Client.
+	Recheck func()
+
+	// OtherOutput is the first line of a process's standard output that was not a
+	// message, redacted. It is nil if every line was a message. It concerns the process
+	// started last.
+	OtherOutput atomic.Pointer[string]
+
+	// Hurried is closed when processes must end without further delay.
+	Hurried chan struct{}
+}
+
+func NewSetup(cfg Config) *Setup {
+	s := &Setup{Config: cfg, Log: cfg.Logger, Recheck: func() {}, Hurried: make(chan struct{})}
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.Announced == nil {
+		s.Announced = func(*mcp.Scope, bool) {}
+	}
+	s.Secrets = redact.New(cfg.Header, nil)
+	s.Log = slog.New(redact.Around(s.Log.Handler(), func() *redact.Redactor { return s.Secrets })).With(slog.String("backend", cfg.Name))
+	s.Header = cfg.Header.Clone()
+	if len(s.Info) == 0 {
+		s.Info = []byte(`{"name":"signalbox","version":"dev"}`)
+	}
+	_, s.BadInfo = mcp.ParseObject(s.Info)
+	s.Connect = limit(cfg.Connect, 10*time.Second, Never)
+	s.Handshake = limit(cfg.Handshake, 30*time.Second, Never)
+	s.Stop = limit(cfg.Stop, 5*time.Second, Never)
+	s.Write = limit(cfg.Write, 10*time.Second, Never)
+	s.MaxMessage = limit(cfg.MaxMessage, 16<<20, noCount)
+	s.MaxSessions = limit(cfg.MaxSessions, 64, noCount)
+	s.IdleSessions = limit(cfg.IdleSessions, s.MaxSessions, noCount)
+	s.MaxProcesses = limit(cfg.MaxProcesses, 64, noCount)
+	s.MaxRounds = limit(cfg.MaxRounds, 10, noCount)
+	s.MaxLogLine = limit(cfg.MaxLogLine, 8<<10, noCount)
+	s.IdleTime = limit(cfg.IdleTime, time.Minute, Never)
+	return s
+}
+
+// Values of a limit that does not exist. No count or duration reaches them, and adding
+// to them does not overflow.
+const (
+	noCount = math.MaxInt32
+	Never   = 100 * 365 * 24 * time.Hour
+)
+
+// limit returns v, or def if v is zero, or none if v is negative.
+func limit[T ~int | ~int64](v, def, none T) T {
+	switch {
+	case v < 0:
+		return none
+	case v == 0:
+		return def
+	default:
+		return v
+	}
+}
+
+// Self returns the peer for requests of the gateway itself.
+func (s *Setup) Self() *mcp.Peer { return &mcp.Peer{Version: mcp.LatestModern, Info: s.Info} }
+
+// InfoOf returns the Implementation object to present for a client.
+func (s *Setup) InfoOf(p *mcp.Peer) []byte {
+	if p == nil || len(p.Info) == 0 {
+		return s.Info
+	}
+	return p.Info
+}
+
+// CapabilitiesOf returns the capabilities object to present for a client to a server of
+// the revision.
+func CapabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
+	if p == nil {
+		return []byte("{}")
+	}
+	return revision.ClientCapabilities(p.Version, v, p.Capabilities)
+}
+
+// Fault returns a Fault in the backend's name, for a failure determined here.
+func (s *Setup) Fault(code int64, outcome mcp.Outcome, cause error, format string, args ...any) *mcp.Fault {
+	return &mcp.Fault{Code: code, Outcome: outcome, Backend: s.Name, Message: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Unavailable is the failure of a request that was not sent.
+func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault {
+	return s.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
+}
+
+// OtherOutputText describes the first invalid line of a process's output, or is empty.
+func (s *Setup) OtherOutputText() string {
+	line := s.OtherOutput.Load()
+	if line == nil {
+		return ""
+	}
+	return "it wrote \"" + *line + "\" to its output, which is not a message"
+}
+
+// Lost is the failure of a request that the backend may have executed.
+func (s *Setup) Lost(cause error, format string, args ...any) *mcp.Fault {
+	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
+}
+
+// GivenUp is the failure of a request after its own context has ended.
+func (s *Setup) GivenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return s.Fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")
+	}
+	return s.Fault(mcp.CodeBackendFailed, outcome, context.Cause(ctx), "the request was cancelled")
+}
+
+func (s *Setup) Closed() *mcp.Fault {
+	return s.Fault(mcp.CodeShuttingDown, mcp.NotDispatched, ErrClosed, "shutting down")
+}
+
+// Cut is the error of requests in progress when the client closes.
+func (s *Setup) Cut() *mcp.Fault {
+	return s.Fault(mcp.CodeShuttingDown, mcp.Unknown, ErrClosed, "shutting down")
+}
+
+func (s *Setup) NoListen() *mcp.Fault {
+	return s.Fault(mcp.CodeUnsupported, mcp.Completed, ErrNoListenStream, "it no longer reports changes")
+}
+
+// Drop ends the call after its response was skipped, and returns its id.
+func (s *Setup) Drop(ctx context.Context, calls *session.Calls, no *frame.NoRoomError) mcp.ID {
+	id, _ := parseHead(no.Head)
+	if id.IsZero() {
+		id = tailID(no.Tail)
+	}
+	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
+		s.Log.WarnContext(ctx, "backend's message was dropped; the call that it answers is unknown", slog.Any("reason", no.Err))
+	}
+	return id
+}
+
+// Redact removes from a log message the secrets that the configuration gave to the
+// server: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
+// server/utilities/logging). Everything else is forwarded unmodified, including the
+// level, which is required. Of a message with secrets only the parameters are
+// forwarded. It reports false if nothing can be forwarded.
+func (s *Setup) Redact(n *mcp.Notification) (*mcp.Notification, bool) {
+	if n.Method != MethodMessage || s.Secrets == nil {
+		return n, true
+	}
+	raw := n.Params.Bytes()
+	clean := jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
+		if name == mcp.FieldLevel.Key() {
+			return value
+		}
+		return s.Secrets.JSON(value)
+	})
+	isClean := len(clean) == len(raw) && (len(raw) == 0 || &clean[0] == &raw[0])
+	if isClean && s.isClean(n.Params.Beside()) {
+		return n, true
+	}
+	n, err := mcp.NewNotification(n.Method, clean)
+	return n, err == nil
+}
+
+// isClean reports whether the members beside an object contain no secrets.
+func (s *Setup) isClean(beside []byte) bool {
+	if len(beside) == 0 {
+		return true
+	}
+	text := jsonrpc.AppendBeside([]byte(`{"":0}`), beside)
+	return bytes.Equal(s.Secrets.JSON(text), text)
+}
+
+// Sanitize returns the beginning of invalid output in a form that may be logged.
+// Secrets are removed before the text is cut.
+func (s *Setup) Sanitize(text []byte) string {
+	clean := s.Secrets.CutText(string(text[:min(len(text), maxScanned)]))
+	return Sanitize(clean[:min(len(clean), maxLogged)])
+}

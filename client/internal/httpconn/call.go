@@ -1,0 +1,217 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpconn
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Call runs one request over HTTP: the POST and any GETs that resume its stream. It
+// runs on the caller's goroutine. Messages of the call's own stream are delivered as
+// they are read, so that a slow caller slows the server down. Messages that arrive
+// another way do not wait for that stream: they are delivered by a separate goroutine,
+// and a terminal cancels whatever the Call is doing.
+type Call struct {
+	*Endpoint
+	outbound  call.Call
+	Call      *session.Call
+	owner     *call.Goroutines
+	callerCtx context.Context //nolint:containedctx // of the waiting caller, for OnMessage
+	Out       RequestBody
+	Pos       Cursor
+	Due       PendingAnswer // in a session
+
+	Ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
+	end      context.CancelCauseFunc
+	unfollow func() bool // lets ctx outlive callerCtx
+	entered  bool        // the owner's close waits for this goroutine
+	answered bool        // the terminal arrived on the call's own stream
+	draining bool        // a goroutine drains that stream and ends ctx
+
+	// Doubt is set after a response that may mean that the server does not know the
+	// session.
+	Doubt *SessionCheck
+}
+
+// SessionCheck is a response that may be about the session or about the call.
+type SessionCheck struct {
+	Said   error
+	Looked bool // the server may have executed the call
+}
+
+// NewCall returns an Call for a call that is not waited for yet. The call is
+// held until its RequestBody is read.
+func NewCall(e *Endpoint, f call.Call, owner *call.Goroutines, msg jsonrpc.Pieces) *Call {
+	f.Call.Hold()
+	c := &Call{Endpoint: e, outbound: f, Call: f.Call, owner: owner, Pos: Cursor{Retry: -1}}
+	c.Out.Msg, c.Out.Call = msg, f.Call
+	return c
+}
+
+// Do runs carry and returns the call's terminal. The Call's context ends with ctx
+// and with the call: once the terminal has arrived, no stream is waited for.
+func (c *Call) Do(ctx context.Context, carry func()) (*mcp.Result, error) {
+	c.run(ctx, carry)
+	return c.outbound.Run(ctx)
+}
+
+// run calls carry. If ctx has ended it does nothing: outbound.Run then ends the call.
+//
+//nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
+func (c *Call) run(ctx context.Context, carry func()) {
+	if ctx.Err() != nil {
+		return // AfterFunc would cancel only after carry had begun
+	}
+	c.callerCtx = ctx
+	c.Ctx, c.end = context.WithCancelCause(context.Background())
+	c.unfollow = context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
+	defer c.keepAlive()
+	c.Call.Detach(c)
+	if c.entered = c.owner.Enter(); !c.entered {
+		c.Fail(c.Closed())
+		return
+	}
+	defer c.leave()
+	carry()
+}
+
+// OnMessage delivers messages that arrived other than on the call's own stream.
+func (c *Call) OnMessage() {
+	// Ends when there is nothing left to deliver, or with the caller's context. run
+	// waits for it.
+	go c.outbound.DeliverAll(c.callerCtx)
+}
+
+// OnEnd cancels what is done for a call that has ended another way.
+func (c *Call) OnEnd() { c.cancel() }
+
+// cancel cancels all that is done for the call.
+func (c *Call) cancel() { c.end(nil) }
+
+// keepAlive leaves the context to the goroutine that drains the stream, or ends it.
+func (c *Call) keepAlive() {
+	c.unfollow()
+	if c.draining {
+		return
+	}
+	c.cancel()
+}
+
+func (c *Call) leave() {
+	if c.entered {
+		c.entered = false
+		c.owner.Leave()
+	}
+}
+
+// Fail ends the call with err, if it has not ended.
+func (c *Call) Fail(err error) { c.Call.Finish(session.Terminal{Err: err}) }
+
+// Respond ends the call with a response from its own stream.
+func (c *Call) Respond(m *mcp.Message) {
+	c.answered = c.Call.Respond(c.Terminal(m))
+}
+
+// DeliverMessage delivers a message of the call's own stream. It reports false if the
+// stream must not be read any further.
+func (c *Call) DeliverMessage(ctx context.Context, m *mcp.Message) bool {
+	for {
+		switch c.Call.Offer(m) {
+		case session.DeliverDirectly:
+			return c.deliver(ctx, m)
+		case session.Queued:
+			return true
+		case session.Dropped:
+			return false
+		default:
+			select {
+			case <-c.Call.Space():
+			case <-c.Ctx.Done():
+				return false
+			}
+		}
+	}
+}
+
+// deliver passes a message to the caller, and any that arrive another way meanwhile.
+// The owner's close does not wait for this goroutine during that time, because the
+// caller may be the one that closes the client.
+func (c *Call) deliver(ctx context.Context, m *mcp.Message) bool {
+	c.leave()
+	c.outbound.Deliver(ctx, m)
+	c.outbound.DeliverAll(ctx)
+	c.entered = c.owner.Enter()
+	return c.entered
+}
+
+// Limits of reading a body after its last message.
+const (
+	drainBytes = 64 << 10
+	drainTime  = 200 * time.Millisecond
+)
+
+// Release closes the call's own stream. If the terminal has arrived on it and the
+// stream goes on, it is drained in the background, because the caller has its result.
+func (c *Call) Release(resp *http.Response) {
+	if !c.answered || IsRead(resp) {
+		resp.Body.Close()
+		return
+	}
+	c.draining = StartDrain(resp, c.owner, c.cancel)
+}
+
+// StartDrain drains a response in a goroutine of the group, which then calls cancel. It
+// reports false, and closes the response, if the group is closing.
+func StartDrain(resp *http.Response, group *call.Goroutines, cancel context.CancelFunc) bool {
+	// Ends with the stream, or after drainTime. The group's close cancels it and waits
+	// for it.
+	ok := group.Launch(cancel, true, func() { Drain(resp, cancel) })
+	if !ok {
+		resp.Body.Close()
+	}
+	return ok
+}
+
+// Drain reads a body to its end, if that is near, and closes it. Only a connection that
+// was read to the end can carry the next request.
+func Drain(resp *http.Response, cancel context.CancelFunc) {
+	defer resp.Body.Close()
+	if IsRead(resp) {
+		return
+	}
+	timer := time.AfterFunc(drainTime, cancel)
+	defer timer.Stop()
+	if _, err := io.CopyN(io.Discard, resp.Body, drainBytes); err == nil {
+		cancel() // too much to read
+	}
+}
+
+// answerBody is a response body that records whether it was read to its end.
+type answerBody struct {
+	io.ReadCloser
+	read bool
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.read = true
+	}
+	return n, err
+}
+
+// IsRead reports whether the body was read to its end.
+func IsRead(resp *http.Response) bool {
+	b, ok := resp.Body.(*answerBody)
+	return ok && b.read || resp.Body == http.NoBody
+}

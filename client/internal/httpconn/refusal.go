@@ -1,0 +1,290 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpconn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// subject returns the name in a certificate, quoted: it is foreign text, and errors are
+// shown on terminals.
+func subject(c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.100q)", c.Subject.String())
+}
+
+// dialReason describes why there is no connection. It contains no address; the cause
+// does, for the log. The order matters, because net/http nests the reasons: a
+// certificate for another host is also a failed verification, and a name that was not
+// resolved in time is also a timeout.
+func dialReason(err error) string {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
+	host, isHost := errors.AsType[x509.HostnameError](err)
+	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case isDNS && dns.IsNotFound:
+		return "the name of its host is not known (DNS)"
+	case isDNS:
+		return "the name of its host could not be resolved (DNS)"
+	case isCertificate && certificate.Reason == x509.Expired:
+		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
+			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
+	case isHost:
+		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
+	case isAuthority:
+		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
+	case isVerify || isCertificate:
+		return "its certificate is not acceptable"
+	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
+		return "it does not speak TLS"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "its host is unreachable"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no connection in time (limits.connect)"
+	default:
+		return "no connection"
+	}
+}
+
+// isTimeout uses the net.Error interface, the only thing that timeouts of net, TLS and
+// HTTP/2 have in common.
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+// Refusal is an HTTP response without a response to the message.
+type Refusal struct {
+	Status     int
+	mediaType  string
+	head       []byte     // the beginning of the body
+	RPC        *mcp.Error // the JSON-RPC error in the body, or nil
+	retryAfter bool       // it has a Retry-After header
+	location   string     // where a redirect leads, as text
+	id         mcp.ID     // of rpc
+}
+
+// refusalHead is how much of a refusal's body is read.
+const refusalHead = 64 << 10
+
+// ReadRefusal reads a response that carries no messages. A JSON-RPC error in it counts
+// whatever the status and media type are: servers send it with 400, 404 and 500, and as
+// text.
+func (e *Endpoint) ReadRefusal(resp *http.Response) *Refusal {
+	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
+	r := &Refusal{Status: resp.StatusCode, mediaType: MediaType(resp), head: head}
+	r.retryAfter = resp.Header.Get("Retry-After") != ""
+	if r.isRedirect() {
+		r.location = redirectTarget(resp)
+	}
+	if r.mayBeOtherServer() {
+		// This connection too, because its body was read. The next attempt finds the
+		// server, if it has moved.
+		e.ForgetConnections()
+	}
+	if err != nil {
+		return r // what was read is sufficient
+	}
+	m, err := mcp.Parse(head, call.BackendLimits())
+	if err == nil && m.Kind == mcp.KindError {
+		if r.RPC, err = m.WireError(); err != nil {
+			r.RPC = nil
+		}
+		r.id = m.ID
+	}
+	return r
+}
+
+// mayBeOtherServer reports whether another server may have responded, for example one
+// that has taken over the address of a replaced instance. Status 404 may also mean an
+// unknown session or path; callers that know the request check it.
+func (r *Refusal) mayBeOtherServer() bool {
+	return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusMisdirectedRequest
+}
+
+// Media types that may carry messages.
+const (
+	typeJSON   = "application/json"
+	TypeEvents = "text/event-stream"
+)
+
+// MediaType returns the media type without parameters, even if those are malformed:
+// they do not affect the body.
+func MediaType(resp *http.Response) string {
+	contentType := resp.Header.Get("Content-Type")
+	for _, t := range [...]string{typeJSON, TypeEvents} {
+		if rest, ok := strings.CutPrefix(contentType, t); ok && (rest == "" || rest[0] == ';') {
+			return t
+		}
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil && t == "" {
+		return ""
+	}
+	return t
+}
+
+// IsBeforeMessage reports whether the server has not processed the message, so that the
+// refusal does not indicate its era.
+func (r *Refusal) IsBeforeMessage() bool {
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Refusal) IsServerRefusal() {}
+
+// Error returns the status and the media type.
+func (r *Refusal) Error() string {
+	text := fmt.Sprintf("HTTP status %d", r.Status)
+	if r.mediaType != "" {
+		text += " with " + r.mediaType
+	}
+	return text
+}
+
+// outcome returns what the status means for the request. A bare 503 means nothing:
+// proxies also send it if the server closed the connection during the work. A server
+// that declines work sends Retry-After.
+func (r *Refusal) outcome() mcp.Outcome {
+	switch r.Status {
+	case http.StatusServiceUnavailable:
+		if r.retryAfter {
+			return mcp.NotDispatched
+		}
+		return mcp.Unknown
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusTooManyRequests, http.StatusBadRequest:
+		return mcp.NotDispatched
+	default:
+		// A server that redirects has not processed the request, and redirects are not
+		// followed.
+		if r.isRedirect() {
+			return mcp.NotDispatched
+		}
+		return mcp.Unknown
+	}
+}
+
+// Refused returns the refusal as the error of a call. A JSON-RPC error in the body is
+// forwarded unmodified. In any other case the client gets the status and the media
+// type. The body may contain any data, so it is only logged, cut and without
+// credentials.
+func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
+	if r.RPC != nil && !r.isCutOff() {
+		return r.RPC
+	}
+	e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
+		slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
+		slog.String("body", e.Sanitize(r.head)))
+	f := e.Fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
+	if f.Outcome == mcp.NotDispatched {
+		f.Code = mcp.CodeBackendUnavailable
+	}
+	if r.Status == http.StatusTooManyRequests || r.Status == http.StatusServiceUnavailable || r.isCutOff() {
+		return &call.Rejected{Why: call.Busy, Err: f}
+	}
+	return f
+}
+
+// isCutOff reports whether the server stopped waiting for the rest of the message (RFC
+// 9110, section 15.5.9). The error in the body names no request, because the server has
+// not read its id. So it is the response to none.
+func (r *Refusal) isCutOff() bool {
+	return r.Status == http.StatusRequestTimeout && r.id.IsZero()
+}
+
+// reason describes the refusal for people and models: what is wrong, and where. It
+// includes the status code for operators.
+func (r *Refusal) reason() string {
+	switch {
+	case r.Status == http.StatusUnauthorized:
+		return "it rejected our credentials, or requires some (HTTP status 401)"
+	case r.Status == http.StatusForbidden:
+		return "our credentials are not sufficient (HTTP status 403)"
+	case r.isRedirect():
+		return fmt.Sprintf("it redirects to %s (HTTP status %d), which is not followed", r.location, r.Status)
+	case r.Status < 300:
+		return fmt.Sprintf("it answered with %s instead of a message (HTTP status %d)", TypeOrNone(r.mediaType), r.Status)
+	default:
+		return "it answered with " + r.Error()
+	}
+}
+
+func (r *Refusal) isRedirect() bool { return r.Status >= 300 && r.Status < 400 }
+
+// redirectTarget describes where a redirect leads, by scheme and host. Path and query
+// may contain credentials, so it reports only whether they differ.
+func redirectTarget(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.Request == nil {
+		return "nowhere"
+	}
+	from, origin := resp.Request.URL, fmt.Sprintf("%.200q", to.Scheme+"://"+to.Host)
+	switch {
+	case to.EscapedPath() == from.EscapedPath():
+		return origin
+	case to.Scheme == from.Scheme && to.Host == from.Host && to.EscapedPath() == from.EscapedPath()+"/":
+		return "the same URL with a trailing slash"
+	default:
+		return "another path of " + origin
+	}
+}
+
+func TypeOrNone(mediaType string) string {
+	if mediaType == "" {
+		return "a body without a media type"
+	}
+	return mediaType
+}
+
+// MayMeanSession reports whether the message may have been refused because of its
+// session. The specified status for that is 404 (2025-11-25, basic/transports, "Session
+// Management"); some servers send 400.
+func (r *Refusal) MayMeanSession() bool {
+	return r.Status == http.StatusBadRequest && NamesLostSession(string(r.head))
+}
+
+// NamesLostSession reports whether a text reports an unknown session, in the words of
+// known servers. A tool may use them about a session of its own, so they decide
+// nothing: the server is asked.
+func NamesLostSession(text string) bool {
+	text = strings.ToLower(text)
+	if !strings.Contains(text, "session") {
+		return false
+	}
+	for _, word := range [...]string{"not found", "no valid", "invalid", "expired", "unknown", "terminated", "does not exist"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

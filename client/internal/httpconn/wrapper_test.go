@@ -1,0 +1,23 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package httpconn
+
+import (
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/callertest"
+)
+
+// No wrapper of a Caller loses what the Caller can do.
+func TestWrappersPassEverything(t *testing.T) {
+	callertest.CheckPackage(t, map[string]callertest.Wrapper{
+		"WholeResultCaller": {
+			Wrap: func(c mcp.Caller) mcp.Caller {
+				return &WholeResultCaller{Caller: c, CallerExtension: c.Extension()}
+			},
+			Without: []string{"Receive"}, // it must have the whole result
+		},
+	})
+}

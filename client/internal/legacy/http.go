@@ -1,0 +1,441 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
+	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// HTTPDialer opens legacy sessions over Streamable HTTP, and over HTTP with SSE if the
+// server has only that.
+type HTTPDialer struct {
+	*httpconn.Endpoint
+	usesSSE atomic.Bool // the server has shown that it has HTTP with SSE
+}
+
+func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
+	if !d.usesSSE.Load() {
+		return newHTTPConn(d.Endpoint), nil
+	}
+	w, err := SSEDialer{d.Endpoint}.Dial(ctx, n)
+	if f, ok := call.Unwrap(err).(*mcp.Fault); err != nil && (!ok || !isUnreachable(f)) { //nolint:errorlint // only what is a Fault itself
+		d.usesSSE.Store(false) // the server may have been replaced
+		return newHTTPConn(d.Endpoint), nil
+	}
+	return w, err
+}
+
+func (d *HTTPDialer) Failed(Conn) (keep bool) {
+	d.usesSSE.Store(false)
+	d.ForgetConnections()
+	return false
+}
+
+// SSEFallback tries HTTP with SSE after the server has refused an initialize with a
+// status that servers without Streamable HTTP use. Only a stream that begins with an
+// endpoint event proves that the server has the transport.
+func (d *HTTPDialer) SSEFallback(ctx context.Context, wire Conn) Conn {
+	w, ok := wire.(*httpConn)
+	if !ok || !mayBeSSE(w.refusedWith) {
+		return nil
+	}
+	old, err := SSEDialer{d.Endpoint}.open(ctx)
+	if err != nil {
+		d.Log.DebugContext(ctx, "backend does not support HTTP with SSE", slog.Any("cause", err))
+		return nil
+	}
+	d.usesSSE.Store(true)
+	return old
+}
+
+// IsModern: over HTTP, the probe has been answered before the handshake begins.
+func (d *HTTPDialer) IsModern(Conn) bool { return false }
+
+// SharesStream: in Streamable HTTP each call has its own stream.
+func (d *HTTPDialer) SharesStream() bool { return d.usesSSE.Load() }
+
+// httpConn is the connection of one legacy session over Streamable HTTP (2025-11-25,
+// basic/transports).
+type httpConn struct {
+	*httpconn.Endpoint
+	calls    session.Calls
+	group    call.Goroutines
+	session  *clientSession
+	noListen chan struct{} // closed when there is no listening stream, or none any more
+
+	// The fields below are set by the handshake, before the session is shared.
+	id          string
+	version     mcp.Version
+	refusedWith int                         // HTTP status that refused initialize, or 0
+	postHeader  atomic.Pointer[http.Header] // headers of the session's POSTs, nil before the handshake's answer
+}
+
+func newHTTPConn(e *httpconn.Endpoint) *httpConn {
+	return &httpConn{Endpoint: e, calls: session.Calls{Numbers: call.NewNumbers()}, noListen: make(chan struct{})}
+}
+
+func (w *httpConn) callTable() *session.Calls { return &w.calls }
+
+func (w *httpConn) attach(s *clientSession) { w.session = s }
+
+// headers returns the headers of every request of the session. The initialize request
+// has neither a session id nor a version.
+func (w *httpConn) headers() http.Header {
+	h := maps.Clone(w.Configured)
+	if w.id != "" {
+		h["Mcp-Session-Id"] = []string{w.id}
+	}
+	if w.version != "" {
+		h["Mcp-Protocol-Version"] = []string{string(w.version)}
+	}
+	return h
+}
+
+// cacheHeaders computes the headers of POSTs once, instead of for each of them.
+func (w *httpConn) cacheHeaders() {
+	posts := httpconn.MergeHeaders(w.Posts, w.headers())
+	w.postHeader.Store(&posts)
+}
+
+func (w *httpConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error) {
+	c := httpconn.NewCall(w.Endpoint, f, &w.group, msg)
+	return c.Do(ctx, func() { w.exchange(ctx, c) })
+}
+
+// noteClient does nothing: an HTTP server has no output that is attributed to clients.
+func (w *httpConn) noteClient(*mcp.Request) {}
+
+// exchange POSTs a request and reads its stream, over reconnects, until the response.
+// ctx is the caller's. The lifetime of c ends with ctx and with the call.
+//
+//nolint:contextcheck,nolintlint // that lifetime is ctx, but for how it ends
+func (w *httpConn) exchange(ctx context.Context, c *httpconn.Call) {
+	c.Due = w.session.pending.Add()
+	defer c.Due.Received()
+	accepted, err := w.doPost(ctx, c)
+	// A suspected loss of the session explains the stream's error, so it is checked
+	// first. Resuming is tried before an error is returned, because then nothing is
+	// lost yet.
+	switch {
+	case c.Call.IsOver() || c.Ctx.Err() != nil:
+		return
+	case c.Doubt != nil:
+		w.checkSession(c.Ctx, c)
+	case accepted:
+		w.awaitOnListenStream(c)
+	case c.Pos.LastID != "":
+		w.resume(ctx, c)
+	case err != nil:
+		c.Fail(err)
+		c.Due.Received() // the error is the answer
+		w.endSessionIfGone(err)
+	default:
+		c.Fail(w.Lost(nil, "its answer ended without a response"))
+	}
+}
+
+// doPost sends the POST and reads its own answer. accepted means that the server has
+// the request and will answer on another stream.
+//
+//nolint:contextcheck,nolintlint // as in exchange
+func (w *httpConn) doPost(ctx context.Context, c *httpconn.Call) (accepted bool, err error) {
+	resp, err := w.send(c.Ctx, &c.Out)
+	if err != nil {
+		return false, err
+	}
+	defer c.Release(resp)
+	if resp.StatusCode == http.StatusAccepted {
+		c.Due.Received()
+		return true, nil
+	}
+	if !httpconn.HasMessages(resp) {
+		if c.Call.Method() == call.MethodInitialize {
+			w.refusedWith = resp.StatusCode
+		}
+		return false, w.refusal(c.Ctx, w.ReadRefusal(resp), c)
+	}
+	if httpconn.MediaType(resp) == httpconn.TypeEvents {
+		c.Due.Received() // the stream has begun and may take its time
+	}
+	// The header is read before the body: the body continues the handshake, and its
+	// next message must carry the session id.
+	if c.Call.Method() == call.MethodInitialize {
+		w.id = resp.Header.Get("Mcp-Session-Id")
+		w.cacheHeaders()
+	}
+	return false, w.Read(resp, &c.Pos, c, func(a *jsonrpc.Arrival) bool { return c.Forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
+}
+
+// send POSTs a message with the session's headers.
+func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.Response, error) {
+	header := w.Posts
+	if own := w.postHeader.Load(); own != nil {
+		header = *own
+	}
+	return w.Endpoint.Post(ctx, header, out)
+}
+
+// receive handles one message of a call's stream. A response ends the call that it
+// names, even if it arrives on another call's stream.
+func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message, bad error) (more bool) {
+	switch {
+	case bad != nil && m.ID == c.Call.ID():
+		c.Fail(w.Malformed(bad))
+		return false
+	case bad != nil:
+		w.Log.WarnContext(ctx, "backend sent an invalid message")
+		return true
+	case m.Kind == mcp.KindError && m.ID.IsZero():
+		c.Respond(m)
+		return false
+	case m.Kind == mcp.KindError && m.ID == c.Call.ID() && w.noteSessionError(c, m):
+		return false
+	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
+		return w.routeResponse(c, m)
+	case concernsSession(m):
+		w.session.route(m)
+		return true
+	default:
+		w.session.noteTaskStatus(m) // and passed to the call, because it arrived on its stream
+		return c.DeliverMessage(ctx, m)
+	}
+}
+
+// routeResponse ends the call that a response names. It reports false if that is the
+// call of the stream.
+func (w *httpConn) routeResponse(c *httpconn.Call, m *mcp.Message) (more bool) {
+	if m.ID == c.Call.ID() {
+		c.Respond(m)
+		return false
+	}
+	w.Respond(&w.calls, m.ID, m)
+	return true
+}
+
+// noteSessionError reports whether an error may mean that the server does not know the
+// session. It stores the error in c.doubt until checkSession has asked the server.
+func (w *httpConn) noteSessionError(c *httpconn.Call, m *mcp.Message) bool {
+	if w.id == "" {
+		return false
+	}
+	e, err := m.WireError()
+	if err != nil || !isSessionError(e) {
+		return false
+	}
+	c.Doubt = &httpconn.SessionCheck{Said: e, Looked: !call.IsReadMethod(c.Call.Method())}
+	return true
+}
+
+// isSessionError reports whether an error that arrived with status 200 names a lost
+// session, as some servers do.
+func isSessionError(e *mcp.Error) bool {
+	switch e.Code {
+	case mcp.CodeInvalidRequest, -32000, -32001, -32015:
+		return httpconn.NamesLostSession(e.Message)
+	default:
+		return false
+	}
+}
+
+// checkSession ends a call after the server has reported an unknown session. A tool may
+// report that of its own sessions, so checkSession asks the server whether it knows
+// ours. A call that the server may have executed ends with the server's error.
+func (w *httpConn) checkSession(ctx context.Context, c *httpconn.Call) {
+	said := c.Doubt.Said
+	switch {
+	case !w.isForgotten(ctx):
+		c.Fail(call.Unwrap(said))
+		return
+	case c.Doubt.Looked:
+		c.Fail(call.Unwrap(said))
+	default:
+		c.Fail(w.goneError(said))
+	}
+	w.endSession(said)
+}
+
+// isForgotten pings the server and reports whether the answer is that it does not know
+// the session. Any other outcome counts as no.
+func (w *httpConn) isForgotten(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, w.Write)
+	defer cancel()
+	pending, err := w.calls.Open(call.MethodPing)
+	if err != nil {
+		return false
+	}
+	defer pending.Finish(session.Terminal{})
+	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}})
+	if err != nil {
+		return false
+	}
+	defer httpconn.Drain(resp, cancel)
+	if !httpconn.HasMessages(resp) {
+		r := w.ReadRefusal(resp)
+		return r.Status == http.StatusNotFound || r.MayMeanSession()
+	}
+	unknown := false
+	err = w.Read(resp, &httpconn.Cursor{}, nil, httpconn.NeverForward, func(m *mcp.Message, bad error) bool {
+		if bad == nil && m.Kind == mcp.KindError {
+			e, err := m.WireError()
+			unknown = err == nil && isSessionError(e)
+		}
+		return bad == nil && m.ID != pending.ID()
+	})
+	return err == nil && unknown
+}
+
+// goneError returns the error of a request that the server refused because it has
+// forgotten the session. No new request uses the session from now on. endSession ends
+// its other calls after this one has its error; their outcome is unknown.
+func (w *httpConn) goneError(cause error) error {
+	w.session.markEnded(w.Lost(cause, "it has ended the session"))
+	w.session.pending.SessionForgotten()
+	return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(cause, "it has ended the session")}
+}
+
+// endSession ends the session with all its calls. It first waits for the answers of the
+// calls that the server may be refusing for the same reason at this moment.
+func (w *httpConn) endSession(cause error) {
+	w.ForgetConnections()
+	err := w.Lost(call.Unwrap(cause), "it has ended the session")
+	w.session.markEnded(err)
+	w.session.pending.SessionForgotten()
+	lose := func() { w.session.end(err) }
+	if !w.session.pending.RunWhenSettled(&w.group, lose) {
+		lose()
+	}
+}
+
+// refusal returns the error for an HTTP answer without a message. c is the refused
+// call, nil if the message was not a call.
+func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn.Call) error {
+	err := w.Refused(ctx, r)
+	switch {
+	case w.id != "" && r.Status == http.StatusNotFound:
+		return w.goneError(err)
+	case w.id != "" && c != nil && r.MayMeanSession():
+		c.Doubt = &httpconn.SessionCheck{Said: err}
+		return err
+	case r.RPC != nil && isModernOnly(r.RPC.Code):
+		return &call.Rejected{Why: call.WrongEra, Err: err}
+	default:
+		return err
+	}
+}
+
+// endSessionIfGone ends the session if err is that of goneError. It is called after the
+// call that received the refusal has its error, which may allow another attempt. The
+// other calls are only lost.
+func (w *httpConn) endSessionIfGone(err error) {
+	if call.IsRejected(err, call.SessionGone) {
+		w.endSession(err)
+	}
+}
+
+// isModernOnly reports whether only a modern server returns an error of the code.
+func isModernOnly(code int64) bool {
+	return code == mcp.CodeHeaderMismatch || code == mcp.CodeMissingCapability || code == mcp.CodeUnsupportedVersion
+}
+
+// awaitOnListenStream waits for the response to arrive on the listening stream, as long
+// as there is one.
+func (w *httpConn) awaitOnListenStream(c *httpconn.Call) {
+	select {
+	case <-c.Call.Done():
+	case <-c.Ctx.Done():
+	case <-w.noListen:
+		c.Fail(w.Lost(nil, "it accepted the request and has no stream to answer it on"))
+	}
+}
+
+// post sends a message that has no answer. If the server answers that it has forgotten
+// the session, the session ends for all its users.
+func (w *httpConn) post(ctx context.Context, msg []byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		if httpconn.MediaType(resp) != httpconn.TypeEvents { // a stream may stay open, and is not waited for
+			httpconn.Drain(resp, cancel)
+		}
+		return nil
+	}
+	err = w.refusal(ctx, w.ReadRefusal(resp), nil)
+	w.endSessionIfGone(err)
+	return err
+}
+
+func (w *httpConn) setVersion(v mcp.Version) {
+	w.version = v
+	w.cacheHeaders()
+}
+
+// listenGrace is how long a session waits for its listening stream before it is used
+// without. It exceeds most round trip times. A client waits that long at most once per
+// session if the server never answers.
+const listenGrace = 500 * time.Millisecond
+
+// initialized opens the listening stream in the background and waits up to listenGrace
+// for the server's answer: many servers drop what they send before they have the
+// stream. The stream is optional, and so is the answer.
+func (w *httpConn) initialized(ctx context.Context) {
+	answered := make(chan struct{})
+	// Ends with the session, or when the server has no such stream. Waited for by
+	// close.
+	_, ok := w.group.Start(func(ctx context.Context) { w.listen(ctx, sync.OnceFunc(func() { close(answered) })) })
+	if !ok {
+		close(w.noListen)
+		return
+	}
+	grace := time.NewTimer(listenGrace)
+	defer grace.Stop()
+	select {
+	case <-answered:
+	case <-w.noListen:
+	case <-grace.C:
+	case <-ctx.Done():
+	}
+}
+
+func (w *httpConn) noListenStream() <-chan struct{} { return w.noListen }
+
+// retire does nothing: HTTP sessions are limited when they are opened, not by their
+// connections.
+func (w *httpConn) retire() {}
+
+// deleteTimeout bounds the DELETE of a session.
+const deleteTimeout = 5 * time.Second
+
+func (w *httpConn) close(ctx context.Context) {
+	w.calls.End(w.Cut())
+	w.group.Close()
+	if w.id == "" {
+		return
+	}
+	// The DELETE is sent even if ctx has ended; it has its own bound.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers())
+	if err != nil {
+		return // the server will expire the session
+	}
+	httpconn.Drain(resp, cancel)
+}

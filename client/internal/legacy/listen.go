@@ -1,0 +1,227 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Listen serves subscriptions/listen from the changes of a session, until the session
+// or ctx ends. The legacy era has no such request: its servers send changes unasked, on
+// any stream of the session (2025-11-25, basic/transports, "Listening for Messages from
+// the Server").
+func (l *Protocol) Listen(ctx context.Context, req *mcp.Request, sink mcp.Caller) error {
+	want, err := listen.ParseFilter(&req.Params)
+	if err != nil {
+		return err
+	}
+	if len(want.TaskIDs) > 0 {
+		return l.listenTasks(ctx, want, req, sink)
+	}
+	return l.listenLists(ctx, want, req, sink)
+}
+
+// listenLists is listen without tasks.
+func (l *Protocol) listenLists(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
+	err := l.listenOnce(ctx, want, req, sink)
+	if call.IsRejected(err, call.SessionGone) {
+		// The session was lost before the listen was acknowledged, so it is tried in a
+		// new one, like a call that the server has not looked at.
+		err = l.listenOnce(ctx, want, req, sink)
+	}
+	return err
+}
+
+func (l *Protocol) listenOnce(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
+	s, done, err := l.sessionForListen(ctx, want, req)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.listen(ctx, want, sink)
+}
+
+// sessionForListen returns the session that serves a listen, and a function to release
+// it.
+//
+// It is the session of the request's scope, because a server may send each session
+// other changes. Listens of one client without a scope share one session, which lives
+// as long as they do and is lent to the client's calls: some servers send a session
+// only the changes of what was used in it. The sole client's session exists anyway.
+func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req *mcp.Request) (*clientSession, func(), error) {
+	if l.Share || req.Scope != nil {
+		use, err := l.acquire(ctx, req)
+		if err == nil {
+			// A listen does not keep its scope from yielding the session: the owner of
+			// the scope decides that, and knows the listen's purpose.
+			l.release(&use, true)
+		}
+		return use.clientSession, func() {}, err
+	}
+	if l.isSoleClient(req) {
+		s, err := l.soleSession(ctx, req, len(want.URIs) == 0)
+		return s, func() {}, err
+	}
+	key := call.KeyOf(req)
+	ls, err := l.listenSessions.acquire(l, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	leave := func() { l.listenSessions.release(l, key, ls) }
+	// Lists are the same for all clients and need no client to ask; resources are
+	// watched for one client.
+	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
+	s, err := ls.session.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
+		if s := l.pool.adopt(key); s != nil {
+			return s, nil
+		}
+		return open(ctx)
+	})
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	l.pool.addResident(&ls.session, key, s, false)
+	return s, leave, nil
+}
+
+// listenSessions are the sessions of listens without a scope, one for each ClientKey,
+// because a server may send a session data of its principal. The zero value is ready.
+type listenSessions struct {
+	mu    sync.Mutex
+	byKey map[call.ClientKey]*listenSession
+	ended bool
+}
+
+// listenSession is the session of one key. users is guarded by listenSessions.mu.
+type listenSession struct {
+	session scopedSession
+	users   int
+}
+
+// acquire returns the session of the key, adding it if necessary. The caller must
+// release it.
+func (w *listenSessions) acquire(l *Protocol, key call.ClientKey) (*listenSession, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return nil, l.Closed()
+	}
+	ls := w.byKey[key]
+	if ls == nil {
+		if w.byKey == nil {
+			w.byKey = make(map[call.ClientKey]*listenSession)
+		}
+		ls = new(listenSession)
+		w.byKey[key] = ls
+	}
+	ls.users++
+	return ls, nil
+}
+
+// release ends one use. With the last one it retires the session and removes the key. A
+// session that is lent is closed when it is returned.
+func (w *listenSessions) release(l *Protocol, key call.ClientKey, ls *listenSession) {
+	if !w.drop(key, ls) {
+		return
+	}
+	if l.pool.removeResident(&ls.session) {
+		ls.session.clear(true)
+		return
+	}
+	ls.session.end(l)
+}
+
+// drop removes the session if it has no users left, and reports whether it did. That is
+// decided under the lock, so that an ended session gets no new user.
+func (w *listenSessions) drop(key call.ClientKey, ls *listenSession) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ls.users--
+	if ls.users > 0 {
+		return false
+	}
+	delete(w.byKey, key)
+	return true
+}
+
+// end retires all sessions and accepts no other.
+func (w *listenSessions) end(l *Protocol) {
+	for _, ls := range w.shut() {
+		ls.session.end(l)
+	}
+}
+
+func (w *listenSessions) shut() []*listenSession {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	return slices.Collect(maps.Values(w.byKey))
+}
+
+// listen sends sink the changes that want names: of lists for which the server has
+// declared listChanged, and of resources to which it accepts a subscription. It returns
+// when the session, its stream, or ctx ends.
+//
+// The end of a session also ends its stream, and the two may be observed in any order.
+// The end of the session takes precedence: the next session may have a stream, while a
+// server without a stream is not listened to again. The session's end is recorded
+// before its stream is closed, so it is found after the stream.
+func (s *clientSession) listen(ctx context.Context, want listen.Filter, sink mcp.Caller) error {
+	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.wire.noListenStream()
+	closed := call.IsClosed(noStream) // before endCause, so that the cause is found below
+	if err := s.endCause(); err != nil {
+		return &call.Rejected{Why: call.SessionGone, Err: err}
+	}
+	if closed {
+		offered = listen.Filter{}
+	}
+	// Registered before subscribing: the server may send a change before its answer.
+	listener := s.feed.Add(offered)
+	defer s.feed.Remove(listener)
+	agreed, undo, err := s.subscribe(ctx, offered.URIs)
+	if err != nil {
+		return err
+	}
+	defer undo()
+	offered.URIs = agreed
+	s.feed.Keep(listener, offered)
+	if offered.Lists() == 0 && len(agreed) == 0 {
+		noStream = nil // there is nothing to miss
+	}
+	if err := offered.Acknowledge(ctx, sink); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return s.GivenUp(ctx, mcp.Completed)
+		case <-s.ended:
+			return s.endCause()
+		case <-noStream:
+			if err := s.endCause(); err != nil {
+				return err
+			}
+			return s.NoListen()
+		case <-listener.Wake():
+			if err := s.feed.Take(listener).Notify(ctx, sink); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// declaredLists returns the lists for which the server has declared listChanged.
+func (s *clientSession) declaredLists() listen.Lists {
+	return listen.Filter{
+		Tools: s.offers.Tools.ListChanged, Prompts: s.offers.Prompts.ListChanged, Resources: s.offers.Resources.ListChanged,
+	}.Lists()
+}

@@ -1,0 +1,435 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package legacy is the client's side of the legacy era (2024-11-05 to 2025-11-25):
+// requests in sessions, over Streamable HTTP, HTTP with SSE, or a pipe per session.
+//
+// [Protocol] finds the session for a request: that of its scope, one of the pool, or the
+// shared one. A session opens a connection ([Conn]), routes what arrives on it to its
+// calls and listens, and passes the server's requests to the callers that they are for.
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Protocol is the protocol of a legacy server: it serves requests in sessions. A session
+// belongs to a scope, is shared by all requests (Share), or is lent to one request at a
+// time (pool).
+type Protocol struct {
+	*call.Setup
+	dial      Dialer
+	want      mcp.Version
+	ProbeTime time.Duration // spent on the probe, out of the time for the first handshake
+	group     call.Goroutines
+
+	shared         scopedSession  // used with Share
+	listenSessions listenSessions // of listens without a scope
+	sole           soleClient     // used with OneClient
+	pool           pool
+
+	support      taskSupport     // of the server's tools
+	taskSessions taskSessions    // by task
+	openResults  openTaskResults // of tasks that wait for input
+
+	watchedTasks watchedTasks
+
+	// connected is set after the first successful handshake: the era was right at that
+	// time.
+	connected atomic.Bool
+
+	// mu makes register and close exclude each other, so that no session is opened
+	// after close has listed them.
+	mu          sync.Mutex
+	scoped      map[*scopedSession]struct{} // of scopes that have not ended
+	live        map[*clientSession]struct{} // sessions that are not closed yet
+	closing     bool                        // no session is opened any more
+	closedStats session.CallStats           // of closed sessions
+}
+
+// Dialer opens the connection of one legacy session.
+type Dialer interface {
+	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
+
+	// Failed is called when the handshake over the wire has failed, before the wire is
+	// closed. It reports true if the wire has turned out to be modern, and must be kept
+	// for that.
+	Failed(wire Conn) (keep bool)
+
+	// SSEFallback returns an open HTTP+SSE connection to the same server, if the server
+	// refused the handshake in a way that suggests that transport and has it. Otherwise
+	// it returns nil.
+	SSEFallback(ctx context.Context, wire Conn) Conn
+
+	// IsModern is called when the handshake over the wire has succeeded. It reports
+	// true if the server has turned out to speak both eras. Then the client uses the
+	// modern era over a new connection, because the handshake binds this one. It
+	// reports that once.
+	IsModern(wire Conn) bool
+
+	// SharesStream reports whether all messages of a session arrive on one stream.
+	SharesStream() bool
+}
+
+func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
+	l := &Protocol{Setup: s, dial: d, want: want}
+	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
+	l.pool.openQuestions.max = s.MaxSessions
+	return l
+}
+
+func (l *Protocol) Era() mcp.Era { return mcp.EraLegacy }
+
+// Serve serves one request. It tries a second session if the server has forgotten the
+// first: then it has not looked at the request.
+func (l *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	if req.Method == call.MethodSetLevel || strings.HasPrefix(req.Method, "notifications/") {
+		return l.serveIfOpen(ctx, req)
+	}
+	req, err := withoutInput(req)
+	if err != nil {
+		return nil, err
+	}
+	res, err := l.serveOnce(ctx, req, caller)
+	if call.IsRejected(err, call.SessionGone) {
+		return l.serveOnce(ctx, req, caller)
+	}
+	return res, err
+}
+
+func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	use, err := l.acquirePaused(ctx, req, caller)
+	if err != nil {
+		return nil, err
+	}
+	s := use.clientSession
+	var res *mcp.Result
+	switch {
+	case req.Method == call.MethodDiscover:
+		res, err = s.discover()
+	case req.Method == call.MethodToolsCall:
+		res, err = l.callTool(ctx, s, req, caller)
+	case strings.HasPrefix(req.Method, call.MethodTasks):
+		res, err = l.serveTask(ctx, s, req, caller)
+	default:
+		res, err = s.call(ctx, req, caller)
+	}
+	if req.Method == call.MethodToolsList && err == nil {
+		l.support.learn(res)
+	}
+	l.release(&use, call.Answered(err))
+	return res, err
+}
+
+// serveIfOpen serves what concerns an open session only: notifications and
+// logging/setLevel. Without a session there is nothing to do, because the next
+// handshake covers it.
+func (l *Protocol) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	s := l.openSession(req.Scope)
+	switch {
+	// The level of one client must not become the level of a shared session. Calls
+	// carry their own level.
+	case req.Method == call.MethodSetLevel && (s == nil || s.routing.shared):
+		return call.EmptyResult()
+	case req.Method == call.MethodSetLevel:
+		return s.serveLevel(ctx, req)
+	case s != nil && req.Method == call.MethodTaskStatus:
+		s.sendTaskState(&mcp.Notification{Method: req.Method, Params: req.Params})
+	case s != nil:
+		n := mcp.Notification{Method: req.Method, Params: req.Params}
+		s.sendLater(n.AppendTo(nil, nil))
+	}
+	return nil, nil //nolint:nilnil // a notification has no terminal
+}
+
+// lease is a session in use by one request.
+type lease struct {
+	*clientSession
+	scoped *scopedSession // the scope's session to release, nil if the session is not a scope's
+	pooled bool
+	key    call.ClientKey // in the pool
+
+	resident *resident // that was lent, or nil
+}
+
+// acquirePaused is acquire with the caller's time limits paused: a handshake has its
+// own limit.
+func (l *Protocol) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
+	limits := caller.Extension()
+	limits.Pause(true)
+	defer limits.Pause(false)
+	return l.acquire(ctx, req)
+}
+
+// acquire returns the session for a request. The caller must release it.
+func (l *Protocol) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
+	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, call.MethodTasks) {
+		if s := l.taskSessions.find(req.Principal, id); s != nil {
+			return lease{clientSession: s}, nil
+		}
+	}
+	if l.Share {
+		// A shared session has no client of its own, so the server's requests go to the
+		// only call in progress, or are refused.
+		s, err := l.shared.get(ctx, l, l.opener(l.Self(), routing{onlyCall: true, shared: true}, true))
+		return lease{clientSession: s}, err
+	}
+	if req.Scope != nil {
+		return l.acquireScoped(ctx, req)
+	}
+	return l.pool.borrow(ctx, l, req)
+}
+
+// release ends a request's use of its session. clean means that nothing of the request
+// is left in the session.
+func (l *Protocol) release(use *lease, clean bool) {
+	switch {
+	case use.scoped != nil:
+		use.scoped.release()
+	case use.resident != nil:
+		if l.pool.returnResident(use.resident, clean) {
+			l.retire(use.clientSession)
+		}
+	case use.pooled:
+		l.pool.giveBack(l, use.key, use.clientSession, clean)
+	}
+}
+
+// opener returns a function that opens a session for the given client. ours is set if
+// the session is not for that client alone.
+func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*clientSession, error) {
+	route.private, route.watched = !ours, &l.watchedTasks
+	n := stdio.Purpose{Internal: ours, Evict: l.makeRoom}
+	return func(ctx context.Context) (*clientSession, error) { return l.open(ctx, client, route, n) }
+}
+
+// open opens a session. The returned session is complete.
+func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n stdio.Purpose) (*clientSession, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
+	defer cancel()
+	wire, err := l.dial.Dial(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	s := newClientSession(l.Setup, wire, route)
+	err = s.initialize(ctx, client, l.want)
+	if fallback := l.fallbackWire(ctx, wire, err); fallback != nil {
+		l.discard(s)
+		route.onlyCall = true // all its messages arrive on one stream
+		s = newClientSession(l.Setup, fallback, route)
+		err = s.initialize(ctx, client, l.want)
+	}
+	if err != nil {
+		if l.dial.Failed(wire) {
+			return nil, &call.Rejected{Why: call.WrongEra, Err: call.Unwrap(err)}
+		}
+		l.discard(s)
+		return nil, l.handshakeFailed(ctx, err)
+	}
+	if l.dial.IsModern(wire) {
+		l.discard(s)
+		err := l.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is a modern server, but answered the probe only after the handshake had begun")
+		return nil, &call.Rejected{Why: call.WrongEra, Err: err}
+	}
+	// Registered last, so that stats and close see complete sessions only.
+	l.connected.Store(true)
+	if !l.register(s) {
+		l.discard(s)
+		return nil, l.Closed()
+	}
+	return s, nil
+}
+
+func (l *Protocol) fallbackWire(ctx context.Context, wire Conn, err error) Conn {
+	if err == nil {
+		return nil
+	}
+	return l.dial.SSEFallback(ctx, wire)
+}
+
+// handshakeTimeout returns the time limit of a handshake. The first one gets what the
+// probe has left over, so that a server that answers nothing costs a call the time of
+// one handshake and not of both.
+func (l *Protocol) handshakeTimeout() time.Duration {
+	if l.connected.Load() {
+		return l.Handshake
+	}
+	return (l.Handshake - l.ProbeTime).Round(time.Millisecond)
+}
+
+// handshakeFailed returns the error of a failed handshake. A server that has completed
+// a handshake before, and now refuses one, may have changed its era.
+func (l *Protocol) handshakeFailed(ctx context.Context, err error) error {
+	why := call.NeverSpoke
+	if l.connected.Load() || call.IsRejected(err, call.WrongEra) {
+		why = call.WrongEra
+	}
+	f, isFault := call.Unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
+		if wrote := l.OtherOutputText(); wrote != "" {
+			text += "; " + wrote
+		}
+		err = l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", text)
+	case call.IsRejected(err, call.Busy) && isFault:
+		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // which means nothing for the era
+	case isFault && isUnreachable(f):
+		return err // nor does this
+	case isFault:
+		// The handshake was sent; the request that needed it was not.
+		err = l.Unavailable(errors.Join(call.ErrNoRetry, f.Cause), "initialize failed: %s", f.Message)
+	}
+	return &call.Rejected{Why: why, Err: call.Unwrap(err)}
+}
+
+// isUnreachable reports whether nothing was sent because there was no connection.
+func isUnreachable(f *mcp.Fault) bool {
+	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !call.IsRefusal(f)
+}
+
+// openSession returns the open session of a scope, or nil. It opens none: a server is
+// not started only to receive a notification such as a change of the client's roots.
+func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
+	if l.Share {
+		return l.shared.current()
+	}
+	if scope == nil {
+		return nil
+	}
+	v, ok := scope.Value(l, func() any { return new(scopedSession) })
+	if !ok {
+		return nil
+	}
+	if sl, ok := v.(*scopedSession); ok {
+		return sl.current()
+	}
+	return nil
+}
+
+func (l *Protocol) Stats() session.CallStats {
+	sum := l.statsOfClosed()
+	for _, s := range l.sessions() {
+		sum = sum.Plus(s.calls.Stats())
+	}
+	return sum
+}
+
+// Close ends all sessions and returns when all their goroutines have ended. The places
+// that open sessions are ended before the sessions are listed: a session opened
+// meanwhile is either on the list or refused by register.
+func (l *Protocol) Close(context.Context) {
+	l.shared.end(l)
+	l.listenSessions.end(l)
+	l.sole.session.end(l)
+	l.pool.close(l)
+	l.stopOpening()
+	for _, s := range l.sessions() {
+		s.pending.Settle()
+		l.retire(s)
+	}
+	l.group.Close()
+}
+
+// register adds an open session, so that close finds it. It reports false if close has
+// begun.
+func (l *Protocol) register(s *clientSession) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return false
+	}
+	if l.live == nil {
+		l.live = make(map[*clientSession]struct{})
+	}
+	l.live[s] = struct{}{}
+	return true
+}
+
+func (l *Protocol) stopOpening() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+}
+
+// unregister removes a session that is being closed and keeps its counters, because the
+// sum must not shrink.
+func (l *Protocol) unregister(s *clientSession, past session.CallStats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.live[s]; ok {
+		delete(l.live, s)
+		l.closedStats = l.closedStats.Plus(past)
+	}
+}
+
+func (l *Protocol) statsOfClosed() session.CallStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closedStats
+}
+
+// sessions returns the sessions that are not closed yet.
+func (l *Protocol) sessions() []*clientSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.live))
+}
+
+// retire closes a session in the background. It does not wait. The session is
+// unregistered after its closing has begun, so that Protocol.Close either finds it in the
+// list or waits for the goroutine. If the goroutine cannot be started, Protocol.Close has
+// found it in the list.
+func (l *Protocol) retire(s *clientSession) {
+	if s == nil || s.pending.RunWhenSettled(&l.group, func() { l.retire(s) }) {
+		return
+	}
+	s.end(s.Cut())
+	s.wire.retire()
+	past := s.calls.Stats()
+	l.group.Start(s.close) // waited for by close, bounded by the wire's close
+	l.unregister(s, past)
+}
+
+// discard closes an unregistered session, on a goroutine that close waits for.
+func (l *Protocol) discard(s *clientSession) {
+	s.end(s.Cut())
+	s.wire.retire()
+	if _, ok := l.group.Start(s.close); !ok { // as in retire
+		s.closeNow()
+	}
+}
+
+// withoutInput returns a request without input, for a legacy server, which asks during
+// a request and has no request states. A request with a state is rejected: the state is
+// for another server or for a call that has ended, and the server would repeat work it
+// has done. Input without a state answers no request made here. It is removed, so that
+// the server asks for what it needs: "If additional, unexpected parameters are provided
+// in the InputResponses object, the server SHOULD ignore any information it does not
+// recognize or need" (2026-07-28, basic/patterns/mrtr, "Error Handling").
+func withoutInput(req *mcp.Request) (*mcp.Request, error) {
+	switch {
+	case !req.TakesInputRequired || !call.CanAsk(req.Method):
+		return req, nil
+	case req.Params.Has(mcp.FieldRequestState):
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "requestState is unknown, used or expired, or it belongs to another request")
+	case !req.Params.Has(mcp.FieldInputResponses):
+		return req, nil
+	}
+	var e mcp.Edit
+	e.Delete(mcp.FieldInputResponses)
+	return call.WithEdit(req, &e)
+}

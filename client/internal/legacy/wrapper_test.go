@@ -1,0 +1,18 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy
+
+import (
+	"testing"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/callertest"
+)
+
+// No wrapper of a Caller loses what the Caller can do.
+func TestWrappersPassEverything(t *testing.T) {
+	callertest.CheckPackage(t, map[string]callertest.Wrapper{
+		"taskListen": {Wrap: func(c mcp.Caller) mcp.Caller { return &taskListen{Caller: c} }},
+	})
+}

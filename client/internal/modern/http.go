@@ -1,0 +1,247 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package modern
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// httpConn sends modern requests over Streamable HTTP: each is a POST, and the
+// response is that POST's body (2026-07-28, basic/transports/streamable-http).
+type httpConn struct {
+	*httpconn.Endpoint
+	numbers     *call.Numbers
+	last        atomic.Uint64   // calls so far
+	group       call.Goroutines // calls, which close cancels, and goroutines that drain responses
+	params      paramTable
+	headerCache headerCache
+	refusals    refusals
+}
+
+// call sends one request and reads its response, all on the calling goroutine. A modern
+// stream cannot be resumed: if it ends without a response the call is lost, and it is
+// unknown whether it ran.
+func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	c := &httpCall{
+		httpConn: w,
+		ctx:      ctx,
+		id:       jsonrpc.NumberID(w.numbers.ID(w.last.Add(1))),
+		outbound: p.outboundCall(req, params, caller),
+		pos:      httpconn.Cursor{Retry: -1},
+	}
+	if !c.begin() {
+		return nil, w.Closed()
+	}
+	defer c.finish()
+	c.out.Msg = p.buildRequest(req, params, c.id)
+	resp, err := w.Post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
+	if err == nil {
+		err = c.read(resp)
+	}
+	switch {
+	case c.over:
+		err = c.err
+	case c.io.Err() != nil:
+		err = c.interrupted()
+	case err == nil:
+		err = w.Lost(nil, "its answer ended without a response")
+	}
+	switch {
+	case err == nil:
+		w.refusals.worked()
+	case isOfServer(ctx, err) && w.refusals.refused(time.Now()):
+		w.Recheck()
+	}
+	return c.res, err
+}
+
+// httpCall is one request and its response.
+type httpCall struct {
+	*httpConn
+	ctx      context.Context //nolint:containedctx // of the caller
+	io       context.Context //nolint:containedctx // of the POST: ends with ctx or after the drain of its response
+	cancel   context.CancelFunc
+	detach   func() bool // makes io independent of ctx
+	outbound call.Call
+	id       mcp.ID
+	out      httpconn.RequestBody
+	pos      httpconn.Cursor
+
+	over     bool // the call has its terminal
+	res      *mcp.Result
+	err      error
+	answered bool // the terminal arrived in the response, which may go on
+	draining bool // a goroutine drains the response, and then cancels io
+}
+
+// begin reports false if the protocol is closing, which cancels io otherwise.
+func (c *httpCall) begin() bool {
+	c.io, c.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
+	if !c.group.Add(&c.cancel, false) {
+		c.cancel()
+		return false
+	}
+	c.detach = context.AfterFunc(c.ctx, c.cancel)
+	return true
+}
+
+func (c *httpCall) finish() {
+	c.detach()
+	c.group.Remove(&c.cancel)
+	if !c.draining {
+		c.cancel()
+	}
+}
+
+// end sets the call's terminal.
+func (c *httpCall) end(res *mcp.Result, err error) { c.over, c.res, c.err = true, res, err }
+
+// interrupted is the error of a call whose context has ended, or that close has
+// cancelled.
+func (c *httpCall) interrupted() error {
+	outcome := mcp.NotDispatched
+	if c.out.Sent.Load() {
+		outcome = mcp.Unknown
+	}
+	if c.ctx.Err() != nil {
+		return c.GivenUp(c.ctx, outcome)
+	}
+	f := c.Cut()
+	f.Outcome = outcome
+	return f
+}
+
+// read reads the response. Its error is nil if it ended in order.
+func (c *httpCall) read(resp *http.Response) error {
+	defer c.release(resp)
+	if !httpconn.HasMessages(resp) {
+		return c.refusal(c.io, c.ReadRefusal(resp))
+	}
+	return c.Endpoint.Read(resp, &c.pos, c, c.forward, c.take)
+}
+
+// release closes the response. If the terminal has arrived and the response goes on, it is
+// drained in the background, because the caller has its result.
+func (c *httpCall) release(resp *http.Response) {
+	if !c.answered || httpconn.IsRead(resp) {
+		resp.Body.Close()
+		return
+	}
+	c.draining = httpconn.StartDrain(resp, &c.group, c.cancel)
+}
+
+// take handles one message of the response. The response belongs to this call only, so
+// a response to another call is an error of the server. An error without an id can only
+// concern this request.
+func (c *httpCall) take(m *mcp.Message, bad error) (more bool) {
+	switch {
+	case bad != nil && m.ID == c.id:
+		c.end(nil, c.Malformed(bad))
+		return false
+	case bad != nil:
+		c.Log.WarnContext(c.ctx, "backend sent an invalid message")
+		return true
+	case m.Kind == mcp.KindNotification:
+		c.outbound.Deliver(c.io, m)
+		return c.io.Err() == nil
+	case m.Kind == mcp.KindRequest:
+		c.outbound.Owner.Asked(c.ctx, &c.outbound, m)
+		return true
+	case m.Kind == mcp.KindError && m.ID.IsZero():
+	case m.ID != c.id:
+		c.Log.WarnContext(c.ctx, "backend sent a response to an unknown request")
+		return true
+	}
+	if c.outbound.Req.Method == call.MethodToolsList && m.Kind == mcp.KindResult {
+		c.params.learn(&m.Result.Object)
+	}
+	t := c.Terminal(m)
+	c.end(t.Result, t.Err)
+	c.answered = true
+	return false
+}
+
+// forward offers the result to the caller while it arrives.
+func (c *httpCall) forward(a *jsonrpc.Arrival) bool {
+	if !c.outbound.CanForward(a, c.id) {
+		return false
+	}
+	res := jsonrpc.NewArriving(a, c.outbound.Version, c.cancel)
+	taken, err := c.outbound.Caller.Extension().Receive(c.ctx, res)
+	switch {
+	case !taken:
+		return false
+	case err == nil:
+		c.end(res.Result(), nil)
+		c.answered = true
+	case c.ctx.Err() == nil:
+		c.end(nil, c.ForwardError(c.ctx, err))
+	}
+	return true
+}
+
+// Room reserves memory for the response, and ends the call if there is none. The server
+// is not read from meanwhile.
+func (c *httpCall) Room(bytes int, _ []byte) error {
+	err := c.outbound.Req.Reserve(c.io, bytes)
+	if err != nil {
+		c.end(nil, err)
+	}
+	return err
+}
+
+func (w *httpConn) sharedPipe() *pipeConn { return nil }
+
+// refusal interprets an HTTP response without a result. Only a response that no modern
+// server would send means at once that the server is now a legacy one: a wrong guess
+// costs every request a probe and two handshakes. recheck finds the remaining cases.
+// Idle connections are closed if another server may be at their other end.
+func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal) error {
+	err := w.Refused(ctx, r)
+	switch {
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		w.ForgetConnections()
+		return err
+	case r.RPC != nil && r.RPC.Code == mcp.CodeHeaderMismatch:
+		return &call.Rejected{Why: call.HeaderMismatch, Err: err}
+	case r.RPC != nil && r.RPC.Code == mcp.CodeUnsupportedVersion:
+		return &call.Rejected{Why: call.WrongEra, Err: err}
+	case r.Status == http.StatusBadRequest && !isModernError(r.RPC),
+		(r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) && r.RPC == nil:
+		w.ForgetConnections()
+		return &call.Rejected{Why: call.WrongEra, Err: err}
+	default:
+		return err
+	}
+}
+
+// isModernError reports whether an error with status 400 is one that a modern server
+// sends (basic/transports/streamable-http, "Backward Compatibility").
+func isModernError(e *mcp.Error) bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion,
+		mcp.CodeInvalidParams, mcp.CodeMethodNotFound, mcp.CodeParseError:
+		return true
+	default:
+		return false
+	}
+}
+
+// stats returns zeros: a response cannot be late, or reach another call.
+func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
+
+// close cancels the calls, and waits until no response is drained any more.
+func (w *httpConn) close(context.Context) { w.group.Close() }

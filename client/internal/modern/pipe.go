@@ -1,0 +1,140 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package modern
+
+import (
+	"context"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// pipeConn sends modern requests over one pipe that all clients share. A message
+// identifies its request by the id, the progress token or the subscription (2026-07-28,
+// basic/transports/stdio).
+type pipeConn struct {
+	*stdio.Pipe
+	abandoned call.Abandoned
+	logs      logRouting
+	listens   sharedListen // all listens
+}
+
+func newPipeConn(p *stdio.Pipe) *pipeConn {
+	w := &pipeConn{Pipe: p}
+	p.SetOnAnswer(func(id mcp.ID) {
+		w.logs.answered(id)
+		w.listens.noteAnswer(id)
+	})
+	p.Attach(w.take)
+	return w
+}
+
+// open rejects a call on a pipe that has ended, so that the server is started again.
+func (w *pipeConn) open(method string) (*session.Call, error) {
+	pending, err := w.Calls.Open(method)
+	if err != nil {
+		return nil, &call.Rejected{Why: call.WrongEra, Err: w.Unavailable(err, "its process has ended")}
+	}
+	return pending, nil
+}
+
+func (w *pipeConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	call, err := w.open(req.Method)
+	if err != nil {
+		return nil, err
+	}
+	return w.roundTrip(ctx, p, call, req, params, caller)
+}
+
+// roundTrip sends the request of an open call and returns its terminal.
+func (w *pipeConn) roundTrip(ctx context.Context, p *Protocol, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	// Before the request is sent: a log message may arrive at once.
+	if level := requestedLevel(req.LogLevel); level != mcp.LogNone {
+		w.logs.begin(call.ID(), level, req.Scope)
+		defer w.logs.end(call.ID())
+	}
+	w.Served.Note(req)
+	call.SetRequest(req)
+	w.Begin(call, p.buildRequest(req, params, call.ID()))
+	f := p.outboundCall(req, params, caller)
+	f.Call = call
+	return f.Run(ctx)
+}
+
+func (w *pipeConn) abandon(call *session.Call) {
+	w.abandoned.Note()
+	w.logs.abandon(call.ID())
+	w.Pipe.Abandon(call)
+}
+
+// refreshHeaders reports false: a pipe has no headers.
+func (w *pipeConn) refreshHeaders(context.Context, *Protocol, *mcp.Request) bool { return false }
+
+func (w *pipeConn) sharedPipe() *pipeConn { return w }
+
+// take handles a message that is not a response. A message that names no call is
+// delivered to the only call that it can belong to, or dropped.
+func (w *pipeConn) take(m *mcp.Message) {
+	switch m.Kind {
+	case mcp.KindNotification:
+	case mcp.KindRequest:
+		// A modern server must not send requests (basic/transports/stdio). Without an
+		// error it would wait until its call is cancelled.
+		w.Enqueue(jsonrpc.Pieces{jsonrpc.AppendError(nil, m.ID, mcp.Errorf(mcp.CodeMethodNotFound, "%.60q: a server makes no requests in %s", m.Method, mcp.LatestModern))})
+		return
+	default:
+		return
+	}
+	if call := w.addressee(m); call != nil {
+		call.Push(m)
+	}
+}
+
+// addressee returns the call that a message names. IDs, tokens and subscriptions are
+// the gateway's on this pipe, so no client can name another's call. A message that
+// names none belongs to the only call, unless one was cancelled recently, which the
+// server may still work on.
+func (w *pipeConn) addressee(m *mcp.Message) *session.Call {
+	switch {
+	case m.Params.Has(mcp.MetaSubscriptionID):
+		return call.FindCall(&w.Calls, m.Params.Raw(mcp.MetaSubscriptionID))
+	case m.Method == call.MethodProgress:
+		return call.FindCall(&w.Calls, m.Params.Raw(mcp.FieldProgressToken))
+	case m.Method == call.MethodCancelled:
+		w.endListen(m)
+		return nil
+	case m.Method == call.MethodMessage:
+		return w.Calls.Find(w.logs.addressee(levelOf(m)))
+	case w.abandoned.Recently():
+		return nil
+	default:
+		return w.Calls.Only(call.MethodListen)
+	}
+}
+
+// levelOf returns the level of a log message. An unknown level counts as the highest,
+// so that every call that requested log messages may receive it.
+func levelOf(m *mcp.Message) mcp.LogLevel {
+	name, _ := m.Params.Text(mcp.FieldLevel)
+	if level, ok := mcp.ParseLogLevel(name); ok {
+		return level
+	}
+	return mcp.LogEmergency
+}
+
+// endListen ends a subscription that the server has cancelled
+// (basic/patterns/cancellation).
+func (w *pipeConn) endListen(m *mcp.Message) {
+	pending := call.FindCall(&w.Calls, m.Params.Raw(mcp.FieldRequestID))
+	if pending != nil && pending.Method() == call.MethodListen {
+		pending.Finish(session.Terminal{Err: w.Lost(nil, "it ended the subscription")})
+	}
+}
+
+func (w *pipeConn) stats() session.CallStats { return w.Calls.Stats() }
+
+func (w *pipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }

@@ -1,0 +1,172 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package modern is the client's side of the modern era (2026-07-28): requests that are
+// independent of each other, over HTTP or over one pipe.
+//
+// [Protocol] builds the requests, repeats them with answers to the server's input
+// requests, and serves subscriptions/listen. Over HTTP a call is one POST, sent and read
+// by the calling goroutine; over a pipe, messages are routed to their calls by the ids
+// that they name.
+package modern
+
+import (
+	"context"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
+	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Protocol is the protocol of a modern server. Each request carries all that the server
+// may know of its client, and is independent of the others.
+type Protocol struct {
+	*call.Setup
+	// A modern server has no sessions. Each request identifies its client, so one
+	// protocol, and on a pipe one process, serves all clients.
+	wire       conn
+	version    mcp.Version
+	Discovered *mcp.Result     // the result of server/discover; nil if the version is configured
+	group      call.Goroutines // maintain the shared streams of changes
+}
+
+// conn sends modern requests, over HTTP or over a pipe.
+type conn interface {
+	// call sends a request once and returns its terminal, or an error as soon as ctx
+	// ends.
+	call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error)
+
+	// refreshHeaders is called when the server has refused a call because of its
+	// headers. It reports whether to try again.
+	refreshHeaders(ctx context.Context, p *Protocol, req *mcp.Request) bool
+
+	// sharedPipe returns the pipe that all requests use, or nil over HTTP.
+	sharedPipe() *pipeConn
+
+	// For stats and close see Client.
+	stats() session.CallStats
+	close(ctx context.Context)
+}
+
+// NewHTTP returns the protocol of a server over Streamable HTTP.
+func NewHTTP(e *httpconn.Endpoint, version mcp.Version) *Protocol {
+	return &Protocol{Setup: e.Setup, wire: &httpConn{Endpoint: e, numbers: call.NewNumbers()}, version: version}
+}
+
+// NewPipe returns the protocol of a server on a pipe, which it takes over.
+func NewPipe(p *stdio.Pipe, version mcp.Version) *Protocol {
+	return &Protocol{Setup: p.Setup, wire: newPipeConn(p), version: version}
+}
+
+func (p *Protocol) Era() mcp.Era { return mcp.EraModern }
+
+func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	switch req.Method {
+	case call.MethodSetLevel:
+		// The level is sent with each request (server/utilities/logging).
+		return call.EmptyResult()
+	// Notifications of a legacy client are dropped: a modern server does not store
+	// roots, but asks for them during a request.
+	case "notifications/roots/list_changed", call.MethodTaskStatus:
+		return nil, nil //nolint:nilnil // a notification has no terminal, and the modern era has no roots to announce
+	case call.MethodTaskResult, call.MethodTaskList:
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s does not exist in %s", req.Method, p.version)
+	case call.MethodToolsCall:
+		return p.callTool(ctx, req, caller)
+	}
+	return p.rounds(ctx, req, caller)
+}
+
+// call sends a request once and returns its terminal. If the server refuses it because
+// of its headers, they are refreshed and it is sent once more.
+func (p *Protocol) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, p.GivenUp(ctx, mcp.NotDispatched)
+	}
+	res, err := p.wire.call(ctx, p, req, params, caller)
+	if call.IsRejected(err, call.HeaderMismatch) && p.wire.refreshHeaders(ctx, p, req) {
+		return p.wire.call(ctx, p, req, params, caller)
+	}
+	return res, err
+}
+
+func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) call.Call {
+	return call.Call{
+		Setup: p.Setup, Owner: p, Req: req, Caller: caller, Token: params.Raw(mcp.MetaProgressToken),
+		Version: p.version, Forwardable: call.IsForwardable(req),
+	}
+}
+
+// buildRequest returns the request of a call, with the client's description (basic,
+// "_meta"). IDs and progress tokens are the gateway's on each connection, because
+// several clients share it.
+func (p *Protocol) buildRequest(req *mcp.Request, params *mcp.Object, id mcp.ID) jsonrpc.Pieces {
+	var e mcp.Edit
+	call.DropInvalidTraces(&e, params)
+	e.SetText(mcp.MetaVersion, string(p.version))
+	e.Set(mcp.MetaClientInfo, p.InfoOf(req.Client))
+	e.Set(mcp.MetaClientCapabilities, call.CapabilitiesOf(req.Client, p.version))
+	if level := requestedLevel(req.LogLevel); level == mcp.LogNone {
+		e.Delete(mcp.MetaLogLevel)
+	} else {
+		e.SetText(mcp.MetaLogLevel, level.String())
+	}
+	if params.Has(mcp.MetaProgressToken) {
+		e.Set(mcp.MetaProgressToken, id.AppendTo(nil))
+	}
+	return jsonrpc.EditedRequest(id, req.Method, &e, params)
+}
+
+// requestedLevel returns the log level of a modern request. If the client has set none,
+// it is the level at which most servers log.
+func requestedLevel(level mcp.LogLevel) mcp.LogLevel {
+	if level == mcp.LogUnset {
+		return mcp.LogInfo
+	}
+	return level
+}
+
+// Asked drops a request of the server. A modern server may ask only by a result
+// (basic/patterns/mrtr), and a client must not answer.
+func (p *Protocol) Asked(ctx context.Context, _ *call.Call, _ *mcp.Message) {
+	p.Log.DebugContext(ctx, "backend sent a request, which its revision forbids")
+}
+
+// Abandon notifies the server over a pipe. Over HTTP, closing the stream cancels a call.
+func (p *Protocol) Abandon(call *session.Call) {
+	if w := p.wire.sharedPipe(); w != nil {
+		w.abandon(call)
+	}
+}
+
+func (p *Protocol) Stats() session.CallStats { return p.wire.stats() }
+
+// Discover sends server/discover, as a probe of a server of unknown era. bound limits
+// the time.
+func (p *Protocol) Discover(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var err error
+	p.Discovered, err = p.call(ctx, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
+	return err
+}
+
+// DiscoverRequest returns the message of discover with the id.
+func (p *Protocol) DiscoverRequest(id mcp.ID) jsonrpc.Pieces {
+	return p.buildRequest(&mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), id)
+}
+
+// CloseBackground closes the protocol if there is no context left.
+//
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
+func (p *Protocol) CloseBackground() { p.Close(context.Background()) }
+
+func (p *Protocol) Close(ctx context.Context) {
+	p.group.Cancel()
+	p.wire.close(ctx)
+	p.group.Close()
+}

@@ -1,0 +1,287 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process starts MCP servers as child processes, and ends them with their
+// process groups: when the client closes, and when this process ends, however that
+// happens. A server that keeps crashing is started again after growing delays.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// Command has the fields of client.Command, which documents them.
+type Command struct {
+	Path string
+	Args []string
+	Dir  string
+	Env  []string
+}
+
+// Launcher starts the child processes of one client. It must be stopped after the last
+// of them has ended.
+type Launcher struct {
+	*call.Setup
+	cmd     Command
+	backoff *crashBackoff
+	spawner spawner
+
+	guardian guardian
+}
+
+func NewLauncher(s *call.Setup, cmd Command) *Launcher {
+	return &Launcher{Setup: s, cmd: cmd, backoff: newCrashBackoff()}
+}
+
+// Start starts a child, unless too many have exited recently.
+func (l *Launcher) Start(ctx context.Context) (*Child, error) {
+	wait, err := l.backoff.admit(time.Now())
+	if err != nil {
+		return nil, l.Unavailable(errors.Join(call.ErrNoRetry, err), "%v", err)
+	}
+	if wait > 0 && !backoff.Sleep(ctx, wait) {
+		return nil, l.GivenUp(ctx, mcp.NotDispatched)
+	}
+	c, err := l.spawn()
+	if err != nil {
+		reason := startFailure(&l.cmd, err)
+		l.backoff.failed(time.Now(), reason)
+		return nil, l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", reason)
+	}
+	return c, nil
+}
+
+// spawn starts the process with pipes of its own. The pipes of os/exec would be closed
+// by Wait, before all output is read.
+//
+//nolint:contextcheck,nolintlint // contextcheck reports here for all callers: the process outlives the request that starts it
+func (l *Launcher) spawn() (*Child, error) {
+	var p pipes
+	if err := p.open(); err != nil {
+		p.closeAll()
+		return nil, err
+	}
+	cmd := exec.Command(l.cmd.Path, l.cmd.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
+	cmd.Dir = l.cmd.Dir
+	cmd.Env = environment(os.Environ(), l.cmd.Env)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.inR, p.outW, p.errW
+	ownGroup(cmd)
+	err := l.spawner.start(cmd)
+	p.closeTheirs()
+	if err != nil {
+		p.closeAll()
+		return nil, err
+	}
+	c := &Child{
+		Setup: l.Setup, launcher: l, cmd: cmd, in: p.inW, out: &output{file: p.outR}, err: &output{file: p.errR},
+		exited: make(chan struct{}), drained: make(chan struct{}),
+	}
+	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
+	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
+	go c.reap()        // ends with the process; end waits for it
+	go c.drainStderr() // ends at the end of standard error, which reap causes; end waits for it
+	return c, nil
+}
+
+// Quit runs after the last child has ended: then the guardian has nothing to guard, and
+// the thread that started the children may end.
+func (l *Launcher) Quit() {
+	l.guardian.stop()
+	l.spawner.stop()
+}
+
+// pipes holds both ends of a child's standard streams.
+type pipes struct {
+	inR, inW, outR, outW, errR, errW *os.File
+}
+
+func (p *pipes) open() (err error) {
+	if p.inR, p.inW, err = os.Pipe(); err != nil {
+		return err
+	}
+	if p.outR, p.outW, err = os.Pipe(); err != nil {
+		return err
+	}
+	p.errR, p.errW, err = os.Pipe()
+	return err
+}
+
+func (p *pipes) closeTheirs() { closeFiles(p.inR, p.outW, p.errW) }
+
+func (p *pipes) closeAll() { closeFiles(p.inR, p.inW, p.outR, p.outW, p.errR, p.errW) }
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// Child is a running server process.
+type Child struct {
+	*call.Setup
+	launcher *Launcher
+	cmd      *exec.Cmd
+	in       *os.File
+	out, err *output
+	stderr   stderrTail
+	exited   chan struct{} // closed when the process has ended and was waited for
+	drained  chan struct{} // closed at the end of standard error
+	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
+	why      string        // why end was called, for the log; set by endOnce
+}
+
+// Read reads from the child's standard output.
+func (c *Child) Read(p []byte) (int, error) { return c.out.Read(p) }
+
+// Write writes to the child's standard input.
+func (c *Child) Write(p []byte) (int, error) { return c.in.Write(p) }
+
+// reap waits for the process and then kills its group, so that no process left behind
+// keeps its pipes open. What the child wrote before its exit is still read: it is often
+// a response, or the reason for the exit.
+func (c *Child) reap() {
+	defer close(c.exited)
+	err := c.cmd.Wait()
+	c.endOnce.Do(c.died)
+	attrs := []slog.Attr{slog.String("status", exitText(c.cmd, err))}
+	if c.why != "" {
+		attrs = append(attrs, slog.String("reason", c.why))
+	}
+	c.Log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
+	killGroup(c.cmd.Process.Pid)
+	c.out.stopAtEnd()
+	c.err.stopAtEnd()
+}
+
+func (c *Child) died() { c.launcher.backoff.died(time.Now()) }
+
+func (c *Child) drainStderr() {
+	defer close(c.drained)
+	c.stderr.drain(c.err, c.MaxLogLine, c.Secrets, c.Log, c.ProcessLevel)
+}
+
+// exitWait limits the wait for the exit of a process after the end of its output, and
+// for the end of its standard error. On a busy machine the kernel may schedule other
+// processes in between.
+const exitWait = 2 * time.Second
+
+// ExitReason waits briefly for the process to end and returns how it ended. The end of
+// its output is seen before its exit. Without the wait, errors would report only the
+// closed output.
+//
+// The last lines on stderr may be about a request and contain its arguments. So they
+// are returned only if a single client was served, which gets the error. If none was
+// served, they also appear in the errors while the child is not restarted.
+func (c *Child) ExitReason(served call.ClientCount) string {
+	c.endOnce.Do(c.died) // a later end does not count as the first
+	if !call.Within(c.exited, exitWait) {
+		return "it closed its output"
+	}
+	call.Within(c.drained, exitWait)
+	open, closed := c.exitTexts()
+	if served == call.SeveralClients {
+		open = closed
+	}
+	if served == call.NoClient {
+		closed = open
+	}
+	c.launcher.backoff.explain(closed)
+	return open
+}
+
+// exitTexts describes how the process ended, with its last lines on stderr and without.
+func (c *Child) exitTexts() (open, closed string) {
+	text := "its process ended: " + exitText(c.cmd, nil)
+	lines := c.stderr.lines()
+	if len(lines) == 0 {
+		return text, text
+	}
+	return text + "; its last lines on stderr: " + strings.Join(lines, " | "), text + "; see the log for its last lines on stderr"
+}
+
+// exitText returns the kernel's status if there is one, rather than Wait's error.
+func exitText(cmd *exec.Cmd, err error) string {
+	if cmd.ProcessState != nil {
+		return cmd.ProcessState.String()
+	}
+	return fmt.Sprint(err)
+}
+
+// End ends the process: it closes its input, then asks its process group to terminate,
+// then kills it (2026-07-28, basic/transports/stdio, "Shutdown").
+func (c *Child) End(why string) {
+	c.endOnce.Do(func() { c.why = why })
+	c.in.Close()
+	if !c.exitsWithin(c.Stop) {
+		terminateGroup(c.cmd.Process.Pid)
+		if !c.exitsWithin(c.Stop) && call.IsClosed(c.Hurried) {
+			call.Within(c.exited, min(c.Stop, hurryTime))
+		}
+	}
+	// This also kills what the child has started and left behind.
+	killGroup(c.cmd.Process.Pid)
+	<-c.exited
+	<-c.drained
+	c.launcher.guardian.forget(c.cmd.Process.Pid)
+	closeFiles(c.out.file, c.err.file)
+}
+
+// hurryTime is how long a process may take to terminate if the client must close at
+// once.
+const hurryTime = 200 * time.Millisecond
+
+// exitsWithin waits for the process to end, up to d, or until the client must close at
+// once.
+func (c *Child) exitsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-timer.C:
+		return false
+	case <-c.Hurried:
+		return call.IsClosed(c.exited)
+	}
+}
+
+// environment returns the variables of a child: those of ours that any program needs,
+// and the configured ones.
+func environment(ours, configured []string) []string {
+	var env []string
+	for _, kv := range ours {
+		key, value, _ := strings.Cut(kv, "=")
+		// A value with this prefix is a shell function.
+		if slices.Contains(inherited(), strings.ToUpper(key)) && !strings.HasPrefix(value, "()") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, configured...)
+}
+
+// inherited returns the names of variables that hold no secrets. The opposite, a list
+// of secret ones, could never be complete.
+func inherited() []string {
+	return []string{
+		"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP",
+		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+		// Windows.
+		"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
+		"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "COMSPEC",
+	}
+}

@@ -1,0 +1,24 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix && !linux
+
+package process
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup starts the child in a process group of its own. There is no parent-death
+// signal here: a child ends with its input.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+}
+
+// spawner starts processes.
+type spawner struct{}
+
+func (spawner) start(cmd *exec.Cmd) error { return cmd.Start() }
+
+func (spawner) stop() {}
