@@ -50,7 +50,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	entry := &inflight{kind: kindStandalone, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindStandalone, stop: cancel}
 	if !s.inflight.add(entry) {
 		return refuseDraining(mcp.ID{})
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -64,7 +63,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindPipe, stop: cancel}
 	if s.quiet.Load() || !s.inflight.add(entry) {
 		return refuseDraining(mcp.ID{})
 	}

@@ -30,7 +30,7 @@ const (
 // inflight is an activity for a client that Shutdown waits for and can stop.
 type inflight struct {
 	kind   kind
-	stop   session.Stopper   // ends it
+	stop   func(why error)   // ends it
 	x      *session.Exchange // of calls and listens that have one
 	parked *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
 
@@ -165,7 +165,7 @@ func (set *inflightSet) tearDown(ctx context.Context, over time.Duration, why er
 			return
 		}
 		entry.tornDown.Store(true)
-		entry.stop.End(why)
+		entry.stop(why)
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 	}
 	x, err := sess.Begin(m.ID, ir.stop)
 	if err != nil {
-		ir.stop.End(err)
+		ir.stop(err)
 		return nil, nil, err
 	}
 	ir.x = x

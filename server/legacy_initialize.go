@@ -31,7 +31,7 @@ import (
 func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	entry := &inflight{stop: session.StopFunc(cancel)}
+	entry := &inflight{stop: cancel}
 	if s.quiet.Load() || !s.inflight.add(entry) {
 		return refuseDraining(m.ID)
 	}

@@ -47,7 +47,7 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 // startListen reports false if the server is draining.
 func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindInnerListen, stop: cancel}
 	if !s.inflight.add(entry) {
 		cancel(errDraining)
 		return false

@@ -110,7 +110,7 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 // returns at once, and reports false if the server is draining. Shutdown and Close wait
 // for the goroutine.
 func (s *Server) listenResource(ctx context.Context, sess *session.Session, all *subscriptions, sub *subscription) bool {
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(sub.cancel)}
+	entry := &inflight{kind: kindInnerListen, stop: sub.cancel}
 	if !s.inflight.add(entry) {
 		close(sub.done)
 		return false

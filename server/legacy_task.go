@@ -532,7 +532,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 	if gone != nil {
 		gone.cancel(errTooManyWatched)
 	}
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindInnerListen, stop: cancel}
 	if !ok || !s.inflight.add(entry) {
 		e.tasks.watched.remove(task)
 		cancel(errTaskOver)

@@ -30,7 +30,7 @@ import (
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindPipe, stop: cancel}
 	if !s.inflight.add(entry) {
 		return errDraining
 	}
@@ -231,7 +231,7 @@ func (c *lineConn) endInput() {
 		c.writer.dropStream(c.legacy.Standalone())
 	}
 	for _, entry := range c.writer.dropRequests(time.Now().Add(-recentRequest)) {
-		entry.stop.End(errPipeClosed)
+		entry.stop(errPipeClosed)
 	}
 }
 
@@ -387,7 +387,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 	ir.connID, ir.restarts = c.id, opened.restarts
 	x, err := c.connSession.Begin(m.ID, ir.stop)
 	if err != nil {
-		ir.stop.End(err)
+		ir.stop(err)
 		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
 		return
 	}
@@ -492,7 +492,7 @@ type initializeOutcome struct {
 // ends when it answers; finish waits for it.
 func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	entry := &inflight{stop: session.StopFunc(cancel)}
+	entry := &inflight{stop: cancel}
 	if c.server.quiet.Load() || !c.server.inflight.add(entry) {
 		cancel(errDraining)
 		c.sendError(ctx, m.ID, errShuttingDown())
@@ -554,7 +554,7 @@ func (c *lineConn) awaitInitialize(ctx, graceCtx context.Context) {
 		case o := <-c.opened:
 			c.finishInitialize(ctx, o)
 		case <-graceCtx.Done():
-			c.initializing.stop.End(errPipeClosed)
+			c.initializing.stop(errPipeClosed)
 			o := <-c.opened
 			if c.inputEnded {
 				c.initializing, c.queued, c.legacy = nil, nil, o.sess // it is not answered

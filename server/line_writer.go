@@ -292,7 +292,7 @@ func (w *pipeWriter) tearDown(why error) {
 	for _, ps := range w.snapshot() {
 		if ps.request != nil && ps.request.kind == kindListen {
 			ps.request.tornDown.Store(true)
-			ps.request.stop.End(why)
+			ps.request.stop(why)
 		}
 	}
 }

@@ -206,7 +206,7 @@ func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
 // answer.
 func (s *Server) cancelParked(parked []*parkedRequest, why error) {
 	for _, p := range parked {
-		p.Value().stop.End(why)
+		p.Value().stop(why)
 		p.Fail(why)
 		p.Value().memory.reservation.Release() // of an answer that was kept
 	}

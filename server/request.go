@@ -64,7 +64,7 @@ type inflightRequest struct {
 // its end, because each era decides what a disconnect means.
 func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc encoder) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ir.req, ir.encoder, ir.stop = req, enc, session.StopFunc(cancel)
+	ir.req, ir.encoder, ir.stop = req, enc, cancel
 	if req.Method == "subscriptions/listen" {
 		ir.kind = kindListen
 	}
@@ -77,7 +77,7 @@ func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc enco
 func (s *Server) start(ctx context.Context, ir *inflightRequest) bool {
 	if !s.inflight.add(&ir.inflight) {
 		s.releaseQuota(ir)
-		ir.stop.End(errDraining)
+		ir.stop(errDraining)
 		return false
 	}
 	s.requests.Add(1)
@@ -98,7 +98,7 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	defer s.inflight.remove(&ir.inflight)
 	defer ir.progressTimer.stop()
 	defer ir.askTimer.stop()
-	defer ir.stop.End(nil)
+	defer ir.stop(nil)
 	kept := false
 	defer func() {
 		if !kept {
@@ -265,7 +265,7 @@ func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request,
 // meanwhile, so that a Server that has ended calls no Handler; one that is draining
 // refuses in the usual way.
 func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *mcp.Request) (*mcp.Result, error) {
-	entry := &inflight{kind: kindCall, stop: session.StopFunc(func(error) {})}
+	entry := &inflight{kind: kindCall, stop: func(error) {}}
 	if !s.inflight.add(entry) {
 		return nil, errNotCached
 	}

@@ -173,7 +173,7 @@ func (entry *inflight) cut(e *mcp.Error) {
 	if x := entry.exchange(); x != nil {
 		x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), e)})
 	}
-	entry.stop.End(errDraining)
+	entry.stop(errDraining)
 }
 
 // end ends a session, the requests in it and the state kept for it.

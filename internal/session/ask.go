@@ -14,10 +14,9 @@ import (
 
 // core is the lock and the common state of a session, or of an exchange without one.
 type core struct {
-	rules *Rules
-	owner func() owner // of the session; nil without one
-
-	principal string // that its streams are charged to
+	rules     *Rules
+	session   *Session // nil for an exchange without one
+	principal string   // that its streams are charged to
 
 	mu        sync.Mutex
 	histories *histories // nil while nothing is retained
@@ -82,8 +81,7 @@ func (s *Stream) Withdraw(a *Ask, why error) (notify bool) {
 	if s.core.asks[a.id] != a {
 		return false
 	}
-	s.core.endAskLocked(a, Terminal{Err: why})
-	s.dropLocked(func(m *Message) bool { return m.ask == a })
+	s.withdrawLocked(a, why)
 	return a.taken && !s.ended && !s.lost
 }
 
@@ -95,23 +93,13 @@ func (s *Stream) WithdrawUntaken(a *Ask, why error) bool {
 	if a.taken || s.core.asks[a.id] != a {
 		return false
 	}
-	s.core.endAskLocked(a, Terminal{Err: why})
-	s.dropLocked(func(m *Message) bool { return m.ask == a })
+	s.withdrawLocked(a, why)
 	return true
 }
 
-// answer completes the ask of that id, and reports whether there is one.
-func (c *core) answer(id mcp.ID, end Terminal) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a, ok := c.asks[id]
-	if !ok || !a.taken {
-		// An answer to a request that was not sent is a guess.
-		c.rules.Counts.Strays.Add(1)
-		return false
-	}
-	c.endAskLocked(a, end)
-	return true
+func (s *Stream) withdrawLocked(a *Ask, why error) {
+	s.core.endAskLocked(a, Terminal{Err: why})
+	s.dropLocked(func(m *Message) bool { return m.ask == a })
 }
 
 func (c *core) endAskLocked(a *Ask, end Terminal) {

@@ -199,7 +199,7 @@ func (s *Stream) makeResumableLocked() {
 	}
 	s.log = &history{stream: s, request: s.request, since: s.lastPos + 1}
 	if s.core.histories == nil {
-		s.core.histories = &histories{owner: s.core.owner()}
+		s.core.histories = &histories{owner: ownerOf(s.core.session)}
 	}
 	if s.ended {
 		s.core.histories.ended = append(s.core.histories.ended, s.log)

@@ -126,7 +126,7 @@ func (p *resumeModel) open(arg int) {
 		s.c = attach(p.sess.Standalone())
 	} else {
 		p.serial++
-		x, err := p.sess.Begin(jsonrpc.NumberID(uint64(p.serial)), session.StopFunc(func(error) {}))
+		x, err := p.sess.Begin(jsonrpc.NumberID(uint64(p.serial)), func(error) {})
 		if err != nil {
 			p.t.Fatal(err)
 		}

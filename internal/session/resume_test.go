@@ -40,7 +40,7 @@ type resumable struct {
 
 func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	t.Helper()
-	x, err := sess.Begin(jsonrpc.NumberID(id), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(id), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 // Without MakeResumable a stream has no ids, and nothing of it is retained.
 func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +568,7 @@ func TestPause(t *testing.T) {
 // A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
