@@ -114,14 +114,14 @@ func (s *Server) refuseResume(sess *session.Session, sent string, err error) *re
 // the limit that was exceeded.
 func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Unknown}
-	if gone.Over {
+	if gone.Ended {
 		f.Outcome = mcp.Completed
 	}
 	limit := "eventLog " + bytesText(s.cfg.Limits.EventLog)
 	switch {
-	case gone.Aged:
+	case gone.Expired:
 		limit = "eventRetention " + s.cfg.Limits.EventRetention.String()
-	case gone.Shared:
+	case gone.SharedLimit:
 		limit = "eventLogTotal " + bytesText(s.cfg.Limits.EventLogs)
 	}
 	f.Message = "result no longer available (limits." + limit + ")"

@@ -267,7 +267,7 @@ func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, connID uint64, b
 	switch {
 	case err != nil:
 		return nil, x, s.refuseState(m.ID, err) // another retry was first
-	case found.Over:
+	case found.Ended:
 		s.releaseQuota(ir)
 		s.finishParked(ir, next)
 	case found.Open:

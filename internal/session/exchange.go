@@ -30,7 +30,7 @@ type Exchange struct {
 	deferred *Message // progress beyond the rate limit, or nil
 
 	progress, logs rateLimiter
-	monotonic      monotonicProgress
+	lastProgress   string // see isStale
 
 	queueBuf [1]Message // the first queue of the stream: most answers are one message
 	textBuf  [256]byte  // of a small terminal; see Buffer

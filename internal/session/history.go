@@ -31,7 +31,7 @@ type history struct {
 	since  uint64    // the first position with an id that a client can have
 	due    time.Time // when it expires; zero while unknown
 
-	shared bool // a message was dropped because the LogPool was full
+	sharedLimit bool // a message was dropped because the LogPool was full
 
 	// unwritten holds the messages of the standalone stream that a consumer took and could
 	// not write, and that no client has resumed from.
@@ -116,9 +116,7 @@ type histories struct {
 // tombstone is the record of a dropped history: enough to answer for its request.
 type tombstone struct {
 	stream, last uint64 // the last position
-	request      mcp.ID
-	ended, aged  bool
-	shared       bool
+	gone         GoneError
 }
 
 // maxTombstones limits the tombstones of a session. Beyond it, an id is unknown.
@@ -212,13 +210,11 @@ func (s *Stream) makeResumableLocked() {
 // removeHistoryLocked removes the history of a stream without issued ids: no client can
 // resume it.
 func (s *Stream) removeHistoryLocked() {
-	h := s.log
-	if h == nil {
+	if s.log == nil {
 		return
 	}
-	p := s.core.histories
-	p.remove(h)
-	s.core.setCostLocked(h, 0)
+	s.core.histories.remove(s.log)
+	s.core.setCostLocked(s.log, 0)
 	s.log = nil
 }
 
@@ -269,7 +265,7 @@ func (c *core) purgeLocked() {
 			return
 		}
 		if h := c.oldestLocked(latest); h != nil {
-			h.shared = h.shared || full
+			h.sharedLimit = h.sharedLimit || full
 			c.dropHistoryLocked(h, false)
 			continue
 		}
@@ -277,7 +273,7 @@ func (c *core) purgeLocked() {
 		if h == nil {
 			return
 		}
-		h.shared = h.shared || full
+		h.sharedLimit = h.sharedLimit || full
 		h.trim(c.rules.Counts)
 		c.setCostLocked(h, h.size())
 	}
@@ -323,11 +319,11 @@ func (c *core) largestLocked(latest *history) *history {
 }
 
 // dropHistoryLocked drops a history because it is too old or exceeds a limit.
-func (c *core) dropHistoryLocked(h *history, aged bool) {
+func (c *core) dropHistoryLocked(h *history, expired bool) {
 	p, s := c.histories, h.stream
 	p.remove(h)
 	c.setCostLocked(h, 0)
-	if !aged {
+	if !expired {
 		c.rules.Counts.Purged.Add(uint64(len(h.events)))
 	}
 	last := s.lastPos
@@ -339,7 +335,8 @@ func (c *core) dropHistoryLocked(h *history, aged bool) {
 		if len(p.tombstones) == maxTombstones {
 			p.tombstones = slices.Delete(p.tombstones, 0, 1)
 		}
-		p.tombstones = append(p.tombstones, tombstone{stream: s.number, last: last, request: h.request, ended: s.ended, aged: aged, shared: h.shared})
+		p.tombstones = append(p.tombstones, tombstone{stream: s.number, last: last,
+			gone: GoneError{Request: h.request, Ended: s.ended, Expired: expired, SharedLimit: h.sharedLimit}})
 	}
 	s.log = nil
 	s.clearLocked()

@@ -54,7 +54,7 @@ func (q *Question) finish(end Terminal) {
 	close(q.done)
 }
 
-// Value returns the value passed to New.
+// Value returns the value passed to Register.
 func (p *ParkedRequest[T, X]) Value() *T { return p.value }
 
 // Exchange returns the exchange that the request is served in, or nil while it has none.

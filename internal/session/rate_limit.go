@@ -37,7 +37,7 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	s := &x.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if m.Class == Progress && x.monotonic.isStale(m.Value) && !s.ended && !s.isDiscardingLocked() {
+	if m.Class == Progress && isStale(x.lastProgress, m.Value) && !s.ended && !s.isDiscardingLocked() {
 		s.core.rules.Counts.Dropped.Add(1)
 		return time.Time{}, nil, nil
 	}
@@ -53,7 +53,7 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	if m.Class == Progress {
 		x.dropDeferredLocked()
 	}
-	x.monotonic.advance(m.Value)
+	x.advanceLocked(m.Value)
 	return time.Time{}, nil, nil
 }
 
@@ -73,7 +73,7 @@ func (x *Exchange) deferLocked(m Message, due time.Time) time.Time {
 	}
 	x.dropDeferredLocked()
 	x.deferred = &m
-	x.monotonic.advance(m.Value)
+	x.advanceLocked(m.Value)
 	return due
 }
 

@@ -208,7 +208,7 @@ func TestResultStreamOfEndedExchange(t *testing.T) {
 // After Finish a request cannot ask, and stays in its exchange until it ends.
 func TestParkedRequestFinish(t *testing.T) {
 	l := newRequests()
-	p := l.New(new("a"), new(1))
+	p := register(l, new("a"), new(1))
 	q := ask(t, p)
 	if at := p.Finish(); at == nil || *at != 1 {
 		t.Fatalf("Land = %v, want the first exchange", at)

@@ -13,10 +13,10 @@ import (
 // GoneError is returned for an event id that was issued, if the messages after it are no
 // longer retained.
 type GoneError struct {
-	Request mcp.ID // that the stream answers; zero for the standalone stream
-	Over    bool   // the request has ended
-	Aged    bool   // its retention expired; it was not dropped early
-	Shared  bool   // it was dropped because of the limit for all sessions
+	Request     mcp.ID // that the stream answers; zero for the standalone stream
+	Ended       bool   // the request has ended
+	Expired     bool   // its retention expired; it was not dropped early
+	SharedLimit bool   // it was dropped because of the limit for all sessions
 }
 
 // Error describes what is missing.
@@ -157,7 +157,7 @@ func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {
 	case id.Pos < h.since || id.Pos > h.stream.lastPos:
 		return nil, ErrUnknownEvent
 	case id.Pos < h.first():
-		return h, &GoneError{Request: h.request, Over: h.stream.ended, Shared: h.shared}
+		return h, &GoneError{Request: h.request, Ended: h.stream.ended, SharedLimit: h.sharedLimit}
 	case h.stream.attached >= s.core.rules.Limits.Streams:
 		return nil, ErrTooMany
 	default:
@@ -180,7 +180,7 @@ func (p *histories) find(number uint64) *history {
 func (p *histories) goneError(id EventID) error {
 	for _, g := range p.tombstones {
 		if g.stream == id.Stream && id.Pos < g.last {
-			return &GoneError{Request: g.request, Over: g.ended, Aged: g.aged, Shared: g.shared}
+			return &g.gone
 		}
 	}
 	return ErrUnknownEvent

@@ -229,7 +229,7 @@ func (p *resumeModel) resume(s *clientStream) {
 func (p *resumeModel) isLast(s *clientStream) bool { return slices.Equal(s.received, s.appended) }
 
 func (p *resumeModel) mayBeGone(gone *session.GoneError) {
-	if p.rules.Logs == nil && !gone.Aged {
+	if p.rules.Logs == nil && !gone.Expired {
 		p.t.Fatalf("%+v, and the limits are not reached", gone)
 	}
 }
