@@ -138,7 +138,7 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	case f == nil && !m.Rest:
 		p.writeJSON(m)
 	case f != nil && f.Err() == nil && m.Rest:
-		p.writeBody(m.Head)
+		p.write(m.Head)
 	default:
 		p.err = errIncomplete
 	}
@@ -165,7 +165,7 @@ func (p *response) writeResultStream(ctx context.Context, f *session.ResultStrea
 		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head)+len(closingMessage().Head))+most, 10))
 	}
 	p.w.WriteHeader(http.StatusOK)
-	p.writeBody(src.head)
+	p.write(src.head)
 	if err := src.result.Flow(out); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ const unbuffered = 16 << 10
 // Write writes a piece and sends it.
 func (w *resultWriter) Write(b []byte) (int, error) {
 	w.left -= int64(len(b))
-	w.p.writeBody(b)
+	w.p.write(b)
 	if len(b) < unbuffered {
 		w.p.flush()
 	}
@@ -206,6 +206,6 @@ func (w *resultWriter) Write(b []byte) (int, error) {
 func (w *resultWriter) pad() {
 	spaces := bytes.Repeat([]byte{' '}, int(min(max(w.left, 0), 4<<10)))
 	for ; w.left > 0 && w.p.err == nil; w.left -= int64(len(spaces)) {
-		w.p.writeBody(spaces[:min(int64(len(spaces)), w.left)])
+		w.p.write(spaces[:min(int64(len(spaces)), w.left)])
 	}
 }

@@ -21,28 +21,19 @@ import (
 // one stream of a connection. The first event on it names the URL for POSTs, which is on
 // the same path. The endpoint ignores the path of the URL, has the limits and checks of
 // the MCP endpoint, and serves only the legacy era.
-func (s *Server) SSE() http.Handler { return http.HandlerFunc(s.serveSSE) }
-
-func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
-	p := s.newResponse(w, r)
-	defer p.end()
-	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
-		answerPreflight(w, r)
-		return
-	}
-	principal, no := s.admit(r, entryChecks())
-	switch {
-	case no != nil:
-	case r.Method == http.MethodGet:
-		no = s.sseOpen(p, r, principal)
-	case r.Method == http.MethodPost:
-		no = s.ssePost(p, r, principal)
-	default: // there is no session to delete: a connection ends when it is closed
-		no = refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
-	}
-	if no != nil {
-		s.refuse(p, r, no, principal)
-	}
+func (s *Server) SSE() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serve(w, r, func(p *response, principal string) *refusal {
+			switch r.Method {
+			case http.MethodGet:
+				return s.sseOpen(p, r, principal)
+			case http.MethodPost:
+				return s.ssePost(p, r, principal)
+			default: // there is no session to delete: a connection ends when it is closed
+				return refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
+			}
+		})
+	})
 }
 
 // sseMessages is the query parameter that names the connection of a POST. It is not a

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -32,10 +33,40 @@ func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 	}
 }
 
-// beginLegacyRequest begins the exchange of a request. The error is a refusal of the
-// session, or the answer to the request.
-func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, error) {
-	enc := encoder(legacyEncoder{&s.lists})
+// beginLegacyRequest begins the exchange of a request.
+func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, *refusal) {
+	enc, handler, wireErr := s.routeLegacy(sess, m)
+	if wireErr != nil {
+		status := http.StatusOK // of an error of the method
+		if wireErr.Code == mcp.CodeInvalidRequest {
+			status = http.StatusBadRequest
+		}
+		return nil, nil, refuseMessage(status, m.ID, wireErr)
+	}
+	if !m.ID.IsZero() {
+		if no := s.checkPending(m.ID, sess.Principal); no != nil {
+			return nil, nil, no
+		}
+	}
+	ir := &inflightRequest{handler: handler, original: legacyRequest(sess, m)}
+	s.trackMemory(ir)
+	ctx = ir.begin(ctx, &ir.original, enc)
+	x, err := sess.Begin(m.ID, ir.stop)
+	if err != nil {
+		ir.stop(err)
+		return nil, nil, s.refuseBegin(m.ID, err)
+	}
+	ir.x = x
+	caller := ir.firstAttempt(s)
+	caller.askSession = sess
+	ir.caller = caller
+	return ctx, ir, nil
+}
+
+// routeLegacy returns the encoder of a request and its Handler, nil for that of the
+// server. The error is the answer to the request.
+func (s *Server) routeLegacy(sess *session.Session, m *mcp.Message) (enc encoder, handler mcp.Handler, err *mcp.Error) {
+	enc = legacyEncoder{&s.lists}
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
@@ -52,40 +83,23 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 		// whatever the backends do with it.
 		sess.SetLevel(level)
 		enc = ackEncoder{}
+	case "resources/subscribe":
+		handler = s.subscriptionHandler(sess, s.subscribe)
+	case "resources/unsubscribe":
+		handler = s.subscriptionHandler(sess, s.unsubscribe)
 	}
 	if err := checkProgressToken(m); err != nil {
 		return nil, nil, err
 	}
-	via, err := s.legacyTaskHandlerOf(sess, m)
-	if err != nil {
-		return nil, nil, err
+	if handler == nil {
+		handler, err = s.legacyTaskHandlerOf(sess, m)
 	}
-	if !m.ID.IsZero() {
-		if err := s.checkPending(sess.Principal); err != nil {
-			return nil, nil, err
-		}
-	}
-	ir := &inflightRequest{handler: via, original: legacyRequest(sess, m)}
-	s.trackMemory(ir)
-	ctx = ir.begin(ctx, &ir.original, enc)
-	if own := s.subscriptionHandler(sess, m); own != nil {
-		ir.handler = own
-	}
-	x, err := sess.Begin(m.ID, ir.stop)
-	if err != nil {
-		ir.stop(err)
-		return nil, nil, err
-	}
-	ir.x = x
-	caller := ir.firstAttempt(s)
-	caller.askSession = sess
-	ir.caller = caller
-	return ctx, ir, nil
+	return enc, handler, err
 }
 
 // levelParam reads the level that a client sets. An unknown one is refused rather than
 // rounded: the client would wait for messages that are never sent.
-func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
+func levelParam(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	text, ok := m.Params.Text(mcp.FieldLevel)
 	if !ok {
 		return 0, mcp.Errorf(mcp.CodeInvalidParams, "params.level must be a string")
@@ -123,8 +137,8 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
 	note := *m
 	note.ID = mcp.ID{} // drops an id that a client gave to the notification
-	ctx, ir, err := s.beginLegacyRequest(ctx, sess, &note)
-	if err != nil {
+	ctx, ir, no := s.beginLegacyRequest(ctx, sess, &note)
+	if no != nil {
 		s.counts.Dropped.Add(1)
 		return
 	}
@@ -192,7 +206,7 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's response is not a valid error: %v", err)
 	}
 	if !sess.Answer(m.ID, end) {
-		s.observeIn(ctx, sess, remote, Stray, m.ID.String())
+		s.observeIn(ctx, sess, remote, Event{Kind: Stray, Detail: m.ID.String()})
 	}
 }
 

@@ -112,23 +112,17 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 // returns a function that ends it if the Handler goes on by itself.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	if w, ok := s.handler.(mcp.HandlerExtension); ok {
-		stop, err = s.callWatch(ctx, w, req, c)
+		watch := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (_ *mcp.Result, err error) {
+			stop, err = w.Watch(ctx, req, c)
+			return nil, err
+		}
+		_, err = s.callHandler(ctx, mcp.HandlerFunc(watch), req, c)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return stop, err
 		}
 	}
 	_, err = s.callHandler(ctx, s.handler, req, c)
 	return nil, err
-}
-
-// callWatch is callHandler for Watch.
-func (s *Server) callWatch(ctx context.Context, w mcp.HandlerExtension, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			stop, err = nil, s.panicked(ctx, req, p)
-		}
-	}()
-	return w.Watch(ctx, req, c)
 }
 
 // The delays between two inner listens, if the first has ended.

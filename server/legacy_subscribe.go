@@ -20,19 +20,10 @@ import (
 )
 
 // subscriptionHandler returns the Handler of a request to subscribe to a resource, or to
-// unsubscribe, and nil for any other. Each subscription of a session is a
-// subscriptions/listen of the Handler for one resource, with updates on the session's
-// standalone stream (2025-11-25, server/resources, "Subscriptions").
-func (s *Server) subscriptionHandler(sess *session.Session, m *mcp.Message) mcp.Handler {
-	var serve func(ctx context.Context, sess *session.Session, uri string) error
-	switch m.Method {
-	case "resources/subscribe":
-		serve = s.subscribe
-	case "resources/unsubscribe":
-		serve = s.unsubscribe
-	default:
-		return nil
-	}
+// unsubscribe, which serve does. Each subscription of a session is a subscriptions/listen
+// of the Handler for one resource, with updates on the session's standalone stream
+// (2025-11-25, server/resources, "Subscriptions").
+func (s *Server) subscriptionHandler(sess *session.Session, serve func(ctx context.Context, sess *session.Session, uri string) error) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		uri, ok := req.Params.Text(mcp.FieldURI)
 		if !ok {
@@ -62,7 +53,7 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 	most := s.cfg.Limits.Subscriptions
 	sub, first := all.getOrCreate(uri, most)
 	if sub == nil {
-		s.observeIn(ctx, sess, "", Limited, "limits.subscriptions")
+		s.observeIn(ctx, sess, "", Event{Kind: Limited, Detail: "limits.subscriptions"})
 		return &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
 			Message: strconv.Itoa(most) + " resources are subscribed to (limits.subscriptions)",

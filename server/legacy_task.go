@@ -33,10 +33,10 @@ type legacyTaskHandler struct {
 // legacyTaskHandlerOf returns the Handler of a legacy request that concerns tasks, and
 // nil for any other. To a client that was not offered tasks the methods do not exist, and
 // the task parameter of a call is ignored ("Task Support and Handling").
-func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp.Handler, error) {
+func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp.Handler, *mcp.Error) {
 	asked := isTaskMethod(m.Method)
 	if !asked && (m.Method != "tools/call" || !m.Params.Has(mcp.FieldTask)) {
-		return nil, nil //nolint:nilnil // the Handler of the server
+		return nil, nil // the Handler of the server
 	}
 	kept := sessionTasksOf(sess.Scope)
 	offered := kept != nil && kept.offered
@@ -44,7 +44,7 @@ func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp
 	case asked && (!offered || m.Method == "tasks/update"):
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist here", m.Method)
 	case !offered:
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil // as above
 	default:
 		e := &legacyTaskHandler{handler: s.handler, tasks: kept}
 		e.onCreated = func(ctx context.Context, id string) { s.watchTask(ctx, sess, e, id) }

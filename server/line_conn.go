@@ -379,8 +379,8 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.modernRetry(ctx, m, &opened)
 		return
 	}
-	if err := c.server.checkPending(""); err != nil {
-		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
+	if no := c.server.checkPending(m.ID, ""); no != nil {
+		c.refuse(ctx, no)
 		return
 	}
 	ctx = ir.begin(ctx, opened.req, modernEncoder{})
@@ -418,9 +418,10 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 
 // legacyRequest serves a request of the session of the pipe.
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
-	taskCtx, ir, err := c.server.beginLegacyRequest(ctx, c.legacy, m)
-	if err != nil {
-		c.send(ctx, c.server.requestRefusal(ctx, c.legacy, m.ID, err, c.remote))
+	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m)
+	if no != nil {
+		c.server.observeIn(ctx, c.legacy, c.remote, no.event)
+		c.send(ctx, no.message())
 		return
 	}
 	c.start(taskCtx, ir)

@@ -5,7 +5,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -45,12 +44,12 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
-	if opened.parkedID == "" && s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
-		return nil
-	}
 	if opened.parkedID == "" {
-		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
-			return s.refusePending(m.ID, full)
+		if s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
+			return nil
+		}
+		if no := s.checkPending(m.ID, principal); no != nil {
+			return no
 		}
 	}
 	key := quotaKeyOf(&ir.original)

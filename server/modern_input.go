@@ -224,26 +224,6 @@ func (s *Server) expireParked() {
 	}
 }
 
-// concludeParked sends the terminal message in the current exchange. If the request is
-// parked, the message is kept for the retry, as long as the questions would be.
-func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
-	at, kept := ir.parked.End()
-	switch {
-	case at != nil:
-		s.releaseQuota(ir)
-		s.finishParked(ir, at)
-	case !kept:
-		s.counts.Undelivered.Add(1)
-	}
-	return kept
-}
-
-// finishParked ends the last exchange of a request.
-func (s *Server) finishParked(ir *inflightRequest, at *attempt) {
-	ir.finish(at.x)
-	at.progressTimer.stop()
-}
-
 // parkFault is askFault for the errors of parking.
 func (s *Server) parkFault(err error) error {
 	l := &s.cfg.Limits

@@ -268,8 +268,8 @@ func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, connID uint64, b
 	case err != nil:
 		return nil, x, s.refuseState(m.ID, err) // another retry was first
 	case found.Ended:
-		s.releaseQuota(ir)
-		s.finishParked(ir, next)
+		s.finish(ir, x)
+		next.progressTimer.stop()
 	case found.Open:
 		s.parkSoon(ir)
 	}

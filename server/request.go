@@ -122,14 +122,22 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	res, err = s.callHandler(ctx, h, ir.req, ir.caller)
 }
 
-// conclude sends the terminal message, or reports that it is kept for a retry.
+// conclude sends the terminal message. That of a parked request is kept for the retry, as
+// long as the questions would be.
 func (s *Server) conclude(ir *inflightRequest) (kept bool) {
-	if ir.parked != nil {
-		return s.concludeParked(ir)
+	if ir.parked == nil {
+		s.finish(ir, ir.x)
+		return false
 	}
-	s.releaseQuota(ir) // before the client can know that the request has ended
-	ir.finish(ir.x)
-	return false
+	at, kept := ir.parked.End()
+	switch {
+	case at != nil:
+		s.finish(ir, at.x)
+		at.progressTimer.stop()
+	case !kept:
+		s.counts.Undelivered.Add(1)
+	}
+	return kept
 }
 
 // releaseQuota releases the share of the quota that the request holds.
@@ -145,8 +153,12 @@ func (s *Server) releaseQuota(ir *inflightRequest) {
 // The answer then counts against the memory of the stream and no longer against that of
 // the request. The outcome is released, since the exchange and the request may share one
 // allocation.
-func (ir *inflightRequest) finish(x *session.Exchange) {
-	m := ir.memory.fit(ir.terminal(x), func(e *mcp.Error) session.Message { return ir.encoder.failure(x.ID(), ir.req, e) })
+func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
+	s.releaseQuota(ir) // before the client can know that the request has ended
+	m := ir.terminal(x)
+	if err := ir.memory.reserveTerminal(&m); err != nil {
+		m = ir.encoder.failure(x.ID(), ir.req, err)
+	}
 	ir.res, ir.err = nil, nil
 	ir.memory.reservation.Release()
 	x.Finish(m)
@@ -204,26 +216,27 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
-	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
+	return internalError(ref)
 }
 
 // callHandler calls a Handler. A panic becomes an error of this request only.
 func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			res, err = nil, s.panicked(ctx, req, p)
+		p := recover()
+		if p == nil {
+			return
 		}
+		s.panics.Add(1)
+		ref := rand.Text()
+		s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		res, err = nil, internalError(ref)
 	}()
 	return h.Serve(ctx, req, caller)
 }
 
-// panicked logs a panic and returns the error for the client, which carries only a
-// reference to the log.
-func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
-	s.panics.Add(1)
-	ref := rand.Text()
-	s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
-		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+// internalError is the error of a failure that only the log describes.
+func internalError(ref string) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
 }
 
@@ -244,21 +257,18 @@ func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *
 		return false
 	}
 	s.requests.Add(1)
-	answer := s.encodeOutcome(ctx, id, req, enc, res, err)
+	var answer session.Message
+	if err != nil {
+		answer = enc.failure(id, req, s.wireError(ctx, req, err))
+	} else {
+		answer = enc.result(nil, id, req, res)
+	}
 	p.writeJSON(&answer)
 	if p.err != nil {
 		p.aborted = true
 		s.counts.Undelivered.Add(1)
 	}
 	return true
-}
-
-// encodeOutcome returns the terminal message for the outcome of a request.
-func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request, enc encoder, res *mcp.Result, err error) session.Message {
-	if err != nil {
-		return enc.failure(id, req, s.wireError(ctx, req, err))
-	}
-	return enc.result(nil, id, req, res)
 }
 
 // serveCached asks the Handler for a cached answer. It is registered as in flight
@@ -270,16 +280,11 @@ func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *m
 		return nil, errNotCached
 	}
 	defer s.inflight.remove(entry)
-	return s.callHandler(ctx, cachedHandler{h}, req, noCaller{})
-}
-
-// cachedHandler is a Handler with only the cached answers of an [mcp.HandlerExtension].
-type cachedHandler struct{ mcp.HandlerExtension }
-
-// Serve fails with errNotCached if there is no cached answer.
-func (h cachedHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-	if res, ok := h.ServeNow(req); ok {
-		return res, nil
+	cached := func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		if res, ok := h.ServeNow(req); ok {
+			return res, nil
+		}
+		return nil, errNotCached
 	}
-	return nil, errNotCached
+	return s.callHandler(ctx, mcp.HandlerFunc(cached), req, noCaller{})
 }
