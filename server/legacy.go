@@ -111,6 +111,23 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	return level, nil
 }
 
+// scoped returns the value of a type that the scope of a session keeps, which build makes
+// the first time. If it has a method end, that is called when the scope ends. The result is
+// nil if the scope has ended.
+func scoped[T any](scope *mcp.Scope, build func() *T) *T {
+	type key struct{} // one for each T
+	var made *T
+	v, _ := scope.Value(key{}, func() any {
+		made = build()
+		return made
+	})
+	if e, ok := any(made).(interface{ end() }); ok && made != nil && !scope.OnEnd(e.end) {
+		e.end()
+	}
+	kept, _ := v.(*T)
+	return kept
+}
+
 // legacyNotification handles a notification of the client. Failures get no response
 // (2025-11-25, basic/utilities/cancellation, "Error Handling").
 func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
@@ -158,8 +175,6 @@ type serialQueue struct {
 	last <-chan struct{} // closed when the newest has been handled, nil before the first
 }
 
-type serialQueueKey struct{}
-
 // next returns a channel that is closed when the next notification may be handled, nil if
 // it may be at once, and a function to call when it has been.
 func (q *serialQueue) next() (before <-chan struct{}, over func()) {
@@ -173,9 +188,8 @@ func (q *serialQueue) next() (before <-chan struct{}, over func()) {
 // serialize returns the Handler for the next such notification, which must be passed to
 // it.
 func (s *Server) serialize(sess *session.Session) mcp.Handler {
-	kept, ok := sess.Scope.Value(serialQueueKey{}, func() any { return new(serialQueue) })
-	q, isTurns := kept.(*serialQueue)
-	if !ok || !isTurns {
+	q := scoped(sess.Scope, func() *serialQueue { return new(serialQueue) })
+	if q == nil {
 		return s.handler // the session has ended
 	}
 	before, over := q.next()

@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,8 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -239,11 +240,7 @@ func (e *legacyTaskHandler) cancelled(ctx context.Context, req *mcp.Request, cal
 		case t.Status.IsTerminal():
 			return nil, errTerminal(t.Status)
 		}
-		timer := time.NewTimer(cancelPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, cancelPause) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -324,12 +321,13 @@ const (
 type sessionTasks struct {
 	offered bool
 	prefix  string // of the ids of its tasks, and no others
-	watched watchedTasks
 
-	mu     sync.Mutex
-	client *mcp.Peer // of the session, with the extension declared
-	tasks  []*immediateTask
-	size   int
+	mu      sync.Mutex
+	client  *mcp.Peer // of the session, with the extension declared
+	tasks   []*immediateTask
+	size    int
+	watched []*watchedTask // oldest first
+	ended   bool
 }
 
 // immediateTask is a result that was available at once, shown as a task.
@@ -340,27 +338,17 @@ type immediateTask struct {
 	result  *mcp.Result
 }
 
-type sessionTasksKey struct{}
-
 // noteTasks records on the scope that the client was offered tasks.
 func noteTasks(scope *mcp.Scope, offered bool) {
 	if !offered {
 		return
 	}
-	own := &sessionTasks{offered: true, prefix: rand.Text()}
-	if kept, ok := scope.Value(sessionTasksKey{}, func() any { return own }); ok && kept == own && !scope.OnEnd(own.watched.end) {
-		own.watched.end()
-	}
+	scoped(scope, func() *sessionTasks { return &sessionTasks{offered: true, prefix: rand.Text()} })
 }
 
-// sessionTasksOf returns nil if no tasks were offered, or the session has ended.
+// sessionTasksOf returns nil if the session has ended.
 func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
-	v, ok := scope.Value(sessionTasksKey{}, func() any { return &sessionTasks{} })
-	k, isKept := v.(*sessionTasks)
-	if !ok || !isKept {
-		return nil
-	}
-	return k
+	return scoped(scope, func() *sessionTasks { return new(sessionTasks) })
 }
 
 // declareTasks returns the client with the tasks extension declared.
@@ -471,52 +459,41 @@ var (
 	errTooManyWatched = errors.New("displaced by newer tasks")
 )
 
-// watchedTasks are the tasks of a session for which the client gets status notifications.
-// The zero value is ready.
-type watchedTasks struct {
-	mu    sync.Mutex
-	open  []*watchedTask // oldest first
-	ended bool
-}
-
+// watchedTask is a task for which the client gets status notifications.
 type watchedTask struct {
 	id     string
 	cancel context.CancelCauseFunc
 }
 
-// add adds a task, and returns the one that it displaces, or nil. It reports false if the
-// session has ended.
-func (t *watchedTasks) add(task *watchedTask) (gone *watchedTask, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
-		return nil, false
+// watch adds a task, which may displace another. It reports false if the session has ended.
+func (k *sessionTasks) watch(task *watchedTask) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return false
 	}
-	if len(t.open) >= maxWatchedTasks {
-		gone, t.open = t.open[0], t.open[1:]
+	if len(k.watched) >= maxWatchedTasks {
+		k.watched[0].cancel(errTooManyWatched)
+		k.watched = slices.Delete(k.watched, 0, 1)
 	}
-	t.open = append(t.open, task)
-	return gone, true
+	k.watched = append(k.watched, task)
+	return true
 }
 
-func (t *watchedTasks) remove(task *watchedTask) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open = slices.DeleteFunc(t.open, func(other *watchedTask) bool { return other == task })
+func (k *sessionTasks) unwatch(task *watchedTask) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watched = slices.DeleteFunc(k.watched, func(other *watchedTask) bool { return other == task })
 }
 
-// end ends all of them, with the session.
-func (t *watchedTasks) end() {
-	for _, task := range t.markEnded() {
+// end ends all status notifications, with the session.
+func (k *sessionTasks) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	for _, task := range k.watched {
 		task.cancel(session.ErrEnded)
 	}
-}
-
-func (t *watchedTasks) markEnded() []*watchedTask {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
-	return slices.Clone(t.open)
 }
 
 // watchTask sends status notifications of a task that a session has begun on the
@@ -528,34 +505,22 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 	// The values are those of the request, but not the end.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	task := &watchedTask{id: id, cancel: cancel}
-	gone, ok := e.tasks.watched.add(task)
-	if gone != nil {
-		gone.cancel(errTooManyWatched)
-	}
-	entry := &inflight{kind: kindInnerListen, stop: cancel}
-	if !ok || !s.inflight.add(entry) {
-		e.tasks.watched.remove(task)
+	if !e.tasks.watch(task) {
 		cancel(errTaskOver)
 		return
 	}
-	go func() { // ends with the Handler's listen; Shutdown and Close wait for its entry
-		defer s.inflight.remove(entry)
-		defer cancel(nil)
-		defer e.tasks.watched.remove(task)
-		req := taskListenRequest(sess, id)
+	ended := func() {
+		e.tasks.unwatch(task)
+		cancel(errTaskOver)
+	}
+	if !s.goListen(cancel, func() {
+		defer ended()
+		req := listenRequest(sess, listen.Filter{TaskIDs: []string{id}})
 		req.Client = e.tasks.declareTasks(sess.Client)
 		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
-	}()
-}
-
-func taskListenRequest(sess *session.Session, id string) *mcp.Request {
-	params := jsonscan.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
-	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
-	if err != nil {
-		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
+	}) {
+		ended()
 	}
-	req.Principal, req.Scope = sess.Principal, sess.Scope
-	return req
 }
 
 // taskStatusCaller is the Caller of the listen for a task.
@@ -570,35 +535,23 @@ type taskStatusCaller struct {
 // read.
 func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case methodAcknowledged:
-		if !t.isAcknowledged(n) {
+	case listen.MethodAcknowledged:
+		if agreed, err := listen.ParseFilter(&n.Params); err != nil || !slices.Contains(agreed.TaskIDs, t.task.id) {
 			t.task.cancel(errTaskOver)
 		}
 		return nil
-	case "notifications/tasks":
+	case listen.MethodTask:
 		return t.sendStatus(n)
 	default:
 		return t.drop()
 	}
 }
 
-func (t *taskStatusCaller) isAcknowledged(n *mcp.Notification) bool {
-	var ack struct {
-		TaskIDs []string `json:"taskIds"`
-	}
-	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &ack)
-	return err == nil && slices.Contains(ack.TaskIDs, t.task.id)
-}
-
 func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 	if id, _ := n.Params.Text(mcp.FieldTaskID); id != t.task.id {
 		return t.drop()
 	}
-	var e mcp.Edit
-	if n.Params.Has(mcp.MetaSubscriptionID) {
-		e.Delete(mcp.MetaSubscriptionID)
-	}
-	raw, err := tasks.ToTask(legacyParams(n, &e))
+	raw, err := tasks.ToTask(withoutSubscription(n).AppendTo(nil, &n.Params))
 	if err != nil {
 		return t.drop()
 	}

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-const methodAcknowledged = "notifications/subscriptions/acknowledged"
 
 // streamSender sends messages on one stream for a Handler.
 type streamSender struct {
@@ -195,7 +194,8 @@ func (c *requestCaller) Extension() mcp.CallerExtension { return c }
 func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 	if ir.kind == kindListen {
 		ir.x.HoldUntilOpening()
-		return &listenCaller{streamSender: streamSender{server: s, stream: ir.x.Stream()}, id: ir.x.ID(), filter: listenFilterOf(ir.req)}
+		filter, _ := listen.ParseFilter(&ir.req.Params) // an invalid one requests nothing
+		return &listenCaller{streamSender: streamSender{server: s, stream: ir.x.Stream()}, id: ir.x.ID(), filter: filter}
 	}
 	if mayAsk(ir.req.Method) {
 		return s.makeParkable(ir)
@@ -210,7 +210,7 @@ type listenCaller struct {
 	streamSender
 	notifyOnly
 	id     mcp.ID
-	filter listenFilter
+	filter listen.Filter
 }
 
 // Notify sends a change, marked with its subscription. "The server MUST NOT send
@@ -218,7 +218,7 @@ type listenCaller struct {
 // read the filter.
 func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
-	if !ok || !c.filter.allows(n.Method) {
+	if !ok || !requests(&c.filter, n.Method) {
 		return c.drop()
 	}
 	var e mcp.Edit
@@ -233,14 +233,14 @@ func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 // after the last (I33).
 func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	switch n.Method {
-	case methodAcknowledged:
+	case listen.MethodAcknowledged:
 		return session.Message{Class: session.Opening}, true
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+	case listen.MethodTools, listen.MethodPrompts, listen.MethodResources:
 		return session.Message{Class: session.Change, Key: n.Method}, true
-	case "notifications/resources/updated":
+	case listen.MethodUpdated:
 		uri, _ := n.Params.Text(mcp.FieldURI)
 		return session.Message{Class: session.Change, Key: n.Method + " " + uri}, true
-	case "notifications/tasks":
+	case listen.MethodTask:
 		// The notification contains the whole state of the task, so the newest replaces
 		// earlier ones if a client is slow.
 		id, _ := n.Params.Text(mcp.FieldTaskID)
@@ -264,52 +264,20 @@ func (notifyOnly) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Resul
 // Extension returns one that can do nothing.
 func (notifyOnly) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
-// listenFilter is the set of notification types that a listen has requested.
-type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
-
-// listenFilterOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
-// "Notification Filter"; the extension io.modelcontextprotocol/tasks). A value of the
-// wrong type requests nothing.
-func listenFilterOf(req *mcp.Request) listenFilter {
-	var w listenFilter
-	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldNotifications)) {
-		switch name {
-		case "toolsListChanged":
-			w.tools = string(value) == "true"
-		case "promptsListChanged":
-			w.prompts = string(value) == "true"
-		case "resourcesListChanged":
-			w.resources = string(value) == "true"
-		case "resourceSubscriptions":
-			w.updates = hasElements(value)
-		case "taskIds":
-			w.tasks = hasElements(value)
-		}
-	}
-	return w
-}
-
-func hasElements(raw []byte) bool {
-	for range jsonscan.Elements(raw) {
-		return true
-	}
-	return false
-}
-
-// allows reports whether a notification is of a requested type. The Handler filters by
-// resource and task, since only it knows their relations. Other types pass.
-func (w listenFilter) allows(method string) bool {
+// requests reports whether a filter requests a type of notifications. The Handler filters
+// by resource and task, since only it knows their relations. Other types pass.
+func requests(f *listen.Filter, method string) bool {
 	switch method {
-	case "notifications/tools/list_changed":
-		return w.tools
-	case "notifications/prompts/list_changed":
-		return w.prompts
-	case "notifications/resources/list_changed":
-		return w.resources
-	case "notifications/resources/updated":
-		return w.updates
-	case "notifications/tasks":
-		return w.tasks
+	case listen.MethodTools:
+		return f.Tools
+	case listen.MethodPrompts:
+		return f.Prompts
+	case listen.MethodResources:
+		return f.Resources
+	case listen.MethodUpdated:
+		return len(f.URIs) > 0
+	case listen.MethodTask:
+		return len(f.TaskIDs) > 0
 	default:
 		return true
 	}
