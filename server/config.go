@@ -222,6 +222,20 @@ func (l *Limits) session() session.Limits {
 	return sl
 }
 
+// principalShare is the fraction of the parked requests that one principal may have, so
+// that a client that leaves its questions unanswered does not block the others.
+const principalShare = 4
+
+func (l *Limits) parked() session.ParkedLimits {
+	return session.ParkedLimits{
+		Total:        l.Parked,
+		PerPrincipal: max(l.Parked/principalShare, 1),
+		Rounds:       l.Rounds,
+		Asks:         session.DefaultLimits().Asks,
+		Wait:         l.InputWait,
+	}
+}
+
 func (l *Limits) message() mcp.Limits {
 	return mcp.Limits{Depth: limit(l.Depth, 0, noCount), Members: limit(l.Members, 0, noCount)}
 }

@@ -8,16 +8,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -177,10 +175,26 @@ type initializeResult struct {
 	err    error  // set if there is no result
 }
 
+// newInitializeResult translates a result of server/discover. Tasks are an extension to the
+// Handler, and were a capability in one revision.
 func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
-	g := initializeResult{tasks: v >= mcp.V20251125 && tasks.OfferOf(res.Raw(mcp.FieldCapabilities)).Any()}
-	g.result, g.err = encodeInitialize(res, v)
-	return g
+	caps := res.Raw(mcp.FieldCapabilities)
+	if len(caps) > 0 && caps[0] != '{' {
+		return initializeResult{err: errors.New("capabilities of the handler: not an object")}
+	}
+	info := res.Raw(mcp.MetaServerInfo)
+	if info == nil {
+		// A legacy client requires it (2025-11-25, schema, "InitializeResult"); the
+		// modern revision does not.
+		info = []byte(`{"name":"signalbox","version":"0"}`)
+	}
+	out := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(v))
+	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, tasks.WithLegacyOffer(caps))...)
+	out = append(append(out, `,"serverInfo":`...), info...)
+	if text := res.Raw(mcp.FieldInstructions); text != nil {
+		out = append(append(out, `,"instructions":`...), text...)
+	}
+	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && tasks.OfferOf(caps).Any()}
 }
 
 // noCaller is the Caller of requests that have no stream before their answer: initialize,
@@ -230,53 +244,4 @@ func negotiate(requested mcp.Version) mcp.Version {
 		}
 	}
 	return mcp.LatestLegacy
-}
-
-// initializeJSON is the result of initialize.
-type initializeJSON struct {
-	ProtocolVersion mcp.Version     `json:"protocolVersion"`
-	Capabilities    json.RawMessage `json:"capabilities"`
-	ServerInfo      json.RawMessage `json:"serverInfo"`
-	Instructions    json.RawMessage `json:"instructions,omitempty"`
-}
-
-// encodeInitialize translates the result of server/discover.
-func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
-	caps, err := legacyCapabilities(res.Raw(mcp.FieldCapabilities), version)
-	if err != nil {
-		return nil, fmt.Errorf("capabilities of the handler: %w", err)
-	}
-	info := res.Raw(mcp.MetaServerInfo)
-	if info == nil {
-		// A legacy client requires it (2025-11-25, schema, "InitializeResult"); the
-		// modern revision does not.
-		info = []byte(`{"name":"signalbox","version":"0"}`)
-	}
-	return encodeJSON(initializeJSON{
-		ProtocolVersion: version,
-		Capabilities:    caps,
-		ServerInfo:      info,
-		Instructions:    res.Raw(mcp.FieldInstructions),
-	})
-}
-
-// legacyCapabilities returns the capabilities of a Handler in the form of the revision.
-// Tasks are an extension to the Handler, and were a capability in one revision.
-func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
-	if len(raw) > 0 && raw[0] != '{' {
-		return nil, errors.New("not an object")
-	}
-	return revision.ServerCapabilities(version, tasks.WithLegacyOffer(raw)), nil
-}
-
-// encodeJSON is json.Marshal without HTML escapes, which would change texts that are
-// passed on.
-func encodeJSON(v any) ([]byte, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }

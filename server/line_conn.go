@@ -167,8 +167,12 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 	for {
 		select {
 		case l := <-lines:
-			if _, tooLong := errors.AsType[*frame.TooLongError](l.err); l.err != nil && !tooLong {
-				return endOfPipe(l.err)
+			_, tooLong := errors.AsType[*frame.TooLongError](l.err)
+			switch {
+			case errors.Is(l.err, io.EOF):
+				return nil // the client has closed its end (2025-11-25, basic/lifecycle, "Shutdown")
+			case l.err != nil && !tooLong:
+				return l.err
 			}
 			c.handleLine(ctx, l)
 		case o := <-c.opened:
@@ -177,15 +181,6 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// endOfPipe returns nil for io.EOF: a pipe ends when the client closes its end, and that
-// is no error (2025-11-25, basic/lifecycle, "Shutdown").
-func endOfPipe(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // finish ends all that is left. If the client has closed its end, requests get a short

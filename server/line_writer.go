@@ -24,15 +24,15 @@ type pipeWriter struct {
 	onError func(error) // called once, when a write has failed
 	wake    chan struct{}
 
-	// Used by run only, and reused.
-	buf     []byte
+	// Used by run only.
+	failed  bool   // nothing is written any more, and messages are discarded
+	buf     []byte // reused, as are the others
 	batch   []session.Message
 	current []*pipeStream
 
 	mu      sync.Mutex
 	streams []*pipeStream
 	closing bool
-	failed  bool          // nothing is written any more, and messages are discarded
 	changed chan struct{} // closed when a stream is removed and a goroutine waits
 }
 
@@ -183,7 +183,7 @@ func (w *pipeWriter) writeLine(m *session.Message) {
 // write writes b, or does nothing after a failed write: the next line cannot repair one
 // that was cut in the middle.
 func (w *pipeWriter) write(b []byte) {
-	if w.hasFailed() || len(b) == 0 {
+	if w.failed || len(b) == 0 {
 		return
 	}
 	_, err := w.out.Write(b)
@@ -192,24 +192,10 @@ func (w *pipeWriter) write(b []byte) {
 
 // recordError stops all further writes if err is not nil.
 func (w *pipeWriter) recordError(err error) {
-	if err != nil && w.fail() {
+	if err != nil && !w.failed {
+		w.failed = true
 		w.onError(fmt.Errorf("the client no longer reads: %w", err))
 	}
-}
-
-func (w *pipeWriter) hasFailed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failed
-}
-
-// fail reports whether nothing has failed before.
-func (w *pipeWriter) fail() (first bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	first = !w.failed
-	w.failed = true
-	return first
 }
 
 // remove removes a stream that has ended, and wakes the goroutines that wait for one to

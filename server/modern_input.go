@@ -38,21 +38,6 @@ type (
 // too short to be noticed.
 const askWindow = 10 * time.Millisecond
 
-// principalShare is the fraction of the parked requests that one principal may have, so
-// that a client that leaves its questions unanswered does not block the others.
-const principalShare = 4
-
-func newParkedRequests(cfg *Config) *parkedRequests {
-	l := &cfg.Limits
-	return session.NewParkedRequests[inflightRequest, attempt](session.ParkedLimits{
-		Total:        l.Parked,
-		PerPrincipal: max(l.Parked/principalShare, 1),
-		Rounds:       l.Rounds,
-		Asks:         session.DefaultLimits().Asks,
-		Wait:         l.InputWait,
-	})
-}
-
 // mayAsk lists the requests during which a client can be asked (2026-07-28,
 // basic/patterns/mrtr, "Supported Requests").
 func mayAsk(method string) bool {
@@ -71,14 +56,6 @@ func cannotAsk(during, ask *mcp.Request) error {
 		Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
 			ask.Method, mcp.V20260728, during.Method),
 	}
-}
-
-// makeParkable prepares a request for parking, and returns its Caller.
-func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
-	ir.parked = &ir.parkedValue
-	s.parked.Register(ir.parked, ir, ir.firstAttempt(s))
-	ir.mrtr = mrtrCaller{server: s, request: ir}
-	return &ir.mrtr
 }
 
 // mrtrCaller is the Caller of a request that can be parked.

@@ -197,10 +197,14 @@ func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 		filter, _ := listen.ParseFilter(&ir.req.Params) // an invalid one requests nothing
 		return &listenCaller{streamSender: streamSender{server: s, stream: ir.x.Stream()}, id: ir.x.ID(), filter: filter}
 	}
-	if mayAsk(ir.req.Method) {
-		return s.makeParkable(ir)
+	first := ir.firstAttempt(s)
+	if !mayAsk(ir.req.Method) {
+		return first
 	}
-	return ir.firstAttempt(s)
+	ir.parked = &ir.parkedValue
+	s.parked.Register(ir.parked, ir, first)
+	ir.mrtr = mrtrCaller{server: s, request: ir}
+	return &ir.mrtr
 }
 
 // listenCaller is the Caller of a modern subscriptions/listen. Messages that the Handler
@@ -319,17 +323,15 @@ func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *ses
 			}
 			stream.WithdrawUntaken(a, session.ErrNoReceiver)
 		case <-unanswered.C:
-			s.withdraw(stream, a, s.notAnswered())
+			s.withdraw(stream, a, &mcp.Fault{
+				Code:    mcp.CodeDeadline,
+				Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait),
+			})
 		case <-ctx.Done():
 			s.withdraw(stream, a, context.Cause(ctx))
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// notAnswered is the error of a question that the client has not answered in time.
-func (s *Server) notAnswered() error {
-	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
 }
 
 // legacyAsk returns the parameters of a question for a client of the revision. A URL
@@ -399,17 +401,12 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	}
 	switch req.Method {
 	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
-		return checkRunsTasks(client, req.Method)
+		// (2025-11-25, basic/utilities/tasks, "Client Capabilities")
+		if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(req.Method) {
+			return nil
+		}
+		return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", req.Method)
 	default:
 		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
 	}
-}
-
-// checkRunsTasks refuses a question about the tasks of a client that declared none
-// (2025-11-25, basic/utilities/tasks, "Client Capabilities").
-func checkRunsTasks(client *mcp.Peer, method string) error {
-	if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
-		return nil
-	}
-	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)
 }

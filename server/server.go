@@ -52,18 +52,27 @@ type Server struct {
 // which is a mistake of the program.
 func New(h mcp.Handler, cfg Config) *Server {
 	cfg = cfg.effective()
+	box, err := seal.New(cfg.StateKeys...)
+	if err != nil {
+		panic("server: Config.StateKeys: " + err.Error()) //nolint:forbidigo // a mistake of the program
+	}
 	s := &Server{
-		handler:  h,
-		cfg:      cfg,
-		log:      cfg.Logger,
-		sessions: session.NewTable(cfg.Limits.table()),
-		quota:    quota{limit: cfg.Limits.InFlightPerPrincipal},
+		handler:   h,
+		cfg:       cfg,
+		log:       cfg.Logger,
+		sessions:  session.NewTable(cfg.Limits.table()),
+		quota:     quota{limit: cfg.Limits.InFlightPerPrincipal},
+		parked:    session.NewParkedRequests[inflightRequest, attempt](cfg.Limits.parked()),
+		box:       box,
+		noHeaders: make(map[string][]string),
 	}
 	s.workers = newWorkers(s.run)
-	s.noHeaders = make(map[string][]string)
-	s.parked, s.box = newParkedRequests(&cfg), newBox(cfg.StateKeys)
-	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
-	s.rules.Pending = session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal})
+	s.rules = session.Rules{
+		Limits:  cfg.Limits.session(),
+		Counts:  &s.counts,
+		Logs:    session.NewLogPool(cfg.Limits.EventLogs),
+		Pending: session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal}),
+	}
 	return s
 }
 

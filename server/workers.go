@@ -49,35 +49,28 @@ func newWorkers(run func(context.Context, *inflightRequest)) *workers {
 // start runs the request on a worker and returns at once. It must not be called after
 // close.
 func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
-	next := job{ctx, ir}
 	select {
-	case ws.jobs <- next:
+	case ws.jobs <- job{ctx, ir}:
 	default: // no worker is idle
-		ws.wg.Go((&worker{ws, next}).loop) // ends when it is not needed any more; close waits for it
+		ws.wg.Go(func() { ws.work(job{ctx, ir}) }) // ends when it is not needed any more; close waits for it
 	}
 }
 
-// worker is one of the goroutines.
-type worker struct {
-	*workers
-	next job
-}
-
-// loop runs one job after another, until it is not needed. A Handler that ends its
-// goroutine ends this worker only.
-func (w *worker) loop() {
+// work runs one job after another, until the goroutine is not needed. A Handler that ends
+// its goroutine ends this one only.
+func (ws *workers) work(next job) {
 	unneeded := time.NewTimer(workerIdleTime)
 	defer unneeded.Stop()
-	for left := maxWorkerRequests; w.next.request != nil; left-- {
-		w.run(w.next.ctx, w.next.request)
-		w.next = job{} // an idle worker keeps no request
-		if idle := w.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
+	for left := maxWorkerRequests; next.request != nil; left-- {
+		ws.run(next.ctx, next.request)
+		next = job{} // an idle worker keeps no request
+		if idle := ws.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
 			unneeded.Reset(workerIdleTime)
 			select {
-			case w.next = <-w.jobs: // no request if it is closed
+			case next = <-ws.jobs: // no request if it is closed
 			case <-unneeded.C:
 			}
 		}
-		w.idle.Add(-1)
+		ws.idle.Add(-1)
 	}
 }
