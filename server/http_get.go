@@ -67,7 +67,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 	s.writeStream(p, sess, c, ctx.Done())
 	if entry.tornDown.Load() {
 		// (2025-11-25, basic/transports, "Sending Messages to the Server")
-		p.write(frame.AppendRetry(nil, reconnectAfter+jitter(reconnectAfter)))
+		p.write(frame.AppendRetry(nil, reconnectSoon()))
 	}
 	return nil
 }

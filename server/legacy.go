@@ -298,7 +298,10 @@ func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T
 		return translate()
 	}
 	key := translation[T]{from: weak.Make(res), version: v}
-	old := l.load()
+	var old []translation[T]
+	if p := l.seen.Load(); p != nil {
+		old = *p
+	}
 	i := slices.IndexFunc(old, func(t translation[T]) bool { return t.from == key.from && t.version == v })
 	if i >= 0 && old[i].to != nil {
 		return *old[i].to
@@ -316,13 +319,6 @@ func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T
 	}
 	l.seen.Store(&next)
 	return out
-}
-
-func (l *translations[T]) load() []translation[T] {
-	if p := l.seen.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // listCache caches the results of list methods.

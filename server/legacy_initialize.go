@@ -164,7 +164,9 @@ func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error)
 	}
 	v := req.Client.Version
 	g := s.initResults.get(v, res, func() initializeResult { return newInitializeResult(res, v) })
-	noteTasks(req.Scope, g.tasks)
+	if g.tasks {
+		offerTasks(req.Scope)
+	}
 	return g.result, g.err
 }
 

@@ -39,7 +39,7 @@ func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp
 	if !asked && (m.Method != "tools/call" || !m.Params.Has(mcp.FieldTask)) {
 		return nil, nil // the Handler of the server
 	}
-	kept := sessionTasksOf(sess.Scope)
+	kept := scoped(sess.Scope, func() *sessionTasks { return new(sessionTasks) }) // unless offerTasks was first
 	offered := kept != nil && kept.offered
 	switch {
 	case asked && (!offered || m.Method == "tasks/update"):
@@ -85,7 +85,11 @@ func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller 
 	case "tasks/cancel":
 		return e.cancel(ctx, &own, caller)
 	default:
-		return e.get(ctx, &own, caller)
+		_, res, err := e.fetch(ctx, &own, caller)
+		if err != nil {
+			return nil, err
+		}
+		return asTask(res)
 	}
 }
 
@@ -122,14 +126,6 @@ func (e *legacyTaskHandler) immediate(method, id string) (*mcp.Result, error) {
 	default:
 		return mcp.NewResult(t.encode(tasks.Completed))
 	}
-}
-
-func (e *legacyTaskHandler) get(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	_, res, err := e.fetch(ctx, req, caller)
-	if err != nil {
-		return nil, err
-	}
-	return asTask(res)
 }
 
 // asTask translates a task to the form of 2025-11-25.
@@ -207,7 +203,9 @@ const (
 	cancelPause = 200 * time.Millisecond
 )
 
-// cancel ends a task, and fails if it has ended ("Task Cancellation").
+// cancel ends a task, and fails if it has ended ("Task Cancellation"). It waits a while for
+// the end. A task that does not end is returned in its present state: nothing obliges it
+// to stop.
 func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	t, _, err := e.fetch(ctx, req, caller)
 	if err != nil {
@@ -222,14 +220,7 @@ func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller
 		return nil, err
 	case res != nil && res.Has(mcp.FieldTaskID):
 		return asTask(res) // from a server of 2025-11-25
-	default:
-		return e.cancelled(ctx, req, caller)
 	}
-}
-
-// cancelled waits a while for a cancelled task to end. One that does not is returned in
-// its present state: nothing obliges it to stop.
-func (e *legacyTaskHandler) cancelled(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	for n := 1; ; n++ {
 		t, res, err := e.fetch(ctx, req, caller)
 		switch {
@@ -338,17 +329,9 @@ type immediateTask struct {
 	result  *mcp.Result
 }
 
-// noteTasks records on the scope that the client was offered tasks.
-func noteTasks(scope *mcp.Scope, offered bool) {
-	if !offered {
-		return
-	}
+// offerTasks records on the scope that the client was offered tasks.
+func offerTasks(scope *mcp.Scope) {
 	scoped(scope, func() *sessionTasks { return &sessionTasks{offered: true, prefix: rand.Text()} })
-}
-
-// sessionTasksOf returns nil if the session has ended.
-func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
-	return scoped(scope, func() *sessionTasks { return new(sessionTasks) })
 }
 
 // declareTasks returns the client with the tasks extension declared.
@@ -366,17 +349,13 @@ func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
 // store keeps a result as a task and returns the answer for the client. The task is
 // reported as working, the state in which every task begins ("Task Status Lifecycle").
 func (k *sessionTasks) store(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
-	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: taskTTL(req), result: res}
+	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: defaultTaskTTL, result: res}
+	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
+		t.ttl = min(asked, maxTaskTTL)
+	}
 	k.add(t)
 	created := append([]byte(`{"task":`), t.encode(tasks.Working)...)
 	return mcp.NewResult(append(created, '}'))
-}
-
-func taskTTL(req *mcp.Request) time.Duration {
-	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
-		return min(asked, maxTaskTTL)
-	}
-	return defaultTaskTTL
 }
 
 func (k *sessionTasks) add(t *immediateTask) {

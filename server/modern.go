@@ -199,15 +199,10 @@ func unsupportedVersion(text string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
 }
 
-// servedVersions are all revisions that an endpoint serves, newest first.
-func servedVersions() []mcp.Version {
-	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
-}
-
-// versionsJSON is the list of revisions for clients: in the result of server/discover and
-// in the error for an unsupported revision, so that both agree.
+// versionsJSON is the list of all revisions that an endpoint serves, newest first. It is
+// part of the result of server/discover, and of the error for an unsupported revision.
 func versionsJSON() []byte {
-	raw, err := json.Marshal(servedVersions())
+	raw, err := json.Marshal(append(mcp.ModernVersions(), mcp.LegacyVersions()...))
 	if err != nil {
 		return []byte("[]") // strings always encode
 	}

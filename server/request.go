@@ -155,24 +155,21 @@ func (s *Server) releaseQuota(ir *inflightRequest) {
 // allocation.
 func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
 	s.releaseQuota(ir) // before the client can know that the request has ended
-	m := ir.terminal(x)
+	var m session.Message
+	switch {
+	case ir.err != nil:
+		m = ir.encoder.failure(x.ID(), ir.req, ir.err)
+	case ir.res.Delivered:
+		m = closingMessage()
+	default:
+		m = ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
+	}
 	if err := ir.memory.reserveTerminal(&m); err != nil {
 		m = ir.encoder.failure(x.ID(), ir.req, err)
 	}
 	ir.res, ir.err = nil, nil
 	ir.memory.reservation.Release()
 	x.Finish(m)
-}
-
-func (ir *inflightRequest) terminal(x *session.Exchange) session.Message {
-	switch {
-	case ir.err != nil:
-		return ir.encoder.failure(x.ID(), ir.req, ir.err)
-	case ir.res.Delivered:
-		return closingMessage()
-	default:
-		return ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
-	}
 }
 
 // outcome turns what the Handler returned into what is sent to the client.

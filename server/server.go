@@ -173,7 +173,8 @@ func (s *Server) cut(ctx context.Context) {
 	_ = s.inflight.wait(ctx, kindPipe, kindInnerListen)
 	s.workers.close() // nothing can start any more
 	s.sweeper.stop()
-	s.kept.stop()
+	s.kept.expirer.stop()
+	s.kept.shedder.stop()
 	s.parkedTimer.stop()
 }
 

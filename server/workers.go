@@ -38,11 +38,10 @@ type job struct {
 
 func newWorkers(run func(context.Context, *inflightRequest)) *workers {
 	ws := &workers{run: run, jobs: make(chan job)}
-	stop := sync.OnceFunc(func() { close(ws.jobs) })
-	ws.close = func() {
-		stop()
+	ws.close = sync.OnceFunc(func() {
+		close(ws.jobs)
 		ws.wg.Wait()
-	}
+	})
 	return ws
 }
 

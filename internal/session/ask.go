@@ -29,24 +29,35 @@ type core struct {
 // Ask is a request to the client, and holds its answer. It ends with the answer, or with
 // the exchange or session that it belongs to.
 type Ask struct {
+	answer
 	id     mcp.ID
 	serial uint64 // of the asks of a session
 	stream *Stream
-	done   chan struct{}
-
-	taken bool     // by a consumer; guarded by the core's lock
-	end   Terminal // written before done is closed
+	taken  bool // by a consumer; guarded by the core's lock
 }
 
 // ID returns the id of the request on the wire.
 func (a *Ask) ID() mcp.ID { return a.id }
 
-// Done returns a channel that is closed when the ask has ended.
-func (a *Ask) Done() <-chan struct{} { return a.done }
+// answer is the end of an [Ask] or a [Question].
+type answer struct {
+	done chan struct{}
+	end  Terminal // written before done is closed
+}
 
-// Answer returns the answer, or the error that ended the ask. It must not be called before
-// Done is closed.
-func (a *Ask) Answer() Terminal { return a.end }
+func newAnswer() answer { return answer{done: make(chan struct{})} }
+
+// Done returns a channel that is closed when there is an answer or an error.
+func (a *answer) Done() <-chan struct{} { return a.done }
+
+// Answer returns the answer, or the error that ended the wait for it. It must not be called
+// before Done is closed.
+func (a *answer) Answer() Terminal { return a.end }
+
+func (a *answer) finish(end Terminal) {
+	a.end = end
+	close(a.done)
+}
 
 // Ask sends a request to the client on the stream; beside holds the members next to its
 // params (see [mcp.Object.Beside]). A caller that stops waiting must call Withdraw.
@@ -63,7 +74,7 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 		return nil, ErrTooMany
 	}
 	c.lastAsk++
-	a := &Ask{id: jsonrpc.NumberID(c.lastAsk), serial: c.lastAsk, stream: s, done: make(chan struct{})}
+	a := &Ask{answer: newAnswer(), id: jsonrpc.NumberID(c.lastAsk), serial: c.lastAsk, stream: s}
 	if c.asks == nil {
 		c.asks = make(map[mcp.ID]*Ask, 1)
 	}
@@ -110,8 +121,7 @@ func (c *core) endAskLocked(a *Ask, end Terminal) {
 	if len(c.asks) == 0 {
 		c.asks = nil // a map does not shrink
 	}
-	a.end = end
-	close(a.done)
+	a.finish(end)
 }
 
 // endAsksLocked ends the asks of one stream and returns those that the client has received,
