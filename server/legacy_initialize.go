@@ -74,12 +74,23 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		Scope:     sess.Scope,
 	}
 	s.requests.Add(1)
-	result, err := s.discover(ctx, req)
+	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
+	if err == nil && res == nil {
+		err = errNoResult
+	}
+	var translated initializeResult
+	if err == nil {
+		translated = s.initResults.get(peer.Version, res, func() initializeResult { return newInitializeResult(res, peer.Version) })
+		err = translated.err
+	}
 	if err != nil {
 		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
-	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, result)}, nil
+	if translated.tasks {
+		offerTasks(sess.Scope)
+	}
+	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, translated.result)}, nil
 }
 
 // addSession registers a session, and evicts others if there is no space. The state kept
@@ -150,24 +161,6 @@ func (s *Server) refuseSessions(id mcp.ID, err error) *refusal {
 func scopeKey(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:4])
-}
-
-// discover sends server/discover to the Handler and returns the result of initialize for
-// the revision of the client.
-func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
-	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
-	if err != nil {
-		return nil, err
-	}
-	if res == nil {
-		return nil, errNoResult
-	}
-	v := req.Client.Version
-	g := s.initResults.get(v, res, func() initializeResult { return newInitializeResult(res, v) })
-	if g.tasks {
-		offerTasks(req.Scope)
-	}
-	return g.result, g.err
 }
 
 // initializeResult is a result of server/discover as translated for a revision.

@@ -59,7 +59,8 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 			Message: strconv.Itoa(most) + " resources are subscribed to (limits.subscriptions)",
 		}
 	}
-	if first && !s.goListen(sub.cancel, func() { s.listenResource(sess, all, sub) }) {
+	follow := func() { s.listenResource(sess, all, sub) } //nolint:contextcheck // it outlives the request
+	if first && !s.goListen(sub.cancel, follow) {
 		all.settle(sub, errShuttingDown())
 		close(sub.done)
 	}
@@ -171,7 +172,7 @@ func (u *updatesCaller) update(ctx context.Context, n *mcp.Notification) error {
 	m.Head = n.AppendTo(nil, withoutSubscription(n))
 	m.Key = u.sub.prefix + m.Key
 	err := u.send(ctx, m)
-	if errors.Is(context.Cause(u.sub.ctx), errUnsubscribed) {
+	if errors.Is(context.Cause(u.sub.ctx), errUnsubscribed) { //nolint:contextcheck // checks the subscription, and not the request
 		u.stream.Retract(u.sub.prefix) // unsubscribe may have retracted before this append
 	}
 	return err
