@@ -65,7 +65,7 @@ func isTaskMethod(method string) bool {
 // Serve answers in the form of 2025-11-25.
 func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	own := *req
-	own.Client = e.tasks.declareTasks(req.Client)
+	own.Client = declareTasks(req.Client)
 	switch req.Method {
 	case "tools/call":
 		return e.create(ctx, &own, caller)
@@ -314,7 +314,6 @@ type sessionTasks struct {
 	prefix  string // of the ids of its tasks, and no others
 
 	mu      sync.Mutex
-	client  *mcp.Peer // of the session, with the extension declared
 	tasks   []*immediateTask
 	size    int
 	watched []*watchedTask // oldest first
@@ -335,15 +334,10 @@ func offerTasks(scope *mcp.Scope) {
 }
 
 // declareTasks returns the client with the tasks extension declared.
-func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.client == nil {
-		client := *p
-		client.Capabilities = tasks.Declare(p.Capabilities)
-		k.client = &client
-	}
-	return k.client
+func declareTasks(p *mcp.Peer) *mcp.Peer {
+	client := *p
+	client.Capabilities = tasks.Declare(p.Capabilities)
+	return &client
 }
 
 // store keeps a result as a task and returns the answer for the client. The task is
@@ -495,7 +489,7 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 	if !s.goListen(cancel, func() {
 		defer ended()
 		req := listenRequest(sess, listen.Filter{TaskIDs: []string{id}})
-		req.Client = e.tasks.declareTasks(sess.Client)
+		req.Client = declareTasks(sess.Client)
 		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
 	}) {
 		ended()

@@ -70,7 +70,7 @@ func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
 	c := &lineConn{server: s, writer: w, principal: principal, connSession: session.New("", principal, &mcp.Peer{}, &s.rules), opened: make(chan initializeOutcome, 1)}
 	c.connSession.Initialized()
 	c.id = s.pipes.Add(1)
-	c.writer.addPermanent(c.connSession.Standalone())
+	c.writer.add(c.connSession.Standalone(), nil)
 	return c
 }
 
@@ -398,7 +398,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 		if err != nil {
 			return nil, c.server.refuseBegin(m.ID, err)
 		}
-		c.writer.addRequest(x, &ir.inflight)
+		c.writer.add(x.Stream(), &ir.inflight)
 		return x, nil
 	})
 	switch {
@@ -424,7 +424,7 @@ func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 
 // start starts a request with an answer on the pipe.
 func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
-	c.writer.addRequest(ir.x, &ir.inflight)
+	c.writer.add(ir.x.Stream(), &ir.inflight)
 	ir.wg = &c.wg
 	if !c.server.start(ctx, ir) {
 		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, ir.x.ID(), errShuttingDown())})
@@ -531,7 +531,7 @@ func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
 	} else {
 		c.legacy = o.sess
 		if !c.inputEnded {
-			c.writer.addPermanent(o.sess.Standalone())
+			c.writer.add(o.sess.Standalone(), nil)
 		}
 	}
 	c.send(ctx, o.answer)

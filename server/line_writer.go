@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // pipeWriter writes all streams of a pipe to its one writer. The goroutine that reads
@@ -38,12 +37,10 @@ type pipeWriter struct {
 
 // pipeStream is one stream of a pipe.
 type pipeStream struct {
-	consumer  *session.Consumer
-	stream    *session.Stream
-	since     time.Time
-	permanent bool      // lives as long as the pipe
-	request   *inflight // the request of the stream, or nil
-	id        mcp.ID
+	consumer *session.Consumer
+	stream   *session.Stream
+	since    time.Time
+	request  *inflight // of the stream; nil if the stream lives as long as the pipe
 }
 
 // newPipeWriter returns the pipeWriter of a writer. It calls onError on the goroutine of
@@ -52,19 +49,10 @@ func newPipeWriter(w io.Writer, gone func(error)) *pipeWriter {
 	return &pipeWriter{out: w, onError: gone, wake: make(chan struct{}, 1)}
 }
 
-// addPermanent adds a stream that lives as long as the pipe.
-func (w *pipeWriter) addPermanent(s *session.Stream) {
-	w.add(&pipeStream{consumer: s.Attach(w.wake), stream: s, permanent: true})
-}
-
-// addRequest adds the stream of a request.
-func (w *pipeWriter) addRequest(r *session.Exchange, entry *inflight) {
-	w.add(&pipeStream{consumer: r.Stream().Attach(w.wake), since: time.Now(), request: entry, id: r.ID()})
-}
-
 // add adds a stream for the next round of run, and wakes it: the stream may have messages
-// already.
-func (w *pipeWriter) add(ps *pipeStream) {
+// already. The request is nil if the stream lives as long as the pipe.
+func (w *pipeWriter) add(s *session.Stream, request *inflight) {
+	ps := &pipeStream{consumer: s.Attach(w.wake), stream: s, since: time.Now(), request: request}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streams = append(w.streams, ps)
@@ -159,7 +147,7 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 	if ps.request == nil || ps.request.kind != kindListen || !ps.request.tornDown.Load() {
 		return
 	}
-	params := append([]byte(`{"requestId":`), ps.id.String()...)
+	params := append([]byte(`{"requestId":`), ps.request.x.ID().String()...)
 	w.writeLine(&session.Message{Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
@@ -266,7 +254,7 @@ func (w *pipeWriter) busy() (int, <-chan struct{}) {
 	}
 	n := 0
 	for _, ps := range w.streams {
-		if !ps.permanent {
+		if ps.request != nil {
 			n++
 		}
 	}

@@ -27,7 +27,7 @@ func newPipe(tb testing.TB, n int) (*pipeWriter, *bytes.Buffer, []*session.Excha
 			tb.Fatal(err)
 		}
 		all[i] = e
-		w.addRequest(e, &inflight{})
+		w.add(e.Stream(), &inflight{})
 	}
 	return w, &out, all
 }

@@ -57,10 +57,9 @@ type requestCaller struct {
 	mcp.NoExtension
 	request       *inflightRequest
 	x             *session.Exchange
-	req           *mcp.Request // of the client, which began the exchange
-	progressTimer *timer       // sends delayed progress
-	token         []byte       // of progress, nil if none was requested
-	level         mcp.LogLevel
+	req           *mcp.Request     // of the client, which began the exchange
+	progressTimer *timer           // sends delayed progress
+	token         []byte           // of progress, nil if none was requested
 	askSession    *session.Session // the session with the client to ask, nil in the modern era
 }
 
@@ -80,7 +79,6 @@ func newRequestCaller(s *Server, ir *inflightRequest, x *session.Exchange, from 
 		req:           from,
 		progressTimer: late,
 		token:         progressToken(from),
-		level:         from.LogLevel,
 	}
 }
 
@@ -125,7 +123,7 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		}
 		m.Class, m.Key, m.Value = session.Progress, string(token), n.Params.Raw(mcp.FieldProgress)
 	case "notifications/message":
-		if !wants(c.level, n) {
+		if !wants(c.req.LogLevel, n) {
 			return c.drop()
 		}
 		m.Class = session.Log
