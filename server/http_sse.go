@@ -73,10 +73,10 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	defer unused.Stop()
 
 	p.beginStream()
-	p.write(frame.AppendEndpoint(nil, endpointPath(r)+"?"+sseMessages+"="+id))
+	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/") // with two slashes it would name a host
+	p.write(frame.AppendEndpoint(nil, path+"?"+sseMessages+"="+id))
 	p.flush()
-	out := &sseWriter{p: p}
-	c := s.newLineConn(newPipeWriter(out, cancel), principal)
+	c := s.newLineConn(newPipeWriter(&sseWriter{p: p}, cancel), principal)
 	c.remote, c.sse = r.RemoteAddr, true
 	served := make(chan struct{})
 	go func() { // ends with ctx, which a disconnect ends; waited for below
@@ -88,15 +88,12 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}()
 	beat := time.NewTicker(s.cfg.KeepAlive)
 	defer beat.Stop()
-	c.writer.run(beat.C, out.writeComment)
+	c.writer.run(beat.C, func() error { // detects a client that has disappeared
+		p.writeComment()
+		return p.err
+	})
 	<-served
 	return nil
-}
-
-// endpointPath returns the path for POSTs. With more than one slash at its beginning it
-// would name a host.
-func endpointPath(r *http.Request) string {
-	return "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
 }
 
 // ssePost accepts one message of a connection. The answer is sent on the connection.
@@ -163,12 +160,6 @@ func (w *sseWriter) Write(b []byte) (int, error) {
 		w.p.flush()
 	}
 	return len(b), w.p.err
-}
-
-// writeComment keeps the connection alive, and detects a client that has disappeared.
-func (w *sseWriter) writeComment() error {
-	w.p.writeComment()
-	return w.p.err
 }
 
 // sseConns are the open connections of HTTP with SSE, by the id in their URLs. The zero

@@ -49,15 +49,6 @@ func mayAsk(method string) bool {
 	}
 }
 
-// cannotAsk is the error of a question during a request that does not allow one.
-func cannotAsk(during, ask *mcp.Request) error {
-	return &mcp.Fault{
-		Code: mcp.CodeUnsupported,
-		Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
-			ask.Method, mcp.V20260728, during.Method),
-	}
-}
-
 // mrtrCaller is the Caller of a request that can be parked.
 type mrtrCaller struct {
 	mcp.NoExtension

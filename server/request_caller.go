@@ -78,29 +78,25 @@ func newRequestCaller(s *Server, ir *inflightRequest, x *session.Exchange, from 
 		x:             x,
 		req:           from,
 		progressTimer: late,
-		token:         progressToken(from),
+		token:         progressToken(&from.Params),
 	}
 }
 
-// progressToken returns the progress token of a request, or nil if it wants no progress.
-// A null is not a token.
-func progressToken(req *mcp.Request) []byte {
-	token := req.Params.Raw(mcp.MetaProgressToken)
-	if token == nil {
-		return nil
-	}
-	if _, err := mcp.ParseID(token); err != nil {
+// progressToken returns the progress token in the parameters of a request, or nil if it
+// wants no progress. Clients send null for no token.
+func progressToken(params *mcp.Object) []byte {
+	token := params.Raw(mcp.MetaProgressToken)
+	if string(token) == "null" {
 		return nil
 	}
 	return token
 }
 
 // checkProgressToken refuses a token of a wrong type: "Progress tokens MUST be a string
-// or integer value" (2026-07-28, basic/patterns/progress). A null passes, because clients
-// send it for no token.
+// or integer value" (2026-07-28, basic/patterns/progress).
 func checkProgressToken(m *mcp.Message) *mcp.Error {
-	token := m.Params.Raw(mcp.MetaProgressToken)
-	if token == nil || string(token) == "null" {
+	token := progressToken(&m.Params)
+	if token == nil {
 		return nil
 	}
 	if _, err := mcp.ParseID(token); err != nil {
@@ -178,7 +174,11 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
-		return nil, cannotAsk(c.req, req)
+		return nil, &mcp.Fault{
+			Code: mcp.CodeUnsupported,
+			Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
+				req.Method, mcp.V20260728, c.req.Method),
+		}
 	}
 	return c.server.startAsk(ctx, c.askSession, c.stream, req)
 }
