@@ -98,10 +98,8 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 
 // ssePost accepts one message of a connection. The answer is sent on the connection.
 func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusal {
-	for _, check := range []check{(*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength} {
-		if no := check(s, r); no != nil {
-			return no
-		}
+	if no := s.check(r, (*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength); no != nil {
+		return no
 	}
 	id := r.URL.Query().Get(sseMessages)
 	if id == "" {
