@@ -26,12 +26,17 @@ type streamSender struct {
 	stream *session.Stream
 }
 
-// send appends the message, and blocks while the stream is full, until ctx ends. This is
-// how a slow client slows down its own Handler and no other (I30): the Handler blocks on
-// its own goroutine, and the queue is bounded.
+// send appends the message, and blocks while the stream is full, until ctx ends.
 func (o *streamSender) send(ctx context.Context, m session.Message) error {
+	return whileFull(ctx, func() (<-chan struct{}, error) { return o.stream.Append(m) })
+}
+
+// whileFull calls try until that has found space, or ctx ends. This is how a slow client
+// slows down its own Handler and no other (I30): the Handler blocks on its own goroutine,
+// and the queue is bounded.
+func whileFull(ctx context.Context, try func() (full <-chan struct{}, err error)) error {
 	for {
-		full, err := o.stream.Append(m)
+		full, err := try()
 		if full == nil {
 			return err
 		}
@@ -138,21 +143,13 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 // report sends a message of limited rate. It blocks while the stream is full, until ctx
 // ends, but not for the rate.
 func (c *requestCaller) report(ctx context.Context, m session.Message) error {
-	for {
+	return whileFull(ctx, func() (<-chan struct{}, error) {
 		due, full, err := c.x.Report(m, time.Now())
-		switch {
-		case !due.IsZero():
+		if !due.IsZero() {
 			c.progressTimer.after(time.Until(due), c.releaseProgress)
-			return nil
-		case full == nil:
-			return err
 		}
-		select {
-		case <-full:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return full, err
+	})
 }
 
 // releaseProgress sends the delayed progress when it is due.
