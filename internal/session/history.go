@@ -190,9 +190,15 @@ func (p *LogPool) count(own owner, n int) {
 	}
 }
 
-// makeResumableLocked makes the stream resumable.
-func (s *Stream) makeResumableLocked() {
-	if s.log != nil || s.number == 0 || s.lost || s.core.ended {
+// MakeResumable makes the stream retain the messages that the consumer takes from now on,
+// so that a client can reconnect: each message gets an id, and Detach of an exchange's
+// consumer does not lose the stream. It must be called before the first Take of messages
+// with ids. It does nothing outside a session.
+func (c *Consumer) MakeResumable() {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.consumer != c || s.log != nil || s.number == 0 || s.lost || s.core.ended {
 		return
 	}
 	s.log = &history{stream: s, request: s.request, since: s.lastPos + 1}

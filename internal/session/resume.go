@@ -22,19 +22,6 @@ type GoneError struct {
 // Error describes what is missing.
 func (e *GoneError) Error() string { return "the messages after this event are no longer retained" }
 
-// MakeResumable makes the stream retain the messages that the consumer takes from now on,
-// so that a client can reconnect: each message gets an id, and Detach of an exchange's
-// consumer does not lose the stream. It must be called before the first Take of messages
-// with ids. It does nothing outside a session.
-func (c *Consumer) MakeResumable() {
-	s := c.stream
-	s.core.mu.Lock()
-	defer s.core.mu.Unlock()
-	if s.consumer == c {
-		s.makeResumableLocked()
-	}
-}
-
 // Prime returns the id of the last message that was taken, so that the client can reconnect
 // before it has received a message. It is zero if the stream cannot be resumed.
 func (c *Consumer) Prime() EventID {
@@ -134,8 +121,7 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consum
 		return nil, err
 	}
 	h.unwritten = nil // resumed from, or seen
-	c := new(Consumer)
-	h.stream.attachAtLocked(c, wake, id.Pos)
+	c := h.stream.attachAtLocked(wake, id.Pos)
 	c.resumed = true
 	return c, nil
 }

@@ -50,9 +50,7 @@ type Stream struct {
 func (s *Stream) Attach(wake chan struct{}) *Consumer {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	c := new(Consumer)
-	s.attachLocked(c, wake)
-	return c
+	return s.attachLocked(wake)
 }
 
 // TryAttach is Attach for consumers that a client can open. It returns ErrTooMany at the
@@ -64,22 +62,21 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Consumer, error) {
 	if s.attached >= s.core.rules.Limits.Streams {
 		return nil, ErrTooMany
 	}
-	c := new(Consumer)
-	s.attachLocked(c, wake)
-	return c, nil
+	return s.attachLocked(wake), nil
 }
 
 // attachLocked attaches a consumer that begins after everything that was taken before:
 // nothing is replayed.
-func (s *Stream) attachLocked(c *Consumer, wake chan struct{}) {
+func (s *Stream) attachLocked(wake chan struct{}) *Consumer {
 	s.requeueUnwrittenLocked()
-	s.attachAtLocked(c, wake, s.lastPos)
+	c := s.attachAtLocked(wake, s.lastPos)
 	c.missed = s.missed
+	return c
 }
 
 // attachAtLocked attaches a consumer that takes the messages after a position.
-func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
-	*c = Consumer{stream: s, wake: wake, pos: pos}
+func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Consumer {
+	c := &Consumer{stream: s, wake: wake, pos: pos}
 	s.revokeLocked()
 	s.consumer = c
 	s.attached++
@@ -88,6 +85,7 @@ func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
 	s.chargeHistoryLocked()
 	s.chargePendingLocked()
 	s.wakeLocked()
+	return c
 }
 
 func (s *Stream) revokeLocked() {
