@@ -209,6 +209,9 @@ func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result,
 // Extension returns one that can do nothing.
 func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
+// maxIdentity bounds what a session keeps of the client's description of itself.
+const maxIdentity = 64 << 10
+
 // legacyPeer reads the client's description of itself. It copies the fields, because the
 // session must not retain the whole message.
 func legacyPeer(m *mcp.Message) (*mcp.Peer, *mcp.Error) {

@@ -258,7 +258,6 @@ func (a *subscriptions) leave(sub *subscription) {
 	}
 }
 
-// remove removes and returns the subscription to a resource, or nil.
 func (a *subscriptions) remove(uri string) *subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -74,6 +74,10 @@ func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
 	return c
 }
 
+// finishGrace is how long requests in flight may still finish when a pipe has reached its
+// end, and how long Shutdown waits for a pipe.
+const finishGrace = 2 * time.Second
+
 // closeGrace is how long a read or write may take to end after its pipe was closed. Those
 // of the standard streams of a process do not end by that.
 const closeGrace = 100 * time.Millisecond
@@ -291,7 +295,6 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 	}
 }
 
-// handleMessage serves one message of a line, which may be one of a batch.
 func (c *lineConn) handleMessage(ctx context.Context, data []byte) {
 	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
 	switch {
@@ -411,7 +414,6 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 	}
 }
 
-// legacyRequest serves a request of the session of the pipe.
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m)
 	if no != nil {
@@ -509,7 +511,6 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	})
 }
 
-// isInitializing reports whether an initialize is in progress.
 func (c *lineConn) isInitializing() bool { return c.initializing != nil && c.legacy == nil }
 
 // enqueue queues the handling of a message until the session is open: a client that

@@ -119,7 +119,6 @@ func (w *pipeWriter) collect() (closing bool) {
 	return w.closing
 }
 
-// writeStream writes the messages of one stream.
 func (w *pipeWriter) writeStream(ps *pipeStream) {
 	// Until the queue is empty, because a consumer is woken once for all its messages.
 	for {
@@ -211,7 +210,6 @@ func (w *pipeWriter) dropRequests(before time.Time) (dropped []*inflight) {
 	return dropped
 }
 
-// dropStream removes a permanent stream.
 func (w *pipeWriter) dropStream(s *session.Stream) {
 	for _, ps := range w.snapshot() {
 		if ps.stream == s {

@@ -124,7 +124,6 @@ func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	return func() (*mcp.Result, error) { return c.awaitAnswer(ctx, q) }, nil
 }
 
-// awaitAnswer waits for the answer to a question.
 func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp.Result, error) {
 	s, ir := c.server, c.request
 	select {

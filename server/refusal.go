@@ -147,7 +147,6 @@ func refuseSession(id mcp.ID) *refusal {
 // asWire returns err as the error to send to a peer unmodified, if it is one.
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }
 
-// refuse responds with the refusal.
 func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal string) {
 	s.refused.Add(1)
 	if no.event.Kind != "" {
@@ -161,7 +160,6 @@ func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal str
 	p.writeJSON(&m)
 }
 
-// bytesText formats a size for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

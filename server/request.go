@@ -25,8 +25,8 @@ type encoder interface {
 	result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
 	// failure returns the terminal message of a request that failed.
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
-	// preparePass reports whether a result may be written to the client while it arrives,
-	// and sets the edits that it needs for that.
+	// preparePass reports whether a result that needs no translation for the revision may
+	// be written to the client while it arrives, and sets the edits that it needs for that.
 	preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool
 }
 

@@ -152,7 +152,6 @@ func (c *requestCaller) report(ctx context.Context, m session.Message) error {
 	})
 }
 
-// releaseProgress sends the delayed progress when it is due.
 func (c *requestCaller) releaseProgress() {
 	if due := c.x.Release(time.Now()); !due.IsZero() {
 		c.progressTimer.after(time.Until(due), c.releaseProgress)
@@ -294,6 +293,10 @@ func (s *Server) startAsk(ctx context.Context, sess *session.Session, stream *se
 	}
 	return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
 }
+
+// askDelivery is how long a question that belongs to no request waits for the client to
+// open a stream.
+const askDelivery = 10 * time.Second
 
 // awaitAnswer waits for the answer to a question until ctx ends, and no longer than
 // limits.inputWait, as in the modern era. The bound is needed because a Handler may have

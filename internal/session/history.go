@@ -51,7 +51,6 @@ func (h *history) first() uint64 { return h.stream.lastPos - uint64(len(h.events
 // after returns the messages after a position, which must not be before first.
 func (h *history) after(pos uint64) []Message { return h.events[pos-h.first():] }
 
-// dropOldest drops the oldest message.
 func (h *history) dropOldest() {
 	h.bytes -= h.events[0].Len() + messageCost
 	h.events[0] = Message{} // the array itself remains

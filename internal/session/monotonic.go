@@ -16,7 +16,6 @@ func isStale(last string, value []byte) bool {
 	return last != "" && isNumber(string(value)) && !exceeds(string(value), last)
 }
 
-// advanceLocked records a reported progress value.
 func (x *Exchange) advanceLocked(value []byte) {
 	if isNumber(string(value)) {
 		x.lastProgress = string(value)

@@ -151,7 +151,6 @@ func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {
 	}
 }
 
-// find returns the history of a stream, or nil.
 func (p *histories) find(number uint64) *history {
 	is := func(h *history) bool { return h.stream.number == number }
 	for _, all := range [][]*history{p.active, p.ended} {

@@ -105,7 +105,6 @@ func (s *Session) Cancel(id mcp.ID, why error) bool {
 // InFlight reports whether a request of that id is in flight.
 func (s *Session) InFlight(id mcp.ID) bool { return s.find(id) != nil }
 
-// find returns the exchange of a request in flight, or nil.
 func (s *Session) find(id mcp.ID) *Exchange {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
