@@ -51,25 +51,27 @@ func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
 	select {
 	case ws.jobs <- job{ctx, ir}:
 	default: // no worker is idle
-		ws.wg.Go(func() { ws.work(job{ctx, ir}) }) // ends when it is not needed any more; close waits for it
+		ws.wg.Go(ws.worker(job{ctx, ir})) // ends when it is not needed any more; close waits for it
 	}
 }
 
-// work runs one job after another, until the goroutine is not needed. A Handler that ends
-// its goroutine ends this one only.
-func (ws *workers) work(next job) {
-	unneeded := time.NewTimer(workerIdleTime)
-	defer unneeded.Stop()
-	for left := maxWorkerRequests; next.request != nil; left-- {
-		ws.run(next.ctx, next.request)
-		next = job{} // an idle worker keeps no request
-		if idle := ws.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
-			unneeded.Reset(workerIdleTime)
-			select {
-			case next = <-ws.jobs: // no request if it is closed
-			case <-unneeded.C:
+// worker returns the function of a goroutine, which runs one job after another until it is
+// not needed. A Handler that ends its goroutine ends this one only.
+func (ws *workers) worker(next job) func() {
+	return func() {
+		unneeded := time.NewTimer(workerIdleTime)
+		defer unneeded.Stop()
+		for left := maxWorkerRequests; next.request != nil; left-- {
+			ws.run(next.ctx, next.request)
+			next = job{} // an idle worker keeps no request
+			if idle := ws.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
+				unneeded.Reset(workerIdleTime)
+				select {
+				case next = <-ws.jobs: // no request if it is closed
+				case <-unneeded.C:
+				}
 			}
+			ws.idle.Add(-1)
 		}
-		ws.idle.Add(-1)
 	}
 }
