@@ -163,7 +163,10 @@ func (s *Server) Close() error {
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {
-		entry.cut(gone.Wire())
+		if x := entry.exchange(); x != nil { // it may have its terminal message already
+			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire())})
+		}
+		entry.stop(errDraining)
 	}
 	_ = s.inflight.wait(ctx, kindCall, kindListen, kindStandalone)
 	for _, sess := range s.sessions.Drain() {
@@ -176,14 +179,6 @@ func (s *Server) cut(ctx context.Context) {
 	s.kept.expirer.stop()
 	s.kept.shedder.stop()
 	s.parkedTimer.stop()
-}
-
-// cut ends the request with our own terminal message, unless it has one already.
-func (entry *inflight) cut(e *mcp.Error) {
-	if x := entry.exchange(); x != nil {
-		x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), e)})
-	}
-	entry.stop(errDraining)
 }
 
 // end ends a session, the requests in it and the state kept for it.
