@@ -456,6 +456,9 @@ func (w *world) finish(r *request, abort bool) {
 	if ok && abort {
 		w.stop(r)(errDeadline)
 	}
+	if abort && r.x.Cancel(errCancel) {
+		w.fail("I24", "%s has ended, and is cancelled", r)
+	}
 	if ok == r.ended {
 		w.fail("I1", "%s gets a terminal: %v, and had ended before: %v", r, ok, r.ended)
 	}
