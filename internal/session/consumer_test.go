@@ -158,7 +158,7 @@ func TestConsumerWoken(t *testing.T) {
 	var carriers [2]*session.Consumer
 	var exchanges [2]*session.Exchange
 	for i := range carriers {
-		x, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
+		x, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}

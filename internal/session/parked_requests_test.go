@@ -21,6 +21,12 @@ type (
 	testRequest  = session.ParkedRequest[string, int]
 )
 
+func register(l *testRequests, value *string, at *int) *testRequest {
+	p := new(testRequest)
+	l.Register(p, value, at)
+	return p
+}
+
 func newRequests(change ...func(*session.ParkedLimits)) *testRequests {
 	limits := session.ParkedLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
 	for _, f := range change {
@@ -39,7 +45,7 @@ func owner(principal string) session.Owner {
 // parkedOf parks a request with one question.
 func parkedOf(t *testing.T, l *testRequests, id string, o session.Owner, now time.Time) (*testRequest, *session.Question) {
 	t.Helper()
-	p := l.New(new(id), new(1))
+	p := register(l, new(id), new(1))
 	q := ask(t, p)
 	if _, ok := p.Park(id, o, now); !ok {
 		t.Fatalf("%s is not parked", id)
@@ -83,7 +89,7 @@ func answersTo(t *testing.T, qs ...*session.Question) map[string]session.Termina
 // exchange of the retry.
 func TestParkedRequestContinuesWithRetry(t *testing.T) {
 	l, now := newRequests(), someTime()
-	p := l.New(new("r"), new(1))
+	p := register(l, new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	if first.Key == second.Key {
 		t.Errorf("two questions have the key %q", first.Key)
@@ -175,7 +181,7 @@ func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 // asked while the request was parked.
 func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
 	l, now := newRequests(), someTime()
-	p := l.New(new("r"), new(1))
+	p := register(l, new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	p.Park("1", owner(""), now)
 	third := ask(t, p)
@@ -184,7 +190,7 @@ func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
 	}
 	answers := answersTo(t, first)
 	answers["unknown"] = session.Terminal{}
-	if found, err := l.Resume("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Over {
+	if found, err := l.Resume("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Ended {
 		t.Fatalf("Claim = %+v, %v", found, err)
 	}
 	if _, ok := ended(first); !ok {
@@ -219,7 +225,7 @@ func TestParkIsRefused(t *testing.T) {
 			if tt.limits != nil {
 				l = newRequests(tt.limits)
 			}
-			p := l.New(new("r"), new(1))
+			p := register(l, new("r"), new(1))
 			q := ask(t, p) // before Close
 			tt.before(t, l)
 			_, ok := p.Park("id", owner("ann"), now)
@@ -244,7 +250,7 @@ func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
 
 func TestParkRoundsAreLimited(t *testing.T) {
 	l, now := newRequests(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
-	p := l.New(new("r"), new(0))
+	p := register(l, new("r"), new(0))
 	for i := range 2 {
 		q := ask(t, p)
 		p.Park("id", owner(""), now)
@@ -263,7 +269,7 @@ func TestParkRoundsAreLimited(t *testing.T) {
 
 func TestQuestionsAreLimited(t *testing.T) {
 	l := newRequests()
-	p := l.New(new("r"), new(0))
+	p := register(l, new("r"), new(0))
 	for range 4 {
 		ask(t, p)
 	}
@@ -282,7 +288,7 @@ func TestParkedRequestEnds(t *testing.T) {
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, mcp.ErrRequestEnded) {
 		t.Errorf("its question: %v, %t", end.Err, ok)
 	}
-	if found, err := l.Resume("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Over || found.Open {
+	if found, err := l.Resume("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Ended || found.Open {
 		t.Errorf("Claim = %+v, %v", found, err)
 	}
 	if _, err := l.Resume("id", owner(""), new(3), nil, now); !errors.Is(err, session.ErrUnknown) {
@@ -322,7 +328,7 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
 	l, now := newRequests(), someTime()
 	one := new(1)
-	p := l.New(new("r"), one)
+	p := register(l, new("r"), one)
 	if p.DropIfParked(one) {
 		t.Error("lost where it is not parked")
 	}
@@ -434,7 +440,7 @@ func (w *parkedModel) principal() string { return []string{"", "ann", "bob"}[w.r
 
 func (w *parkedModel) begin() {
 	r := &modelRequest{principal: w.principal()}
-	r.p = w.lot.New(new(r.principal), new(0))
+	r.p = register(w.lot, new(r.principal), new(0))
 	w.requests = append(w.requests, r)
 }
 
@@ -476,7 +482,7 @@ func (w *parkedModel) resume() {
 	}
 	if err == nil && s != nil {
 		s.used, s.of.parked = true, ""
-		if found.Over != s.of.over {
+		if found.Ended != s.of.over {
 			w.errorf("Claim = %+v, over %t", found, s.of.over)
 		}
 	}

@@ -47,7 +47,7 @@ func TestPoolIsShared(t *testing.T) {
 	}
 	small.back()
 	small.see(session.Ended, "small")
-	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Over: true, Shared: true})
+	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Ended: true, SharedLimit: true})
 	for _, s := range []*session.Session{greedy, modest, third} {
 		s.End(mcp.Errorf(1, "over"))
 	}
@@ -84,5 +84,5 @@ func TestPoolIsSharedByOwners(t *testing.T) {
 	modest.back()
 	modest.see(session.Ended, strings.Repeat("x", 1500))
 	last := greedy[len(greedy)-1] // found the pool full
-	last.wantErr(last.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Shared: true})
+	last.wantErr(last.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, SharedLimit: true})
 }

@@ -40,7 +40,7 @@ type resumable struct {
 
 func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	t.Helper()
-	x, err := sess.Begin(jsonrpc.NumberID(id), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(id), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 // Without MakeResumable a stream has no ids, and nothing of it is retained.
 func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestRetentionExpires(t *testing.T) {
 	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Kept() != 0 {
 		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Kept())
 	}
-	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
+	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, Expired: true})
 	last := session.EventID{Stream: r.last.Stream, Pos: r.last.Pos + 1}
 	r.wantErr(last, at(2060), session.ErrUnknownEvent) // nothing followed it
 }
@@ -365,7 +365,7 @@ func TestResumeExpiresStreams(t *testing.T) {
 	if next := r.sess.Expire(at(3059)); next != at(3119) {
 		t.Errorf("next = %v, want a minute after the client has left", next)
 	}
-	r.wantErr(r.last, at(3119), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
+	r.wantErr(r.last, at(3119), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, Expired: true})
 }
 
 // What exceeds the limit is dropped: streams that have ended first, the oldest first; the
@@ -380,7 +380,7 @@ func TestOldestAnswersAreDroppedFirst(t *testing.T) {
 		r.x.Finish(finish(strings.Repeat("x", 800)))
 		done = append(done, r)
 	}
-	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Over: true})
+	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Ended: true})
 	for _, r := range done[2:] {
 		r.back()
 		r.c.Detach()
@@ -490,7 +490,7 @@ func TestTombstonesAreLimited(t *testing.T) {
 		all = append(all, r)
 		sess.Expire(at(i * 100))
 	}
-	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: jsonrpc.NumberID(199), Over: true, Aged: true})
+	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: jsonrpc.NumberID(199), Ended: true, Expired: true})
 	all[0].wantErr(all[0].last, at(20_000), session.ErrUnknownEvent)
 }
 
@@ -568,7 +568,7 @@ func TestPause(t *testing.T) {
 // A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
