@@ -145,7 +145,7 @@ func (p *pool) put(key call.ClientKey, s *clientSession, clean bool) (dead []*cl
 	// After a request that was given up the server may still send messages of that
 	// request, and the next borrower would receive them. So the session is closed, or,
 	// if a task runs in it, kept and not lent again.
-	retained := s.isRetained()
+	retained := s.isKeptForTask()
 	if p.ended || !s.isAlive() || !retained && (!clean || p.maxIdle <= 0) {
 		p.open--
 		return []*clientSession{s}, false
@@ -180,7 +180,7 @@ func (p *pool) evictOldest() *clientSession {
 // evictableLocked returns the index of the session that has been idle the longest and
 // that no task needs, or -1.
 func (p *pool) evictableLocked() int {
-	return slices.IndexFunc(p.idle, func(it idleSession) bool { return !it.s.isRetained() })
+	return slices.IndexFunc(p.idle, func(it idleSession) bool { return !it.s.isKeptForTask() })
 }
 
 // sweep closes sessions that have been idle for too long, until none is idle. expired
@@ -207,7 +207,7 @@ func (p *pool) expired(now time.Time) (dead []*clientSession, next time.Duration
 		// A session that a task needs is kept beyond its idle time.
 		it := &p.idle[i]
 		end := it.since.Add(p.idleTime)
-		if needed := it.s.retained.last(now); needed.After(end) {
+		if needed := it.s.tasks.keptUntil(now); needed.After(end) {
 			end = needed
 		}
 		if left := end.Sub(now); left > 0 {

@@ -40,12 +40,7 @@ type Protocol struct {
 	listenSessions listenSessions // of listens without a scope
 	sole           soleClient     // used with OneClient
 	pool           pool
-
-	support      taskSupport     // of the server's tools
-	taskSessions taskSessions    // by task
-	openResults  openTaskResults // of tasks that wait for input
-
-	watchedTasks watchedTasks
+	tasks          serverTasks
 
 	// connected is set after the first successful handshake: the era was right at that
 	// time.
@@ -128,7 +123,7 @@ func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.C
 		res, err = s.call(ctx, req, caller)
 	}
 	if req.Method == call.MethodToolsList && err == nil {
-		l.support.learn(res)
+		l.tasks.learn(res)
 	}
 	l.release(&use, call.Answered(err))
 	return res, err
@@ -177,7 +172,7 @@ func (l *Protocol) acquirePaused(ctx context.Context, req *mcp.Request, caller m
 // acquire returns the session for a request. The caller must release it.
 func (l *Protocol) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, call.MethodTasks) {
-		if s := l.taskSessions.find(req.Principal, id); s != nil {
+		if s := l.tasks.sessionOf(req.Principal, id); s != nil {
 			return lease{clientSession: s}, nil
 		}
 	}
@@ -211,7 +206,7 @@ func (l *Protocol) release(use *lease, clean bool) {
 // opener returns a function that opens a session for the given client. ours is set if
 // the session is not for that client alone.
 func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*clientSession, error) {
-	route.private, route.watched = !ours, &l.watchedTasks
+	route.private, route.tasks = !ours, &l.tasks
 	n := stdio.Purpose{Internal: ours, Evict: l.makeRoom}
 	return func(ctx context.Context) (*clientSession, error) { return l.open(ctx, client, route, n) }
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -123,11 +124,55 @@ func (s *clientSession) routeNotification(m *mcp.Message) {
 		s.noteChange(listen.Resources)
 	case call.MethodTaskStatus:
 		s.noteTaskStatus(m)
-		s.routeStatus(m)
+		if s.routing.unrelated != nil { // a client without a session uses a listen
+			s.notifyLater(&s.unsolicited, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+		}
 	case listen.MethodUpdated:
 		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
+	}
+}
+
+// taskCall returns the tasks/result call for the task that a message names, or nil.
+func (s *clientSession) taskCall(m *mcp.Message) *session.Call {
+	if !m.Params.Has(mcp.MetaRelatedTask) {
+		return nil
+	}
+	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
+	call, ok := s.tasks.resultCall(func(w taskResultCall) bool { return w.task == task })
+	if !ok {
+		return nil
+	}
+	return s.calls.Find(call)
+}
+
+// progressCall returns the call that progress is for: the call of the token, or the
+// tasks/result call for the task that it began.
+func (s *clientSession) progressCall(m *mcp.Message) *session.Call {
+	raw := m.Params.Raw(mcp.FieldProgressToken)
+	if call := call.FindCall(s.calls, raw); call != nil {
+		return call
+	}
+	token, err := mcp.ParseID(raw)
+	if err != nil {
+		return nil
+	}
+	call, ok := s.tasks.resultCall(func(w taskResultCall) bool { return !w.token.IsZero() && w.token == token })
+	if !ok {
+		return nil
+	}
+	return s.calls.Find(call)
+}
+
+// noteTaskStatus wakes the listens for the task of a status notification. The owner of
+// the task does not matter here, because nothing of the notification is passed on.
+func (s *clientSession) noteTaskStatus(m *mcp.Message) {
+	if m.Method != call.MethodTaskStatus || s.routing.tasks == nil {
+		return
+	}
+	if id, ok := m.Params.Text(mcp.FieldTaskID); ok {
+		s.routing.tasks.wake(id)
 	}
 }
 

@@ -122,7 +122,7 @@ func (l *Protocol) makeRoom() bool {
 func (l *Protocol) idleScoped() []*scopedSession {
 	since := make(map[*scopedSession]time.Time)
 	for _, sl := range l.scopedSessions() {
-		if at, idle := sl.idleSince(); idle && !sl.isRetained() {
+		if at, idle := sl.idleSince(); idle && !sl.isKeptForTask() {
 			since[sl] = at
 		}
 	}

@@ -177,3 +177,9 @@ func (sl *scopedSession) clear(ended bool) *clientSession {
 	sl.cur = nil
 	return s
 }
+
+// isKeptForTask reports whether the session must be kept open for a task.
+func (sl *scopedSession) isKeptForTask() bool {
+	s := sl.current()
+	return s != nil && s.isKeptForTask()
+}

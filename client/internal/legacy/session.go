@@ -75,8 +75,8 @@ type routing struct {
 	// scope is the scope of the client that owns the session, nil if no single client
 	// does.
 	scope *mcp.Scope
-	// watched are the tasks for which there are listens.
-	watched *watchedTasks
+	// tasks are those of the server, nil if no listen is woken by their notifications.
+	tasks *serverTasks
 	// questions counts the session while a question waits for its client. It is nil if
 	// the session is not counted.
 	questions *questionSlot
@@ -106,11 +106,9 @@ type clientSession struct {
 
 	pending httpconn.PendingAnswers // answers that calls still wait for when the server has forgotten the session
 
-	taskOffer taskform.Offer // of the server
-	taskWaits taskWaits
-	retained  retained // tasks that keep a session without a scope open
-
-	clientTasks clientTasks // that the client runs for the server
+	taskOffer   taskform.Offer // of the server
+	tasks       sessionTasks   // that the server runs
+	clientTasks clientTasks    // that the client runs for the server
 
 	// sends are the messages in progress, cancellations and responses, that close lets
 	// finish.
