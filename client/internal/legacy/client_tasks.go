@@ -199,25 +199,11 @@ func (s *clientSession) sendTaskStateLocked(n *mcp.Notification) {
 	id, _ := n.Params.Text(mcp.FieldTaskID)
 	switch i := c.indexLocked(id); {
 	case i >= 0 && c.tasks[i].known:
-		s.notifyLater(&c.out, serverCaller{s}, n)
+		s.notifyLater(&c.out, n, func(ctx context.Context, n *mcp.Notification) error {
+			s.sendWithRetry(ctx, n.AppendTo(nil, nil))
+			return nil
+		})
 	case c.pending > 0 && len(c.early) < maxEarlyStates:
 		c.early = append(c.early, n)
 	}
 }
-
-// serverCaller is the server of a session as a Caller that receives notifications.
-type serverCaller struct{ s *clientSession }
-
-// Notify returns when the server has received n, or all attempts have failed.
-func (t serverCaller) Notify(ctx context.Context, n *mcp.Notification) error {
-	t.s.sendWithRetry(ctx, n.AppendTo(nil, nil))
-	return nil
-}
-
-// Start fails: only notifications are sent this way.
-func (serverCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not a notification", req.Method)
-}
-
-// Extension returns one that can do nothing.
-func (serverCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

@@ -125,7 +125,7 @@ func (s *clientSession) routeNotification(m *mcp.Message) {
 	case call.MethodTaskStatus:
 		s.noteTaskStatus(m)
 		if s.routing.unrelated != nil { // a client without a session uses a listen
-			s.notifyLater(&s.unsolicited, s.routing.unrelated, &mcp.Notification{Method: m.Method, Params: m.Params})
+			s.notifyLater(&s.unsolicited, &mcp.Notification{Method: m.Method, Params: m.Params}, s.routing.unrelated.Notify)
 		}
 	case listen.MethodUpdated:
 		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
@@ -194,7 +194,7 @@ func (s *clientSession) routeOther(m *mcp.Message) {
 	}
 	n, ok := s.Redact(&mcp.Notification{Method: m.Method, Params: m.Params})
 	if ok && s.routing.unrelated != nil {
-		s.notifyLater(&s.unsolicited, s.routing.unrelated, n)
+		s.notifyLater(&s.unsolicited, n, s.routing.unrelated.Notify)
 	}
 }
 
@@ -207,13 +207,13 @@ const (
 
 // notifyLater sends a notification to a receiver that may be slow, for a reader that must
 // not wait. Of these notifications only the latest matters, or they are best effort.
-func (s *clientSession) notifyLater(q *serial.Queue[*mcp.Notification], to mcp.Caller, n *mcp.Notification) {
+func (s *clientSession) notifyLater(q *serial.Queue[*mcp.Notification], n *mcp.Notification, send func(context.Context, *mcp.Notification) error) {
 	q.Put(n, func(next func(context.Context) (*mcp.Notification, bool)) bool {
 		// Ends when the queue is empty. Unowned, because the receiver may do anything,
 		// including closing the client.
 		return s.group.StartUnowned(func(ctx context.Context) {
 			for n, ok := next(ctx); ok; n, ok = next(ctx) {
-				_ = to.Notify(ctx, n) // best effort
+				_ = send(ctx, n) // best effort
 			}
 		})
 	})
