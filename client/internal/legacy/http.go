@@ -71,10 +71,7 @@ func (d *HTTPDialer) SharesStream() bool { return d.usesSSE.Load() }
 // httpConn is the connection of one legacy session over Streamable HTTP (2025-11-25,
 // basic/transports).
 type httpConn struct {
-	*httpconn.Endpoint
-	calls    session.Calls
-	group    call.Goroutines
-	session  *clientSession
+	httpSession
 	noListen chan struct{} // closed when there is no listening stream, or none any more
 
 	// The fields below are set by the handshake, before the session is shared.
@@ -85,10 +82,8 @@ type httpConn struct {
 }
 
 func newHTTPConn(e *httpconn.Endpoint) *httpConn {
-	return &httpConn{Endpoint: e, calls: session.Calls{Numbers: call.NewNumbers()}, noListen: make(chan struct{})}
+	return &httpConn{httpSession: newHTTPSession(e), noListen: make(chan struct{})}
 }
-
-func (w *httpConn) callTable() *session.Calls { return &w.calls }
 
 func (w *httpConn) attach(s *clientSession) { w.session = s }
 
@@ -115,9 +110,6 @@ func (w *httpConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Piece
 	c := httpconn.NewCall(w.Endpoint, f, &w.group, msg)
 	return c.Do(ctx, func() { w.exchange(ctx, c) })
 }
-
-// noteClient does nothing: an HTTP server has no output that is attributed to clients.
-func (w *httpConn) noteClient(*mcp.Request) {}
 
 // exchange POSTs a request and reads its stream, over reconnects, until the response.
 // ctx is the caller's. The lifetime of c ends with ctx and with the call.
@@ -298,28 +290,6 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 	return err == nil && unknown
 }
 
-// goneError returns the error of a request that the server refused because it has
-// forgotten the session. No new request uses the session from now on. endSession ends
-// its other calls after this one has its error; their outcome is unknown.
-func (w *httpConn) goneError(cause error) error {
-	w.session.markEnded(w.Lost(cause, "it has ended the session"))
-	w.session.pending.SessionForgotten()
-	return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(cause, "it has ended the session")}
-}
-
-// endSession ends the session with all its calls. It first waits for the answers of the
-// calls that the server may be refusing for the same reason at this moment.
-func (w *httpConn) endSession(cause error) {
-	w.ForgetConnections()
-	err := w.Lost(call.Unwrap(cause), "it has ended the session")
-	w.session.markEnded(err)
-	w.session.pending.SessionForgotten()
-	lose := func() { w.session.end(err) }
-	if !w.session.pending.RunWhenSettled(&w.group, lose) {
-		lose()
-	}
-}
-
 // refusal returns the error for an HTTP answer without a message. c is the refused
 // call, nil if the message was not a call.
 func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn.Call) error {
@@ -334,15 +304,6 @@ func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn
 		return &call.Rejected{Why: call.WrongEra, Err: err}
 	default:
 		return err
-	}
-}
-
-// endSessionIfGone ends the session if err is that of goneError. It is called after the
-// call that received the refusal has its error, which may allow another attempt. The
-// other calls are only lost.
-func (w *httpConn) endSessionIfGone(err error) {
-	if call.IsRejected(err, call.SessionGone) {
-		w.endSession(err)
 	}
 }
 
@@ -416,10 +377,6 @@ func (w *httpConn) initialized(ctx context.Context) {
 }
 
 func (w *httpConn) noListenStream() <-chan struct{} { return w.noListen }
-
-// retire does nothing: HTTP sessions are limited when they are opened, not by their
-// connections.
-func (w *httpConn) retire() {}
 
 // deleteTimeout bounds the DELETE of a session.
 const deleteTimeout = 5 * time.Second

@@ -18,6 +18,7 @@ import (
 
 // idleWire sends nothing. The test produces what the session receives.
 type idleWire struct {
+	optional
 	calls    session.Calls
 	noListen chan struct{}
 }
@@ -30,17 +31,9 @@ func (w *idleWire) roundTrip(ctx context.Context, f call.Call, _ jsonrpc.Pieces)
 	return f.Run(ctx)
 }
 
-func (w *idleWire) noteClient(*mcp.Request) {}
-
 func (w *idleWire) post(context.Context, []byte) error { return nil }
 
-func (w *idleWire) setVersion(mcp.Version) {}
-
-func (w *idleWire) initialized(context.Context) {}
-
 func (w *idleWire) noListenStream() <-chan struct{} { return w.noListen }
-
-func (w *idleWire) retire() {}
 
 func (w *idleWire) close(context.Context) {}
 

@@ -55,30 +55,6 @@ type Protocol struct {
 	closedStats session.CallStats           // of closed sessions
 }
 
-// Dialer opens the connection of one legacy session.
-type Dialer interface {
-	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
-
-	// Failed is called when the handshake over the wire has failed, before the wire is
-	// closed. It reports true if the wire has turned out to be modern, and must be kept
-	// for that.
-	Failed(wire Conn) (keep bool)
-
-	// SSEFallback returns an open HTTP+SSE connection to the same server, if the server
-	// refused the handshake in a way that suggests that transport and has it. Otherwise
-	// it returns nil.
-	SSEFallback(ctx context.Context, wire Conn) Conn
-
-	// IsModern is called when the handshake over the wire has succeeded. It reports
-	// true if the server has turned out to speak both eras. Then the client uses the
-	// modern era over a new connection, because the handshake binds this one. It
-	// reports that once.
-	IsModern(wire Conn) bool
-
-	// SharesStream reports whether all messages of a session arrive on one stream.
-	SharesStream() bool
-}
-
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 	l := &Protocol{Setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime

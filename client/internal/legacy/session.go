@@ -23,43 +23,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Conn is the connection of one legacy session: HTTP, HTTP with SSE, or a pipe of
-// its own.
-type Conn interface {
-	// callTable returns the pending calls of the session.
-	callTable() *session.Calls
-
-	// attach binds the wire to its session. It is called before anything is sent.
-	attach(s *clientSession)
-
-	// roundTrip sends a call's request and returns the call's terminal. It returns an
-	// error as soon as ctx ends.
-	roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error)
-
-	// noteClient records the client of a request that the session sends.
-	noteClient(req *mcp.Request)
-
-	// post sends a message that has no answer, within the write deadline.
-	post(ctx context.Context, msg []byte) error
-
-	// setVersion is called when the protocol version is negotiated, before anything
-	// else is sent. initialized is called after the handshake. It returns when
-	// unsolicited messages of the server can be received, or when ctx ends.
-	setVersion(v mcp.Version)
-	initialized(ctx context.Context)
-
-	// noListenStream returns a channel that is closed when the server has no stream for
-	// messages outside of a call, or has lost it. The channel may be nil.
-	noListenStream() <-chan struct{}
-
-	// retire is called when the session serves no new request and will be closed soon.
-	retire()
-
-	// close ends the connection, and notifies the server if the transport has a message
-	// for that.
-	close(ctx context.Context)
-}
-
 // routing specifies which caller receives a message that did not arrive on a call's own
 // stream.
 type routing struct {

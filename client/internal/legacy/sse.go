@@ -94,7 +94,7 @@ func (d SSEDialer) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	if err != nil {
 		return fail(err)
 	}
-	return &sseConn{Endpoint: d.At(to), calls: session.Calls{Numbers: call.NewNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
+	return &sseConn{httpSession: newHTTPSession(d.At(to)), resp: resp, events: events, hangUp: cancel}, nil
 }
 
 // resolveEndpoint returns the URL for messages from the first event of a stream.
@@ -138,20 +138,14 @@ func portOf(u *url.URL) string {
 // POSTed, and all messages of the server arrive on the stream that was opened first
 // (2024-11-05, basic/transports, "HTTP with SSE"). The session ends with the stream.
 type sseConn struct {
-	*httpconn.Endpoint // for POSTs
-	calls              session.Calls
-	served             call.ClientsServed
-	group              call.Goroutines
-	session            *clientSession
-
+	httpSession
+	served call.ClientsServed
 	resp   *http.Response
 	events *frame.EventReader
 	hangUp context.CancelFunc
 
 	version atomic.Pointer[mcp.Version] // nil before the handshake's answer
 }
-
-func (w *sseConn) callTable() *session.Calls { return &w.calls }
 
 func (w *sseConn) attach(s *clientSession) {
 	w.session = s
@@ -241,9 +235,7 @@ func (w *sseConn) doPost(ctx context.Context, out *httpconn.RequestBody) {
 	}
 	// First the call's own error, which may allow another attempt.
 	out.Call.Finish(session.Terminal{Err: err})
-	if call.IsRejected(err, call.SessionGone) {
-		w.session.end(w.Lost(call.Unwrap(err), "it has ended the session"))
-	}
+	w.endSessionIfGone(err)
 }
 
 func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
@@ -264,8 +256,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 	r := w.ReadRefusal(resp)
 	err = w.Refused(ctx, r)
 	if r.Status == http.StatusNotFound || r.MayMeanSession() {
-		w.session.markEnded(w.Lost(call.Unwrap(err), "it has ended the session"))
-		return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(call.Unwrap(err), "it has ended the session")}
+		return w.goneError(err)
 	}
 	return err
 }
@@ -275,20 +266,11 @@ func (w *sseConn) noteClient(req *mcp.Request) { w.served.Note(req) }
 
 func (w *sseConn) post(ctx context.Context, msg []byte) error {
 	err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
-	if call.IsRejected(err, call.SessionGone) {
-		w.session.end(w.Lost(call.Unwrap(err), "it has ended the session"))
-	}
+	w.endSessionIfGone(err)
 	return err
 }
 
 func (w *sseConn) setVersion(v mcp.Version) { w.version.Store(&v) }
-
-func (w *sseConn) initialized(context.Context) {}
-
-// noListenStream returns nil: the stream ends with the session.
-func (w *sseConn) noListenStream() <-chan struct{} { return nil }
-
-func (w *sseConn) retire() {}
 
 func (w *sseConn) close(context.Context) {
 	w.calls.End(w.Cut())
