@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -75,15 +73,15 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 		return s, func() {}, err
 	}
 	key := call.KeyOf(req)
-	ls, err := l.listenSessions.acquire(l, key)
-	if err != nil {
-		return nil, nil, err
+	ls := l.joinListenSession(key)
+	if ls == nil {
+		return nil, nil, l.Closed()
 	}
-	leave := func() { l.listenSessions.release(l, key, ls) }
+	leave := func() { l.leaveListenSession(key, ls) }
 	// Lists are the same for all clients and need no client to ask; resources are
 	// watched for one client.
 	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
-	s, err := ls.session.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
+	s, err := ls.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil
 		}
@@ -93,82 +91,60 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 		leave()
 		return nil, nil, err
 	}
-	l.pool.addResident(&ls.session, key, s, false)
+	l.pool.addResident(&ls.scopedSession, key, s, false)
 	return s, leave, nil
 }
 
-// listenSessions are the sessions of listens without a scope, one for each ClientKey,
-// because a server may send a session data of its principal. The zero value is ready.
-type listenSessions struct {
-	mu    sync.Mutex
-	byKey map[call.ClientKey]*listenSession
-	ended bool
-}
-
-// listenSession is the session of one key. users is guarded by listenSessions.mu.
+// listenSession is the session of the listens without a scope of one ClientKey: a server
+// may send a session data of its principal. users is guarded by Protocol.mu.
 type listenSession struct {
-	session scopedSession
-	users   int
+	scopedSession
+	users int
 }
 
-// acquire returns the session of the key, adding it if necessary. The caller must
-// release it.
-func (w *listenSessions) acquire(l *Protocol, key call.ClientKey) (*listenSession, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return nil, l.Closed()
+// joinListenSession returns the session of the key, adding it if necessary. It returns
+// nil if the Protocol is closing. The caller must call leaveListenSession.
+func (l *Protocol) joinListenSession(key call.ClientKey) *listenSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return nil
 	}
-	ls := w.byKey[key]
+	ls := l.listens[key]
 	if ls == nil {
-		if w.byKey == nil {
-			w.byKey = make(map[call.ClientKey]*listenSession)
+		if l.listens == nil {
+			l.listens = make(map[call.ClientKey]*listenSession)
 		}
 		ls = new(listenSession)
-		w.byKey[key] = ls
+		l.listens[key] = ls
 	}
 	ls.users++
-	return ls, nil
+	return ls
 }
 
-// release ends one use. With the last one it retires the session and removes the key. A
-// session that is lent is closed when it is returned.
-func (w *listenSessions) release(l *Protocol, key call.ClientKey, ls *listenSession) {
-	if !w.drop(key, ls) {
-		return
+// leaveListenSession ends one use. With the last one it retires the session. A session
+// that is lent is closed when it is returned.
+func (l *Protocol) leaveListenSession(key call.ClientKey, ls *listenSession) {
+	switch {
+	case !l.dropListenSession(key, ls):
+	case l.pool.removeResident(&ls.scopedSession):
+		ls.clear()
+	default:
+		ls.end(l)
 	}
-	if l.pool.removeResident(&ls.session) {
-		ls.session.clear(true)
-		return
-	}
-	ls.session.end(l)
 }
 
-// drop removes the session if it has no users left, and reports whether it did. That is
-// decided under the lock, so that an ended session gets no new user.
-func (w *listenSessions) drop(key call.ClientKey, ls *listenSession) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// dropListenSession removes the session if it has no users left, and reports whether it
+// did. That is decided under the lock, so that an ended session gets no new user.
+func (l *Protocol) dropListenSession(key call.ClientKey, ls *listenSession) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	ls.users--
 	if ls.users > 0 {
 		return false
 	}
-	delete(w.byKey, key)
+	delete(l.listens, key)
 	return true
-}
-
-// end retires all sessions and accepts no other.
-func (w *listenSessions) end(l *Protocol) {
-	for _, ls := range w.shut() {
-		ls.session.end(l)
-	}
-}
-
-func (w *listenSessions) shut() []*listenSession {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended = true
-	return slices.Collect(maps.Values(w.byKey))
 }
 
 // listen sends sink the changes that want names: of lists for which the server has

@@ -36,11 +36,16 @@ type Protocol struct {
 	ProbeTime time.Duration // spent on the probe, out of the time for the first handshake
 	group     call.Goroutines
 
-	shared         scopedSession  // used with Share
-	listenSessions listenSessions // of listens without a scope
-	sole           soleClient     // used with OneClient
-	pool           pool
-	tasks          serverTasks
+	shared scopedSession // used with Share
+	pool   pool
+	tasks  serverTasks
+
+	// sole is the session of a gateway's only client (OneClient) if that client has no
+	// session of its own. Its calls are made in this session, one at a time, and so are
+	// its lists and listens. The session is kept when a call is given up, as the process
+	// of a directly connected server would be.
+	sole    scopedSession
+	soleKey atomic.Pointer[call.ClientKey] // of the first request
 
 	// connected is set after the first successful handshake: the era was right at that
 	// time.
@@ -49,16 +54,16 @@ type Protocol struct {
 	// mu makes register and close exclude each other, so that no session is opened
 	// after close has listed them.
 	mu          sync.Mutex
-	scoped      map[*scopedSession]struct{} // of scopes that have not ended
-	live        map[*clientSession]struct{} // sessions that are not closed yet
-	closing     bool                        // no session is opened any more
-	closedStats session.CallStats           // of closed sessions
+	scoped      map[*scopedSession]struct{}       // of scopes that have not ended
+	listens     map[call.ClientKey]*listenSession // of listens without a scope
+	live        map[*clientSession]struct{}       // sessions that are not closed yet
+	closing     bool                              // no session is opened any more
+	closedStats session.CallStats                 // of closed sessions
 }
 
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 	l := &Protocol{Setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
-	l.pool.openQuestions.max = s.MaxSessions
 	return l
 }
 
@@ -129,11 +134,8 @@ func (l *Protocol) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Resu
 // lease is a session in use by one request.
 type lease struct {
 	*clientSession
-	scoped *scopedSession // the scope's session to release, nil if the session is not a scope's
-	pooled bool
-	key    call.ClientKey // in the pool
-
-	resident *resident // that was lent, or nil
+	scoped *scopedSession // the scope's session to release, or nil
+	pooled *pooledSession // to give back to the pool, or nil
 }
 
 // acquirePaused is acquire with the caller's time limits paused: a handshake has its
@@ -170,12 +172,8 @@ func (l *Protocol) release(use *lease, clean bool) {
 	switch {
 	case use.scoped != nil:
 		use.scoped.release()
-	case use.resident != nil:
-		if l.pool.returnResident(use.resident, clean) {
-			l.retire(use.clientSession)
-		}
-	case use.pooled:
-		l.pool.giveBack(l, use.key, use.clientSession, clean)
+	case use.pooled != nil:
+		l.pool.giveBack(l, use.pooled, clean)
 	}
 }
 
@@ -303,16 +301,25 @@ func (l *Protocol) Stats() session.CallStats {
 // that open sessions are ended before the sessions are listed: a session opened
 // meanwhile is either on the list or refused by register.
 func (l *Protocol) Close(context.Context) {
+	for _, ls := range l.stopOpening() {
+		ls.end(l)
+	}
 	l.shared.end(l)
-	l.listenSessions.end(l)
-	l.sole.session.end(l)
+	l.sole.end(l)
 	l.pool.close(l)
-	l.stopOpening()
 	for _, s := range l.sessions() {
 		s.pending.Settle()
 		l.retire(s)
 	}
 	l.group.Close()
+}
+
+// stopOpening returns the sessions of listens, which the caller must end.
+func (l *Protocol) stopOpening() []*listenSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	return slices.Collect(maps.Values(l.listens))
 }
 
 // register adds an open session, so that close finds it. It reports false if close has
@@ -328,12 +335,6 @@ func (l *Protocol) register(s *clientSession) bool {
 	}
 	l.live[s] = struct{}{}
 	return true
-}
-
-func (l *Protocol) stopOpening() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
 }
 
 // unregister removes a session that is being closed and keeps its counters, because the

@@ -7,10 +7,183 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// scopedSession holds one legacy session: the first request that needs it opens it,
+// concurrent ones wait for that, and it is opened again after the server has lost it.
+// It belongs to a scope, to all requests, to listens, or to the sole client. The zero
+// value holds none.
+type scopedSession struct {
+	mu        sync.Mutex
+	scope     *mcp.Scope // that owns the session and ends it, or nil; set once, before trackScoped
+	cur       *clientSession
+	handshake *handshake // in progress, or nil
+	ended     bool       // no session is accepted any more
+	users     int        // requests in progress
+	released  time.Time  // when the last request ended
+}
+
+// handshake is one handshake, for which several requests may wait.
+type handshake struct {
+	done chan struct{}
+	s    *clientSession
+	err  error // both are set before done is closed
+}
+
+// get returns the session, and opens one if necessary. It returns an error when ctx
+// ends, but the handshake continues for the other requests.
+func (sl *scopedSession) get(ctx context.Context, l *Protocol, open func(context.Context) (*clientSession, error)) (*clientSession, error) {
+	s, hs, old := sl.currentOrHandshake(l, open)
+	l.retire(old)
+	if s != nil {
+		return s, nil
+	}
+	if hs == nil {
+		return nil, l.Closed()
+	}
+	select {
+	case <-hs.done:
+		return hs.s, hs.err
+	case <-ctx.Done():
+		return nil, l.GivenUp(ctx, mcp.NotDispatched)
+	}
+}
+
+// currentOrHandshake returns the live session, or the handshake to wait for, which it
+// starts if necessary. Both are nil after end. old is an ended session that the caller
+// must retire.
+func (sl *scopedSession) currentOrHandshake(l *Protocol, open func(context.Context) (*clientSession, error)) (s *clientSession, hs *handshake, old *clientSession) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	switch {
+	case sl.ended:
+		return nil, nil, nil
+	case sl.cur != nil && sl.cur.isAlive():
+		return sl.cur, nil, nil
+	// A client may have many requests in progress when its session is lost. They all
+	// wait for one handshake, since with one each the server would keep as many
+	// sessions, and the client would use one.
+	case sl.handshake != nil:
+		return nil, sl.handshake, nil
+	}
+	old, sl.cur = sl.cur, nil
+	hs = &handshake{done: make(chan struct{})}
+	// Waited for by Protocol.Close; bounded by the time limit of a handshake.
+	_, ok := l.group.Start(func(ctx context.Context) {
+		s, err := open(ctx)
+		if !sl.finishHandshake(hs, s, err) {
+			l.retire(s)
+		}
+	})
+	if !ok {
+		return nil, nil, old
+	}
+	sl.handshake = hs
+	return nil, hs, old
+}
+
+// finishHandshake ends a handshake. It reports false if the caller must retire s. That
+// is decided under the lock that also guards ended, so that a late session is not
+// stored after end.
+func (sl *scopedSession) finishHandshake(hs *handshake, s *clientSession, err error) bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	defer close(hs.done)
+	if sl.handshake == hs {
+		sl.handshake = nil
+	}
+	if err != nil {
+		hs.err = err
+		return true
+	}
+	hs.s = s
+	if sl.ended {
+		return false
+	}
+	sl.cur = s
+	return true
+}
+
+// current returns the session if it is open, otherwise nil.
+func (sl *scopedSession) current() *clientSession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.cur == nil || !sl.cur.isAlive() {
+		return nil
+	}
+	return sl.cur
+}
+
+// set stores a session that was opened elsewhere. It reports false if there is one
+// already, or a handshake. old is an ended session that the caller must retire.
+func (sl *scopedSession) set(s *clientSession) (old *clientSession, ok bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.ended || sl.handshake != nil || sl.cur != nil && sl.cur.isAlive() {
+		return nil, false
+	}
+	old, sl.cur = sl.cur, s
+	return old, true
+}
+
+// bind sets the scope. It reports true to the first caller, which must have the end of the
+// scope end the session.
+func (sl *scopedSession) bind(scope *mcp.Scope) (first bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.scope != nil {
+		return false
+	}
+	sl.scope = scope
+	return true
+}
+
+// end retires the session and accepts no other. It does not wait, because it runs on
+// the goroutine that ends the scope.
+func (sl *scopedSession) end(l *Protocol) { l.retire(sl.clear()) }
+
+// acquire begins a request's use of the session.
+func (sl *scopedSession) acquire() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users++
+}
+
+// release ends it.
+func (sl *scopedSession) release() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users--
+	sl.released = time.Now()
+}
+
+// idleSince returns when the last request ended. It reports false if a request is in
+// progress, or no session is open.
+func (sl *scopedSession) idleSince() (time.Time, bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	idle := sl.users == 0 && sl.handshake == nil && sl.cur != nil && sl.cur.isAlive()
+	return sl.released, idle
+}
+
+// clear removes the session and accepts no other. It does not stop a handshake in
+// progress, because servers differ in how they treat an interrupted one: finishHandshake
+// has its session retired.
+func (sl *scopedSession) clear() *clientSession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	s := sl.cur
+	sl.ended, sl.cur = true, nil
+	return s
+}
 
 // acquireScoped returns the session of the request's scope.
 func (l *Protocol) acquireScoped(ctx context.Context, req *mcp.Request) (lease, error) {
@@ -60,12 +233,11 @@ func (l *Protocol) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
 	if !ok {
 		return nil, l.Fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
 	}
-	if !sl.bind() {
+	// Not where the value is created: openSession creates one as well, for
+	// notifications before the first request.
+	if !sl.bind(scope) {
 		return sl, nil
 	}
-	// Not where the value is created: openSession creates one as well, for
-	// notifications before the first request. scope is read only after trackScoped.
-	sl.scope = scope
 	l.trackScoped(sl)
 	end := func() {
 		l.untrackScoped(sl)
@@ -122,9 +294,55 @@ func (l *Protocol) makeRoom() bool {
 func (l *Protocol) idleScoped() []*scopedSession {
 	since := make(map[*scopedSession]time.Time)
 	for _, sl := range l.scopedSessions() {
-		if at, idle := sl.idleSince(); idle && !sl.isKeptForTask() {
+		at, idle := sl.idleSince()
+		if s := sl.current(); idle && s != nil && !s.isKeptForTask() {
 			since[sl] = at
 		}
 	}
 	return slices.SortedFunc(maps.Keys(since), func(a, b *scopedSession) int { return since[a].Compare(since[b]) })
+}
+
+// isSoleClient reports whether the sole client's session serves the request. The
+// request must not be for a shared session. The first request determines the client.
+func (l *Protocol) isSoleClient(req *mcp.Request) bool {
+	if !l.OneClient || req.Scope != nil && req.Scope.Unrelated() != nil {
+		return false
+	}
+	if l.soleKey.Load() == nil {
+		key := call.KeyOf(req)
+		l.soleKey.CompareAndSwap(nil, &key)
+	}
+	return l.soleKey.Load().IsOf(req)
+}
+
+// soleSession returns the sole client's session, and opens it if necessary. ours is as in
+// opener.
+func (l *Protocol) soleSession(ctx context.Context, req *mcp.Request, ours bool) (*clientSession, error) {
+	s, err := l.sole.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
+	if err == nil {
+		l.pool.addResident(&l.sole, call.KeyOf(req), s, true)
+	}
+	return s, err
+}
+
+// soleSessionForLists is soleSession for lists. It returns nil if the session must wait
+// for a call.
+func (l *Protocol) soleSessionForLists(ctx context.Context, req *mcp.Request) (*clientSession, error) {
+	if hasRoots(req.Client) {
+		return l.sole.current(), nil
+	}
+	return l.soleSession(ctx, req, true)
+}
+
+// hasRoots reports whether a client has declared roots. A server asks for them right
+// after the handshake, and a client without a session can be asked only during a call
+// of its own. So the session that is opened for that call becomes the sole client's.
+func hasRoots(client *mcp.Peer) bool {
+	if client == nil || len(client.Capabilities) == 0 {
+		return false
+	}
+	var declared struct {
+		Roots jsontext.Value `json:"roots"`
+	}
+	return json.Unmarshal(client.Capabilities, &declared) != nil || declared.Roots != nil
 }
