@@ -62,6 +62,13 @@ func (d *HTTPDialer) SSEFallback(ctx context.Context, wire Conn) Conn {
 	return old
 }
 
+// mayBeSSE reports whether a server that has refused initialize with the status may
+// have HTTP with SSE. Opening its stream shows that (2025-11-25, basic/transports,
+// "Backwards Compatibility").
+func mayBeSSE(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
 // IsModern: over HTTP, the probe has been answered before the handshake begins.
 func (d *HTTPDialer) IsModern(Conn) bool { return false }
 

@@ -87,7 +87,10 @@ func (l *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 }
 
 func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	use, err := l.acquirePaused(ctx, req, caller)
+	limits := caller.Extension()
+	limits.Pause(true) // a handshake has its own limit
+	use, err := l.acquire(ctx, req)
+	limits.Pause(false)
 	if err != nil {
 		return nil, err
 	}
@@ -138,15 +141,6 @@ type lease struct {
 	pooled *pooledSession // to give back to the pool, or nil
 }
 
-// acquirePaused is acquire with the caller's time limits paused: a handshake has its
-// own limit.
-func (l *Protocol) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
-	limits := caller.Extension()
-	limits.Pause(true)
-	defer limits.Pause(false)
-	return l.acquire(ctx, req)
-}
-
 // acquire returns the session for a request. The caller must release it.
 func (l *Protocol) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, call.MethodTasks) {
@@ -195,11 +189,13 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 	}
 	s := newClientSession(l.Setup, wire, route)
 	err = s.initialize(ctx, client, l.want)
-	if fallback := l.fallbackWire(ctx, wire, err); fallback != nil {
-		l.discard(s)
-		route.onlyCall = true // all its messages arrive on one stream
-		s = newClientSession(l.Setup, fallback, route)
-		err = s.initialize(ctx, client, l.want)
+	if err != nil {
+		if fallback := l.dial.SSEFallback(ctx, wire); fallback != nil {
+			l.discard(s)
+			route.onlyCall = true // all its messages arrive on one stream
+			s = newClientSession(l.Setup, fallback, route)
+			err = s.initialize(ctx, client, l.want)
+		}
 	}
 	if err != nil {
 		if l.dial.Failed(wire) {
@@ -220,13 +216,6 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		return nil, l.Closed()
 	}
 	return s, nil
-}
-
-func (l *Protocol) fallbackWire(ctx context.Context, wire Conn, err error) Conn {
-	if err == nil {
-		return nil
-	}
-	return l.dial.SSEFallback(ctx, wire)
 }
 
 // handshakeTimeout returns the time limit of a handshake. The first one gets what the

@@ -6,6 +6,7 @@ package legacy
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -111,6 +112,7 @@ func newClientSession(s *call.Setup, wire Conn, route routing) *clientSession {
 	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
 	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
 	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
+	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
 	wire.attach(ls)
 	return ls

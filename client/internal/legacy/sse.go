@@ -277,10 +277,3 @@ func (w *sseConn) close(context.Context) {
 	w.group.Close()
 	w.hangUp()
 }
-
-// mayBeSSE reports whether a server that has refused initialize with the status may
-// have HTTP with SSE. Opening its stream shows that (2025-11-25, basic/transports,
-// "Backwards Compatibility").
-func mayBeSSE(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
-}
