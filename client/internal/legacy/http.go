@@ -27,6 +27,8 @@ type HTTPDialer struct {
 	usesSSE atomic.Bool // the server has shown that it has HTTP with SSE
 }
 
+// Dial returns a connection that is not open yet, or an open one over HTTP with SSE if the
+// server has shown that it has only that.
 func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
 	if !d.usesSSE.Load() {
 		return newHTTPConn(d.Endpoint), nil
@@ -39,6 +41,8 @@ func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
 	return w, err
 }
 
+// Failed has the next session try Streamable HTTP first, over new connections: the server
+// may have been replaced.
 func (d *HTTPDialer) Failed(Conn) (keep bool) {
 	d.usesSSE.Store(false)
 	d.ForgetConnections()
@@ -69,10 +73,12 @@ func mayBeSSE(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
-// IsModern: over HTTP, the probe has been answered before the handshake begins.
+// IsModern reports false: over HTTP, the probe has been answered before the handshake
+// begins.
 func (d *HTTPDialer) IsModern(Conn) bool { return false }
 
-// SharesStream: in Streamable HTTP each call has its own stream.
+// SharesStream reports true for HTTP with SSE. In Streamable HTTP each call has its own
+// stream.
 func (d *HTTPDialer) SharesStream() bool { return d.usesSSE.Load() }
 
 // httpConn is the connection of one legacy session over Streamable HTTP (2025-11-25,
@@ -152,7 +158,7 @@ func (w *httpConn) exchange(ctx context.Context, c *httpconn.Call) {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *httpConn) doPost(ctx context.Context, c *httpconn.Call) (accepted bool, err error) {
-	resp, err := w.send(c.Ctx, &c.Out)
+	resp, err := w.send(c.Ctx, &c.Out) //nolint:bodyclose // c.Release closes it
 	if err != nil {
 		return false, err
 	}
@@ -185,7 +191,7 @@ func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.R
 	if own := w.postHeader.Load(); own != nil {
 		header = *own
 	}
-	return w.Endpoint.Post(ctx, header, out)
+	return w.Post(ctx, header, out)
 }
 
 // receive handles one message of a call's stream. A response ends the call that it
@@ -277,7 +283,7 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 		return false
 	}
 	defer pending.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}})
+	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}}) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return false
 	}
@@ -397,7 +403,7 @@ func (w *httpConn) close(ctx context.Context) {
 	// The DELETE is sent even if ctx has ended; it has its own bound.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers())
+	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers()) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return // the server will expire the session
 	}

@@ -23,7 +23,7 @@ type PipeConn struct {
 func (w *PipeConn) callTable() *session.Calls { return &w.Calls }
 
 func (w *PipeConn) attach(s *clientSession) {
-	w.Pipe.Attach(s.route)
+	w.Attach(s.route)
 	// Between the end of the server's output and the end of the pipe the session takes
 	// no call and is not closed yet, so that its calls fail with the cause.
 	pending := s.pending.Add()
@@ -60,4 +60,4 @@ func (w *PipeConn) post(_ context.Context, msg []byte) error {
 
 func (w *PipeConn) retire() { w.Slot.MarkClosing() }
 
-func (w *PipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }
+func (w *PipeConn) close(context.Context) { w.Close(w.Cut()) }

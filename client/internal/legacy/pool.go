@@ -113,8 +113,7 @@ func (p *pool) take(l *Protocol, req *mcp.Request) (got *pooledSession, dead []*
 	}
 	// From the newest on, so that the others expire: a pool that has had a busy hour
 	// shrinks to what is needed now.
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		ps := p.idle[i]
+	for i, ps := range slices.Backward(p.idle) {
 		switch {
 		case !ps.s.isAlive():
 			dead = append(dead, p.dropLocked(i))
@@ -258,8 +257,8 @@ func (p *pool) clearIdle() []*clientSession {
 func (p *pool) adopt(key call.ClientKey) *clientSession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		if ps := p.idle[i]; ps.key == key && !ps.unusable && ps.s.isAlive() {
+	for i, ps := range slices.Backward(p.idle) {
+		if ps.key == key && !ps.unusable && ps.s.isAlive() {
 			return p.dropLocked(i)
 		}
 	}

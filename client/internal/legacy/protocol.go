@@ -61,12 +61,15 @@ type Protocol struct {
 	closedStats session.CallStats                 // of closed sessions
 }
 
+// New returns the protocol of a server to which d connects. Handshakes request the version
+// want. The caller must close it.
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 	l := &Protocol{Setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
 	return l
 }
 
+// Era returns the legacy era.
 func (l *Protocol) Era() mcp.Era { return mcp.EraLegacy }
 
 // Serve serves one request. It tries a second session if the server has forgotten the
@@ -278,6 +281,7 @@ func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 	return nil
 }
 
+// Stats returns the sum over all sessions, including those that are closed.
 func (l *Protocol) Stats() session.CallStats {
 	sum := l.statsOfClosed()
 	for _, s := range l.sessions() {

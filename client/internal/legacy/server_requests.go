@@ -93,6 +93,8 @@ func (a *serverRequests) find(id mcp.ID) *serverRequest {
 }
 
 // serveUnrelatedRequest is serveRequest for a request that belongs to no call.
+//
+//nolint:contextcheck,nolintlint // such a request ends with its session only
 func (s *clientSession) serveUnrelatedRequest(m *mcp.Message) {
 	s.serveRequest(context.Background(), m, s.routing.unrelated, true)
 }
@@ -101,6 +103,8 @@ func (s *clientSession) serveUnrelatedRequest(m *mcp.Message) {
 // of its own, or refuses the request. It ends with ctx, with the session, or when the
 // backend cancels it. atHome means that the caller is the client that owns the session;
 // the backend may send requests about the tasks of that client.
+//
+//nolint:contextcheck,nolintlint // the answer is sent even if ctx has ended
 func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, caller mcp.Caller, atHome bool) {
 	if isClientTaskRequest(raw) && !atHome {
 		s.serveUnrelatedRequest(raw)

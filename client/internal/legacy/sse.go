@@ -24,6 +24,7 @@ import (
 // SSEDialer opens legacy sessions over HTTP with SSE.
 type SSEDialer struct{ *httpconn.Endpoint }
 
+// Dial returns an open connection.
 func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
 	w, err := d.open(ctx)
 	if err != nil {
@@ -32,17 +33,19 @@ func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
 	return w, nil
 }
 
+// Failed has the next session use new connections.
 func (d SSEDialer) Failed(Conn) (keep bool) {
 	d.ForgetConnections()
 	return false
 }
 
+// SSEFallback returns nil: the connection uses HTTP with SSE.
 func (d SSEDialer) SSEFallback(context.Context, Conn) Conn { return nil }
 
-// IsModern: this transport is not probed.
+// IsModern reports false: this transport is not probed.
 func (d SSEDialer) IsModern(Conn) bool { return false }
 
-// SharesStream: the connection has one stream.
+// SharesStream reports true: the connection has one stream.
 func (d SSEDialer) SharesStream() bool { return true }
 
 // endpointTimeout bounds the wait for the endpoint event, which must be the first event
@@ -245,7 +248,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
 		header = httpconn.MergeHeaders(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
-	resp, err := w.Endpoint.Post(ctx, header, out)
+	resp, err := w.Endpoint.Post(ctx, header, out) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return err
 	}

@@ -265,7 +265,7 @@ func (w *httpConn) readStream(ctx context.Context, pos *httpconn.Cursor, bound f
 	if pos.LastID != "" {
 		h["Last-Event-Id"] = []string{pos.LastID}
 	}
-	resp, err := w.Fetch(ctx, http.MethodGet, h)
+	resp, err := w.Fetch(ctx, http.MethodGet, h) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return 0, err
 	}
