@@ -44,7 +44,7 @@ type clientTask struct {
 	known bool // the server has the answer that names it
 }
 
-// CapabilitiesOf returns the client capabilities that are sent to the server. They
+// capabilitiesOf returns the client capabilities that are sent to the server. They
 // include the client's tasks only if the session belongs to that client alone: in any
 // other session a later request on a task would have no client to ask.
 func (s *clientSession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
@@ -54,9 +54,6 @@ func (s *clientSession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
 	}
 	return caps
 }
-
-// setOffer stores the task capabilities that were sent to the server.
-func (c *clientTasks) setOffer(capabilities []byte) { c.offer = taskform.ClientOfferOf(capabilities) }
 
 // isOwnClient reports whether a request is from the client that owns the session.
 // Requests on a task go to the session in which the task began, whatever client sends

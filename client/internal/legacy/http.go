@@ -197,6 +197,7 @@ func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.R
 // receive handles one message of a call's stream. A response ends the call that it
 // names, even if it arrives on another call's stream.
 func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message, bad error) (more bool) {
+	isResponse := m.Kind == mcp.KindResult || m.Kind == mcp.KindError
 	switch {
 	case bad != nil && m.ID == c.Call.ID():
 		c.Fail(w.Malformed(bad))
@@ -204,13 +205,14 @@ func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message
 	case bad != nil:
 		w.Log.WarnContext(ctx, "backend sent an invalid message")
 		return true
-	case m.Kind == mcp.KindError && m.ID.IsZero():
-		c.Respond(m)
-		return false
 	case m.Kind == mcp.KindError && m.ID == c.Call.ID() && w.noteSessionError(c, m):
 		return false
-	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
-		return w.routeResponse(c, m)
+	case m.Kind == mcp.KindError && m.ID.IsZero(), isResponse && m.ID == c.Call.ID():
+		c.Respond(m)
+		return false
+	case isResponse:
+		w.Respond(&w.calls, m.ID, m)
+		return true
 	case concernsSession(m):
 		w.session.route(m)
 		return true
@@ -218,17 +220,6 @@ func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message
 		w.session.noteTaskStatus(m) // and passed to the call, because it arrived on its stream
 		return c.DeliverMessage(ctx, m)
 	}
-}
-
-// routeResponse ends the call that a response names. It reports false if that is the
-// call of the stream.
-func (w *httpConn) routeResponse(c *httpconn.Call, m *mcp.Message) (more bool) {
-	if m.ID == c.Call.ID() {
-		c.Respond(m)
-		return false
-	}
-	w.Respond(&w.calls, m.ID, m)
-	return true
 }
 
 // noteSessionError reports whether an error may mean that the server does not know the

@@ -135,7 +135,7 @@ func (s *clientSession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.accept(res); err != nil {
 		return err
 	}
-	s.clientTasks.setOffer(caps)
+	s.clientTasks.offer = taskform.ClientOfferOf(caps)
 	s.wire.setVersion(s.version)
 	if err := s.wire.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
 		return err
@@ -308,10 +308,18 @@ func (s *clientSession) close(ctx context.Context) {
 func (s *clientSession) closeNow() { s.close(context.Background()) }
 
 // discover returns the answer to initialize in the form of a server/discover result.
+// Tools that can be called as tasks are declared as the extension.
 func (s *clientSession) discover() (*mcp.Result, error) {
+	caps := s.capabilities
+	if s.taskOffer.Calls {
+		caps = taskform.Declare(caps)
+	}
+	if caps == nil {
+		caps = []byte("{}")
+	}
 	out := jsonscan.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
 	out = append(out, `],"capabilities":`...)
-	out = append(out, orDefault(s.declaredCapabilities(), "{}")...)
+	out = append(out, caps...)
 	if s.info != nil {
 		out = append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		out = append(out, s.info...)
@@ -322,11 +330,4 @@ func (s *clientSession) discover() (*mcp.Result, error) {
 		out = append(out, s.instructions...)
 	}
 	return mcp.NewResult(append(out, '}'))
-}
-
-func orDefault(raw []byte, def string) []byte {
-	if raw == nil {
-		return []byte(def)
-	}
-	return raw
 }

@@ -248,7 +248,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
 		header = httpconn.MergeHeaders(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
-	resp, err := w.Endpoint.Post(ctx, header, out) //nolint:bodyclose // Drain closes it
+	resp, err := w.Post(ctx, header, out) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return err
 	}

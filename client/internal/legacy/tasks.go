@@ -321,7 +321,10 @@ func (l *Protocol) callTool(ctx context.Context, s *clientSession, req *mcp.Requ
 		return nil, taskform.Missing(call.MethodToolsCall)
 	}
 	res, err := l.callAs(ctx, s, req, caller, mode)
-	if _, known := l.tasks.supportOf(name); known || mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) {
+	if mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) {
+		return res, err
+	}
+	if _, known := l.tasks.supportOf(name); known {
 		return res, err
 	}
 	l.learnTools(ctx, s)
@@ -593,24 +596,22 @@ func (l *Protocol) convertTask(s *clientSession, req *mcp.Request, res *mcp.Resu
 // from the server.
 func (l *Protocol) endedTask(ctx context.Context, s *clientSession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
 	l.tasks.cancelResult(req.Principal, id)
-	status := statusOf(res)
 	end, err := s.call(ctx, call.AboutTask(req, call.MethodTaskResult, id), call.NoCaller{})
 	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own error only
+	var answer *mcp.Result
 	switch {
 	case err == nil:
 		if end, err = withoutRelated(end); err != nil {
 			return nil, s.Malformed(err)
 		}
-		answer, err := l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
-		l.tasks.resultFetched(req.Principal, id, err)
-		return answer, err
-	case isError && status == taskform.Failed:
-		answer, err := l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
-		l.tasks.resultFetched(req.Principal, id, err)
-		return answer, err
+		answer, err = l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
+	case isError && statusOf(res) == taskform.Failed:
+		answer, err = l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
 	default:
 		return nil, err
 	}
+	l.tasks.resultFetched(req.Principal, id, err)
+	return answer, err
 }
 
 // cancelTask serves tasks/cancel. For a client of the extension the request is
@@ -639,13 +640,4 @@ func (s *clientSession) taskHasEnded(ctx context.Context, req *mcp.Request) bool
 	get.Method = call.MethodTaskGet
 	res, err := s.call(ctx, &get, call.NoCaller{})
 	return err == nil && statusOf(res).IsTerminal()
-}
-
-// declaredCapabilities returns the server's capabilities in modern form: tools that can
-// be called as tasks are declared as the extension.
-func (s *clientSession) declaredCapabilities() []byte {
-	if !s.taskOffer.Calls {
-		return s.capabilities
-	}
-	return taskform.Declare(s.capabilities)
 }
