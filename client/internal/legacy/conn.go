@@ -16,23 +16,24 @@ import (
 
 // Dialer opens the connection of one legacy session.
 type Dialer interface {
+	// Dial returns a connection for one session. The caller must close it.
 	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
 
-	// Failed is called when the handshake over the wire has failed, before the wire is
-	// closed. It reports true if the wire has turned out to be modern, and must be kept
-	// for that.
-	Failed(wire Conn) (keep bool)
+	// Failed is called when the handshake over the connection has failed, before it is
+	// closed. It reports true if the connection has turned out to be modern, and must be
+	// kept for that.
+	Failed(conn Conn) (keep bool)
 
 	// SSEFallback returns an open HTTP+SSE connection to the same server, if the server
 	// refused the handshake in a way that suggests that transport and has it. Otherwise
 	// it returns nil.
-	SSEFallback(ctx context.Context, wire Conn) Conn
+	SSEFallback(ctx context.Context, conn Conn) Conn
 
-	// IsModern is called when the handshake over the wire has succeeded. It reports
+	// IsModern is called when the handshake over the connection has succeeded. It reports
 	// true if the server has turned out to speak both eras. Then the client uses the
-	// modern era over a new connection, because the handshake binds this one. It
-	// reports that once.
-	IsModern(wire Conn) bool
+	// modern era over a new connection, because the handshake binds this one. It reports
+	// that once.
+	IsModern(conn Conn) bool
 
 	// SharesStream reports whether all messages of a session arrive on one stream.
 	SharesStream() bool

@@ -52,8 +52,8 @@ func (d *HTTPDialer) Failed(Conn) (keep bool) {
 // SSEFallback tries HTTP with SSE after the server has refused an initialize with a
 // status that servers without Streamable HTTP use. Only a stream that begins with an
 // endpoint event proves that the server has the transport.
-func (d *HTTPDialer) SSEFallback(ctx context.Context, wire Conn) Conn {
-	w, ok := wire.(*httpConn)
+func (d *HTTPDialer) SSEFallback(ctx context.Context, conn Conn) Conn {
+	w, ok := conn.(*httpConn)
 	if !ok || !mayBeSSE(w.refusedWith) {
 		return nil
 	}

@@ -156,7 +156,7 @@ func (l *Protocol) dropListenSession(key call.ClientKey, ls *listenSession) bool
 // server without a stream is not listened to again. The session's end is recorded
 // before its stream is closed, so it is found after the stream.
 func (s *clientSession) listen(ctx context.Context, want listen.Filter, sink mcp.Caller) error {
-	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.wire.noListenStream()
+	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.conn.noListenStream()
 	closed := call.IsClosed(noStream) // before endCause, so that the cause is found below
 	if err := s.endCause(); err != nil {
 		return &call.Rejected{Why: call.SessionGone, Err: err}

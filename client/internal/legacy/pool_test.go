@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// idleTestSession returns a session over a wire that sends nothing.
+// idleTestSession returns a session over a connection that sends nothing.
 func idleTestSession() *clientSession {
-	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleWire{noListen: make(chan struct{})}, routing{})
+	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleConn{noListen: make(chan struct{})}, routing{})
 }
 
 func closedLegacy(t *testing.T, cfg call.Config) *Protocol {
@@ -132,15 +132,15 @@ func TestPoolDropsEndedSessions(t *testing.T) {
 	}
 }
 
-// closingWire is a wire that reports its close.
-type closingWire struct {
-	*idleWire
+// closingConn is a connection that reports its close.
+type closingConn struct {
+	*idleConn
 	closed chan struct{}
 }
 
-func (w *closingWire) close(ctx context.Context) {
+func (w *closingConn) close(ctx context.Context) {
 	close(w.closed)
-	w.idleWire.close(ctx)
+	w.idleConn.close(ctx)
 }
 
 // A session is listed until it has begun to end. If close does not find it in the list,
@@ -148,7 +148,7 @@ func (w *closingWire) close(ctx context.Context) {
 // list.
 func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, call.Config{Name: "b"})
-	w := &closingWire{&idleWire{noListen: make(chan struct{})}, make(chan struct{})}
+	w := &closingConn{&idleConn{noListen: make(chan struct{})}, make(chan struct{})}
 	s := newClientSession(l.Setup, w, routing{})
 	if !l.register(s) {
 		t.Fatal("it was not taken in")

@@ -186,14 +186,14 @@ func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx c
 func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n stdio.Purpose) (*clientSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
-	wire, err := l.dial.Dial(ctx, n)
+	conn, err := l.dial.Dial(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	s := newClientSession(l.Setup, wire, route)
+	s := newClientSession(l.Setup, conn, route)
 	err = s.initialize(ctx, client, l.want)
 	if err != nil {
-		if fallback := l.dial.SSEFallback(ctx, wire); fallback != nil {
+		if fallback := l.dial.SSEFallback(ctx, conn); fallback != nil {
 			l.discard(s)
 			route.onlyCall = true // all its messages arrive on one stream
 			s = newClientSession(l.Setup, fallback, route)
@@ -201,13 +201,13 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		}
 	}
 	if err != nil {
-		if l.dial.Failed(wire) {
+		if l.dial.Failed(conn) {
 			return nil, &call.Rejected{Why: call.WrongEra, Err: call.Unwrap(err)}
 		}
 		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
-	if l.dial.IsModern(wire) {
+	if l.dial.IsModern(conn) {
 		l.discard(s)
 		err := l.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is a modern server, but answered the probe only after the handshake had begun")
 		return nil, &call.Rejected{Why: call.WrongEra, Err: err}
@@ -363,16 +363,16 @@ func (l *Protocol) retire(s *clientSession) {
 		return
 	}
 	s.end(s.Cut())
-	s.wire.retire()
+	s.conn.retire()
 	past := s.calls.Stats()
-	l.group.Start(s.close) // waited for by close, bounded by the wire's close
+	l.group.Start(s.close) // waited for by close, bounded by the connection's close
 	l.unregister(s, past)
 }
 
 // discard closes an unregistered session, on a goroutine that close waits for.
 func (l *Protocol) discard(s *clientSession) {
 	s.end(s.Cut())
-	s.wire.retire()
+	s.conn.retire()
 	if _, ok := l.group.Start(s.close); !ok { // as in retire
 		s.closeNow()
 	}

@@ -140,11 +140,7 @@ func (s *clientSession) taskCall(m *mcp.Message) *session.Call {
 		return nil
 	}
 	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
-	call, ok := s.tasks.resultCall(func(w taskResultCall) bool { return w.task == task })
-	if !ok {
-		return nil
-	}
-	return s.calls.Find(call)
+	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return c.task == task }))
 }
 
 // progressCall returns the call that progress is for: the call of the token, or the
@@ -158,11 +154,7 @@ func (s *clientSession) progressCall(m *mcp.Message) *session.Call {
 	if err != nil {
 		return nil
 	}
-	call, ok := s.tasks.resultCall(func(w taskResultCall) bool { return !w.token.IsZero() && w.token == token })
-	if !ok {
-		return nil
-	}
-	return s.calls.Find(call)
+	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return !c.token.IsZero() && c.token == token }))
 }
 
 // noteTaskStatus wakes the listens for the task of a status notification. The owner of

@@ -50,7 +50,7 @@ type routing struct {
 // What was negotiated does not change.
 type clientSession struct {
 	*call.Setup
-	wire     Conn
+	conn     Conn
 	calls    *session.Calls
 	routing  routing
 	group    call.Goroutines
@@ -107,14 +107,14 @@ type listOffer struct {
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newClientSession(s *call.Setup, wire Conn, route routing) *clientSession {
-	ls := &clientSession{Setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
+	ls := &clientSession{Setup: s, conn: conn, calls: conn.callTable(), routing: route, ended: make(chan struct{})}
 	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
 	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
 	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
 	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
-	wire.attach(ls)
+	conn.attach(ls)
 	return ls
 }
 
@@ -136,11 +136,11 @@ func (s *clientSession) initialize(ctx context.Context, client *mcp.Peer, want m
 		return err
 	}
 	s.clientTasks.offer = taskform.ClientOfferOf(caps)
-	s.wire.setVersion(s.version)
-	if err := s.wire.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
+	s.conn.setVersion(s.version)
+	if err := s.conn.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
 		return err
 	}
-	s.wire.initialized(ctx)
+	s.conn.initialized(ctx)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (s *clientSession) ownCall(ctx context.Context, method string, params []byt
 		return nil, err
 	}
 	f := call.Call{Setup: s.Setup, Owner: ownCalls{s}, Call: pending, Caller: call.NoCaller{}}
-	return s.wire.roundTrip(ctx, f, jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), pending.Method(), params)})
+	return s.conn.roundTrip(ctx, f, jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), pending.Method(), params)})
 }
 
 // ownCalls is the Owner of the session's own calls.
@@ -198,10 +198,10 @@ func (s *clientSession) callWithID(ctx context.Context, req *mcp.Request, caller
 	if err != nil {
 		return nil, &call.Rejected{Why: call.SessionGone, Err: s.Unavailable(err, "its session has ended")}
 	}
-	s.wire.noteClient(req)
+	s.conn.noteClient(req)
 	note(pending.ID())
 	f := call.Call{Setup: s.Setup, Owner: s, Call: pending, Req: req, Caller: caller, Token: req.Params.Raw(mcp.MetaProgressToken), Version: s.version, Forwardable: call.IsForwardable(req)}
-	res, err := s.wire.roundTrip(ctx, f, legacyRequest(pending, &req.Params))
+	res, err := s.conn.roundTrip(ctx, f, legacyRequest(pending, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.Malformed(call.UnknownType(res))
 	}
@@ -246,7 +246,7 @@ func (s *clientSession) Abandon(call *session.Call) {
 func (s *clientSession) send(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
-	err := s.wire.post(ctx, msg)
+	err := s.conn.post(ctx, msg)
 	if err != nil {
 		s.Log.LogAttrs(ctx, slog.LevelDebug, "message to backend was not delivered", slog.String("cause", err.Error()))
 	}
@@ -291,13 +291,13 @@ func (s *clientSession) endCause() error {
 // close ends the session and returns when all its goroutines have ended.
 func (s *clientSession) close(ctx context.Context) {
 	// The order matters. Calls have their terminals before their HTTP requests are cut.
-	// Cancellations are sent while the wire is open. Goroutines that answer the
-	// server's requests end after the wire.
+	// Cancellations are sent while the connection is open. Goroutines that answer the
+	// server's requests end after the connection.
 	s.closing.Once(func() {
 		s.end(s.Cut())
 		s.group.Cancel()
 		s.sends.Finish(stdio.NoticeTime)
-		s.wire.close(ctx)
+		s.conn.close(ctx)
 		s.group.Close()
 	})
 }

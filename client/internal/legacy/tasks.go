@@ -285,16 +285,17 @@ func (t *sessionTasks) endResult(id mcp.ID) {
 	delete(t.results, id)
 }
 
-// resultCall returns the id of a pending tasks/result that satisfies is.
-func (t *sessionTasks) resultCall(is func(taskResultCall) bool) (id mcp.ID, ok bool) {
+// resultCall returns the id of a pending tasks/result that satisfies is, the zero ID if
+// none does.
+func (t *sessionTasks) resultCall(is func(taskResultCall) bool) mcp.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, c := range t.results {
 		if is(c) {
-			return id, true
+			return id
 		}
 	}
-	return mcp.ID{}, false
+	return mcp.ID{}
 }
 
 // isKeptForTask reports whether the session must be kept open for a task.
