@@ -22,13 +22,12 @@ import (
 // It belongs to a scope, to all requests, to listens, or to the sole client. The zero
 // value holds none.
 type scopedSession struct {
-	mu        sync.Mutex
-	scope     *mcp.Scope // that owns the session and ends it, or nil; set once, before trackScoped
-	cur       *clientSession
-	handshake *handshake // in progress, or nil
-	ended     bool       // no session is accepted any more
-	users     int        // requests in progress
-	released  time.Time  // when the last request ended
+	mu       sync.Mutex
+	scope    *mcp.Scope // that owns the session and ends it, or nil; set once, before trackScoped
+	opening  *handshake // the newest one, in progress or not; nil before the first
+	ended    bool       // no session is accepted any more
+	users    int        // requests in progress
+	released time.Time  // when the last request ended
 }
 
 // handshake is one handshake, for which several requests may wait.
@@ -38,14 +37,21 @@ type handshake struct {
 	err  error // both are set before done is closed
 }
 
+func (h *handshake) inProgress() bool { return h != nil && !call.IsClosed(h.done) }
+
+// session returns the session if it is open, otherwise nil.
+func (h *handshake) session() *clientSession {
+	if h == nil || h.inProgress() || h.s == nil || !h.s.isAlive() {
+		return nil
+	}
+	return h.s
+}
+
 // get returns the session, and opens one if necessary. It returns an error when ctx
 // ends, but the handshake continues for the other requests.
 func (sl *scopedSession) get(ctx context.Context, l *Protocol, open func(context.Context) (*clientSession, error)) (*clientSession, error) {
-	s, hs, old := sl.currentOrHandshake(l, open)
+	hs, old := sl.begin(l, open)
 	l.retire(old)
-	if s != nil {
-		return s, nil
-	}
 	if hs == nil {
 		return nil, l.Closed()
 	}
@@ -57,69 +63,55 @@ func (sl *scopedSession) get(ctx context.Context, l *Protocol, open func(context
 	}
 }
 
-// currentOrHandshake returns the live session, or the handshake to wait for, which it
-// starts if necessary. Both are nil after end. old is an ended session that the caller
-// must retire.
-func (sl *scopedSession) currentOrHandshake(l *Protocol, open func(context.Context) (*clientSession, error)) (s *clientSession, hs *handshake, old *clientSession) {
+// begin returns the handshake to wait for, which it starts if necessary, or that of the
+// open session. It returns nil after end. old is an ended session that the caller must
+// retire, or nil.
+func (sl *scopedSession) begin(l *Protocol, open func(context.Context) (*clientSession, error)) (hs *handshake, old *clientSession) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	switch {
 	case sl.ended:
-		return nil, nil, nil
-	case sl.cur != nil && sl.cur.isAlive():
-		return sl.cur, nil, nil
+		return nil, nil
 	// A client may have many requests in progress when its session is lost. They all
 	// wait for one handshake, since with one each the server would keep as many
 	// sessions, and the client would use one.
-	case sl.handshake != nil:
-		return nil, sl.handshake, nil
+	case sl.opening.inProgress(), sl.opening.session() != nil:
+		return sl.opening, nil
 	}
-	old, sl.cur = sl.cur, nil
-	hs = &handshake{done: make(chan struct{})}
+	hs, old = &handshake{done: make(chan struct{})}, sl.takeLocked()
 	// Waited for by Protocol.Close; bounded by the time limit of a handshake.
 	_, ok := l.group.Start(func(ctx context.Context) {
 		s, err := open(ctx)
-		if !sl.finishHandshake(hs, s, err) {
+		if !sl.finish(hs, s, err) {
 			l.retire(s)
 		}
 	})
 	if !ok {
-		return nil, nil, old
+		return nil, old
 	}
-	sl.handshake = hs
-	return nil, hs, old
+	sl.opening = hs
+	return hs, old
 }
 
-// finishHandshake ends a handshake. It reports false if the caller must retire s. That
-// is decided under the lock that also guards ended, so that a late session is not
-// stored after end.
-func (sl *scopedSession) finishHandshake(hs *handshake, s *clientSession, err error) bool {
+// finish ends a handshake. It reports false if the caller must retire s. That is decided
+// under the lock that also guards ended, so that a late session is not kept after end.
+func (sl *scopedSession) finish(hs *handshake, s *clientSession, err error) bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	defer close(hs.done)
-	if sl.handshake == hs {
-		sl.handshake = nil
-	}
 	if err != nil {
 		hs.err = err
 		return true
 	}
 	hs.s = s
-	if sl.ended {
-		return false
-	}
-	sl.cur = s
-	return true
+	return !sl.ended
 }
 
 // current returns the session if it is open, otherwise nil.
 func (sl *scopedSession) current() *clientSession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if sl.cur == nil || !sl.cur.isAlive() {
-		return nil
-	}
-	return sl.cur
+	return sl.opening.session()
 }
 
 // set stores a session that was opened elsewhere. It reports false if there is one
@@ -127,11 +119,23 @@ func (sl *scopedSession) current() *clientSession {
 func (sl *scopedSession) set(s *clientSession) (old *clientSession, ok bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if sl.ended || sl.handshake != nil || sl.cur != nil && sl.cur.isAlive() {
+	if sl.ended || sl.opening.inProgress() || sl.opening.session() != nil {
 		return nil, false
 	}
-	old, sl.cur = sl.cur, s
+	old = sl.takeLocked()
+	sl.opening = &handshake{done: make(chan struct{}), s: s}
+	close(sl.opening.done)
 	return old, true
+}
+
+// takeLocked removes the session, or returns nil if there is none.
+func (sl *scopedSession) takeLocked() *clientSession {
+	hs := sl.opening
+	sl.opening = nil
+	if hs == nil || hs.inProgress() {
+		return nil
+	}
+	return hs.s
 }
 
 // bind sets the scope. It reports true to the first caller, which must have the end of the
@@ -170,19 +174,18 @@ func (sl *scopedSession) release() {
 func (sl *scopedSession) idleSince() (time.Time, bool) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	idle := sl.users == 0 && sl.handshake == nil && sl.cur != nil && sl.cur.isAlive()
+	idle := sl.users == 0 && sl.opening.session() != nil
 	return sl.released, idle
 }
 
 // clear removes the session and accepts no other. It does not stop a handshake in
-// progress, because servers differ in how they treat an interrupted one: finishHandshake
-// has its session retired.
+// progress, because servers differ in how they treat an interrupted one: finish has its
+// session retired.
 func (sl *scopedSession) clear() *clientSession {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	s := sl.cur
-	sl.ended, sl.cur = true, nil
-	return s
+	sl.ended = true
+	return sl.takeLocked()
 }
 
 // acquireScoped returns the session of the request's scope.
