@@ -106,6 +106,8 @@ func newHTTPSession(e *httpconn.Endpoint) httpSession {
 
 func (w *httpSession) callTable() *session.Calls { return &w.calls }
 
+func (w *httpSession) attach(s *clientSession) { w.session = s }
+
 // goneError returns the error of a request that the server refused because it has
 // forgotten the session. No new request uses the session from now on. endSession ends
 // its other calls after this one has its error; their outcome is unknown.

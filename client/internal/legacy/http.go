@@ -98,8 +98,6 @@ func newHTTPConn(e *httpconn.Endpoint) *httpConn {
 	return &httpConn{httpSession: newHTTPSession(e), noListen: make(chan struct{})}
 }
 
-func (w *httpConn) attach(s *clientSession) { w.session = s }
-
 // headers returns the headers of every request of the session. The initialize request
 // has neither a session id nor a version.
 func (w *httpConn) headers() http.Header {

@@ -324,31 +324,20 @@ func (w *taskListen) run(ctx context.Context, one *watchedTask) {
 		if fresh && w.Caller.Notify(ctx, one.last) != nil {
 			return
 		}
-		if one.status().IsTerminal() || !w.waitForLook(ctx, one) {
+		if one.status().IsTerminal() {
+			return
+		}
+		t, _ := taskform.Read(one.last.Params.Bytes()) // an invalid one suggests no interval
+		select {
+		case <-one.changed:
+		case <-time.After(taskform.Interval(t.Poll)):
+		case <-ctx.Done():
 			return
 		}
 		var err error
 		if fresh, err = w.look(ctx, one); err != nil && call.Answered(err) {
 			return
 		}
-	}
-}
-
-// waitForLook waits until it is time for the next poll.
-func (w *taskListen) waitForLook(ctx context.Context, one *watchedTask) bool {
-	var wait time.Duration
-	if t, err := taskform.Read(one.last.Params.Bytes()); err == nil {
-		wait = t.Poll
-	}
-	late := time.NewTimer(taskform.Interval(wait))
-	defer late.Stop()
-	select {
-	case <-one.changed:
-		return true
-	case <-late.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

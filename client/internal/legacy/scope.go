@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -341,11 +338,5 @@ func (l *Protocol) soleSessionForLists(ctx context.Context, req *mcp.Request) (*
 // after the handshake, and a client without a session can be asked only during a call
 // of its own. So the session that is opened for that call becomes the sole client's.
 func hasRoots(client *mcp.Peer) bool {
-	if client == nil || len(client.Capabilities) == 0 {
-		return false
-	}
-	var declared struct {
-		Roots jsontext.Value `json:"roots"`
-	}
-	return json.Unmarshal(client.Capabilities, &declared) != nil || declared.Roots != nil
+	return client != nil && declares(client.Capabilities, call.MethodRoots)
 }

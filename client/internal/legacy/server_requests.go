@@ -147,8 +147,11 @@ func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, call
 			finish(res)
 		}
 	})
-	if !ok && notStopped() {
-		finish(nil)
+	if !ok { // the session has been closed
+		cancel()
+		if notStopped() {
+			finish(nil)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,24 +236,14 @@ func (r *openTaskResult) Extension() mcp.CallerExtension { return mcp.NoExtensio
 // declares reports whether client capabilities allow a request of the method
 // (2026-07-28, basic/patterns/mrtr).
 func declares(caps []byte, method string) bool {
-	var declared struct {
-		Elicitation jsontext.Value `json:"elicitation"`
-		Sampling    jsontext.Value `json:"sampling"`
-		Roots       jsontext.Value `json:"roots"`
-	}
-	if err := json.Unmarshal(caps, &declared); err != nil {
-		return false
-	}
 	switch method {
-	case "elicitation/create":
-		return declared.Elicitation != nil
-	case "sampling/createMessage":
-		return declared.Sampling != nil
-	case call.MethodRoots:
-		return declared.Roots != nil
+	case "elicitation/create", "sampling/createMessage", call.MethodRoots:
 	default:
 		return false
 	}
+	capability, _, _ := strings.Cut(method, "/")
+	var declared map[string]jsontext.Value
+	return json.Unmarshal(caps, &declared) == nil && declared[capability] != nil
 }
 
 // withoutTaskMark removes the related-task field: the input requests of a task do not
