@@ -94,7 +94,7 @@ func (optional) retire() {}
 // httpSession is what the connections of both HTTP transports have in common.
 type httpSession struct {
 	optional
-	*httpconn.Endpoint // for POSTs
+	*httpconn.Endpoint // to which messages are POSTed
 	calls              session.Calls
 	group              call.Goroutines
 	session            *clientSession
