@@ -16,13 +16,14 @@ import (
 // PipeConn is the connection of one legacy session over a pipe of its own
 // (2025-11-25, basic/transports, "stdio").
 type PipeConn struct {
+	optional
 	*stdio.Pipe
 }
 
 func (w *PipeConn) callTable() *session.Calls { return &w.Calls }
 
 func (w *PipeConn) attach(s *clientSession) {
-	w.Pipe.Attach(s.route)
+	w.Attach(s.route)
 	// Between the end of the server's output and the end of the pipe the session takes
 	// no call and is not closed yet, so that its calls fail with the cause.
 	pending := s.pending.Add()
@@ -57,13 +58,6 @@ func (w *PipeConn) post(_ context.Context, msg []byte) error {
 	return nil
 }
 
-func (w *PipeConn) setVersion(mcp.Version) {}
-
-func (w *PipeConn) initialized(context.Context) {}
-
-// noListenStream returns nil: the pipe ends with the session.
-func (w *PipeConn) noListenStream() <-chan struct{} { return nil }
-
 func (w *PipeConn) retire() { w.Slot.MarkClosing() }
 
-func (w *PipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }
+func (w *PipeConn) close(context.Context) { w.Close(w.Cut()) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -24,10 +25,10 @@ const maxSubscribeWorkers = 4
 // There is one request per resource at a time, and the next one follows if the wanted
 // state has changed meanwhile. So the server's last request is the right one.
 type subscriptions struct {
-	mu      sync.Mutex
-	byURI   map[string]*subscription
-	queue   []*subscription // with a request to send
-	workers int
+	queue serial.Queue[*subscription] // with a request to send
+
+	mu    sync.Mutex
+	byURI map[string]*subscription
 }
 
 // subscription is one resource. All fields but uri are guarded by subscriptions.mu.
@@ -41,8 +42,8 @@ type subscription struct {
 }
 
 // acquire adds a use of the resource, and subscribes if it is the first. It does not
-// wait: awaitSubscribed does. If work is set, the caller must start a worker.
-func (t *subscriptions) acquire(uri string) (sub *subscription, work bool) {
+// wait: awaitSubscribed does. If queue is set, the caller must queue the resource.
+func (t *subscriptions) acquire(uri string) (sub *subscription, queue bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sub = t.byURI[uri]
@@ -54,75 +55,62 @@ func (t *subscriptions) acquire(uri string) (sub *subscription, work bool) {
 		t.byURI[uri] = sub
 	}
 	sub.users++
-	return sub, t.enqueueLocked(sub)
+	return sub, t.changedLocked(sub)
 }
 
-// release ends a use of the resource.
-func (t *subscriptions) release(sub *subscription) (work bool) {
+// release ends a use of the resource. If queue is set, the caller must queue the resource.
+func (t *subscriptions) release(sub *subscription) (queue bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sub.users--
-	return t.enqueueLocked(sub)
+	return t.changedLocked(sub)
 }
 
-// enqueueLocked queues a request if the server's state differs from the wanted one. A
-// resource that is queued already is checked again after its request.
-func (t *subscriptions) enqueueLocked(sub *subscription) (work bool) {
-	wanted := sub.users > 0
-	if sub.queued || wanted == sub.active {
+// changedLocked reports whether to queue a request, because the server's state differs
+// from the wanted one. A resource that is queued already is checked again after its
+// request.
+func (t *subscriptions) changedLocked(sub *subscription) (queue bool) {
+	if sub.queued {
+		return false
+	}
+	if wanted := sub.users > 0; wanted == sub.active {
 		t.forgetLocked(sub)
 		return false
 	}
 	sub.queued, sub.err = true, nil
-	t.queue = append(t.queue, sub)
-	if t.workers >= maxSubscribeWorkers {
-		return false
-	}
-	t.workers++
 	return true
 }
 
-// forgetLocked removes a resource that has no users and no subscription.
-func (t *subscriptions) forgetLocked(sub *subscription) {
-	if sub.users == 0 && !sub.active && !sub.queued {
-		delete(t.byURI, sub.uri)
-	}
-}
-
-// next returns the next resource with a request to send. It returns nil if no resource
-// has one; then the worker must end, and is not counted any more.
-func (t *subscriptions) next() (sub *subscription, wanted bool) {
+// next returns the request to send for a resource that was queued. needed is false if the
+// wanted state has changed back meanwhile.
+func (t *subscriptions) next(sub *subscription) (wanted, needed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.queue) > 0 {
-		sub, t.queue = t.queue[0], t.queue[1:]
-		if wanted = sub.users > 0; wanted != sub.active {
-			return sub, wanted
-		}
-		t.settleLocked(sub) // wanted has changed back meanwhile
+	wanted = sub.users > 0
+	if wanted == sub.active {
+		t.settleLocked(sub)
+		return wanted, false
 	}
-	t.workers--
-	return nil, false
+	return wanted, true
 }
 
 // record stores the outcome of a request. An error is kept until the next acquire, for
-// the listens that wait for it.
-func (t *subscriptions) record(sub *subscription, wanted bool, err error) {
+// the listens that wait for it. If queue is set, the caller must queue the resource again.
+func (t *subscriptions) record(sub *subscription, wanted bool, err error) (queue bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sub.active = wanted && err == nil
 	if err == nil && (sub.users > 0) != sub.active {
-		t.queue = append(t.queue, sub) // still queued
-		return
+		return true
 	}
 	if sub.err = nil; wanted {
 		sub.err = err
 	}
 	if !wanted && sub.users > 0 { // unsubscribing has failed, and it is wanted again
-		t.queue = append(t.queue, sub)
-		return
+		return true
 	}
 	t.settleLocked(sub)
+	return false
 }
 
 func (t *subscriptions) settleLocked(sub *subscription) {
@@ -134,20 +122,25 @@ func (t *subscriptions) settleLocked(sub *subscription) {
 	t.forgetLocked(sub)
 }
 
+// forgetLocked removes a resource that has no users and no subscription.
+func (t *subscriptions) forgetLocked(sub *subscription) {
+	if sub.users == 0 && !sub.active {
+		delete(t.byURI, sub.uri)
+	}
+}
+
 // state returns whether the server has accepted the subscription, or the error, or a
 // channel to wait on.
 func (t *subscriptions) state(sub *subscription) (agreed bool, wait <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case sub.queued:
-		if sub.settled == nil {
-			sub.settled = make(chan struct{})
-		}
-		return false, sub.settled, nil
-	default:
+	if !sub.queued {
 		return sub.active, nil, sub.err
 	}
+	if sub.settled == nil {
+		sub.settled = make(chan struct{})
+	}
+	return false, sub.settled, nil
 }
 
 // subscribe subscribes the session to the resources and returns those that the server
@@ -160,13 +153,17 @@ func (s *clientSession) subscribe(ctx context.Context, uris []string) (agreed []
 	joined := make([]*subscription, 0, len(uris))
 	undo = func() {
 		for _, sub := range joined {
-			s.startSubscribeWorker(s.subs.release(sub))
+			if s.subs.release(sub) {
+				s.queueSubscribe(sub)
+			}
 		}
 	}
 	for _, uri := range uris {
-		sub, work := s.subs.acquire(uri)
+		sub, queue := s.subs.acquire(uri)
 		joined = append(joined, sub)
-		s.startSubscribeWorker(work)
+		if queue {
+			s.queueSubscribe(sub)
+		}
 	}
 	for _, sub := range joined {
 		ok, err := s.awaitSubscribed(ctx, sub)
@@ -197,16 +194,19 @@ func (s *clientSession) awaitSubscribed(ctx context.Context, sub *subscription) 
 	}
 }
 
-// startSubscribeWorker starts a worker if one is set. It ends when the queue is empty;
-// the session's close cancels it and waits for it.
-func (s *clientSession) startSubscribeWorker(one bool) {
-	if !one {
-		return
-	}
-	s.group.Start(func(ctx context.Context) {
-		for sub, wanted := s.subs.next(); sub != nil; sub, wanted = s.subs.next() {
-			s.subs.record(sub, wanted, s.sendSubscribe(ctx, sub.uri, wanted))
-		}
+// queueSubscribe queues the request for a resource.
+func (s *clientSession) queueSubscribe(sub *subscription) {
+	s.subs.queue.Put(sub, func(next func(context.Context) (*subscription, bool)) bool {
+		// Ends when the queue is empty; the session's close cancels it and waits for it.
+		_, ok := s.group.Start(func(ctx context.Context) {
+			for sub, ok := next(ctx); ok; sub, ok = next(ctx) {
+				wanted, needed := s.subs.next(sub)
+				if needed && s.subs.record(sub, wanted, s.sendSubscribe(ctx, sub.uri, wanted)) {
+					s.queueSubscribe(sub)
+				}
+			}
+		})
+		return ok
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,15 +35,6 @@ const (
 	inputWait = time.Second
 )
 
-// openTaskResults are the tasks of one server that wait for input from clients that
-// poll with tasks/get and answer with tasks/update. A server of 2025-11-25 sends its
-// input requests while a tasks/result is pending, so one is kept open for each of these
-// tasks. The zero value is ready.
-type openTaskResults struct {
-	mu   sync.Mutex
-	open map[taskKey]*openTaskResult
-}
-
 // openTaskResult is the pending tasks/result of one task, and its Caller.
 type openTaskResult struct {
 	key     taskKey
@@ -66,54 +58,41 @@ type pendingInput struct {
 	answer chan *mcp.Result // capacity 1
 }
 
-// find returns the open tasks/result of a task, or nil.
-func (h *openTaskResults) find(principal, id string) *openTaskResult {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.open[taskKey{principal, id}]
+// openResult returns the open tasks/result of a task, or nil.
+func (t *serverTasks) openResult(principal, id string) *openTaskResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.results[taskKey{principal, id}]
 }
 
-// getOrAdd returns the open tasks/result of a task. If it is fresh, the caller must run
-// it until life ends. r is nil if there are too many.
-func (h *openTaskResults) getOrAdd(key taskKey, s *clientSession, caps []byte) (r *openTaskResult, life context.Context, fresh bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if r := h.open[key]; r != nil {
-		return r, nil, false
+// addResult adds r. It returns the open tasks/result of the same task if there is one,
+// and nil if there are too many.
+func (t *serverTasks) addResult(r *openTaskResult) *openTaskResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other := t.results[r.key]; other != nil {
+		return other
 	}
-	if len(h.open) >= maxOpenTaskResults {
-		return nil, nil, false
+	if len(t.results) >= maxOpenTaskResults {
+		return nil
 	}
-	if h.open == nil {
-		h.open = make(map[taskKey]*openTaskResult)
+	if t.results == nil {
+		t.results = make(map[taskKey]*openTaskResult)
 	}
-	life, cancel := context.WithCancel(context.Background())
-	r = &openTaskResult{
-		key: key, session: s, caps: caps, cancel: cancel, prefix: rand.Text()[:8],
-		done: make(chan struct{}), added: make(chan struct{}, 1), inputs: make(map[string]*pendingInput),
-	}
-	r.timer = time.AfterFunc(openTaskResultTimeout, cancel)
-	r.retain(time.Now().Add(openTaskResultTimeout + fetchedTaskTime))
-	h.open[key] = r
-	return r, life, true
+	t.results[r.key] = r
+	return r
 }
 
-// remove removes an ended tasks/result.
-func (h *openTaskResults) remove(r *openTaskResult) {
-	r.cancel()
-	r.timer.Stop()
-	r.retain(time.Time{})
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.open[r.key] == r {
-		delete(h.open, r.key)
-	}
-	close(r.done)
+// removeResult removes an ended tasks/result.
+func (t *serverTasks) removeResult(r *openTaskResult) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.results, r.key)
 }
 
-// cancel ends the tasks/result of a task that has ended.
-func (h *openTaskResults) cancel(principal, id string) {
-	if r := h.find(principal, id); r != nil {
+// cancelResult ends the tasks/result of a task that has ended.
+func (t *serverTasks) cancelResult(principal, id string) {
+	if r := t.openResult(principal, id); r != nil {
 		r.cancel()
 	}
 }
@@ -123,40 +102,59 @@ func (h *openTaskResults) cancel(principal, id string) {
 //
 //nolint:contextcheck,nolintlint // a tasks/result outlives the request that begins it
 func (l *Protocol) openTaskResult(s *clientSession, req *mcp.Request, id string) (*openTaskResult, error) {
-	r, life, fresh := l.openResults.getOrAdd(taskKey{req.Principal, id}, s, capabilitiesText(req.Client))
+	ctx, cancel := context.WithCancel(context.Background())
+	own := newOpenTaskResult(taskKey{req.Principal, id}, s, req.Client, cancel)
+	r := l.tasks.addResult(own)
+	if r != own {
+		own.end()
+	}
 	switch {
 	case r == nil:
 		return nil, l.Fault(mcp.CodeLimit, mcp.NotDispatched, nil, "%d tasks are already waiting for input", maxOpenTaskResults)
-	case !fresh:
+	case r != own:
 		return r, nil
+	}
+	end := func() {
+		l.tasks.removeResult(own)
+		own.end()
 	}
 	ask := call.AboutTask(req, call.MethodTaskResult, id)
 	// Ends with the task, with the session, or when the client does not return. The
 	// session's close waits for it.
-	_, ok := s.group.Start(func(ctx context.Context) {
-		ctx, cancel := call.Both(ctx, life)
-		defer cancel()
-		defer l.openResults.remove(r)
-		_, _ = s.taskResult(ctx, ask, id, mcp.ID{}, r) // the result is fetched with the state
+	ok := s.group.Launch(cancel, true, func() {
+		defer end()
+		_, _ = s.taskResult(ctx, ask, id, mcp.ID{}, own) // the result is fetched with the state
 	})
 	if !ok {
-		l.openResults.remove(r)
+		end()
 		return nil, l.Cut()
 	}
-	return r, nil
+	return own, nil
 }
 
-func capabilitiesText(p *mcp.Peer) []byte {
-	if p == nil {
-		return nil
+func newOpenTaskResult(key taskKey, s *clientSession, client *mcp.Peer, cancel context.CancelFunc) *openTaskResult {
+	r := &openTaskResult{
+		key: key, session: s, cancel: cancel, prefix: rand.Text()[:8], timer: time.AfterFunc(openTaskResultTimeout, cancel),
+		done: make(chan struct{}), added: make(chan struct{}, 1), inputs: make(map[string]*pendingInput),
 	}
-	return p.Capabilities
+	if client != nil {
+		r.caps = client.Capabilities
+	}
+	return r
+}
+
+// end releases what an ended tasks/result holds.
+func (r *openTaskResult) end() {
+	r.cancel()
+	r.timer.Stop()
+	r.session.tasks.release(r)
+	close(r.done)
 }
 
 // pendingInputs returns the inputRequests of a task, or nil. ended reports that its
 // tasks/result has ended, so that status is out of date.
 func (l *Protocol) pendingInputs(ctx context.Context, s *clientSession, req *mcp.Request, id string, status taskform.Status) (questions []byte, ended bool, err error) {
-	r := l.openResults.find(req.Principal, id)
+	r := l.tasks.openResult(req.Principal, id)
 	if r == nil && status != taskform.InputRequired {
 		return nil, false, nil
 	}
@@ -169,16 +167,11 @@ func (l *Protocol) pendingInputs(ctx context.Context, s *clientSession, req *mcp
 	return r.waitForInputs(ctx, status == taskform.InputRequired)
 }
 
-// touch records that the client has returned.
+// touch records that the client has returned. The session is kept open until the
+// tasks/result ends, even if the task ends before.
 func (r *openTaskResult) touch() {
 	r.timer.Reset(openTaskResultTimeout)
-	r.retain(time.Now().Add(openTaskResultTimeout + fetchedTaskTime))
-}
-
-// retain keeps the session open until then, even if the task ends. The zero time
-// releases it.
-func (r *openTaskResult) retain(until time.Time) {
-	r.session.retained.set(taskKey{r.key.principal, "hold " + r.key.id}, until)
+	r.session.tasks.keepUntil(r, time.Now().Add(openTaskResultTimeout+fetchedTaskTime))
 }
 
 // waitForInputs returns the inputRequests that are pending. If wait is set, it waits
@@ -243,24 +236,14 @@ func (r *openTaskResult) Extension() mcp.CallerExtension { return mcp.NoExtensio
 // declares reports whether client capabilities allow a request of the method
 // (2026-07-28, basic/patterns/mrtr).
 func declares(caps []byte, method string) bool {
-	var declared struct {
-		Elicitation jsontext.Value `json:"elicitation"`
-		Sampling    jsontext.Value `json:"sampling"`
-		Roots       jsontext.Value `json:"roots"`
-	}
-	if err := json.Unmarshal(caps, &declared); err != nil {
-		return false
-	}
 	switch method {
-	case "elicitation/create":
-		return declared.Elicitation != nil
-	case "sampling/createMessage":
-		return declared.Sampling != nil
-	case call.MethodRoots:
-		return declared.Roots != nil
+	case "elicitation/create", "sampling/createMessage", call.MethodRoots:
 	default:
 		return false
 	}
+	capability, _, _ := strings.Cut(method, "/")
+	var declared map[string]jsontext.Value
+	return json.Unmarshal(caps, &declared) == nil && declared[capability] != nil
 }
 
 // withoutTaskMark removes the related-task field: the input requests of a task do not
@@ -312,7 +295,7 @@ func (l *Protocol) updateTask(ctx context.Context, s *clientSession, req *mcp.Re
 	if err != nil {
 		return nil, err
 	}
-	r := l.openResults.find(req.Principal, id)
+	r := l.tasks.openResult(req.Principal, id)
 	if r == nil {
 		// Nothing is pending, but the server may not know the task.
 		if _, err := s.call(ctx, call.AboutTask(req, call.MethodTaskGet, id), call.NoCaller{}); err != nil {

@@ -13,11 +13,11 @@ import (
 // read: no request blocks on the channel.
 func TestRepeatedAnswerDoesNotBlock(t *testing.T) {
 	l := &Protocol{}
-	one, _, fresh := l.openResults.getOrAdd(taskKey{"ann", "t"}, &clientSession{}, nil)
-	if !fresh {
+	one := newOpenTaskResult(taskKey{"ann", "t"}, &clientSession{}, nil, func() {})
+	if l.tasks.addResult(one) != one {
 		t.Fatal("no hold")
 	}
-	defer l.openResults.remove(one)
+	defer one.end()
 	ask := &pendingInput{req: &mcp.Request{Method: "roots/list"}, answer: make(chan *mcp.Result, 1)}
 	key := one.add(ask)
 	for _, answer := range []string{"first", "second", "third"} {
