@@ -20,29 +20,50 @@ import (
 // response is that POST's body (2026-07-28, basic/transports/streamable-http).
 type httpConn struct {
 	*httpconn.Endpoint
+	open        context.Context //nolint:containedctx // of the connection: close ends it
+	cancel      context.CancelFunc
+	drains      call.Goroutines // drain responses
 	numbers     *call.Numbers
-	last        atomic.Uint64   // calls so far
-	group       call.Goroutines // calls, which close cancels, and goroutines that drain responses
+	last        atomic.Uint64 // calls so far
 	params      paramTable
 	headerCache headerCache
 	refusals    refusals
 }
 
-// call sends one request and reads its response, all on the calling goroutine. A modern
+func newHTTPConn(e *httpconn.Endpoint) *httpConn {
+	w := &httpConn{Endpoint: e, numbers: call.NewNumbers()}
+	w.open, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// call sends a request. If the server refuses it because of its headers, they are
+// refreshed and it is sent once more.
+func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	res, err := w.post(ctx, p, req, params, caller)
+	if call.IsRejected(err, call.HeaderMismatch) && w.refreshHeaders(ctx, p, req) {
+		return w.post(ctx, p, req, params, caller)
+	}
+	return res, err
+}
+
+// post sends one request and reads its response, all on the calling goroutine. A modern
 // stream cannot be resumed: if it ends without a response the call is lost, and it is
 // unknown whether it ran.
-func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if w.open.Err() != nil {
+		return nil, w.Closed()
+	}
 	c := &httpCall{
 		httpConn: w,
 		ctx:      ctx,
+		values:   valuesOf{w.open, ctx},
 		id:       jsonrpc.NumberID(w.numbers.ID(w.last.Add(1))),
 		outbound: p.outboundCall(req, params, caller),
 		pos:      httpconn.Cursor{Retry: -1},
 	}
-	if !c.begin() {
-		return nil, w.Closed()
-	}
+	c.io, c.cancel = context.WithCancel(&c.values)
 	defer c.finish()
+	defer context.AfterFunc(ctx, c.cancel)()
 	c.out.Msg = p.buildRequest(req, params, c.id)
 	resp, err := w.Post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
 	if err == nil {
@@ -69,9 +90,9 @@ func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, para
 type httpCall struct {
 	*httpConn
 	ctx      context.Context //nolint:containedctx // of the caller
-	io       context.Context //nolint:containedctx // of the POST: ends with ctx or after the drain of its response
-	cancel   context.CancelFunc
-	detach   func() bool // makes io independent of ctx
+	values   valuesOf
+	io       context.Context    //nolint:containedctx // of the POST: ends with ctx, with the connection, or after the drain of its response
+	cancel   context.CancelFunc // ends io
 	outbound call.Call
 	id       mcp.ID
 	out      httpconn.RequestBody
@@ -84,20 +105,24 @@ type httpCall struct {
 	draining bool // a goroutine drains the response, and then cancels io
 }
 
-// begin reports false if the protocol is closing, which cancels io otherwise.
-func (c *httpCall) begin() bool {
-	c.io, c.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
-	if !c.group.Add(&c.cancel, false) {
-		c.cancel()
-		return false
-	}
-	c.detach = context.AfterFunc(c.ctx, c.cancel)
-	return true
+// valuesOf is a context that ends with the connection and has the values of a call. It
+// is part of the call, which saves an object.
+type valuesOf struct {
+	context.Context // of the connection
+	call            context.Context
 }
 
+// Value returns the connection's values first. The context package needs them to find
+// what ends with the connection.
+func (v *valuesOf) Value(key any) any {
+	if value := v.Context.Value(key); value != nil {
+		return value
+	}
+	return v.call.Value(key)
+}
+
+// finish ends io, unless the response is being drained.
 func (c *httpCall) finish() {
-	c.detach()
-	c.group.Remove(&c.cancel)
 	if !c.draining {
 		c.cancel()
 	}
@@ -137,7 +162,7 @@ func (c *httpCall) release(resp *http.Response) {
 		resp.Body.Close()
 		return
 	}
-	c.draining = httpconn.StartDrain(resp, &c.group, c.cancel)
+	c.draining = httpconn.StartDrain(resp, &c.drains, c.cancel)
 }
 
 // take handles one message of the response. The response belongs to this call only, so
@@ -200,8 +225,6 @@ func (c *httpCall) Room(bytes int, _ []byte) error {
 	return err
 }
 
-func (w *httpConn) sharedPipe() *pipeConn { return nil }
-
 // refusal interprets an HTTP response without a result. Only a response that no modern
 // server would send means at once that the server is now a legacy one: a wrong guess
 // costs every request a probe and two handshakes. recheck finds the remaining cases.
@@ -243,5 +266,11 @@ func isModernError(e *mcp.Error) bool {
 // stats returns zeros: a response cannot be late, or reach another call.
 func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
 
+// abandon does nothing: the end of its POST cancels a call.
+func (w *httpConn) abandon(*session.Call) {}
+
 // close cancels the calls, and waits until no response is drained any more.
-func (w *httpConn) close(context.Context) { w.group.Close() }
+func (w *httpConn) close(context.Context) {
+	w.cancel()
+	w.drains.Close()
+}

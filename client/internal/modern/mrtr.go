@@ -88,16 +88,8 @@ func stripInput(req *mcp.Request) (*mcp.Object, error) {
 	var e mcp.Edit
 	e.Delete(mcp.FieldInputResponses)
 	e.Delete(mcp.FieldRequestState)
-	return applied(&e, &req.Params)
-}
-
-// applied returns the edited object.
-func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
-	changed, err := e.Apply(o)
-	if err != nil {
-		return nil, err
-	}
-	return &changed, nil
+	params, err := e.Apply(&req.Params)
+	return &params, err
 }
 
 // resendRound sends a later round again after err, if it was not sent or was refused
@@ -166,7 +158,8 @@ func (p *Protocol) nextRound(ctx context.Context, original *mcp.Object, res *mcp
 	} else {
 		e.Delete(mcp.FieldRequestState)
 	}
-	return applied(&e, original)
+	params, err := e.Apply(original)
+	return &params, err
 }
 
 // errNoInput rejects a result that requests nothing and carries no state. Resending the

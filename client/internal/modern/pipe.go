@@ -20,7 +20,7 @@ type pipeConn struct {
 	*stdio.Pipe
 	abandoned call.Abandoned
 	logs      logRouting
-	listens   sharedListen // all listens
+	listens   pipeListens
 }
 
 func newPipeConn(p *stdio.Pipe) *pipeConn {
@@ -70,11 +70,6 @@ func (w *pipeConn) abandon(call *session.Call) {
 	w.logs.abandon(call.ID())
 	w.Pipe.Abandon(call)
 }
-
-// refreshHeaders reports false: a pipe has no headers.
-func (w *pipeConn) refreshHeaders(context.Context, *Protocol, *mcp.Request) bool { return false }
-
-func (w *pipeConn) sharedPipe() *pipeConn { return w }
 
 // take handles a message that is not a response. A message that names no call is
 // delivered to the only call that it can belong to, or dropped.

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -40,12 +41,11 @@ type conn interface {
 	// ends.
 	call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error)
 
-	// refreshHeaders is called when the server has refused a call because of its
-	// headers. It reports whether to try again.
-	refreshHeaders(ctx context.Context, p *Protocol, req *mcp.Request) bool
+	// listen serves a listen for want. See Protocol.Listen.
+	listen(ctx context.Context, p *Protocol, req *mcp.Request, want listen.Filter, sink mcp.Caller) error
 
-	// sharedPipe returns the pipe that all requests use, or nil over HTTP.
-	sharedPipe() *pipeConn
+	// abandon notifies the server, if necessary, that a call is cancelled.
+	abandon(c *session.Call)
 
 	// For stats and close see Client.
 	stats() session.CallStats
@@ -54,7 +54,7 @@ type conn interface {
 
 // NewHTTP returns the protocol of a server over Streamable HTTP.
 func NewHTTP(e *httpconn.Endpoint, version mcp.Version) *Protocol {
-	return &Protocol{Setup: e.Setup, wire: &httpConn{Endpoint: e, numbers: call.NewNumbers()}, version: version}
+	return &Protocol{Setup: e.Setup, wire: newHTTPConn(e), version: version}
 }
 
 // NewPipe returns the protocol of a server on a pipe, which it takes over.
@@ -81,17 +81,12 @@ func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return p.rounds(ctx, req, caller)
 }
 
-// call sends a request once and returns its terminal. If the server refuses it because
-// of its headers, they are refreshed and it is sent once more.
+// call sends a request once and returns its terminal.
 func (p *Protocol) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
 	if ctx.Err() != nil {
 		return nil, p.GivenUp(ctx, mcp.NotDispatched)
 	}
-	res, err := p.wire.call(ctx, p, req, params, caller)
-	if call.IsRejected(err, call.HeaderMismatch) && p.wire.refreshHeaders(ctx, p, req) {
-		return p.wire.call(ctx, p, req, params, caller)
-	}
-	return res, err
+	return p.wire.call(ctx, p, req, params, caller)
 }
 
 func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) call.Call {
@@ -136,12 +131,8 @@ func (p *Protocol) Asked(ctx context.Context, _ *call.Call, _ *mcp.Message) {
 	p.Log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
 
-// Abandon notifies the server over a pipe. Over HTTP, closing the stream cancels a call.
-func (p *Protocol) Abandon(call *session.Call) {
-	if w := p.wire.sharedPipe(); w != nil {
-		w.abandon(call)
-	}
-}
+// Abandon notifies the server, if necessary, that a call is cancelled.
+func (p *Protocol) Abandon(c *session.Call) { p.wire.abandon(c) }
 
 func (p *Protocol) Stats() session.CallStats { return p.wire.stats() }
 

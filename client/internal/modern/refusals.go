@@ -33,12 +33,9 @@ type refusals struct {
 
 // worked records a request that had a result.
 func (r *refusals) worked() {
-	if r.any.Load() {
-		r.reset()
+	if !r.any.Load() {
+		return
 	}
-}
-
-func (r *refusals) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resetLocked()
