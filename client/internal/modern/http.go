@@ -55,13 +55,12 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 	}
 	c := &httpCall{
 		httpConn: w,
-		ctx:      ctx,
-		values:   valuesOf{w.open, ctx},
+		base:     callContext{w.open, ctx},
 		id:       jsonrpc.NumberID(w.numbers.ID(w.last.Add(1))),
 		outbound: p.outboundCall(req, params, caller),
 		pos:      httpconn.Cursor{Retry: -1},
 	}
-	c.io, c.cancel = context.WithCancel(&c.values)
+	c.io, c.cancel = context.WithCancel(&c.base)
 	defer c.finish()
 	defer context.AfterFunc(ctx, c.cancel)()
 	c.out.Msg = p.buildRequest(req, params, c.id)
@@ -89,9 +88,8 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 // httpCall is one request and its response.
 type httpCall struct {
 	*httpConn
-	ctx      context.Context //nolint:containedctx // of the caller
-	values   valuesOf
-	io       context.Context    //nolint:containedctx // of the POST: ends with ctx, with the connection, or after the drain of its response
+	base     callContext
+	io       context.Context    //nolint:containedctx // of the POST: ends with the caller's, with the connection, or after the drain of its response
 	cancel   context.CancelFunc // ends io
 	outbound call.Call
 	id       mcp.ID
@@ -105,20 +103,21 @@ type httpCall struct {
 	draining bool // a goroutine drains the response, and then cancels io
 }
 
-// valuesOf is a context that ends with the connection and has the values of a call. It
-// is part of the call, which saves an object.
-type valuesOf struct {
+// callContext is the parent of a POST's context. It ends with the connection only: a
+// response may be drained after the caller's context has ended. It has the values of
+// that context. Being part of the call saves an object.
+type callContext struct {
 	context.Context // of the connection
-	call            context.Context
+	caller          context.Context
 }
 
 // Value returns the connection's values first. The context package needs them to find
 // what ends with the connection.
-func (v *valuesOf) Value(key any) any {
+func (v *callContext) Value(key any) any {
 	if value := v.Context.Value(key); value != nil {
 		return value
 	}
-	return v.call.Value(key)
+	return v.caller.Value(key)
 }
 
 // finish ends io, unless the response is being drained.
@@ -138,8 +137,8 @@ func (c *httpCall) interrupted() error {
 	if c.out.Sent.Load() {
 		outcome = mcp.Unknown
 	}
-	if c.ctx.Err() != nil {
-		return c.GivenUp(c.ctx, outcome)
+	if c.base.caller.Err() != nil {
+		return c.GivenUp(c.base.caller, outcome)
 	}
 	f := c.Cut()
 	f.Outcome = outcome
@@ -174,17 +173,17 @@ func (c *httpCall) take(m *mcp.Message, bad error) (more bool) {
 		c.end(nil, c.Malformed(bad))
 		return false
 	case bad != nil:
-		c.Log.WarnContext(c.ctx, "backend sent an invalid message")
+		c.Log.WarnContext(c.base.caller, "backend sent an invalid message")
 		return true
 	case m.Kind == mcp.KindNotification:
 		c.outbound.Deliver(c.io, m)
 		return c.io.Err() == nil
 	case m.Kind == mcp.KindRequest:
-		c.outbound.Owner.Asked(c.ctx, &c.outbound, m)
+		c.outbound.Owner.Asked(c.base.caller, &c.outbound, m)
 		return true
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 	case m.ID != c.id:
-		c.Log.WarnContext(c.ctx, "backend sent a response to an unknown request")
+		c.Log.WarnContext(c.base.caller, "backend sent a response to an unknown request")
 		return true
 	}
 	if c.outbound.Req.Method == call.MethodToolsList && m.Kind == mcp.KindResult {
@@ -202,15 +201,15 @@ func (c *httpCall) forward(a *jsonrpc.Arrival) bool {
 		return false
 	}
 	res := jsonrpc.NewArriving(a, c.outbound.Version, c.cancel)
-	taken, err := c.outbound.Caller.Extension().Receive(c.ctx, res)
+	taken, err := c.outbound.Caller.Extension().Receive(c.base.caller, res)
 	switch {
 	case !taken:
 		return false
 	case err == nil:
 		c.end(res.Result(), nil)
 		c.answered = true
-	case c.ctx.Err() == nil:
-		c.end(nil, c.ForwardError(c.ctx, err))
+	case c.base.caller.Err() == nil:
+		c.end(nil, c.ForwardError(c.base.caller, err))
 	}
 	return true
 }

@@ -37,7 +37,7 @@ type listenGroup struct {
 	subscribers []*subscriber // in the order in which they were added
 	running     bool          // a goroutine maintains the stream
 	narrow      bool          // the stream may carry unwanted notifications
-	kick        chan struct{} // capacity 1: the above has changed. Made for the first listen.
+	kick        chan struct{} // capacity 1: something has changed. Made for the first listen.
 }
 
 // subscriber is one listen.
@@ -120,13 +120,20 @@ func (g *listenGroup) wakeLocked() {
 	}
 }
 
-// checkNarrow makes the goroutine check whether the stream carries unwanted
-// notifications.
-func (g *listenGroup) checkNarrow() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.narrow = true
-	g.wakeLocked()
+// wait waits until something has changed, or until again unless that is zero. It reports
+// false if ctx has ended.
+func (g *listenGroup) wait(ctx context.Context, again time.Time) bool {
+	var timer <-chan time.Time
+	if !again.IsZero() {
+		timer = time.After(time.Until(again))
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-g.kick:
+	case <-timer:
+	}
+	return true
 }
 
 // end ends all listens with err.
@@ -185,54 +192,60 @@ func (g *listenGroup) publish(n *mcp.Notification) (wanted bool) {
 }
 
 // upstream is one subscriptions/listen request to the server: a stream of changes. It
-// is the caller of that request, and involves no requests of the server.
+// is the caller of that request.
 type upstream struct {
-	call.NoCaller
-	asked   listen.Set
-	receive func(st *upstream, n *mcp.Notification) // receives the changes, in order
-	cancel  context.CancelFunc
-	acked   chan struct{} // closed when agreed is set
-	done    chan struct{} // closed when err is set
+	call.NoCaller // a listen involves no requests of the server
+	group         *listenGroup
+	asked         listen.Set
+	receive       func(n *mcp.Notification) // receives the changes, in order
+	cancel        context.CancelFunc
 
-	agreed listen.Set
-	err    error
+	id     mcp.ID    // on a pipe
+	opened time.Time // on a pipe
+	until  time.Time // over HTTP: when to stop reading it, once it was replaced
 
-	// Used over HTTP only.
-	replaced bool      // guarded by listenGroup.mu: another stream has replaced it
-	until    time.Time // when to stop reading it, once it was replaced
-
-	// Used on a pipe only.
-	id        mcp.ID
-	opened    time.Time
-	pipeEnded bool // set before done is closed: a new pipe must be opened
+	// The fields below are guarded by listenGroup.mu.
+	acked     bool
+	agreed    listen.Set // set with acked
+	ended     bool
+	err       error // set with ended; nil if the server has ended it in order
+	pipeEnded bool  // set before ended: a new pipe must be opened
+	replaced  bool  // over HTTP: another stream has replaced it
 }
 
-func newUpstream(asked listen.Set, receive func(*upstream, *mcp.Notification)) *upstream {
-	return &upstream{asked: asked, receive: receive, acked: make(chan struct{}), done: make(chan struct{})}
+// start sends the request in a goroutine of streams.
+func (st *upstream) start(streams *call.Goroutines, send func(ctx context.Context) error) {
+	// Ends when it is cancelled, or with streams, whose close waits for it.
+	st.cancel, _ = streams.Start(func(ctx context.Context) { st.end(send(ctx)) })
 }
 
-// start sends the request in a goroutine of the group.
-func (st *upstream) start(group *call.Goroutines, send func(ctx context.Context) error) {
-	// Ends when it is cancelled, or with the group, whose close waits for it.
-	st.cancel, _ = group.Start(func(ctx context.Context) {
-		defer close(st.done)
-		st.err = send(ctx)
-	})
+func (st *upstream) end(err error) {
+	st.group.mu.Lock()
+	defer st.group.mu.Unlock()
+	st.ended, st.err = true, err
+	st.group.wakeLocked()
 }
 
-// Notify receives the server's notifications. An acknowledgement without a filter
-// agrees to everything.
+// Notify receives the server's notifications.
 func (st *upstream) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case listen.MethodAcknowledged:
-		if !call.IsClosed(st.acked) { // Notify is called by one goroutine
-			st.agreed = listen.SetOf(st.asked.Filter().Agreed(&n.Params))
-			close(st.acked)
-		}
+		st.acknowledge(n)
 	case listen.MethodTools, listen.MethodPrompts, listen.MethodResources, listen.MethodUpdated, listen.MethodTask:
-		st.receive(st, n)
+		st.receive(n)
 	}
 	return nil
+}
+
+// acknowledge records what the server has agreed to. An acknowledgement without a
+// filter agrees to everything.
+func (st *upstream) acknowledge(n *mcp.Notification) {
+	st.group.mu.Lock()
+	defer st.group.mu.Unlock()
+	if !st.acked {
+		st.acked, st.agreed = true, listen.SetOf(st.asked.Filter().Agreed(&n.Params))
+		st.group.wakeLocked()
+	}
 }
 
 // settled returns the part of the filter that need not be asked for again. A resource
@@ -242,17 +255,17 @@ func (st *upstream) settled() listen.Set {
 	return listen.Set{Lists: st.asked.Lists, URIs: st.agreed.URIs, Tasks: st.agreed.Tasks}
 }
 
-// listenParams returns the parameters of a listen with the filter.
-func (p *Protocol) listenParams(want listen.Set) (mcp.Object, error) {
+// newListen returns a listen with the filter.
+func (p *Protocol) newListen(want listen.Set) (*mcp.Request, error) {
+	var req *mcp.Request
 	raw, err := want.Filter().Params()
-	if err != nil {
-		return mcp.Object{}, p.Fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
+	if err == nil {
+		req, err = mcp.NewRequest(call.MethodListen, raw)
 	}
-	req, err := mcp.NewRequest(call.MethodListen, raw)
 	if err != nil {
-		return mcp.Object{}, p.Fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
+		return nil, p.Fault(mcp.CodeInternalError, mcp.NotDispatched, err, "its request could not be written")
 	}
-	return req.Params, nil
+	return req, nil
 }
 
 // reopenDelay returns how long to wait before a stream is opened again after n failures.

@@ -31,22 +31,32 @@ func (w *httpConn) listen(ctx context.Context, p *Protocol, req *mcp.Request, wa
 		_, err := p.call(ctx, req, &req.Params, sink)
 		return err
 	}
-	v, ok := req.Scope.Value(p, func() any { return new(scopeListens) })
-	g, isListens := v.(*scopeListens)
-	if !ok || !isListens {
+	v, ok := req.Scope.Value(p, func() any { return new(listenGroup) })
+	g, isGroup := v.(*listenGroup)
+	if !ok || !isGroup {
 		return p.Fault(mcp.CodeSessionEnded, mcp.NotDispatched, nil, "the client's session has ended")
 	}
-	k := &scopeLoop{scopeListens: g, p: p, req: *req}
+	k := &scopeLoop{listenGroup: g, p: p, req: *req}
 	return g.serve(ctx, p, k.run, want, sink)
 }
 
-// scopeListens are the listens of a scope that share one stream. It is opened for the
-// first of them and closed with the last. If a listen needs more than the stream
-// carries, a wider one is opened. The old one continues until the new one is
-// acknowledged, so that no change is missed. A narrower one replaces it in the same way
-// if less is needed.
-type scopeListens struct {
-	listenGroup
+// scopeLoop maintains the stream of the listens of a scope, on one goroutine. The
+// stream is opened for the first of them and closed with the last. If a listen needs
+// more than the stream carries, a wider one is opened. The old one continues until the
+// new one is acknowledged, so that no change is missed. A narrower one replaces it in
+// the same way if less is needed.
+type scopeLoop struct {
+	*listenGroup
+	p       *Protocol
+	req     mcp.Request
+	streams call.Goroutines
+
+	cur      *upstream   // the acknowledged stream
+	next     *upstream   // the stream that is being opened to replace it
+	replaced []*upstream // still read, oldest first
+	gap      bool        // there was no stream for a while, so changes may have been missed
+	failures int         // in a row
+	retryAt  time.Time   // when a stream may be opened again after a failure
 
 	// The fields below are guarded by listenGroup.mu. While replaced streams are read,
 	// nearly always the current stream brings the same notifications. So theirs are
@@ -56,195 +66,160 @@ type scopeListens struct {
 	heldBack map[string]*mcp.Notification // what only the replaced streams have brought
 }
 
-// scopeLoop maintains the stream of scopeListens, on one goroutine.
-type scopeLoop struct {
-	*scopeListens
-	p   *Protocol
-	req mcp.Request
-
-	cur      *upstream   // the acknowledged stream
-	next     *upstream   // the stream that is being opened to replace it
-	replaced []*upstream // still read, oldest first
-
-	gap           bool             // there was no stream for a while, so changes may have been missed
-	failures      int              // in a row
-	retryTimer    <-chan time.Time // nil if a stream may be opened now
-	replacedTimer <-chan time.Time // the oldest of the replaced streams need not be read any longer
-	streams       call.Goroutines
-}
-
 // run maintains the stream until no listen is left or ctx ends.
 func (k *scopeLoop) run(ctx context.Context) {
 	defer k.streams.Close()
 	for {
-		canOpen := k.next == nil && k.retryTimer == nil
-		want, open, ok := k.plan(k.cur, canOpen)
+		todo, ok := k.step(time.Now())
 		if !ok {
 			return
 		}
-		if open && canOpen {
-			k.open(want)
+		for _, st := range todo.cancel {
+			st.cancel()
 		}
-		var acked, refused, broken <-chan struct{}
-		if k.next != nil {
-			acked, refused = k.next.acked, k.next.done
+		for _, n := range todo.publish {
+			k.publish(n)
 		}
-		if k.cur != nil {
-			broken = k.cur.done
+		if todo.open {
+			k.open(todo.want)
 		}
-		select {
-		case <-ctx.Done():
-			k.end(k.p.Closed())
-		case <-k.kick:
-		case <-acked:
-			k.swap()
-		case <-refused:
-			k.refused()
-		case <-broken:
-			k.broken()
-		case <-k.retryTimer:
-			k.retryTimer = nil
-		case <-k.replacedTimer:
-			k.closeReplaced(1)
+		if !k.wait(ctx, todo.again) {
+			k.stop(k.p.Closed())
+			return
 		}
 	}
 }
 
-// plan returns the union of all filters, and whether a stream must be opened for it. It
-// grants the listens that the current stream serves. ok is false if no listen is left.
-// The loop has then ended, and add starts another one.
-func (g *scopeListens) plan(cur *upstream, canOpen bool) (want listen.Set, open, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.subscribers) == 0 {
-		g.running, g.narrow, g.seen, g.heldBack = false, false, nil, nil
-		return want, false, false
+// scopeStep is what run must do, and when to look again if nothing happens.
+type scopeStep struct {
+	cancel  []*upstream
+	publish []*mcp.Notification
+	open    bool // a stream
+	want    listen.Set
+	again   time.Time // zero if there is nothing to wait for
+}
+
+// step brings the streams up to date with what has happened, grants the listens that
+// the current stream serves, and returns what to do next. ok is false if no listen is
+// left. The loop has then ended, and the next listen starts another one.
+func (k *scopeLoop) step(now time.Time) (todo scopeStep, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.next != nil && k.next.acked {
+		k.swapLocked(&todo, now)
 	}
-	want, open = listen.NewSet(), cur == nil
-	for _, sub := range g.subscribers {
-		want.Add(sub.want)
+	if k.next != nil && k.next.ended {
+		k.refusedLocked(&todo, now)
+	}
+	if k.cur != nil && k.cur.ended {
+		k.brokenLocked(now)
+	}
+	for len(k.replaced) > 0 && !now.Before(k.replaced[0].until) {
+		k.closeReplacedLocked(&todo)
+	}
+	if len(k.subscribers) == 0 {
+		k.running, k.narrow = false, false
+		return todo, false
+	}
+	todo.want, todo.open = listen.NewSet(), k.cur == nil
+	for _, sub := range k.subscribers {
+		todo.want.Add(sub.want)
 		switch {
-		case cur == nil || sub.granted:
-		case cur.settled().Has(sub.want):
-			sub.grantLocked(cur.agreed)
+		case k.cur == nil || sub.granted:
+		case k.cur.settled().Has(sub.want):
+			sub.grantLocked(k.cur.agreed)
 		default:
-			open = true
+			todo.open = true
 		}
 	}
-	if cur != nil && g.narrow && !want.Covers(cur.agreed) {
-		open = true
+	if k.cur != nil && k.narrow && !todo.want.Covers(k.cur.agreed) {
+		todo.open = true
 	}
-	// Try once per reason, so that a server that refuses a narrower stream is not asked
-	// again and again.
-	g.narrow = g.narrow && !canOpen
-	return want, open, true
-}
-
-// open opens the next stream.
-func (k *scopeLoop) open(want listen.Set) {
-	req := k.req
-	var err error
-	if req.Params, err = k.p.listenParams(want); err != nil {
-		k.end(err)
-		return
+	if len(k.replaced) > 0 {
+		todo.again = k.replaced[0].until
 	}
-	st := newUpstream(want, k.receive)
-	st.start(&k.streams, func(ctx context.Context) error {
-		_, err := k.p.call(ctx, &req, &req.Params, st)
-		if err == nil {
-			err = k.p.Lost(nil, "it ended the subscription")
+	switch {
+	case k.next != nil:
+		todo.open = false
+	case now.Before(k.retryAt):
+		todo.open = false
+		if todo.again.IsZero() || k.retryAt.Before(todo.again) {
+			todo.again = k.retryAt
 		}
-		return err
-	})
-	k.next = st
+	default:
+		// Try once per reason, so that a server that refuses a narrower stream is not
+		// asked again and again.
+		k.narrow = false
+	}
+	return todo, true
 }
 
-// swap replaces cur by next, unless an acknowledged listen would lose notifications.
-func (k *scopeLoop) swap() {
-	st := k.next
+// swapLocked replaces cur by next. It acknowledges the listens that next was opened
+// for. After a gap it also acknowledges again those that were acknowledged before:
+// changes may have been missed.
+//
+// If cur serves an acknowledged listen that next does not, cur stays. That listen has
+// begun while next was being opened.
+func (k *scopeLoop) swapLocked(todo *scopeStep, now time.Time) {
+	old, st := k.cur, k.next
 	k.next = nil
-	if !k.adopt(st, k.cur, k.gap) {
-		st.cancel()
-		k.checkNarrow()
-		return
+	if old != nil {
+		loses := func(sub *subscriber) bool { return sub.granted && !st.asked.Has(sub.want) }
+		if slices.ContainsFunc(k.subscribers, loses) {
+			todo.cancel = append(todo.cancel, st)
+			k.narrow = true
+			return
+		}
+		if len(k.replaced) == maxReplaced {
+			k.closeReplacedLocked(todo)
+		}
+		old.replaced, old.until = true, now.Add(overlap)
+		k.replaced = append(k.replaced, old)
+		k.seen = make(map[string]bool) // not what old has brought so far
 	}
-	if k.cur != nil {
-		k.retire(k.cur)
+	for _, sub := range k.subscribers {
+		if sub.granted && k.gap || !sub.granted && st.asked.Has(sub.want) {
+			sub.grantLocked(st.agreed)
+		}
 	}
 	k.cur, k.gap, k.failures = st, false, 0
 }
 
-// adopt makes st the stream that all listens use, in place of old, which may be nil. It
-// acknowledges the listens that st was opened for. After a gap it also acknowledges
-// again those that were acknowledged before: changes may have been missed.
-//
-// It reports false, and does nothing, if old serves an acknowledged listen that st does
-// not. That listen has begun while st was being opened.
-func (g *scopeListens) adopt(st, old *upstream, gap bool) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if old != nil {
-		loses := func(sub *subscriber) bool { return sub.granted && !st.asked.Has(sub.want) }
-		if slices.ContainsFunc(g.subscribers, loses) {
-			return false
-		}
-		// What old has brought so far does not count as seen.
-		old.replaced, g.seen = true, make(map[string]bool)
-		if g.heldBack == nil {
-			g.heldBack = make(map[string]*mcp.Notification)
-		}
-	}
-	for _, sub := range g.subscribers {
-		if sub.granted && gap || !sub.granted && st.asked.Has(sub.want) {
-			sub.grantLocked(st.agreed)
-		}
-	}
-	return true
-}
-
-// refused handles a stream that ended before its acknowledgement. The listens that wait
-// for it end with its error. Acknowledged ones keep their stream, or wait for another
-// one.
-func (k *scopeLoop) refused() {
+// refusedLocked handles a stream that ended before its acknowledgement. The listens
+// that wait for it end with its error. Acknowledged ones keep their stream, or wait for
+// another one, and so do listens added after it was opened.
+func (k *scopeLoop) refusedLocked(todo *scopeStep, now time.Time) {
 	st := k.next
-	if call.IsClosed(st.acked) { // acknowledged, and ended before the loop ran
-		k.swap()
-		return
-	}
 	k.next = nil
 	switch {
-	case call.Answered(st.err) && k.closeReplaced(maxReplaced):
-		k.checkNarrow() // the server may limit its streams: try once more when the replaced ones are closed
-	case k.cur == nil && k.isHopeless(st.err):
-		k.end(st.err)
-	default:
-		k.refuse(st)
-	}
-	k.retryTimer = time.After(reopenDelay(k.failures))
-}
-
-// refuse ends the listens that wait for st and are not acknowledged. Listens added
-// after it was opened wait for the next stream.
-func (g *scopeListens) refuse(st *upstream) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.endLocked(func(sub *subscriber) error {
-		if sub.granted || !st.asked.Has(sub.want) {
-			return nil
+	case call.Answered(st.err) && len(k.replaced) > 0:
+		// The server may limit its streams: try once more when the replaced ones are
+		// closed.
+		for len(k.replaced) > 0 {
+			k.closeReplacedLocked(todo)
 		}
-		return st.err
-	})
+		k.narrow = true
+	case k.cur == nil && k.isHopeless(st.err):
+		k.endLocked(func(*subscriber) error { return st.err })
+	default:
+		k.endLocked(func(sub *subscriber) error {
+			if sub.granted || !st.asked.Has(sub.want) {
+				return nil
+			}
+			return st.err
+		})
+	}
+	k.retryAt = now.Add(reopenDelay(k.failures))
 }
 
-// broken handles the end of the current stream.
-func (k *scopeLoop) broken() {
+// brokenLocked handles the end of the current stream.
+func (k *scopeLoop) brokenLocked(now time.Time) {
 	err := k.cur.err
 	k.cur, k.gap = nil, true
 	if k.isHopeless(err) {
-		k.end(err)
-		return
+		k.endLocked(func(*subscriber) error { return err })
 	}
-	k.retryTimer = time.After(reopenDelay(k.failures))
+	k.retryAt = now.Add(reopenDelay(k.failures))
 }
 
 // isHopeless counts a failure. It reports whether no other stream of this protocol
@@ -255,88 +230,82 @@ func (k *scopeLoop) isHopeless(err error) bool {
 	return call.Answered(err) || call.IsRejected(err, call.WrongEra) || call.IsRejected(err, call.NeverSpoke) || k.failures >= call.MaxListenFailures
 }
 
-// receive publishes a change, or holds it back.
-func (k *scopeLoop) receive(st *upstream, n *mcp.Notification) {
-	if k.isNew(st, n) {
-		k.publish(n)
+// closeReplacedLocked closes the oldest replaced stream and publishes what was held
+// back.
+func (k *scopeLoop) closeReplacedLocked(todo *scopeStep) {
+	todo.cancel = append(todo.cancel, k.replaced[0])
+	k.replaced = slices.Delete(k.replaced, 0, 1)
+	for _, key := range slices.Sorted(maps.Keys(k.heldBack)) {
+		todo.publish = append(todo.publish, k.heldBack[key])
+	}
+	k.heldBack = nil
+	if len(k.replaced) == 0 {
+		k.seen = nil
 	}
 }
 
-// publish publishes a change. A stream that brings unwanted ones is replaced.
-func (g *scopeListens) publish(n *mcp.Notification) {
-	if !g.listenGroup.publish(n) {
-		g.checkNarrow()
+// open opens the next stream.
+func (k *scopeLoop) open(want listen.Set) {
+	filter, err := k.p.newListen(want)
+	if err != nil {
+		k.end(err)
+		return
 	}
+	req := k.req
+	req.Params = filter.Params
+	st := &upstream{group: k.listenGroup, asked: want}
+	st.receive = func(n *mcp.Notification) {
+		if k.isNew(st, n) {
+			k.publish(n)
+		}
+	}
+	st.start(&k.streams, func(ctx context.Context) error {
+		_, err := k.p.call(ctx, &req, &req.Params, st)
+		if err == nil {
+			err = k.p.Lost(nil, "it ended the subscription")
+		}
+		return err
+	})
+	k.next = st
+}
+
+// publish publishes a change. A stream that brings unwanted ones may have to be
+// replaced.
+func (k *scopeLoop) publish(n *mcp.Notification) {
+	if k.listenGroup.publish(n) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.narrow = true
+	k.wakeLocked()
 }
 
 // isNew reports whether a notification of st must be passed to the listens now.
-func (g *scopeListens) isNew(st *upstream, n *mcp.Notification) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.seen == nil {
+func (k *scopeLoop) isNew(st *upstream, n *mcp.Notification) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen == nil {
 		return true
 	}
 	uri, _ := n.Params.Text(mcp.FieldURI)
 	id, _ := n.Params.Text(mcp.FieldTaskID)
-	switch key := n.Method + " " + uri + " " + id; {
+	key := n.Method + " " + uri + " " + id
+	switch {
 	case !st.replaced:
 		// It is newer than any notification about this on the replaced streams.
-		if len(g.seen) < listen.MaxSubResources {
-			g.seen[key] = true
+		if len(k.seen) < listen.MaxSubResources {
+			k.seen[key] = true
 		}
-		delete(g.heldBack, key)
+		delete(k.heldBack, key)
 		return true
-	case g.seen[key]:
+	case k.seen[key]:
 		return false
-	case len(g.heldBack) >= listen.MaxSubResources, len(n.Params.Bytes())+len(n.Params.Beside()) > listen.MaxUpdate:
+	case len(k.heldBack) >= listen.MaxSubResources, len(n.Params.Bytes())+len(n.Params.Beside()) > listen.MaxUpdate:
 		return true // reporting it twice is better than not at all
-	default:
-		g.heldBack[key] = n
-		return false
+	case k.heldBack == nil:
+		k.heldBack = make(map[string]*mcp.Notification)
 	}
-}
-
-// retire keeps a replaced stream open for a while.
-func (k *scopeLoop) retire(old *upstream) {
-	old.until = time.Now().Add(overlap)
-	k.replaced = append(k.replaced, old)
-	if k.replacedTimer == nil {
-		k.replacedTimer = time.After(overlap)
-	}
-	for len(k.replaced) > maxReplaced {
-		k.closeReplaced(1)
-	}
-}
-
-// closeReplaced closes the n oldest replaced streams and publishes what was held back.
-// It reports whether there were any.
-func (k *scopeLoop) closeReplaced(n int) bool {
-	n = min(n, len(k.replaced))
-	for _, st := range k.replaced[:n] {
-		st.cancel()
-	}
-	k.replaced = slices.Delete(k.replaced, 0, n)
-	for _, change := range k.takeHeldBack(len(k.replaced) == 0) {
-		k.publish(change)
-	}
-	k.replacedTimer = nil
-	if len(k.replaced) > 0 {
-		k.replacedTimer = time.After(time.Until(k.replaced[0].until))
-	}
-	return n > 0
-}
-
-// takeHeldBack removes all that was held back. last ends the overlap of streams.
-func (g *scopeListens) takeHeldBack(last bool) []*mcp.Notification {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var held []*mcp.Notification
-	for _, key := range slices.Sorted(maps.Keys(g.heldBack)) {
-		held = append(held, g.heldBack[key])
-	}
-	clear(g.heldBack)
-	if last {
-		g.seen = nil
-	}
-	return held
+	k.heldBack[key] = n
+	return false
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -59,14 +60,14 @@ func (w *pipeConn) listen(ctx context.Context, p *Protocol, req *mcp.Request, wa
 type pipeListens struct {
 	listenGroup
 
-	// The fields below are guarded by listenGroup.mu.
+	// The fields below are guarded by listenGroup.mu. They outlast the goroutine.
 
-	// unanswered are the listens that have no response, each with the time when it was
-	// cancelled, or zero. Some servers respond to a cancelled listen when it has ended
-	// for them, and then also drop the subscriptions of the next listen if that has
-	// begun. answersCancelled is set if this server does so; stale, if it did so after
-	// another listen had begun.
-	unanswered       map[mcp.ID]time.Time
+	// cancelled are the listens that were cancelled and have no response, each with the
+	// time of that. Some servers respond to a cancelled listen when it has ended for
+	// them, and then also drop the subscriptions of the next listen if that has begun.
+	// answersCancelled is set if this server does so; stale, if it did so after another
+	// listen had begun.
+	cancelled        map[mcp.ID]time.Time
 	answersCancelled bool
 	stale            bool
 }
@@ -76,62 +77,39 @@ type pipeListens struct {
 func (g *pipeListens) noteAnswer(id mcp.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	cancelled := g.unanswered[id]
-	delete(g.unanswered, id)
-	if !cancelled.IsZero() {
-		g.answersCancelled, g.stale = true, true
-		g.wakeLocked()
+	if _, ok := g.cancelled[id]; !ok {
+		return
 	}
-}
-
-// addUnanswered registers a listen about to be sent. It renews all subscriptions that
-// the server may have dropped.
-func (g *pipeListens) addUnanswered(id mcp.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.unanswered == nil {
-		g.unanswered = make(map[mcp.ID]time.Time)
-	}
-	g.unanswered[id] = time.Time{}
-	g.stale = false
+	delete(g.cancelled, id)
+	g.answersCancelled, g.stale = true, true
+	g.wakeLocked()
 }
 
 // noteCancelledLocked records that a listen is cancelled. It removes those that were
-// cancelled too long ago to matter: a server need not respond to them.
+// cancelled so long ago that the server will not respond to them.
 func (g *pipeListens) noteCancelledLocked(id mcp.ID, now time.Time) {
-	for old, cancelled := range g.unanswered {
-		switch {
-		case old == id:
-			g.unanswered[id] = now
-		case !cancelled.IsZero() && now.Sub(cancelled) >= call.AbandonedTime:
-			delete(g.unanswered, old)
-		}
+	if g.cancelled == nil {
+		g.cancelled = make(map[mcp.ID]time.Time)
 	}
+	maps.DeleteFunc(g.cancelled, func(_ mcp.ID, at time.Time) bool { return now.Sub(at) >= call.AbandonedTime })
+	g.cancelled[id] = now
 }
 
-// awaitsEndLocked returns when the server may be taken to have ended all cancelled
-// listens. It is zero if it has ended them. The specification requires that a server
-// does not respond to them (2026-07-28, basic/patterns/cancellation, "Behavior
-// Requirements"), so only a server that is known to do so is waited for, and no longer
-// once it did not respond in time.
-func (g *pipeListens) awaitsEndLocked(now time.Time) time.Time {
-	if !g.answersCancelled {
-		return time.Time{}
-	}
+// mayOpenLocked returns when the next listen may be sent, or zero if it may be sent
+// now. A server that responds to cancelled listens is waited for. Once it has not
+// responded in time, it is taken for one that does not respond, as the specification
+// requires (2026-07-28, basic/patterns/cancellation, "Behavior Requirements").
+func (g *pipeListens) mayOpenLocked(now time.Time) time.Time {
 	var last time.Time
-	for _, cancelled := range g.unanswered {
-		if cancelled.After(last) {
-			last = cancelled
+	for _, at := range g.cancelled {
+		if at.After(last) {
+			last = at
 		}
 	}
-	if last.IsZero() {
-		return last
+	if at := last.Add(cancelAckTime); g.answersCancelled && now.Before(at) {
+		return at
 	}
-	end := last.Add(cancelAckTime)
-	if now.Before(end) {
-		return end
-	}
-	g.answersCancelled = false
+	g.answersCancelled = g.answersCancelled && last.IsZero()
 	return time.Time{}
 }
 
@@ -146,8 +124,7 @@ const (
 	closing                     // cancelled, and its call has not returned
 )
 
-// pipeLoop maintains the stream of pipeListens. It runs on one goroutine. Its methods
-// with the suffix Locked need listenGroup.mu.
+// pipeLoop maintains the stream of pipeListens, on one goroutine.
 type pipeLoop struct {
 	*pipeListens
 	p       *Protocol
@@ -171,127 +148,95 @@ type pipeLoop struct {
 func (k *pipeLoop) run(ctx context.Context) {
 	defer k.streams.Close()
 	for {
-		todo := k.next(time.Now())
-		switch todo.do {
-		case doStop:
+		do, again, ok := k.step(time.Now())
+		switch {
+		case !ok:
 			return
-		case doOpen:
-			k.open(todo.want)
-			continue
-		case doCancel:
-			k.stream.cancel()
-		case doNothing:
-		}
-		var acked, ended <-chan struct{}
-		var timer <-chan time.Time
-		switch k.state {
-		case opening:
-			acked, ended = k.stream.acked, k.stream.done
-		case live, closing:
-			ended = k.stream.done
-		case noStream, idle:
-		}
-		if !todo.again.IsZero() {
-			timer = time.After(time.Until(todo.again))
-		}
-		select {
-		case <-ctx.Done():
+		case do != nil:
+			do()
+		case !k.wait(ctx, again):
 			k.stop(k.p.Closed())
 			return
-		case <-k.kick:
-		case <-acked:
-		case <-ended:
-		case <-timer:
 		}
 	}
 }
 
-// action is what run must do.
-type action uint8
-
-const (
-	doNothing action = iota
-	doOpen           // a stream for the filter want
-	doCancel         // the stream
-	doStop           // no listen and no stream is left
-)
-
-// step is an action, and when to look again if nothing happens. That is zero if there
-// is nothing to wait for.
-type step struct {
-	do    action
-	want  listen.Set
-	again time.Time
-}
-
-// next brings the state up to date with what has happened, and returns what to do next.
-// Only next and open change the state:
+// step brings the state up to date with what has happened. It returns what to do next,
+// if anything, and otherwise when to look again if nothing happens, or zero. ok is false
+// if no listen and no stream is left. The loop has then ended, and the next listen
+// starts another one.
 //
-//	noStream -> opening          a listen wants something
-//	opening  -> live             acknowledged
-//	opening  -> noStream         refused
-//	live     -> noStream, idle   ended by the server
-//	opening, live, idle -> closing -> noStream   another stream, or none, is wanted
-func (k *pipeLoop) next(now time.Time) step {
+// Only step and open change the state:
+//
+//	noStream -> opening             a listen wants something
+//	opening -> live                 the server has acknowledged the stream
+//	opening -> noStream             the server has refused it
+//	live -> noStream, idle          the server has ended it
+//	opening, live, idle -> closing  another stream is needed, or none
+//	closing -> noStream
+func (k *pipeLoop) step(now time.Time) (do func(), again time.Time, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.state == opening && call.IsClosed(k.stream.acked) {
+	if k.state == opening && k.stream.acked {
 		k.state = live
 		k.acknowledgedLocked()
 	}
-	if k.state != noStream && k.state != idle && call.IsClosed(k.stream.done) {
+	if k.state != noStream && k.state != idle && k.stream.ended {
 		k.endedLocked(now)
 	}
 	if len(k.subscribers) == 0 && k.state == noStream {
 		k.running = false
-		return step{do: doStop}
+		return nil, again, false
 	}
 	todo := k.planLocked(now)
 	switch k.state {
-	case closing:
-		return step{}
 	case opening:
 		late := k.stream.opened.Add(ackTime)
 		switch {
 		case todo.nothing, k.stale:
-			return k.cancelLocked(now)
+			return k.cancelLocked(now), again, true
 		case !todo.waiting:
-			return step{}
+			return nil, again, true
 		case now.Before(late):
-			return step{again: late}
+			return nil, late, true
 		}
 		k.isolateLocked(k.p.Lost(nil, "it has not acknowledged the subscription in %v", ackTime))
-		return k.cancelLocked(now)
+		return k.cancelLocked(now), again, true
 	case live, idle:
 		switch {
 		case todo.nothing:
-			return k.cancelLocked(now)
+			return k.cancelLocked(now), again, true
 		case !todo.reopen && !k.stale:
-			return step{again: todo.narrowAt}
+			return nil, todo.narrowAt, true
 		}
-		if paced := k.pace(now); !paced.IsZero() {
-			return step{again: paced}
+		if again = k.pace(now); again.IsZero() {
+			do = k.cancelLocked(now)
 		}
-		return k.cancelLocked(now)
+		return do, again, true
 	case noStream:
+		switch {
+		case now.Before(k.retryAt):
+			return nil, k.retryAt, true
+		case todo.want.IsEmpty():
+			return nil, again, true
+		}
+		if again = k.mayOpenLocked(now); again.IsZero() {
+			k.tried, k.stale = todo.tried, false // the next stream renews all subscriptions
+			do = func() { k.open(todo.want) }
+		}
+		return do, again, true
+	case closing:
 	}
-	switch {
-	case now.Before(k.retryAt):
-		return step{again: k.retryAt}
-	case todo.want.IsEmpty():
-		return step{}
-	}
-	if ended := k.awaitsEndLocked(now); !ended.IsZero() {
-		return step{again: ended}
-	}
-	k.tried = todo.tried
-	return step{do: doOpen, want: todo.want}
+	return nil, again, true
 }
 
-func (k *pipeLoop) cancelLocked(now time.Time) step {
+// cancelLocked returns a function that cancels the stream.
+func (k *pipeLoop) cancelLocked(now time.Time) func() {
+	if k.state != idle {
+		k.noteCancelledLocked(k.stream.id, now)
+	}
 	k.state = closing
-	k.noteCancelledLocked(k.stream.id, now)
-	return step{do: doCancel}
+	return k.stream.cancel
 }
 
 // pace returns when the stream may be interrupted for all listens. It is zero if that
@@ -365,7 +310,7 @@ func (k *pipeLoop) servesLocked() bool { return (k.state == live || k.state == i
 func (k *pipeLoop) acceptLocked(sub *subscriber) {
 	sub.accepted, sub.pendingErr = true, nil
 	var agreed listen.Set
-	if k.servesLocked() {
+	if k.stream != nil {
 		agreed = k.stream.agreed
 	}
 	sub.grantLocked(agreed)
@@ -391,14 +336,15 @@ func (k *pipeLoop) endedLocked(now time.Time) {
 	was, st := k.state, k.stream
 	if was == live && st.err == nil && st.agreed.IsEmpty() {
 		k.state = idle
-		delete(k.unanswered, st.id)
 		return
 	}
 	k.state, k.stream = noStream, nil
 	if was == closing {
+		if st.err == nil || call.Answered(st.err) {
+			delete(k.cancelled, st.id) // the server had responded before
+		}
 		return
 	}
-	delete(k.unanswered, st.id)
 	if was == opening && !call.Answered(st.err) {
 		k.failures++
 	}
@@ -471,23 +417,22 @@ func (k *pipeLoop) endPendingLocked() {
 
 // open opens the next stream.
 func (k *pipeLoop) open(want listen.Set) {
-	req := &mcp.Request{Method: call.MethodListen, Client: k.p.Self(), Scope: mcp.NewScope("", nil), LogLevel: mcp.LogNone}
-	if len(want.Tasks) > 0 {
-		req = declaringTasks(req)
-	}
-	var err error
-	if req.Params, err = k.p.listenParams(want); err != nil {
+	req, err := k.p.newListen(want)
+	if err != nil {
 		k.end(err)
 		return
+	}
+	req.Client, req.Scope, req.LogLevel = k.p.Self(), mcp.NewScope("", nil), mcp.LogNone
+	if len(want.Tasks) > 0 {
+		req = declaringTasks(req)
 	}
 	c, err := k.wire.open(call.MethodListen)
 	if err != nil {
 		k.end(err)
 		return
 	}
-	st := newUpstream(want, func(_ *upstream, n *mcp.Notification) { k.publish(n) })
-	st.id, st.opened = c.ID(), time.Now()
-	k.addUnanswered(st.id)
+	st := &upstream{group: &k.listenGroup, asked: want, id: c.ID(), opened: time.Now()}
+	st.receive = func(n *mcp.Notification) { k.publish(n) }
 	st.start(&k.streams, func(ctx context.Context) error {
 		_, err := k.wire.roundTrip(ctx, k.p, c, req, &req.Params, st)
 		st.pipeEnded = k.wire.Calls.Err() != nil || call.IsRejected(err, call.WrongEra)
