@@ -59,16 +59,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	sp, err := c.protocol(ctx, call.NoCaller{})
+	ap, err := c.protocol(ctx, call.NoCaller{})
 	if err != nil {
 		return err
 	}
-	lc.era = sp.Era()
+	lc.era = ap.Era()
 	once, cut := context.WithCancel(ctx)
 	defer cut()
 	lc.cut = cut
-	err = sp.Listen(once, req, lc)
-	c.release(sp, call.IsRejected(err, call.WrongEra) || call.IsRejected(err, call.NeverSpoke))
+	err = ap.Listen(once, req, lc)
+	c.release(ap, err)
 	return err
 }
 
