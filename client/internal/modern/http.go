@@ -6,6 +6,7 @@ package modern
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -224,6 +225,18 @@ func (c *httpCall) Room(bytes int, _ []byte) error {
 	return err
 }
 
+// stats returns zeros: a response cannot be late, or reach another call.
+func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
+
+// abandon does nothing: the end of its POST cancels a call.
+func (w *httpConn) abandon(*session.Call) {}
+
+// close cancels the calls, and waits until no response is drained any more.
+func (w *httpConn) close(context.Context) {
+	w.cancel()
+	w.drains.Close()
+}
+
 // refusal interprets an HTTP response without a result. Only a response that no modern
 // server would send means at once that the server is now a legacy one: a wrong guess
 // costs every request a probe and two handshakes. recheck finds the remaining cases.
@@ -262,14 +275,69 @@ func isModernError(e *mcp.Error) bool {
 	}
 }
 
-// stats returns zeros: a response cannot be late, or reach another call.
-func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
+// A server that refuses everything is probed again after so many consecutive refusals,
+// over at least so long a time.
+const (
+	refusalsInRow = 3
+	refusalTime   = 10 * time.Second
+)
 
-// abandon does nothing: the end of its POST cancels a call.
-func (w *httpConn) abandon(*session.Call) {}
+// refusals counts the consecutive requests that a server has refused since the last
+// success. The zero value is ready.
+type refusals struct {
+	any atomic.Bool // n > 0: spares successful requests the lock
 
-// close cancels the calls, and waits until no response is drained any more.
-func (w *httpConn) close(context.Context) {
-	w.cancel()
-	w.drains.Close()
+	mu    sync.Mutex
+	n     int
+	first time.Time
+}
+
+// worked records a request that had a result.
+func (r *refusals) worked() {
+	if !r.any.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resetLocked()
+}
+
+func (r *refusals) resetLocked() {
+	r.n = 0
+	r.any.Store(false)
+}
+
+// refused records a refusal. It reports whether the server must be probed, and then
+// resets the count.
+func (r *refusals) refused(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == 0 {
+		r.first = now
+		r.any.Store(true)
+	}
+	r.n++
+	if r.n < refusalsInRow || now.Sub(r.first) < refusalTime {
+		return false
+	}
+	r.resetLocked()
+	return true
+}
+
+// isOfServer reports whether an error is the server's answer to a request, or a
+// malformed one, and may mean that the server has changed its era. A server that is
+// busy or rejects the credentials answers before it looks at the message, in either
+// era.
+func isOfServer(ctx context.Context, err error) bool {
+	f, isFault := call.Unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case !isFault:
+		return true
+	}
+	if r, ok := f.Cause.(*httpconn.Refusal); ok { //nolint:errorlint // set unwrapped by Endpoint.Refused
+		return !r.IsBeforeMessage()
+	}
+	return f.Code == mcp.CodeBackendFailed
 }
