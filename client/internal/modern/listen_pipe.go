@@ -95,11 +95,11 @@ func (g *pipeListens) noteCancelledLocked(id mcp.ID, now time.Time) {
 	g.cancelled[id] = now
 }
 
-// mayOpenLocked returns when the next listen may be sent, or zero if it may be sent
+// mayOpenAtLocked returns when the next listen may be sent, or zero if it may be sent
 // now. A server that responds to cancelled listens is waited for. Once it has not
 // responded in time, it is taken for one that does not respond, as the specification
 // requires (2026-07-28, basic/patterns/cancellation, "Behavior Requirements").
-func (g *pipeListens) mayOpenLocked(now time.Time) time.Time {
+func (g *pipeListens) mayOpenAtLocked(now time.Time) time.Time {
 	var last time.Time
 	for _, at := range g.cancelled {
 		if at.After(last) {
@@ -200,6 +200,7 @@ func (k *pipeLoop) step(now time.Time) (do func(), again time.Time, ok bool) {
 		case now.Before(late):
 			return nil, late, true
 		}
+		// The others must not wait for the listen that causes this.
 		k.isolateLocked(k.p.Lost(nil, "it has not acknowledged the subscription in %v", ackTime))
 		return k.cancelLocked(now), again, true
 	case live, idle:
@@ -220,7 +221,7 @@ func (k *pipeLoop) step(now time.Time) (do func(), again time.Time, ok bool) {
 		case todo.want.IsEmpty():
 			return nil, again, true
 		}
-		if again = k.mayOpenLocked(now); again.IsZero() {
+		if again = k.mayOpenAtLocked(now); again.IsZero() {
 			k.tried, k.stale = todo.tried, false // the next stream renews all subscriptions
 			do = func() { k.open(todo.want) }
 		}
