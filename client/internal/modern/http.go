@@ -108,8 +108,8 @@ type httpCall struct {
 // response may be drained after the caller's context has ended. It has the values of
 // that context. Being part of the call saves an object.
 type callContext struct {
-	context.Context // of the connection
-	caller          context.Context
+	context.Context                 //nolint:containedctx // of the connection
+	caller          context.Context //nolint:containedctx // of the waiting caller
 }
 
 // Value returns the connection's values first. The context package needs them to find
@@ -152,7 +152,7 @@ func (c *httpCall) read(resp *http.Response) error {
 	if !httpconn.HasMessages(resp) {
 		return c.refusal(c.io, c.ReadRefusal(resp))
 	}
-	return c.Endpoint.Read(resp, &c.pos, c, c.forward, c.take)
+	return c.Read(resp, &c.pos, c, c.forward, c.take)
 }
 
 // release closes the response. If the terminal has arrived and the response goes on, it is

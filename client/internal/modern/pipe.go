@@ -68,7 +68,7 @@ func (w *pipeConn) roundTrip(ctx context.Context, p *Protocol, c *session.Call, 
 func (w *pipeConn) abandon(c *session.Call) {
 	w.abandoned.Note()
 	w.logs.abandon(c.ID())
-	w.Pipe.Abandon(c)
+	w.Abandon(c)
 }
 
 // take handles a message that is not a response. A message that names no call is
