@@ -77,8 +77,8 @@ func (k *scopeLoop) run(ctx context.Context) {
 		for _, st := range todo.cancel {
 			st.cancel()
 		}
-		for _, n := range todo.publish {
-			k.publish(n)
+		for _, n := range todo.report {
+			k.report(n)
 		}
 		if todo.open {
 			k.open(todo.want)
@@ -92,11 +92,11 @@ func (k *scopeLoop) run(ctx context.Context) {
 
 // scopeStep is what run must do, and when to look again if nothing happens.
 type scopeStep struct {
-	cancel  []*upstream
-	publish []*mcp.Notification
-	open    bool // a stream
-	want    listen.Set
-	again   time.Time // zero if there is nothing to wait for
+	cancel []*upstream
+	report []*mcp.Notification
+	open   bool // a stream for want
+	want   listen.Set
+	again  time.Time // zero if there is nothing to wait for
 }
 
 // step brings the streams up to date with what has happened, grants the listens that
@@ -236,7 +236,7 @@ func (k *scopeLoop) closeReplacedLocked(todo *scopeStep) {
 	todo.cancel = append(todo.cancel, k.replaced[0])
 	k.replaced = slices.Delete(k.replaced, 0, 1)
 	for _, key := range slices.Sorted(maps.Keys(k.heldBack)) {
-		todo.publish = append(todo.publish, k.heldBack[key])
+		todo.report = append(todo.report, k.heldBack[key])
 	}
 	k.heldBack = nil
 	if len(k.replaced) == 0 {
@@ -256,7 +256,7 @@ func (k *scopeLoop) open(want listen.Set) {
 	st := &upstream{group: k.listenGroup, asked: want}
 	st.receive = func(n *mcp.Notification) {
 		if k.isNew(st, n) {
-			k.publish(n)
+			k.report(n)
 		}
 	}
 	st.start(&k.streams, func(ctx context.Context) error {
@@ -269,10 +269,9 @@ func (k *scopeLoop) open(want listen.Set) {
 	k.next = st
 }
 
-// publish publishes a change. A stream that brings unwanted ones may have to be
-// replaced.
-func (k *scopeLoop) publish(n *mcp.Notification) {
-	if k.listenGroup.publish(n) {
+// report publishes a change. A stream that brings unwanted ones may have to be replaced.
+func (k *scopeLoop) report(n *mcp.Notification) {
+	if k.publish(n) {
 		return
 	}
 	k.mu.Lock()
