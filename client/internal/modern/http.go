@@ -40,6 +40,9 @@ func newHTTPConn(e *httpconn.Endpoint) *httpConn {
 // call sends a request. If the server refuses it because of its headers, they are
 // refreshed and it is sent once more.
 func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, p.GivenUp(ctx, mcp.NotDispatched)
+	}
 	res, err := w.post(ctx, p, req, params, caller)
 	if call.IsRejected(err, call.HeaderMismatch) && w.refreshHeaders(ctx, p, req) {
 		return w.post(ctx, p, req, params, caller)

@@ -28,7 +28,7 @@ const maxReplaced = 3
 // listens. Any other listen has a stream of its own.
 func (w *httpConn) listen(ctx context.Context, p *Protocol, req *mcp.Request, want listen.Filter, sink mcp.Caller) error {
 	if req.Scope == nil || len(want.URIs) == 0 {
-		_, err := p.call(ctx, req, &req.Params, sink)
+		_, err := w.call(ctx, p, req, &req.Params, sink)
 		return err
 	}
 	v, ok := req.Scope.Value(p, func() any { return new(listenGroup) })
@@ -260,7 +260,7 @@ func (k *scopeLoop) open(want listen.Set) {
 		}
 	}
 	st.start(&k.streams, func(ctx context.Context) error {
-		_, err := k.p.call(ctx, &req, &req.Params, st)
+		_, err := k.p.wire.call(ctx, k.p, &req, &req.Params, st)
 		if err == nil {
 			err = k.p.Lost(nil, "it ended the subscription")
 		}

@@ -35,7 +35,7 @@ func (p *Protocol) rounds(ctx context.Context, req *mcp.Request, caller mcp.Call
 	original := caller
 	var open *urlElicitations // made when the client is first asked
 	for round := 0; ; round++ {
-		res, err := p.call(ctx, req, params, caller)
+		res, err := p.wire.call(ctx, p, req, params, caller)
 		if err != nil && round > 0 {
 			res, err = p.resendRound(ctx, req, params, caller, err)
 		}
@@ -100,7 +100,7 @@ func (p *Protocol) resendRound(ctx context.Context, req *mcp.Request, params *mc
 	later.Params = *params
 	var res *mcp.Result
 	for n := 1; err != nil && call.Classify(&later, err) == call.Resend && n <= call.MaxResend && p.AwaitRetry(ctx, n); n++ {
-		res, err = p.call(ctx, req, params, caller)
+		res, err = p.wire.call(ctx, p, req, params, caller)
 	}
 	if err != nil {
 		return nil, p.afterFirstRound(err)

@@ -43,6 +43,9 @@ func (w *pipeConn) open(method string) (*session.Call, error) {
 }
 
 func (w *pipeConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, p.GivenUp(ctx, mcp.NotDispatched)
+	}
 	c, err := w.open(req.Method)
 	if err != nil {
 		return nil, err

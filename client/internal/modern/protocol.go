@@ -87,14 +87,6 @@ func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	return p.rounds(ctx, req, caller)
 }
 
-// call sends a request and returns its terminal.
-func (p *Protocol) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	if ctx.Err() != nil {
-		return nil, p.GivenUp(ctx, mcp.NotDispatched)
-	}
-	return p.wire.call(ctx, p, req, params, caller)
-}
-
 func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) call.Call {
 	return call.Call{
 		Setup: p.Setup, Owner: p, Req: req, Caller: caller, Token: params.Raw(mcp.MetaProgressToken),
@@ -149,7 +141,7 @@ func (p *Protocol) Discover(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var err error
-	p.Discovered, err = p.call(ctx, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
+	p.Discovered, err = p.wire.call(ctx, p, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
 	return err
 }
 
