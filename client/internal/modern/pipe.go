@@ -135,4 +135,4 @@ func (w *pipeConn) endListen(m *mcp.Message) {
 
 func (w *pipeConn) stats() session.CallStats { return w.Calls.Stats() }
 
-func (w *pipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }
+func (w *pipeConn) close(context.Context) { w.Close(w.Cut()) }
