@@ -20,7 +20,7 @@ import (
 // concurrently, and from within the callers that it serves. It opens nothing before the
 // first request.
 type Client struct {
-	*call.Setup
+	setup      *call.Setup
 	link       link
 	group      call.Goroutines
 	discovered atomic.Pointer[Server] // by the protocol in use; nil if not known
@@ -66,7 +66,7 @@ type protocol interface {
 }
 
 func newClient(s *call.Setup, l link) *Client {
-	c := &Client{Setup: s, link: l}
+	c := &Client{setup: s, link: l}
 	s.AwaitRetry = func(ctx context.Context, n int) bool { return c.awaitRetry(ctx, call.ResendDelay(n)) }
 	s.Recheck = c.recheck
 	return c
@@ -82,13 +82,13 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		caller = call.NoCaller{}
 	}
 	if !c.enter() {
-		return nil, c.Closed()
+		return nil, c.setup.Closed()
 	}
 	defer c.leave()
 	c.requests.Add(1)
 	switch {
-	case c.BadInfo != nil: // it would be inserted into messages unmodified
-		return nil, c.Unavailable(c.BadInfo, "Config.Info is not usable: %v", c.BadInfo)
+	case c.setup.BadInfo != nil: // it would be inserted into messages unmodified
+		return nil, c.setup.Unavailable(c.setup.BadInfo, "Config.Info is not usable: %v", c.setup.BadInfo)
 	case req.Method == call.MethodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):
@@ -158,7 +158,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.Hurried) }) }
+func (c *Client) hurry() { c.hurryOnce.Do(func() { close(c.setup.Hurried) }) }
 
 // drain rejects new requests. It returns a channel that is closed when none is in
 // progress.
@@ -226,7 +226,7 @@ type Stats struct {
 // OtherOutput describes the first line of a process's standard output that is not a
 // message, for people. It concerns the process started last. It is empty if there is no
 // such line.
-func (c *Client) OtherOutput() string { return c.OtherOutputText() }
+func (c *Client) OtherOutput() string { return c.setup.OtherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {

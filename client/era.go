@@ -47,7 +47,7 @@ func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *dete
 	case <-det.done:
 		return det.err
 	case <-ctx.Done():
-		return c.GivenUp(ctx, mcp.NotDispatched)
+		return c.setup.GivenUp(ctx, mcp.NotDispatched)
 	}
 }
 
@@ -65,7 +65,7 @@ func (c *Client) acquire() (*activeProtocol, *detection, error) {
 	det := &detection{done: make(chan struct{})}
 	// Close waits for it. The link's limits bound it.
 	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
-		return nil, nil, c.Closed()
+		return nil, nil, c.setup.Closed()
 	}
 	c.detecting = det
 	return nil, det, nil
@@ -158,7 +158,7 @@ func (c *Client) recheck() {
 			}
 			return
 		}
-		c.Log.InfoContext(ctx, "backend speaks another era of the protocol now")
+		c.setup.Log.InfoContext(ctx, "backend speaks another era of the protocol now")
 		c.discovered.Store(nil)
 		if isIdle {
 			c.dispose(old)
@@ -187,7 +187,7 @@ func (c *Client) probeOtherEra(ctx context.Context, ap *activeProtocol) protocol
 		return nil
 	}
 	if p.Era() != ap.Era() {
-		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.Self()}, call.NoCaller{})
+		_, err = p.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 		if err == nil {
 			return p
 		}

@@ -41,7 +41,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 		}
 		switch {
 		case ctx.Err() != nil:
-			return c.GivenUp(ctx, mcp.Completed)
+			return c.setup.GivenUp(ctx, mcp.Completed)
 		case errors.Is(err, call.ErrClosed), errors.Is(err, call.ErrNoListenStream):
 			return call.Unwrap(err)
 		case lc.acknowledged.Load() == 0 && call.Classify(req, err) != call.Reprobe, failures >= call.MaxListenFailures:
@@ -50,7 +50,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 			again.Reset()
 		}
 		if !backoff.Sleep(ctx, again.Next()) {
-			return c.GivenUp(ctx, mcp.Completed)
+			return c.setup.GivenUp(ctx, mcp.Completed)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	if s := c.discovered.Load(); s != nil {
 		return *s, nil
 	}
-	res, err := c.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.Self()}, call.NoCaller{})
+	res, err := c.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 	if err != nil {
 		return Server{}, err
 	}
