@@ -91,8 +91,8 @@ func TestParkedRequestContinuesWithRetry(t *testing.T) {
 	l, now := newRequests(), someTime()
 	p := register(l, new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
-	if first.Key == second.Key {
-		t.Errorf("two questions have the key %q", first.Key)
+	if first.Key != session.QuestionKey(1) || second.Key != session.QuestionKey(2) {
+		t.Errorf("the questions have the keys %q and %q", first.Key, second.Key)
 	}
 	round, ok := p.Park("id", owner("ann"), now)
 	if !ok || *round.Left != 1 || !slices.Equal(round.Questions, []*session.Question{first, second}) || !round.Until.Equal(now.Add(time.Minute)) {
@@ -248,6 +248,22 @@ func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
 	}
 }
 
+// The limit of a principal is for requests that are parked, and not for those that were.
+func TestPrincipalMayParkAgain(t *testing.T) {
+	l, now := newRequests(), someTime()
+	parkedOf(t, l, "other", owner("bob"), now)
+	for i := range 20 {
+		id := fmt.Sprint("id", i)
+		_, q := parkedOf(t, l, id, owner("ann"), now)
+		if _, err := l.Resume(id, owner("ann"), new(2), answersTo(t, q), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.Len(); got != 1 {
+		t.Errorf("%d are parked, want one", got)
+	}
+}
+
 func TestParkRoundsAreLimited(t *testing.T) {
 	l, now := newRequests(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
 	p := register(l, new("r"), new(0))
@@ -264,6 +280,25 @@ func TestParkRoundsAreLimited(t *testing.T) {
 	}
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, session.ErrRounds) {
 		t.Errorf("the question: %v, %t", end.Err, ok)
+	}
+}
+
+// A question that is withdrawn ends, and is not asked.
+func TestWithdrawnQuestion(t *testing.T) {
+	why := errors.New("why")
+	for i := range 3 {
+		l := newRequests()
+		p := register(l, new("r"), new(0))
+		questions := []*session.Question{ask(t, p), ask(t, p), ask(t, p)}
+		p.Withdraw(questions[i], why)
+		p.Withdraw(questions[i], errors.New("again")) // no effect
+		if end, ok := ended(questions[i]); !ok || !errors.Is(end.Err, why) {
+			t.Errorf("question %d ends with %v, %v; want %v", i, end.Err, ok, why)
+		}
+		round, ok := p.Park("id", owner("ann"), someTime())
+		if want := slices.Delete(questions, i, i+1); !ok || !slices.Equal(round.Questions, want) {
+			t.Errorf("without question %d: parked %v with %d questions, want the other two", i, ok, len(round.Questions))
+		}
 	}
 }
 
