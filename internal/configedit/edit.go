@@ -11,11 +11,15 @@ package configedit
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
+
+// MaxSize is the size of the largest file that can be read.
+const MaxSize = configfile.MaxSize
 
 // File is a configuration file. Its methods return the changed text, and do not modify Text.
 // Their errors have type *Error.
@@ -65,7 +69,7 @@ func (f File) Add(name string, entry Entry) ([]byte, error) {
 	}
 	servers, key := d.serversNode()
 	if m, found := find(servers, name); found {
-		return nil, d.refuse(m.At, `remove it first, or choose another name`, "there is a server %q already", name)
+		return nil, d.refuse(m.At, "remove it first, or choose another name", "there is a server %q already", name)
 	}
 	want := with(d.root, []string{key, name}, node(entry))
 	if d.root.Kind == configfile.Null {
@@ -106,15 +110,13 @@ func (f File) Rename(old, name string) ([]byte, error) {
 	if other, found := servers.member(name); found {
 		return nil, d.refuse(other.At, "", "there is a server %q already", name)
 	}
-	want := d.root
 	_, key := d.serversNode()
-	want = renamed(want, []string{key, old}, name)
 	s := servers.style()
 	s.quoteKeys = s.json || d.text[m.key.start] == '"' || d.text[m.key.start] == '\''
 	if s.quoteKeys && !s.json {
 		s.quote = d.text[m.key.start]
 	}
-	return d.result([]edit{{m.key.start, m.key.end, s.key(name, servers.flow)}}, want)
+	return d.result([]edit{{m.key.start, m.key.end, s.key(name, servers.flow)}}, renamed(d.root, []string{key, old}, name))
 }
 
 // Set sets a key of a server's entry, at the end of it if the key is new.
@@ -156,6 +158,49 @@ func (f File) Disable(name string) ([]byte, error) { return f.setDisabled(name, 
 
 // Enable enables a server. The result is Text if it is enabled.
 func (f File) Enable(name string) ([]byte, error) { return f.setDisabled(name, false) }
+
+// Enabled reports whether the file has a server and does not disable it.
+func (f File) Enabled(name string) bool {
+	_, entry, err := f.entry(name)
+	if err != nil {
+		return false
+	}
+	disabled, _ := entry.node.Member("disabled")
+	enabled, _ := entry.node.Member("enabled")
+	return !isBool(disabled, true) && !isBool(enabled, false)
+}
+
+// Literals returns the texts of the file that may be credentials: variables as NAME=value,
+// headers, and texts that may be URLs. References to variables are not replaced. It returns
+// nothing for an invalid file.
+func (f File) Literals() (env []string, headers http.Header, urls []string) {
+	headers = make(http.Header)
+	d, err := parse(f)
+	if err != nil {
+		return nil, headers, nil
+	}
+	servers, _ := d.serversNode()
+	for _, server := range servers.Members {
+		for _, m := range server.Value.Members {
+			if m.Value.Kind == configfile.Text {
+				urls = append(urls, m.Value.Text)
+			}
+			for _, field := range m.Value.Members {
+				if m.Key == "headers" {
+					headers.Add(field.Key, field.Value.Text)
+				} else {
+					env = append(env, field.Key+"="+field.Value.Text)
+				}
+			}
+		}
+	}
+	state, _ := d.root.Member("state")
+	keys, _ := state.Member("keys")
+	for _, key := range keys.Items {
+		env = append(env, "STATE_KEY="+key.Text)
+	}
+	return env, headers, urls
+}
 
 // setDisabled sets "disabled", and also "enabled" if the entry has it: other programs write
 // that key, and a config accepts it.
