@@ -392,7 +392,6 @@ func (m *mapping) restOfLine(offset int) int {
 	if i != end {
 		return -1
 	}
-	// Trailing white space stays with a line that stays.
 	return end
 }
 

@@ -178,7 +178,7 @@ func (w *writer) blockValue(key, indent string) {
 	default:
 		switch w.IntN(8) {
 		case 0: // block scalars, in which # is no comment
-			w.out.WriteString(" " + pick(w, "|", ">", "|-", ">-", "|2") + "\n")
+			w.out.WriteString(" " + pick(w, "|", ">", "|-", ">-") + "\n")
 			for _, line := range []string{"x", "# no comment", "", "  y: é"}[:1+w.IntN(4)] {
 				if line != "" {
 					line = indent + "  " + line
