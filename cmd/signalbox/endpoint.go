@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 const (
@@ -148,24 +151,53 @@ const ssePath = "/sse"
 // routes returns the handler of all paths. Paths are compared unmodified: a cleaned path is
 // a different one, and a redirect is no response to a POST. The response to any other path
 // names the endpoint, as a wrong path in the client's URL is the usual reason.
-func (p *endpoint) routes(mcp, sse, operations http.Handler) http.Handler {
+func (p *endpoint) routes(main, sse, operations http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		closeAmbiguous(w, r)
 		switch r.URL.Path {
 		case p.path:
-			mcp.ServeHTTP(w, r)
+			main.ServeHTTP(w, r)
 		case ssePath:
 			sse.ServeHTTP(w, r)
 		case "/healthz", "/readyz", "/metrics", statusPath:
 			operations.ServeHTTP(w, r)
 		default:
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = io.WriteString(w, "nothing is here; the MCP endpoint is "+p.path+"\n") // fails only if the client has left
+			p.serveOther(w, r)
 		}
 	})
 }
+
+// serveOther responds to a request for a path at which nothing is served. Users enter the URL
+// without a path into clients and browsers: a client reads JSON-RPC, and a browser HTML.
+func (p *endpoint) serveOther(w http.ResponseWriter, r *http.Request) {
+	media, status := "text/plain; charset=utf-8", http.StatusNotFound
+	body := "nothing is here; the MCP endpoint is " + p.path + "\n"
+	switch {
+	case r.URL.Path != "/":
+	case r.Method == http.MethodPost:
+		media = "application/json"
+		body = string(jsonrpc.AppendError(nil, mcp.ID{}, mcp.Errorf(mcp.CodeInvalidRequest, "nothing is here; the MCP endpoint is %s: add it to the URL", p.path)))
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		media, status = "text/html; charset=utf-8", http.StatusOK
+		body = strings.ReplaceAll(rootPage, "{endpoint}", html.EscapeString(p.path))
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // fails only if the client has left
+}
+
+// rootPage is what a browser shows at /.
+const rootPage = `<!doctype html>
+<html lang="en">
+<title>Signalbox</title>
+<h1>Signalbox</h1>
+<p>One MCP endpoint in front of many MCP servers.</p>
+<p>The endpoint is <code>{endpoint}</code> at this host: enter the URL with that path into an MCP client.</p>
+<p>In a terminal, <code>signalbox status</code> shows the state of this gateway.</p>
+</html>
+`
 
 // failed delivers the error with which serving ended by itself.
 func (p *endpoint) failed() <-chan error {

@@ -40,7 +40,9 @@ func TestRoutes(t *testing.T) {
 		{"ready", "GET", "/readyz", http.StatusAccepted, ""},
 		{"status", "GET", "/status", http.StatusAccepted, ""},
 		{"metrics", "GET", "/metrics", http.StatusAccepted, ""},
-		{"nothing", "POST", "/", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"nothing", "GET", "/", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
+		{"a client without the path", "POST", "/", http.StatusNotFound,
+			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"nothing is here; the MCP endpoint is /mcp: add it to the URL"}}`},
 		{"below", "POST", "/mcp/", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
 		{"below the status", "GET", "/status/x", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
 		{"not cleaned", "POST", "//mcp", http.StatusNotFound, "nothing is here; the MCP endpoint is /mcp\n"},
@@ -56,6 +58,23 @@ func TestRoutes(t *testing.T) {
 				t.Errorf("got %d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 			}
 		})
+	}
+}
+
+// A browser at / is shown what this is and where the endpoint is.
+func TestRootPage(t *testing.T) {
+	t.Parallel()
+	none := http.NotFoundHandler()
+	routes := (&endpoint{path: "/a&b"}).routes(none, none, none)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	routes.ServeHTTP(w, r)
+	if got := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(got, "<h1>Signalbox</h1>") || !strings.Contains(got, "<code>/a&amp;b</code>") {
+		t.Errorf("got %d %q", w.Code, got)
+	}
+	if got := w.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
+		t.Errorf("got the type %q", got)
 	}
 }
 

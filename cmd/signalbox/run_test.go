@@ -85,6 +85,24 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// On a terminal, serve prints how to use it from a client, also with a configuration.
+func TestServePrintsTheLineForClients(t *testing.T) {
+	t.Parallel()
+	for _, terminal := range []bool{false, true} {
+		e := newTestEnv(t, "")
+		e.Terminal = func(any) bool { return terminal }
+		write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if code := e.run(ctx, "serve", "--listen", "127.0.0.1:0"); code != exitOK {
+			t.Errorf("exit code %d: %s", code, e.err)
+		}
+		if got := strings.Contains(e.err.String(), "claude mcp add --transport http signalbox http://127.0.0.1:"); got != terminal {
+			t.Errorf("terminal: %v, said %q", terminal, e.err)
+		}
+	}
+}
+
 // A legacy client on stdio waits for each response, and ends by closing its side.
 func TestServeOneLegacyClient(t *testing.T) {
 	t.Parallel()

@@ -53,14 +53,15 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 // service is a running serve command.
 type service struct {
 	*env
-	flags   serveFlags
-	source  source
-	cfg     *config.Config // the configuration at the start
-	log     *slog.Logger
-	gateway *signalbox.Gateway
-	http    *endpoint  // nil if there is only stdio
-	stdio   chan error // receives the error of ServeStdio; then closed
-	control *control   // nil without a socket
+	flags    serveFlags
+	source   source
+	terminal bool           // standard error is one
+	cfg      *config.Config // the configuration at the start
+	log      *slog.Logger
+	gateway  *signalbox.Gateway
+	http     *endpoint  // nil if there is only stdio
+	stdio    chan error // receives the error of ServeStdio; then closed
+	control  *control   // nil without a socket
 
 	input *input // of the client on stdio; nil without one
 
@@ -82,7 +83,7 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	// can block.
 	own := *e
 	own.Stderr = j
-	s := &service{env: &own, flags: f, source: e.source(f.config), stdio: make(chan error, 1)}
+	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: e.source(f.config), stdio: make(chan error, 1)}
 	if f.stdio {
 		s.input = &input{Reader: e.Stdin}
 	}
@@ -228,7 +229,7 @@ func (s *service) announce() {
 		return
 	}
 	fmt.Fprintf(s.Stderr, "listening on %s\n", s.http.url)
-	if s.source.isDemo() {
+	if s.terminal || s.source.isDemo() {
 		fmt.Fprintf(s.Stderr, clientHint, s.http.url)
 	}
 }

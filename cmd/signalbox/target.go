@@ -40,7 +40,7 @@ type targetFlags struct {
 // a command line for a list also works for a call.
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
+	addWord(cmd, &f.url, "url", "", "talk to the MCP server at this `URL` instead, such as 127.0.0.1:7777 for a gateway; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
@@ -124,7 +124,7 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := client.NewHTTP(f.url, client.Config{
+	c := client.NewHTTP(u.String(), client.Config{
 		Name:   u.Host,
 		Header: header,
 		Info:   implementation(),
@@ -133,8 +133,18 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	return &target{Handler: c, url: u, token: header.Get("Authorization") != "", close: c.Close}, nil
 }
 
+// parseTarget parses the value of --url. An address of this machine without a scheme is that
+// of a gateway with the default path. Any other host needs a scheme, which decides whether a
+// token is encrypted.
 func parseTarget(given string) (*url.URL, error) {
-	u, err := url.Parse(given)
+	full := given
+	if host, _, _ := strings.Cut(given, "/"); isLocal(host) {
+		full = "http://" + given
+	}
+	u, err := url.Parse(full)
+	if err == nil && full != given && strings.Trim(u.Path, "/") == "" {
+		u.Path = new(config.Config).Effective().Path
+	}
 	if err == nil && u.User != nil || err != nil && strings.Contains(given, "@") {
 		return nil, usagef("--url holds credentials; put a bearer token into %s instead", tokenVariable)
 	}
