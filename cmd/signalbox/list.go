@@ -8,12 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -59,24 +63,116 @@ func newResources(e *env) *cobra.Command {
 // newList returns a command that prints lists, as tables or as JSON.
 func newList(e *env, use, short string, lists ...list) *cobra.Command {
 	var f targetFlags
-	var asJSON bool
+	var asJSON, strict bool
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Args:  argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if strict && f.url != "" {
+				return usagef("both --url and --strict; only a gateway of this machine reports its backends")
+			}
 			return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error {
-				return e.showLists(ctx, t, lists, asJSON)
+				err := e.showLists(ctx, t, lists, asJSON)
+				if err == nil && strict {
+					err = t.requireLive(ctx)
+				}
+				return err
 			})
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the items as JSON, as the servers sent them")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 3 if the items of a backend are missing because it is not live")
 	return cmd
 }
 
+// requireLive returns an error if a backend of the gateway is not live.
+func (t *target) requireLive(ctx context.Context) error {
+	s, err := t.status(ctx)
+	if err != nil {
+		return fmt.Errorf("read the status of the gateway: %w", err)
+	}
+	var missing []string
+	for i := range s.Backends {
+		if b := &s.Backends[i]; b.State != "live" {
+			missing = append(missing, b.Name)
+		}
+	}
+	if missing != nil {
+		return strictError{fmt.Errorf("%s not live: %s", plural(len(missing), "backend"), strings.Join(missing, ", "))}
+	}
+	return nil
+}
+
+// arrivalInterval is how often showArrivals looks at the backends.
+const arrivalInterval = 100 * time.Millisecond
+
+// showArrivals prints each backend as its lists arrive, if standard error is a terminal and the
+// gateway was started for the command. stop prints those that have arrived last, and returns
+// when nothing more is printed.
+func (e *env) showArrivals(ctx context.Context, t *target) (stop func()) {
+	if !t.isNew || !e.Terminal(e.Stderr) {
+		return func() {}
+	}
+	started := time.Now()
+	shown := make(map[string]bool)
+	show := func() {
+		s, err := t.status(ctx)
+		if err != nil {
+			return // target.warn reports it
+		}
+		for i := range s.Backends {
+			b := &s.Backends[i]
+			if b.State != "live" || shown[b.Name] {
+				continue
+			}
+			shown[b.Name] = true
+			e.printError(fmt.Sprintf("%s: %s, %.1f s", b.Name, itemCounts(b), time.Since(started).Seconds()))
+		}
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop, which waits for it
+		defer close(done)
+		tick := time.NewTicker(arrivalInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				show()
+			case <-ended:
+				show()
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(ended)
+		<-done
+	})
+}
+
+// itemCounts describes the lists of a backend.
+func itemCounts(b *signalbox.BackendStatus) string {
+	var counts []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{b.Tools, "tool"}, {b.Resources, "resource"}, {b.Templates, "template"}, {b.Prompts, "prompt"}} {
+		if c.n > 0 {
+			counts = append(counts, plural(c.n, c.noun))
+		}
+	}
+	if counts == nil {
+		return "no items"
+	}
+	return strings.Join(counts, ", ")
+}
+
 // showLists fetches and prints complete lists.
-func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON bool) error {
+func (e *env) showLists(ctx context.Context, t *target, lists []list, asJSON bool) error {
+	stop := e.showArrivals(ctx, t)
+	defer stop()
 	// Everything is fetched before anything is printed, so that a command that fails does
 	// not print a part that could be taken for the whole.
 	found := make([][]jsontext.Value, len(lists))
@@ -86,6 +182,7 @@ func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON
 			return fmt.Errorf("list the %ss: %w", l.noun, err)
 		}
 	}
+	stop()
 	if asJSON {
 		return e.printJSON(joinLists(lists, found))
 	}

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -39,7 +41,7 @@ func answers(result string) mcp.Handler {
 func TestListHasAllPages(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
-	if err := e.showLists(t.Context(), pages(3), []list{toolList()}, true); err != nil {
+	if err := e.showLists(t.Context(), &target{Handler: pages(3)}, []list{toolList()}, true); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"tools": [
@@ -49,6 +51,38 @@ func TestListHasAllPages(t *testing.T) {
 `
 	if got := e.out.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// On a terminal, each backend of a new gateway is shown when its lists have arrived, before the
+// table.
+func TestListShowsArrivals(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name            string
+		isNew, terminal bool
+		want            string
+	}{
+		{"terminal", true, true, `^signalbox: files: 2 tools, 1 prompt, \d+\.\d s\nsignalbox: empty: no items, \d+\.\d s\n$`},
+		{"no terminal", true, false, `^$`},
+		{"a running gateway", false, true, `^$`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			e.Terminal = func(any) bool { return tt.terminal }
+			gateway := &target{Handler: pages(1), isNew: tt.isNew, status: func(context.Context) (*signalbox.Status, error) {
+				return &signalbox.Status{Backends: []signalbox.BackendStatus{
+					{Name: "files", State: "live", Tools: 2, Prompts: 1}, {Name: "empty", State: "live"}, {Name: "gone", State: "down"},
+				}}, nil
+			}}
+			if err := e.showLists(t.Context(), gateway, []list{toolList()}, false); err != nil {
+				t.Fatal(err)
+			}
+			if got := e.err.String(); !regexp.MustCompile(tt.want).MatchString(got) {
+				t.Errorf("printed %q, want %s", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -70,7 +104,7 @@ func TestListThatIsWrong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			err := newTestEnv(t, "").showLists(t.Context(), tt.server, []list{toolList()}, false)
+			err := newTestEnv(t, "").showLists(t.Context(), &target{Handler: tt.server}, []list{toolList()}, false)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -84,7 +118,7 @@ func TestListOfAServerWithoutIt(t *testing.T) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
 	})
 	e := newTestEnv(t, "")
-	if err := e.showLists(t.Context(), none, []list{toolList()}, false); err != nil {
+	if err := e.showLists(t.Context(), &target{Handler: none}, []list{toolList()}, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.err.String(); got != "no tools\n" || e.out.String() != "" {
@@ -99,7 +133,7 @@ func TestTableIsATable(t *testing.T) {
 		{"name":"a\u001b[2J","description":"one\ntwo\tthree"},
 		{"name":"longer name","title":"The title"},
 		{"name":"long","description":"` + strings.Repeat("é", 150) + `"}]}`)
-	if err := e.showLists(t.Context(), server, []list{toolList()}, false); err != nil {
+	if err := e.showLists(t.Context(), &target{Handler: server}, []list{toolList()}, false); err != nil {
 		t.Fatal(err)
 	}
 	want := `a\x1b[2J     one two three

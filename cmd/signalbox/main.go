@@ -20,7 +20,8 @@
 //   - Text from a server is never interpreted: on a terminal, each character that would
 //     move the cursor is escaped. A pipe receives the bytes unmodified.
 //   - The exit code is 0 for success, 1 for a failure, and 2 for an invalid command line,
-//     for which nothing was started.
+//     for which nothing was started. With --strict it is 3 if only some backends are
+//     missing.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
 //     returns, and die with it if it is killed.
@@ -53,11 +54,15 @@ const (
 	exitOK     = 0 // also if a signal ended a gateway, and for lists without those of a failed backend
 	exitFailed = 1 // the command failed, or a tool reported an error
 	exitUsage  = 2 // invalid command line; nothing was done
+	exitStrict = 3 // with --strict: a backend is not live; everything else was done
 )
 
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// strictError is the error of a command that has succeeded without some of the backends.
+type strictError struct{ error }
 
 // usagef is fmt.Errorf for an error of the command line.
 func usagef(format string, args ...any) error {
@@ -81,6 +86,9 @@ func run(ctx context.Context, e *env, args []string) int {
 		return exitUsage
 	}
 	e.printError(err.Error())
+	if _, ok := errors.AsType[strictError](err); ok {
+		return exitStrict
+	}
 	return exitFailed
 }
 
