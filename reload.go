@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
@@ -114,18 +115,26 @@ func (g *Gateway) reload(ctx context.Context, cfg config.Config, allowed func(ru
 
 // mayReplace returns why a configuration cannot replace the running one, or nil.
 func mayReplace(running, next *config.Config, allowed func(running, next *config.Config) error) error {
-	if what := fixedSetting(running, next); what != "" {
-		return config.Problems{{Path: what, Message: what + " cannot be changed while the gateway runs", Hint: "restart it"}}
+	fixed := fixedSettings(running, next)
+	if fixed == nil {
+		return allowed(running, next)
 	}
-	return allowed(running, next)
+	var problems config.Problems
+	for _, what := range fixed {
+		problems = append(problems, next.Problem(what, what+" cannot be changed while the gateway runs", "restart it"))
+	}
+	if waiting := running.Reloads(next); waiting != nil {
+		problems[0].Hint += "; until then these changes wait, too: " + strings.Join(waiting, ", ")
+	}
+	return problems
 }
 
-// fixedSetting returns the name of a setting that differs and requires a restart, or
-// "".
+// fixedSettings returns the names of the settings that differ and require a restart.
 //
 // The values of these settings are held for the life of the process: by the listener,
 // by the server and its sessions, and by the logger.
-func fixedSetting(old, next *config.Config) string {
+func fixedSettings(old, next *config.Config) []string {
+	var fixed []string
 	for _, s := range []struct {
 		name string
 		same bool
@@ -144,10 +153,10 @@ func fixedSetting(old, next *config.Config) string {
 		{"version", old.Version == next.Version},
 	} {
 		if !s.same {
-			return s.name
+			fixed = append(fixed, s.name)
 		}
 	}
-	return ""
+	return fixed
 }
 
 // apply starts the backends that the configuration adds, retires those that it removes,

@@ -239,15 +239,19 @@ func TestReloadKnowsEveryKey(t *testing.T) {
 	var refused []string
 	for field := range reflect.TypeFor[config.Config]().Fields() {
 		key := field.Tag.Get("json")
-		if key == "-" {
+		if key == "-" || !field.IsExported() {
 			continue
 		}
 		var old, next config.Config
 		if !differ(reflect.ValueOf(&next).Elem().FieldByIndex(field.Index)) {
 			t.Fatalf("%s: not known how to change a %s", key, field.Type)
 		}
-		switch what := fixedSetting(&old, &next); {
+		switch what := strings.Join(fixedSettings(&old, &next), ", "); {
 		case what == "" && slices.Contains(followed(), key):
+			// Named if it waits for a change of another key.
+			if key != "$schema" && old.Reloads(&next) == nil {
+				t.Errorf("%s is changed, and Reloads does not name it", key)
+			}
 		case what == key:
 			refused = append(refused, key)
 		default:

@@ -28,6 +28,43 @@ func (c *Config) RunsNew(next *Config) []string {
 	return paths
 }
 
+// Reloads returns descriptions of what next changes and a running gateway can apply: servers,
+// and the settings that need no new start.
+func (c *Config) Reloads(next *Config) []string {
+	var changes []string
+	named := func(name string) func(Backend) bool { return func(s Backend) bool { return s.Name == name } }
+	for i := range next.Servers {
+		s := &next.Servers[i]
+		path := place{}.key(serversKey).key(s.Name).path
+		switch old := slices.IndexFunc(c.Servers, named(s.Name)); {
+		case old < 0:
+			changes = append(changes, path+" added")
+		case !reflect.DeepEqual(c.Servers[old], *s):
+			changes = append(changes, path+" changed")
+		}
+	}
+	for i := range c.Servers {
+		if name := c.Servers[i].Name; !slices.ContainsFunc(next.Servers, named(name)) {
+			changes = append(changes, place{}.key(serversKey).key(name).path+" removed")
+		}
+	}
+	for _, s := range []struct {
+		name string
+		same bool
+	}{
+		{"instructions", c.Instructions == next.Instructions},
+		{"conflict", c.Conflict == next.Conflict},
+		{"reload", c.Reload == next.Reload},
+		{"audit", c.Audit == next.Audit},
+		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
+	} {
+		if !s.same {
+			changes = append(changes, s.name+" changed")
+		}
+	}
+	return changes
+}
+
 // NewEnvFiles returns the envFiles of the servers that are new in next.
 func (c *Config) NewEnvFiles(next *Config) []string {
 	var files []string

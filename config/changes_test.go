@@ -62,6 +62,24 @@ func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	}
 }
 
+func TestReloads(t *testing.T) {
+	const old = `{"mcpServers": {"a": {"command": "x"}, "b.c": {"url": "http://x"}}, "conflict": "first"}`
+	for _, tt := range []struct {
+		name, next string
+		want       []string
+	}{
+		{"the same", old, nil},
+		{"servers", `{"mcpServers": {"a": {"command": "y"}, "d": {"command": "x"}}, "conflict": "first"}`,
+			[]string{"mcpServers.a changed", "mcpServers.d added", `mcpServers["b.c"] removed`}},
+		{"settings", `{"mcpServers": {"a": {"command": "x"}, "b.c": {"url": "http://x"}}, "instructions": "x", "reload": "auto", "audit": {"file": "x"}}`,
+			[]string{"instructions changed", "conflict changed", "reload changed", "audit changed"}},
+	} {
+		if diff := cmp.Diff(parsed(t, old).Effective().Reloads(parsed(t, tt.next).Effective()), tt.want); diff != "" {
+			t.Errorf("%s (-got +want):\n%s", tt.name, diff)
+		}
+	}
+}
+
 func TestRunsNew(t *testing.T) {
 	const old = `{"mcpServers": {"a": {"command": "x", "args": ["1"]}, "off": {"command": "y", "disabled": true}, "w": {"url": "http://x"}}}`
 	for _, tt := range []struct {

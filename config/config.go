@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"reflect"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // Config is the content of a configuration file. The zero value of each field means its
@@ -69,6 +71,24 @@ type Config struct {
 	// pattern that another one covers. They are meant for the operator. Only Parse and
 	// Load fill them.
 	Notes Problems `json:"-"`
+
+	source *source // nil if the Config is not from a file
+}
+
+// source is the file of a Config.
+type source struct {
+	file      string
+	positions map[string]configfile.Position // of the values, by path
+}
+
+// Problem returns a problem with the value of a path, such as mcpServers.github. It has the
+// position of the value, or of what the value is missing from, if the Config is from a file.
+func (c *Config) Problem(path, message, hint string) Problem {
+	r := reader{}
+	if c.source != nil {
+		r.file, r.positions = c.source.file, c.source.positions
+	}
+	return r.problem(place{path: path}, hint, message)
 }
 
 // Conflict is the policy for a name that several backends offer.

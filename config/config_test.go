@@ -203,7 +203,7 @@ func TestEffective(t *testing.T) {
 		Drain: config.Drain{Delay: 5 * time.Second, Spread: 30 * time.Second, Timeout: time.Minute},
 		Log:   config.Log{Level: "info", Format: "text"},
 	}
-	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
 		t.Errorf("effective (-got +want):\n%s", diff)
 	}
 }

@@ -146,7 +146,7 @@ func sameNames[T any](t *testing.T, keys []key, zero T) {
 		}
 	}
 	for f := range reflect.TypeFor[T]().Fields() {
-		if tag := f.Tag.Get("json"); tag != "-" {
+		if tag := f.Tag.Get("json"); tag != "-" && f.IsExported() {
 			tagged[tag] = true
 		}
 	}

@@ -85,6 +85,7 @@ func parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	r.config(root, config)
 	config.check(r)
 	config.Notes = r.notes.sorted()
+	config.source = &source{name, r.positions}
 	if err := r.result().orNil(); err != nil {
 		return nil, nil, err
 	}

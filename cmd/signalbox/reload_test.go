@@ -47,7 +47,7 @@ func TestReloadThatIsRefused(t *testing.T) {
 			`FILE:1:1: unknown key "lisen" (did you mean "listen"?)`,
 			`FILE:2:18: unknown key "comand" (did you mean "command"?)`,
 		}, "FILE:2:18: "},
-		{"what only a start can change", "path: /other\n" + sound, []string{"path: path cannot be changed while the gateway runs (restart it)"}, "path cannot be changed"},
+		{"what only a start can change", "path: /other\n" + sound, []string{"FILE:1:7: path cannot be changed while the gateway runs (restart it)"}, "path cannot be changed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
