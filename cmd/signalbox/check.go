@@ -28,11 +28,11 @@ is started. Without FILE, the file that serve would use is checked.`,
 				return e.check(e.path(args[0]))
 			}
 			// A missing file is an error, and not the demo: the caller expects a file.
-			found, ok := config.Find(e.Dir)
-			if !ok {
+			src := e.source("")
+			if !src.hasFile() {
 				return usagef("%s; name the FILE", e.nothingFound())
 			}
-			return e.check(found)
+			return e.check(src.path)
 		},
 	}
 }

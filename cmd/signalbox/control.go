@@ -78,7 +78,7 @@ type control struct {
 // openControl starts listening. If it fails, the gateway serves without the socket, and
 // is reloaded by signals.
 func (s *service) openControl(ctx context.Context) {
-	if s.source.isDemo() {
+	if !s.source.hasFile() {
 		return
 	}
 	routes := http.NewServeMux()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -169,7 +170,7 @@ func newEdit(e *env, cmd *cobra.Command, change func(f configedit.File, args []s
 const newConfigName = "signalbox.yaml"
 
 func editFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+")")
+	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", or the user's "+userConfigName+")")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
 		panic(err) //nolint:forbidigo // the flag was added in the line above
 	}
@@ -184,6 +185,12 @@ func (e *env) edit(ctx context.Context, flag, name string, mayCreate bool, chang
 		path = e.path(newConfigName)
 	case path == "":
 		return usagef("%s; name the file with --config", e.nothingFound())
+	}
+	// Clients without a configuration are told to add to this file.
+	if mayCreate && path == e.userConfig() {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
 	}
 	file, err := safefile.Read(path, configedit.MaxSize)
 	if err != nil {

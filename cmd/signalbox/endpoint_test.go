@@ -165,7 +165,7 @@ func TestNilEndpoint(t *testing.T) {
 // The size of a header is limited before it is processed.
 func TestServeBoundsHeaders(t *testing.T) {
 	t.Parallel()
-	gw, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "serve", "--listen", "127.0.0.1:0")
+	gw, err := startProcess(t.TempDir(), os.Environ(), "signalbox", "serve", "--demo", "--listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,7 +204,7 @@ func addWord(cmd *cobra.Command, to *string, name, shorthand, usage string) {
 }
 
 func configFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
+	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", or the user's "+userConfigName+")")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
 		panic(err) //nolint:forbidigo // the flag was added in the line above
 	}

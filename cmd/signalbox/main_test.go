@@ -59,6 +59,8 @@ func (l leakChecked) Run() int {
 	if f := flag.Lookup("test.parallel"); !fuzzing && f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set("16") // a valid number
 	}
+	// No test finds the file of the user that runs it.
+	_ = os.Setenv(configVariable, "/no-home/.config") // a valid name
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
@@ -69,6 +71,9 @@ func (l leakChecked) Run() int {
 
 // stateVariable is the variable with the folder of gateways' sockets.
 const stateVariable = "XDG_STATE_HOME"
+
+// configVariable is the variable with the user's folder for configurations.
+const configVariable = "XDG_CONFIG_HOME"
 
 // TestScripts runs the transcripts of testdata/script. Their commands are separate processes.
 func TestScripts(t *testing.T) {

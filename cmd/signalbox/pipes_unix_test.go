@@ -50,7 +50,7 @@ func alive(t *testing.T, base string) bool {
 // -1", or with a crashed log collector.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
-	cmd := command(t, "serve", "--listen", "127.0.0.1:0")
+	cmd := command(t, "serve", "--demo", "--listen", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestCommandEndsWithTheReaderOfItsOutput(t *testing.T) {
 			}
 			// The message about the demo is written before any output.
 			lines := strings.SplitAfter(said.String(), "\n")
-			lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasSuffix(line, "here: using the built-in demo\n") })
+			lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasSuffix(line, "signalbox.yaml: using the built-in demo\n") })
 			if got := strings.Join(lines, ""); got != "" {
 				t.Errorf("said %q", got)
 			}

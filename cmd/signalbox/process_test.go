@@ -142,7 +142,8 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
-	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), stateVariable+"="+ts.Getenv(stateVariable))
+	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), stateVariable+"="+ts.Getenv(stateVariable),
+		"HOME="+ts.Getenv("HOME"), configVariable+"="+ts.Getenv(configVariable))
 	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)

@@ -36,7 +36,7 @@ another user, or in a container, send SIGHUP to its process.`,
 // askReload asks every gateway that serves a file to reload it, and prints the results.
 func (e *env) askReload(ctx context.Context, flag string) error {
 	src := e.source(flag)
-	if src.isDemo() {
+	if !src.hasFile() {
 		return usagef("%s; name the file with --config", e.nothingFound())
 	}
 	folder, err := e.controlFolder(src.path)
@@ -105,12 +105,16 @@ func (s *service) reload(ctx context.Context) (*config.Config, error) {
 	// Logged even in the demo: silence would read as success.
 	if s.source.isDemo() {
 		s.log.InfoContext(ctx, "nothing to reload: the demo has no configuration file")
-		return nil, errDemo
+		return nil, errNoFile
+	}
+	if !s.source.hasFile() {
+		s.log.InfoContext(ctx, "nothing to reload: no configuration was found at the start")
+		return nil, errNoFile
 	}
 	return s.reloadBy(ctx, s.gateway.Reload)
 }
 
-var errDemo = errors.New("the gateway serves the demo and has no file to reload")
+var errNoFile = errors.New("the gateway has no file to reload")
 
 // reloadChange reloads a file that has changed, as far as the configuration permits this
 // without the operator.

@@ -103,6 +103,33 @@ func TestServePrintsTheLineForClients(t *testing.T) {
 	}
 }
 
+// Without a configuration, the demo is served if a person sees it: with HTTP, on a terminal.
+func TestServeDemoOnTerminal(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		args     []string
+		want     string
+		code     int
+	}{
+		{"terminal", true, []string{"serve", "--listen", "127.0.0.1:0"}, "mcp.json here: serving the built-in demo\nlistening on ", exitOK},
+		{"no terminal", false, []string{"serve", "--listen", "127.0.0.1:0"}, "mcp.json here; name the file with --config, or use --demo", exitFailed},
+		{"stdio", true, []string{"serve", "--stdio", "--listen", "127.0.0.1:0"}, "mcp.json here: serving no tools; name the file with --config\n", exitOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t, "")
+			e.Terminal = func(any) bool { return tt.terminal }
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if code := e.run(ctx, tt.args...); code != tt.code || !strings.Contains(e.err.String(), tt.want) {
+				t.Errorf("exit code %d, said %q, want %d and %q", code, e.err, tt.code, tt.want)
+			}
+		})
+	}
+}
+
 // A legacy client on stdio waits for each response, and ends by closing its side.
 func TestServeOneLegacyClient(t *testing.T) {
 	t.Parallel()
@@ -112,7 +139,7 @@ func TestServeOneLegacyClient(t *testing.T) {
 	e.Stdin, e.Stdout = stdin, stdout
 	code := make(chan int, 1)
 	go func() {
-		code <- e.run(t.Context(), "serve", "--stdio")
+		code <- e.run(t.Context(), "serve", "--stdio", "--demo")
 		stdout.Close()
 	}()
 	answers := bufio.NewScanner(fromGateway)
@@ -157,7 +184,7 @@ func TestServeReloadsOnHangup(t *testing.T) {
 	e.Stdin = r
 	e.signals <- syscall.SIGHUP
 	e.signals <- os.Interrupt
-	if code := e.run(t.Context(), "serve", "--stdio"); code != exitOK {
+	if code := e.run(t.Context(), "serve", "--stdio", "--demo"); code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
 	}
 	if !strings.Contains(e.err.String(), "nothing to reload: the demo has no configuration file") {

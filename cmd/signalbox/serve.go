@@ -22,6 +22,7 @@ type serveFlags struct {
 	config string // the file; empty means the one that is found
 	listen string // overrides the configured address, unless empty
 	stdio  bool   // serve the parent process on standard input and output
+	demo   bool   // serve the demo, whatever files there are
 }
 
 // http reports whether to listen: always, except for --stdio without --listen.
@@ -35,7 +36,10 @@ func newServe(e *env) *cobra.Command {
 		Long: `Serve the MCP endpoint on HTTP or, with --stdio, on standard input and output.
 
 Without --config, the first of ` + configNames + `
-in the working directory is used, or the built-in demo if none exists.
+in the working directory is used, or else signalbox.yaml in the user's folder for
+configurations ($XDG_CONFIG_HOME/signalbox, by default ~/.config/signalbox). If none
+exists, HTTP serves the built-in demo if standard error is a terminal, and --stdio serves
+no tools and tells the client what to run.
 
 A changed file is reloaded automatically, with one exception: if a backend or another
 user may have written it, changes that would run something new wait for 'signalbox reload'
@@ -46,6 +50,7 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	}
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
+	cmd.Flags().BoolVar(&f.demo, "demo", false, "serve the built-in demo, whatever files there are")
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
 }
@@ -70,8 +75,30 @@ type service struct {
 	signalled bool            // a signal has ended loop
 }
 
+// source returns what to serve. The demo is only for a person, who sees that it is one.
+func (f serveFlags) source(e *env) (source, error) {
+	if f.demo && f.config != "" {
+		return source{}, usagef("both --demo and --config; choose one")
+	}
+	src := e.source(f.config)
+	switch {
+	case f.demo:
+		src.path = ""
+	case src.hasFile():
+	case f.stdio:
+		src.none = e.noServers()
+	case !e.Terminal(e.Stderr):
+		return source{}, fmt.Errorf("%s; name the file with --config, or use --demo for the built-in demo", e.nothingFound())
+	}
+	return src, nil
+}
+
 // serve runs until a signal, the end of standard input, or a failure.
 func serve(ctx context.Context, e *env, f serveFlags) error {
+	src, err := f.source(e)
+	if err != nil {
+		return err
+	}
 	defer gctune.Keep()()
 	// A closed standard error must not end the calls of clients. With SIGPIPE caught,
 	// writes return an error instead. It is caught until j is closed, which writes the rest.
@@ -83,7 +110,7 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	// can block.
 	own := *e
 	own.Stderr = j
-	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: e.source(f.config), stdio: make(chan error, 1)}
+	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: src, stdio: make(chan error, 1)}
 	if f.stdio {
 		s.input = &input{Reader: e.Stdin}
 	}
@@ -212,8 +239,12 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 // announceSource prints which configuration is served, before the backends log anything.
 func (s *service) announceSource(ctx context.Context) {
 	switch {
+	case s.flags.demo:
+		fmt.Fprintln(s.Stderr, "serving the built-in demo")
 	case s.source.isDemo():
 		fmt.Fprintf(s.Stderr, "%s: serving the built-in demo\n", s.nothingFound())
+	case !s.source.hasFile():
+		fmt.Fprintf(s.Stderr, "%s: serving no tools; name the file with --config\n", s.nothingFound())
 	case s.flags.config == "":
 		fmt.Fprintf(s.Stderr, "serving the configuration %s\n", s.source.path)
 	}

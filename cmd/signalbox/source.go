@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -24,21 +26,67 @@ import (
 // configNames lists the names of configuration files for messages, in order of preference.
 const configNames = "signalbox.yaml, signalbox.json, .mcp.json or mcp.json"
 
-// source is the source of a configuration: a file, or the demo.
+// userConfigName is the name of the file in the user's folder for configurations.
+const userConfigName = "signalbox.yaml"
+
+// source is the source of a configuration: a file, the demo, or nothing.
 type source struct {
-	path   string // "" means the demo
+	path   string // "" means the demo, or nothing
+	none   string // the instructions for clients of a gateway without servers; "" means the demo
 	lookup func(string) (string, bool)
 }
 
-// source returns the file named by a flag, or the file found in the working directory, or
-// the demo.
+// source returns the file named by a flag, or the file found in the working directory or the
+// user's folder for configurations, or the demo.
 func (e *env) source(flag string) source {
 	if flag != "" {
 		return source{path: e.path(flag), lookup: e.LookupEnv}
 	}
-	// An empty path means the demo.
-	found, _ := config.Find(e.Dir)
-	return source{path: found, lookup: e.LookupEnv}
+	if found, ok := config.Find(e.Dir); ok {
+		return source{path: found, lookup: e.LookupEnv}
+	}
+	path := e.userConfig()
+	// A file that cannot be read counts, as in the working directory.
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		path = ""
+	}
+	return source{path: path, lookup: e.LookupEnv}
+}
+
+// userConfig returns the path of the file in the user's folder for configurations, as
+// os.UserConfigDir, or "" if that is unknown.
+func (e *env) userConfig() string {
+	in := func(variable string, below ...string) string {
+		folder, _ := e.LookupEnv(variable)
+		if !filepath.IsAbs(folder) {
+			return ""
+		}
+		return filepath.Join(append(append([]string{folder}, below...), "signalbox", userConfigName)...)
+	}
+	switch runtime.GOOS {
+	case "windows":
+		return in("AppData")
+	case "darwin":
+		return in("HOME", "Library", "Application Support")
+	}
+	return cmp.Or(in("XDG_CONFIG_HOME"), in("HOME", ".config"))
+}
+
+// noServers returns the instructions for the clients of a gateway for which no configuration
+// was found. They are sent to a model, which tells its user.
+func (e *env) noServers() string {
+	here, err := filepath.Abs(e.path("."))
+	if err != nil {
+		here = "the working directory"
+	}
+	looked := fmt.Sprintf("%s in %s", configNames, here)
+	add := "signalbox add NAME -- COMMAND"
+	if path := e.userConfig(); path != "" {
+		looked += ", and for " + path
+		add = fmt.Sprintf("signalbox add --config %q NAME -- COMMAND", path)
+	}
+	return fmt.Sprintf("Signalbox has no tools, because it found no configuration. It looked for %s. "+
+		"To add a server, run '%s' in a terminal, or add --config FILE to the arguments of Signalbox in this client; then restart the client.", looked, add)
 }
 
 // nothingFound describes that there is no file. It mentions the files of editors, which are
@@ -50,14 +98,20 @@ func (e *env) nothingFound() string {
 			fmt.Fprintf(&found, "; to use %s, add --config %[1]s", name)
 		}
 	}
-	return "no " + configNames + " here" + found.String()
+	text := "no " + configNames + " here"
+	if path := e.userConfig(); path != "" {
+		text += ", and no " + path
+	}
+	return text + found.String()
 }
 
-func (s source) isDemo() bool { return s.path == "" }
+func (s source) hasFile() bool { return s.path != "" }
+
+func (s source) isDemo() bool { return s.path == "" && s.none == "" }
 
 func (s source) load() (*config.Config, error) {
-	if s.isDemo() {
-		return &config.Config{}, nil
+	if !s.hasFile() {
+		return &config.Config{Instructions: s.none}, nil
 	}
 	if err := s.refuseLoop(); err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ package main
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -41,6 +43,34 @@ func TestLookupOrder(t *testing.T) {
 				t.Errorf("%d backends in the process", demo)
 			}
 		})
+	}
+}
+
+// The user's file is the last to be used, and found by the rules of the system.
+func TestUserConfig(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	home := t.TempDir()
+	e.LookupEnv = func(name string) (string, bool) {
+		return home, name == map[string]string{"windows": "AppData"}[runtime.GOOS] || name == "HOME"
+	}
+	if s := e.source(""); !s.isDemo() {
+		t.Errorf("found %q", s.path)
+	}
+	path := e.userConfig()
+	if !strings.HasPrefix(path, home) || !strings.HasSuffix(path, filepath.Join("signalbox", "signalbox.yaml")) {
+		t.Fatalf("the user's file is %q", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "mcpServers: {}\n")
+	if s := e.source(""); s.path != path {
+		t.Errorf("found %q, want %q", s.path, path)
+	}
+	write(t, filepath.Join(e.Dir, "mcp.json"), `{"mcpServers": {}}`)
+	if s := e.source(""); s.path != filepath.Join(e.Dir, "mcp.json") {
+		t.Errorf("found %q, want the one of the folder", s.path)
 	}
 }
 
