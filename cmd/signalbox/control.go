@@ -39,8 +39,9 @@ const socketSuffix = ".sock"
 
 // gatewayInfo describes the gateway of a socket.
 type gatewayInfo struct {
-	Process  int  `json:"process"`
-	Joinable bool `json:"joinable"` // commands of the user may use joinPath
+	Process  int    `json:"process"`
+	Joinable bool   `json:"joinable"`      // commands of the user may use joinPath
+	URL      string `json:"url,omitempty"` // of the MCP endpoint on HTTP, if there is one
 }
 
 // reloadResult is the result of a reload.
@@ -84,6 +85,9 @@ func (s *service) openControl(ctx context.Context) {
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
 	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
+	if s.http != nil {
+		self.URL = s.http.url
+	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 
 	"github.com/signalbox-mcp/signalbox"
@@ -21,23 +22,64 @@ import (
 // that serves only a client on stdio is not joined: its backends' processes belong to that
 // client.
 func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, error) {
+	found, err := e.runningGateways(ctx, file)
+	if len(found) > 0 && found[0].Joinable {
+		closeIdle(found[1:])
+		e.printError(fmt.Sprintf("using the running gateway, process %d", found[0].Process))
+		return joined(found[0].socket, f.logger(e, &config.Config{})), nil
+	}
+	closeIdle(found)
+	if err != nil {
+		return nil, fmt.Errorf("%w; use --alone to start the backends anew", err)
+	}
+	return nil, nil
+}
+
+// runningGateway is a running gateway of this user.
+type runningGateway struct {
+	*gatewayInfo
+
+	socket *http.Transport
+}
+
+// runningGateways returns the gateways that serve a file, those on HTTP first. The error is
+// about one that does not respond.
+func (e *env) runningGateways(ctx context.Context, file string) ([]runningGateway, error) {
 	folder, err := e.controlFolder(file)
 	if err != nil {
 		return nil, nil //nolint:nilerr // without a folder there is no socket
 	}
+	var found []runningGateway
+	var silent error
 	for _, path := range socketsIn(folder) {
-		transport := socketTransport(path)
-		gateway, err := gatewayAt(ctx, transport)
-		if err == nil && gateway.Joinable {
-			e.printError(fmt.Sprintf("using the running gateway, process %d", gateway.Process))
-			return joined(transport, f.logger(e, &config.Config{})), nil
+		socket := socketTransport(path)
+		gateway, err := gatewayAt(ctx, socket)
+		if err == nil {
+			found = append(found, runningGateway{gateway, socket})
+			continue
 		}
-		transport.CloseIdleConnections()
-		if err != nil && !isGone(err) {
-			return nil, fmt.Errorf("the gateway at %s does not respond: %w; use --alone to start the backends anew", path, err)
+		socket.CloseIdleConnections()
+		if !isGone(err) {
+			silent = fmt.Errorf("the gateway at %s does not respond: %w", path, err)
 		}
 	}
-	return nil, nil
+	slices.SortStableFunc(found, func(a, b runningGateway) int {
+		switch {
+		case a.Joinable == b.Joinable:
+			return 0
+		case a.Joinable:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return found, silent
+}
+
+func closeIdle(gateways []runningGateway) {
+	for _, g := range gateways {
+		g.socket.CloseIdleConnections()
+	}
 }
 
 // socketTransport returns a transport with connections to a socket only.

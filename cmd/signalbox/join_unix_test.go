@@ -6,6 +6,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -55,6 +56,13 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	}
 	if said := command.err.String(); strings.Contains(said, "using the gateway") {
 		t.Errorf("said %q", said)
+	}
+	// Its status can be asked for.
+	if got := command.run(t.Context(), "status", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.err)
+	}
+	if want := fmt.Sprintf(" of process %d, up for ", os.Getpid()); !strings.Contains(command.out.String(), want) {
+		t.Errorf("printed %q, want %q", command.out, want)
 	}
 	toGateway.Close()
 	if got := <-code; got != exitOK {

@@ -47,8 +47,10 @@ func newStatus(e *env) *cobra.Command {
 		Long: `Show the state of a running gateway: its backends, why one is not available, what is
 not offered as configured, and why a reload was refused.
 
-Without --url, the gateway that serve would start here is asked, at the address of the
-configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token for it.`,
+Without --url, the running gateway of this user that serves the configuration file is
+asked, whatever its address is and even if the file has a mistake now. If there is none,
+the address of the file is asked, or that of the demo. ` + tokenVariable + ` may hold a
+bearer token for an address.`,
 		Args: argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), &f) },
 	}
@@ -64,29 +66,81 @@ configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token
 // status fetches and prints the status. With --json the text is printed unchecked, so that
 // members which are unknown to this version are kept.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
-	address, err := f.address(e)
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	fetched, err := f.fetch(ctx, e)
 	if err != nil {
 		return err
+	}
+	if f.json {
+		return e.printJSON([]byte(strings.TrimSpace(string(fetched.raw))))
+	}
+	s, err := decodeStatus(fetched.raw)
+	if err != nil {
+		return fmt.Errorf("status of %s: %w", fetched.name, err)
+	}
+	return e.printStatus(fetched.place, s, f)
+}
+
+// fetchedStatus is a status as it was received.
+type fetchedStatus struct {
+	name  string // of the gateway, for errors
+	place string // "at" its URL, or "of" its process
+	raw   []byte
+}
+
+// fetch returns the status of the gateway that the flags select.
+func (f *statusFlags) fetch(ctx context.Context, e *env) (*fetchedStatus, error) {
+	// Headers are meant for an address.
+	if src := e.source(f.config); f.url == "" && len(f.headers) == 0 && src.hasFile() {
+		if s, err := e.localStatus(ctx, src.path); s != nil || err != nil {
+			return s, err
+		}
+	}
+	address, err := f.address(e)
+	if err != nil {
+		return nil, err
 	}
 	// As for the other commands, the token is never an argument.
 	header, err := e.header(f.headers)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	raw, err := fetchStatus(ctx, address, header)
 	if err != nil {
-		return fmt.Errorf("status of %s: %w", address.Host, err)
+		return nil, fmt.Errorf("status of %s: %w", address.Host, err)
 	}
-	if f.json {
-		return e.printJSON([]byte(strings.TrimSpace(string(raw))))
+	return &fetchedStatus{address.Host, "at " + origin(address), raw}, nil
+}
+
+// origin returns a URL without path, credentials and query, which may hold secrets.
+func origin(u *url.URL) string { return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String() }
+
+// localStatus returns the status of the running gateway of this user that serves a file, or nil
+// if there is none. It needs no token and not the content of the file.
+func (e *env) localStatus(ctx context.Context, file string) (*fetchedStatus, error) {
+	found, err := e.runningGateways(ctx, file)
+	if len(found) == 0 {
+		return nil, err
 	}
-	s, err := decodeStatus(raw)
+	defer closeIdle(found)
+	gateway := found[0]
+	name := fmt.Sprintf("process %d", gateway.Process)
+	place := "of " + name
+	if u, err := url.Parse(gateway.URL); err == nil && u.Host != "" {
+		place = "at " + origin(u)
+	}
+	resp, err := get(ctx, gateway.socket, socketURL(statusPath), nil)
+	if err == nil && resp.code != http.StatusOK {
+		err = statusError(resp)
+	}
 	if err != nil {
-		return fmt.Errorf("status of %s: %w", address.Host, err)
+		return nil, fmt.Errorf("status of %s: %w", name, err)
 	}
-	return e.printStatus(address, s, f)
+	if more := len(found) - 1; more > 0 {
+		e.printError(fmt.Sprintf("%s of %s running; showing %s", plural(more, "more gateway"), file, name))
+	}
+	return &fetchedStatus{name, place, resp.body}, nil
 }
 
 func (f *statusFlags) address(e *env) (*url.URL, error) {
@@ -98,7 +152,7 @@ func (f *statusFlags) address(e *env) (*url.URL, error) {
 	}
 	cfg, err := e.source(f.config).load()
 	if err != nil {
-		return nil, fmt.Errorf("%w\nto ask a gateway without its configuration file, use --url", err)
+		return nil, fmt.Errorf("%w\nno running gateway of this user serves the file\nto ask a gateway without its configuration file, use --url", err)
 	}
 	listen := cfg.Effective().Listen
 	host, port, err := net.SplitHostPort(listen)
@@ -264,11 +318,9 @@ func explainDial(err error) error {
 
 // printStatus prints a status as text: problems always, and limits and promise on request.
 // It writes once, so that a part is never taken for the whole.
-func (e *env) printStatus(from *url.URL, s *gatewayStatus, f *statusFlags) error {
+func (e *env) printStatus(place string, s *gatewayStatus, f *statusFlags) error {
 	var b bytes.Buffer
-	// Without path, credentials and query, which may hold secrets.
-	host := url.URL{Scheme: from.Scheme, Host: from.Host}
-	fmt.Fprintf(&b, "signalbox %s at %s, up for %s\n", visibleLine(s.Version), host.String(), visibleLine(s.Uptime))
+	fmt.Fprintf(&b, "signalbox %s %s, up for %s\n", visibleLine(s.Version), visibleLine(place), visibleLine(s.Uptime))
 	if s.Draining {
 		b.WriteString("draining: new sessions are rejected, and the gateway exits when the running calls have ended\n")
 	}
