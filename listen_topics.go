@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -382,7 +382,7 @@ func (l *backendListen) fetchState(ctx context.Context, t topic) (*mcp.Notificat
 	case res == nil:
 		return nil, errNoState
 	}
-	params, err := tasks.Notice(res.Bytes())
+	params, err := task.Notice(res.Bytes())
 	if err != nil {
 		return nil, err
 	}

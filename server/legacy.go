@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -142,7 +142,7 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 	case "notifications/roots/list_changed":
 		s.forwardNotification(ctx, sess, m, false)
 	case "notifications/tasks/status":
-		if tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
+		if task.ClientOfferOf(sess.Client.Capabilities).Any() {
 			s.forwardNotification(ctx, sess, m, true)
 		}
 	}

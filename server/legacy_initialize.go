@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -184,12 +184,12 @@ func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
 		info = []byte(`{"name":"signalbox","version":"0"}`)
 	}
 	out := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(v))
-	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, tasks.WithLegacyOffer(caps))...)
+	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, task.WithLegacyOffer(caps))...)
 	out = append(append(out, `,"serverInfo":`...), info...)
 	if text := res.Raw(mcp.FieldInstructions); text != nil {
 		out = append(append(out, `,"instructions":`...), text...)
 	}
-	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && tasks.OfferOf(caps).Any()}
+	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && task.OfferOf(caps).Any()}
 }
 
 // noCaller is the Caller of requests that have no stream before their answer: initialize,

@@ -27,7 +27,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit"},
-	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial", "internal/safefile"},
+	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},

@@ -6,7 +6,7 @@ package call
 import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -51,7 +51,7 @@ func AboutTask(like *mcp.Request, method, id string) *mcp.Request {
 }
 
 func TaskNoticeOf(res *mcp.Result) *mcp.Notification {
-	params, err := taskform.Notice(res.Bytes())
+	params, err := task.Notice(res.Bytes())
 	if err != nil {
 		return nil
 	}

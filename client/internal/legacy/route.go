@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -139,7 +139,7 @@ func (s *clientSession) taskCall(m *mcp.Message) *session.Call {
 	if !m.Params.Has(mcp.MetaRelatedTask) {
 		return nil
 	}
-	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
+	task := task.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
 	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return c.task == task }))
 }
 

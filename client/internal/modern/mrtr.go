@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -71,7 +71,7 @@ func checkType(req *mcp.Request, res *mcp.Result) error {
 	switch t := res.Type(); {
 	case t == mcp.ResultComplete, t == mcp.ResultInputRequired, t == mcp.ResultTask:
 		return nil
-	case req.TakesInputRequired && req.Client != nil && taskform.DeclaredOthers(req.Client.Capabilities):
+	case req.TakesInputRequired && req.Client != nil && task.DeclaredOthers(req.Client.Capabilities):
 		return nil
 	default:
 		return call.UnknownType(res)

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package tasks_test
+package task_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/callertest"
 )
@@ -62,7 +62,7 @@ func (s *taskServer) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*
 func await(ctx context.Context, t *testing.T, s *taskServer, c mcp.Caller) (got string, err error) {
 	t.Helper()
 	s.begin = time.Now()
-	res, err := tasks.Await(ctx, s, &mcp.Request{}, "t", c)
+	res, err := task.Await(ctx, s, &mcp.Request{}, "t", c)
 	if err != nil {
 		return err.Error(), err
 	}
@@ -113,7 +113,7 @@ func TestAwait(t *testing.T) {
 				if got != tt.want {
 					t.Errorf("got %s, want %s", got, tt.want)
 				}
-				if _, left := errors.AsType[*tasks.LeftError](err); left != tt.left {
+				if _, left := errors.AsType[*task.LeftError](err); left != tt.left {
 					t.Errorf("the task is left: %v, want %v", left, tt.left)
 				}
 				if polls := strings.Join(s.polls, " "); polls != tt.polls {
@@ -132,7 +132,7 @@ func TestInterval(t *testing.T) {
 		0: time.Second, 1: 50 * time.Millisecond, 49 * time.Millisecond: 50 * time.Millisecond, 51 * time.Millisecond: 51 * time.Millisecond,
 		59 * time.Second: 59 * time.Second, 61 * time.Second: time.Minute,
 	} {
-		if got := tasks.Interval(suggested); got != want {
+		if got := task.Interval(suggested); got != want {
 			t.Errorf("Interval(%v) = %v, want %v", suggested, got, want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestAwaitEnds(t *testing.T) {
 				defer cancel()
 				s := &taskServer{states: []any{state}}
 				_, err := await(ctx, t, s, new(callertest.Recorder))
-				if _, left := errors.AsType[*tasks.LeftError](err); !left || !errors.Is(err, over) {
+				if _, left := errors.AsType[*task.LeftError](err); !left || !errors.Is(err, over) {
 					t.Errorf("error %v, want %v", err, over)
 				}
 				if time.Since(s.begin) != 1500*time.Millisecond || len(s.polls) != 2 || s.updated != nil {
@@ -184,7 +184,7 @@ func TestAwaitSender(t *testing.T) {
 		}
 		return mcp.NewResult([]byte(`{"taskId":"t",` + completed + `}`))
 	})
-	if _, err := tasks.Await(t.Context(), h, like, "t", new(callertest.Recorder)); err != nil {
+	if _, err := task.Await(t.Context(), h, like, "t", new(callertest.Recorder)); err != nil {
 		t.Error(err)
 	}
 }
@@ -309,7 +309,7 @@ func TestAwaitInputFails(t *testing.T) {
 				}}
 				s := &taskServer{states: []any{asking(tt.inputs)}, updates: tt.updates}
 				got, err := await(t.Context(), t, s, c)
-				if _, left := errors.AsType[*tasks.LeftError](err); got != tt.want || !left {
+				if _, left := errors.AsType[*task.LeftError](err); got != tt.want || !left {
 					t.Errorf("got %s, want %s", got, tt.want)
 				}
 				if started != tt.started {

@@ -1,23 +1,23 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package tasks_test
+package task_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Only the members that the two forms name differently change; all others keep their
 // bytes, their order and the text of their numbers.
 func TestForms(t *testing.T) {
-	toCreated := func(raw string) (string, error) { b, err := tasks.ToCreated([]byte(raw)); return string(b), err }
-	fromCreated := func(raw string) (string, error) { b, _ := tasks.FromCreated([]byte(raw)); return string(b), nil }
-	toTask := func(raw string) (string, error) { b, err := tasks.ToTask([]byte(raw)); return string(b), err }
+	toCreated := func(raw string) (string, error) { b, err := task.ToCreated([]byte(raw)); return string(b), err }
+	fromCreated := func(raw string) (string, error) { b, _ := task.FromCreated([]byte(raw)); return string(b), nil }
+	toTask := func(raw string) (string, error) { b, err := task.ToTask([]byte(raw)); return string(b), err }
 	for _, tt := range []struct {
 		name, raw, want string
 		turn            func(string) (string, error)
@@ -72,47 +72,47 @@ func TestForms(t *testing.T) {
 
 func TestFromTask(t *testing.T) {
 	const legacy = `{"taskId":"t","status":"failed","ttl":60000,"pollInterval":5,"statusMessage":"no"}`
-	got, err := tasks.FromTask([]byte(legacy), tasks.Completed, "result", []byte(`{"isError":true}`))
+	got, err := task.FromTask([]byte(legacy), task.Completed, "result", []byte(`{"isError":true}`))
 	want := `{"taskId":"t","status":"completed","ttlMs":60000,"pollIntervalMs":5,"statusMessage":"no","result":{"isError":true}}`
 	if err != nil || string(got) != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
-	if _, err := tasks.FromTask([]byte(`[]`), tasks.Working, "", nil); err == nil {
+	if _, err := task.FromTask([]byte(`[]`), task.Working, "", nil); err == nil {
 		t.Error("an array is taken for a task")
 	}
 }
 
 func TestRead(t *testing.T) {
-	got, err := tasks.Read([]byte(`{"taskId":"t","status":"working","createdAt":"2026-07-28T10:00:00Z","ttlMs":60000,"pollIntervalMs":250.5}`))
+	got, err := task.Read([]byte(`{"taskId":"t","status":"working","createdAt":"2026-07-28T10:00:00Z","ttlMs":60000,"pollIntervalMs":250.5}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.ID != "t" || got.Status != tasks.Working || got.TTL != time.Minute || got.Poll != 250500*time.Microsecond || got.Created.IsZero() {
+	if got.ID != "t" || got.Status != task.Working || got.TTL != time.Minute || got.Poll != 250500*time.Microsecond || got.Created.IsZero() {
 		t.Errorf("Read = %+v", got)
 	}
 	for _, raw := range []string{`[]`, `{"status":"working"}`, `{"taskId":"t"}`, `{"taskId":1,"status":"working"}`, `{"taskId":"t","taskId":"u","status":"working"}`} {
-		if got, err := tasks.Read([]byte(raw)); err == nil {
+		if got, err := task.Read([]byte(raw)); err == nil {
 			t.Errorf("Read(%s) = %+v, want an error", raw, got)
 		}
 	}
 	for _, raw := range []string{`-1`, `0`, `"60"`, `31536000001`, `1e300`, `null`, `{}`} {
-		if got, err := tasks.Read([]byte(`{"taskId":"t","status":"working","ttlMs":` + raw + `}`)); err != nil || got.TTL != 0 {
+		if got, err := task.Read([]byte(`{"taskId":"t","status":"working","ttlMs":` + raw + `}`)); err != nil || got.TTL != 0 {
 			t.Errorf("a time to live of %s is %v, %v", raw, got.TTL, err)
 		}
 	}
-	if got := tasks.TTL([]byte(`{"ttl":31536000000}`)); got != 365*24*time.Hour {
+	if got := task.TTL([]byte(`{"ttl":31536000000}`)); got != 365*24*time.Hour {
 		t.Errorf("a time to live of a year is %v", got)
 	}
-	if got := tasks.TTL(nil); got != 0 {
+	if got := task.TTL(nil); got != 0 {
 		t.Errorf("without a time to live it is %v", got)
 	}
 }
 
 func TestStatusOf(t *testing.T) {
-	for raw, want := range map[string]tasks.Status{
-		`{"taskId":"t","status":"input_required"}`: tasks.InputRequired, `{"status":1}`: "", `{"status":"\ud800"}`: "", `{}`: "", `[]`: "", `{"status":"working"`: "",
+	for raw, want := range map[string]task.Status{
+		`{"taskId":"t","status":"input_required"}`: task.InputRequired, `{"status":1}`: "", `{"status":"\ud800"}`: "", `{}`: "", `[]`: "", `{"status":"working"`: "",
 	} {
-		if got := tasks.StatusOf([]byte(raw)); got != want {
+		if got := task.StatusOf([]byte(raw)); got != want {
 			t.Errorf("StatusOf(%s) = %q, want %q", raw, got, want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestStatusOf(t *testing.T) {
 
 func TestRelatedID(t *testing.T) {
 	for raw, want := range map[string]string{`{"taskId":"t"}`: "t", `{"taskId":1}`: "", `{}`: "", ``: "", `"t"`: "", `{"taskId":"t"`: ""} {
-		if got := tasks.RelatedID([]byte(raw)); got != want {
+		if got := task.RelatedID([]byte(raw)); got != want {
 			t.Errorf("RelatedID(%s) = %q, want %q", raw, got, want)
 		}
 	}
@@ -128,11 +128,11 @@ func TestRelatedID(t *testing.T) {
 
 // A notification has everything that tasks/get has, except what makes it a result.
 func TestNotice(t *testing.T) {
-	got, err := tasks.Notice([]byte(`{"resultType":"complete","taskId":"t","n":1.0,"_meta":{},"result":{"_meta":{}}}`))
+	got, err := task.Notice([]byte(`{"resultType":"complete","taskId":"t","n":1.0,"_meta":{},"result":{"_meta":{}}}`))
 	if want := `{"taskId":"t","n":1.0,"result":{"_meta":{}}}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
-	if got, err := tasks.Notice([]byte(`[]`)); err == nil {
+	if got, err := task.Notice([]byte(`[]`)); err == nil {
 		t.Errorf("of an array: %s", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestNotice(t *testing.T) {
 // Questions keep the order of their keys, and the bytes of their parameters.
 func TestInputs(t *testing.T) {
 	ask := map[string]string{"b": `{"n":1.0}`, "a\"": ``}
-	got := tasks.Inputs([]string{"b", "a\""}, func(key string) *mcp.Request {
+	got := task.Inputs([]string{"b", "a\""}, func(key string) *mcp.Request {
 		req, err := mcp.NewRequest("roots/list", []byte(ask[key]))
 		if err != nil {
 			t.Fatal(err)
@@ -150,20 +150,20 @@ func TestInputs(t *testing.T) {
 	if want := `{"b":{"method":"roots/list","params":{"n":1.0}},"a\"":{"method":"roots/list"}}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := tasks.Inputs(nil, nil); string(got) != "{}" {
+	if got := task.Inputs(nil, nil); string(got) != "{}" {
 		t.Errorf("of nothing: %s", got)
 	}
 }
 
 func TestAnswers(t *testing.T) {
-	got, err := tasks.Answers([]byte(`{"a":{"n":1.0},"\u0062":[]}`))
+	got, err := task.Answers([]byte(`{"a":{"n":1.0},"\u0062":[]}`))
 	if err != nil || len(got) != 2 || string(got["a"]) != `{"n":1.0}` || string(got["b"]) != `[]` {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := tasks.Answers(nil); err != nil || len(got) != 0 {
+	if got, err := task.Answers(nil); err != nil || len(got) != 0 {
 		t.Errorf("of nothing: %q, %v", got, err)
 	}
-	if got, err := tasks.Answers([]byte(`[]`)); err == nil {
+	if got, err := task.Answers([]byte(`[]`)); err == nil {
 		t.Errorf("of an array: %q", got)
 	}
 }
@@ -175,7 +175,7 @@ func TestErrorJSON(t *testing.T) {
 		`{"code":-1,"message":"","data":{"n":1.0}}`: {Code: -1, Data: []byte(`{"n":1.0}`)},
 		`{"x":1,"code":-2}`:                         {Code: -1, Message: "no", Raw: []byte(`{"x":1,"code":-2}`)},
 	} {
-		if got := string(tasks.ErrorJSON(e)); got != want {
+		if got := string(task.ErrorJSON(e)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -197,13 +197,13 @@ func TestOffers(t *testing.T) {
 		{`{"extensions":{"io.modelcontextprotocol/tasks":null}}`, `{"extensions":{"io.modelcontextprotocol/tasks":null}}`, `{"extensions":{"io.modelcontextprotocol/tasks":null}}`},
 		{`[]`, `[]`, `[]`},
 	} {
-		if got := string(tasks.ModernOffer([]byte(tt.caps))); got != tt.modern {
+		if got := string(task.ModernOffer([]byte(tt.caps))); got != tt.modern {
 			t.Errorf("ModernOffer(%s) = %s, want %s", tt.caps, got, tt.modern)
 		}
-		if got := string(tasks.WithLegacyOffer([]byte(tt.caps))); got != tt.legacy {
+		if got := string(task.WithLegacyOffer([]byte(tt.caps))); got != tt.legacy {
 			t.Errorf("WithLegacyOffer(%s) = %s, want %s", tt.caps, got, tt.legacy)
 		}
-		if got, want := tasks.OfferOf([]byte(tt.caps)).Any(), strings.Contains(tt.legacy, `"call":{}`); got != want {
+		if got, want := task.OfferOf([]byte(tt.caps)).Any(), strings.Contains(tt.legacy, `"call":{}`); got != want {
 			t.Errorf("tools of %s can be called as tasks: %v, want %v", tt.caps, got, want)
 		}
 	}
@@ -218,8 +218,8 @@ func TestDeclare(t *testing.T) {
 		{`"no object"`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`},
 		{`{"extensions":[],"roots":{}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}`},
 	} {
-		got := tasks.Declare([]byte(tt.caps))
-		if string(got) != tt.want || !tasks.Declared(got) {
+		got := task.Declare([]byte(tt.caps))
+		if string(got) != tt.want || !task.Declared(got) {
 			t.Errorf("Declare(%s) = %s, want %s", tt.caps, got, tt.want)
 		}
 	}
@@ -232,7 +232,7 @@ func TestDeclaredOthers(t *testing.T) {
 		`{"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}`: true,
 		`{"extensions":{"a/b":{}}}`:                                    true,
 	} {
-		if got := tasks.DeclaredOthers([]byte(caps)); got != want {
+		if got := task.DeclaredOthers([]byte(caps)); got != want {
 			t.Errorf("%s declares other extensions: %v, want %v", caps, got, want)
 		}
 	}
@@ -244,7 +244,7 @@ func TestWithoutOwn(t *testing.T) {
 		``: ``, `[]`: `[]`, `{ "roots" : {} }`: `{ "roots" : {} }`,
 		`{"roots":{"n":1.0},"tasks":{"list":{}},"x":1}`: `{"roots":{"n":1.0},"x":1}`,
 	} {
-		if got := string(tasks.WithoutOwn([]byte(caps))); got != want {
+		if got := string(task.WithoutOwn([]byte(caps))); got != want {
 			t.Errorf("WithoutOwn(%s) = %s, want %s", caps, got, want)
 		}
 	}
@@ -252,24 +252,24 @@ func TestWithoutOwn(t *testing.T) {
 
 func TestWatches(t *testing.T) {
 	for filter, want := range map[string]bool{``: false, `{}`: false, `{"toolsListChanged":true}`: false, `{"taskIds":[]}`: true, `{"x":1,"taskIds":["t"]}`: true} {
-		if got := tasks.Watches([]byte(filter)); got != want {
+		if got := task.Watches([]byte(filter)); got != want {
 			t.Errorf("%s names tasks: %v, want %v", filter, got, want)
 		}
 	}
 }
 
 func TestMissing(t *testing.T) {
-	if !tasks.IsMissing(tasks.Missing("tools/call")) {
+	if !task.IsMissing(task.Missing("tools/call")) {
 		t.Error("our own error is not recognized")
 	}
 	other := &mcp.Error{Code: mcp.CodeMissingCapability, Data: []byte(`{"requiredCapabilities":{"elicitation":{}}}`)}
-	if tasks.IsMissing(other) {
+	if task.IsMissing(other) {
 		t.Error("what lacks elicitation is said to lack tasks")
 	}
 }
 
 func TestFailure(t *testing.T) {
-	task := tasks.Task{Error: []byte(`{"code":-32603,"message":"no","data":{"n":1.0},"own":1}`)}
+	task := task.Task{Error: []byte(`{"code":-32603,"message":"no","data":{"n":1.0},"own":1}`)}
 	if e := task.Failure(); e.Code != -32603 || e.Message != "no" || string(e.Raw) != string(task.Error) {
 		t.Errorf("Failure = %+v", e)
 	}
@@ -288,15 +288,15 @@ func TestPrepend(t *testing.T) {
 		`{"tasks":[ ]}`: `{"tasks":[{"taskId":"a"},{"taskId":"b"}]}`,
 		`{}`:            `{"tasks":[{"taskId":"a"},{"taskId":"b"}]}`,
 	} {
-		got, err := tasks.Prepend([]byte(list), own)
+		got, err := task.Prepend([]byte(list), own)
 		if _, bad := mcp.ParseObject(got); err != nil || bad != nil || string(got) != want {
 			t.Errorf("Prepend(%s) = %s, %v", list, got, err)
 		}
 	}
-	if got, err := tasks.Prepend([]byte(`[ ]`), nil); err != nil || string(got) != `[ ]` {
+	if got, err := task.Prepend([]byte(`[ ]`), nil); err != nil || string(got) != `[ ]` {
 		t.Errorf("nothing before a list: %s, %v", got, err)
 	}
-	if got, err := tasks.Prepend([]byte(`[]`), own); err == nil {
+	if got, err := task.Prepend([]byte(`[]`), own); err == nil {
 		t.Errorf("before an array: %s", got)
 	}
 }
@@ -321,17 +321,17 @@ func FuzzForms(f *testing.F) {
 				}
 			}
 		}
-		created, ok := tasks.FromCreated(raw)
+		created, ok := task.FromCreated(raw)
 		if ok {
 			check("FromCreated", created, nil)
 		}
-		out, err := tasks.ToCreated(raw)
+		out, err := task.ToCreated(raw)
 		check("ToCreated", out, err)
-		out, err = tasks.ToTask(raw)
+		out, err = task.ToTask(raw)
 		check("ToTask", out, err)
-		out, err = tasks.FromTask(raw, tasks.Working, "", nil)
+		out, err = task.FromTask(raw, task.Working, "", nil)
 		check("FromTask", out, err)
-		if out := tasks.Declare(raw); !tasks.Declared(out) {
+		if out := task.Declare(raw); !task.Declared(out) {
 			t.Errorf("Declare(%q) = %q", raw, out)
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tasks converts between the two forms of MCP tasks: that of the extension
+// Package task converts between the two forms of MCP tasks: that of the extension
 // io.modelcontextprotocol/tasks, which is used inside the gateway, and that of revision
 // 2025-11-25.
 //
@@ -16,4 +16,4 @@
 //
 // It changes the members that differ and keeps the bytes of all others. It has no
 // state. Only Await starts goroutines, and waits for them.
-package tasks
+package task
