@@ -19,7 +19,7 @@ import (
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -109,7 +109,7 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, out *RequestBod
 		req.GetBody = nil
 	}
 	resp, err := e.transport.RoundTrip(req)
-	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
+	for errors.Is(err, http1.ErrUnsent) && ctx.Err() == nil {
 		// Each attempt uses up one idle connection, so the loop ends.
 		resp, err = e.transport.RoundTrip(out.rebuild(req))
 	}

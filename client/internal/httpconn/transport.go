@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // transport sends the requests of one client, so that idle connections to one instance
 // of a backend can be closed without affecting others. It does not limit the time of a
 // response: that is the call's deadline.
 type transport struct {
-	plain *hop.Transport  // without TLS or a proxy
-	other *http.Transport // everything else
+	plain *http1.Transport // without TLS or a proxy
+	other *http.Transport  // everything else
 }
 
 // maxHeaders limits the headers of a response, far above what servers send.
@@ -35,7 +35,7 @@ const (
 func newTransport(s *call.Setup) *transport {
 	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: growReceiveBuffer}
 	return &transport{
-		plain: &hop.Transport{
+		plain: &http1.Transport{
 			Dial: dialer.DialContext, WriteTimeout: s.Write,
 			MaxHeaderBytes: maxHeaders, MaxIdle: maxIdle, IdleTimeout: idleTime,
 		},
@@ -62,7 +62,7 @@ func newTransport(s *call.Setup) *transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !hop.Serves(req) {
+	if !http1.Serves(req) {
 		return t.other.RoundTrip(req)
 	}
 	if proxy, err := t.other.Proxy(req); proxy != nil || err != nil {
@@ -95,7 +95,7 @@ func (c *connection) Write(p []byte) (int, error) {
 // isHeaderOverflow reports whether a response was rejected because of the size of its
 // headers. net/http identifies that error only by its text, in either version of HTTP.
 func isHeaderOverflow(err error) bool {
-	if errors.Is(err, hop.ErrHeaderTooLong) {
+	if errors.Is(err, http1.ErrHeaderTooLong) {
 		return true
 	}
 	text := err.Error()

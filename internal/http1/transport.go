@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hop makes HTTP/1.1 requests without TLS on the caller's goroutine.
+// Package http1 makes HTTP/1.1 requests without TLS on the caller's goroutine.
 //
 // A connection of net/http has two goroutines, one that writes requests and one that reads
 // responses: a call wakes both of them, and then the caller. Here the caller of RoundTrip
@@ -13,7 +13,7 @@
 // If the system does not accept a request at once, a goroutine writes the rest while the
 // caller waits for the response: a server may respond before it has read the request, and a
 // caller that waits to write would not see this.
-package hop
+package http1
 
 import (
 	"context"
