@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -122,27 +123,37 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 	})
 }
 
-// tooLate is a context with a function that is always about to run when it is stopped.
-type tooLate struct {
-	context.Context
-	f func()
+// slowClose is a connection whose first Close takes until the test has ended.
+type slowClose struct {
+	*memnet.Conn
+	calls atomic.Int32
+	over  <-chan struct{}
 }
 
-func (c *tooLate) AfterFunc(f func()) (stop func() bool) {
-	c.f = f
-	return func() bool { return false }
+func (c *slowClose) Close() error {
+	if c.calls.Add(1) == 1 {
+		<-c.over
+	}
+	return c.Conn.Close()
 }
 
 // A connection that is about to be closed is not reused.
 func TestContextIsAboutToEnd(t *testing.T) {
-	onBoth(t, func(w *world) {
+	inMemory(t, func(w *world) {
+		dial := w.http1.Dial
+		w.http1.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return &slowClose{Conn: c.(*memnet.Conn), over: w.over}, err //nolint:forcetypeassert // of this network
+		}
 		w.serve(echo)
-		ctx := &tooLate{Context: w.t.Context()}
-		if got, err := read(w.http1.RoundTrip(w.request(ctx, "x"))); got != "x" || err != nil {
+		ctx, end := ending()
+		resp, err := w.http1.RoundTrip(w.request(ctx, "x"))
+		end()
+		w.settle(time.Millisecond)
+		if got, err := read(resp, err); got != "x" || err != nil {
 			w.t.Errorf("the answer is %q, %v", got, err)
 		}
 		w.wantNext(false)
-		ctx.f()
 	})
 }
 

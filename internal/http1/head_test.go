@@ -200,7 +200,7 @@ func FuzzHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, host, asked, path, query, name1, value1, name2, value2, agent, body string) {
 		p := post{method: http.MethodPost, host: host, asked: asked, path: path, query: query, body: body,
 			header: http.Header{name1: {value1, value2}, name2: {value2}, "User-Agent": {agent}}}
-		if !http1.Serves(p.request(t.Context())) {
+		if !http1.IsPlain(p.request(t.Context())) {
 			return // net/http sends it
 		}
 		ours, std := p.wire(t.Context(), t)

@@ -221,8 +221,8 @@ func TestRequestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// Serves reports false for requests that a Transport cannot make.
-func TestServes(t *testing.T) {
+// A request that needs more than HTTP/1.1 on a plain connection is not plain.
+func TestPlainRequests(t *testing.T) {
 	for name, spoil := range map[string]func(r *http.Request){
 		"TLS":                  func(r *http.Request) { r.URL.Scheme = "https" },
 		"no host":              func(r *http.Request) { r.URL.Host = "" },
@@ -240,16 +240,16 @@ func TestServes(t *testing.T) {
 		"a length, no body":    func(r *http.Request) { r.Body = nil },
 	} {
 		req, _ := posted(t)
-		if !http1.Serves(req) {
+		if !http1.IsPlain(req) {
 			t.Fatal("a plain request is not served")
 		}
-		if spoil(req); http1.Serves(req) {
+		if spoil(req); http1.IsPlain(req) {
 			t.Errorf("a request with %s is served", name)
 		}
 	}
 	for _, body := range []io.Reader{nil, http.NoBody} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", body)
-		if err != nil || !http1.Serves(req) {
+		if err != nil || !http1.IsPlain(req) {
 			t.Errorf("a request without a body is not served, %v", err)
 		}
 	}

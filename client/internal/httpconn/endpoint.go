@@ -109,12 +109,9 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, out *RequestBod
 		req.GetBody = nil
 	}
 	resp, err := e.transport.RoundTrip(req)
-	for errors.Is(err, http1.ErrUnsent) && ctx.Err() == nil {
-		// Each attempt uses up one idle connection, so the loop ends.
-		resp, err = e.transport.RoundTrip(out.rebuild(req))
-	}
 	if resp, err = withAnswerBody(resp, err, &out.answer); err != nil {
-		return nil, e.failure(ctx, err, isConnError(err), out.Sent.Load())
+		sent := out.Sent.Load() && !errors.Is(err, http1.ErrUnsent)
+		return nil, e.failure(ctx, err, isConnError(err), sent)
 	}
 	return resp, nil
 }
