@@ -4,10 +4,16 @@
 package httpconn
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
@@ -38,4 +44,65 @@ func isHeaderOverflow(err error) bool {
 	}
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
+}
+
+// isConnError reports whether err concerns an existing connection, rather than dialing
+// one. It only chooses the error text, for requests that were not sent.
+func isConnError(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
+}
+
+// dialReason describes why there is no connection. It contains no address; the cause
+// does, for the log. The order matters, because net/http nests the reasons: a
+// certificate for another host is also a failed verification, and a name that was not
+// resolved in time is also a timeout.
+func dialReason(err error) string {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
+	host, isHost := errors.AsType[x509.HostnameError](err)
+	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case isDNS && dns.IsNotFound:
+		return "the name of its host is not known (DNS)"
+	case isDNS:
+		return "the name of its host could not be resolved (DNS)"
+	case isCertificate && certificate.Reason == x509.Expired:
+		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
+			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
+	case isHost:
+		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
+	case isAuthority:
+		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
+	case isVerify || isCertificate:
+		return "its certificate is not acceptable"
+	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
+		return "it does not speak TLS"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "its host is unreachable"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no connection in time (limits.connect)"
+	default:
+		return "no connection"
+	}
+}
+
+// isTimeout uses the net.Error interface, the only thing that timeouts of net, TLS and
+// HTTP/2 have in common.
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+// subject returns the name in a certificate, quoted: it is foreign text, and errors are
+// shown on terminals.
+func subject(c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.100q)", c.Subject.String())
 }
