@@ -6,6 +6,7 @@ package http1
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -46,9 +47,7 @@ func TestTransportOfRequests(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for k, v := range tt.header {
-					req.Header[k] = v
-				}
+				maps.Copy(req.Header, tt.header)
 				if resp, err := tr.RoundTrip(req); resp != nil || !errors.Is(err, tt.want) {
 					t.Errorf("%s: got %v, want %v", method, err, tt.want)
 				}

@@ -32,9 +32,7 @@ type Call struct {
 	Version     mcp.Version // of the server
 	Forwardable bool        // the result may be forwarded to the caller while it arrives
 
-	// requests is the context of the server's requests, made for the first one: most
-	// calls have none. It ends with the call, because no answer is possible after that.
-	requests     context.Context //nolint:containedctx // see above
+	requests     context.Context //nolint:containedctx // for the server's requests, made for the first one: most calls have none
 	stopRequests context.CancelFunc
 }
 
@@ -100,10 +98,7 @@ func (c *Call) DeliverAll(ctx context.Context) {
 // before the result, and a slow caller delays only its own call.
 func (c *Call) Deliver(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		if c.requests == nil {
-			c.requests, c.stopRequests = context.WithCancel(ctx)
-		}
-		c.Owner.Asked(c.requests, c, m) // it also refuses the request if ctx has ended: a request needs a response
+		c.Owner.Asked(c.requestsContext(ctx), c, m) // it also refuses the request if ctx has ended: a request needs a response
 		return
 	}
 	if ctx.Err() != nil {
@@ -116,6 +111,15 @@ func (c *Call) Deliver(ctx context.Context, m *mcp.Message) {
 	if n, ok = c.Redact(n); ok {
 		_ = c.Caller.Notify(ctx, n) // its error does not fail the call
 	}
+}
+
+// requestsContext returns the context of the server's requests. It ends with the call,
+// because no answer is possible after that.
+func (c *Call) requestsContext(ctx context.Context) context.Context {
+	if c.requests == nil {
+		c.requests, c.stopRequests = context.WithCancel(ctx)
+	}
+	return c.requests
 }
 
 // translate replaces the gateway's progress token with the caller's and removes the

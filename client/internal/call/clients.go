@@ -22,6 +22,7 @@ type ClientsServed struct {
 // ClientCount is a number of clients, as far as it matters.
 type ClientCount uint8
 
+// The numbers that matter.
 const (
 	NoClient ClientCount = iota
 	OneClient

@@ -119,6 +119,7 @@ type Rejected struct {
 // rejection is the reason why a backend refused a message unprocessed.
 type rejection uint8
 
+// Reasons of rejections.
 const (
 	WrongEra       rejection = iota + 1 // it does not speak, or no longer speaks, this era
 	SessionGone                         // it does not know the session

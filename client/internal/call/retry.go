@@ -20,6 +20,7 @@ const (
 // RetryDecision is how to proceed with a failed request.
 type RetryDecision uint8
 
+// The decisions on a failed request.
 const (
 	GiveUp     RetryDecision = iota
 	Resend                   // not sent, or refused unprocessed: send again after a pause

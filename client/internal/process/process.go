@@ -176,10 +176,10 @@ func (c *Child) ExitReason(served call.ClientCount) string {
 		open += "; its last lines on stderr: " + strings.Join(lines, " | ")
 		closed += "; see the log for its last lines on stderr"
 	}
-	switch served {
-	case call.SeveralClients:
+	if served == call.SeveralClients {
 		open = closed
-	case call.NoClient:
+	}
+	if served == call.NoClient {
 		closed = open
 	}
 	c.launcher.backoff.explain(closed)
