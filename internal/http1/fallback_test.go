@@ -6,12 +6,15 @@ package http1
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 var (
@@ -54,4 +57,37 @@ func TestTransportOfRequests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// CloseIdleConnections closes the idle connections of net/http, too.
+func TestIdleConnectionsOfNetHTTP(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	tr := &Transport{Dial: new(net.Dialer).DialContext, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 1, IdleTimeout: time.Minute}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, io.NopCloser(strings.NewReader("of any length")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); string(got) != "of any length" || err != nil {
+		t.Errorf("the answer is %q, %v", got, err)
+	}
+	select {
+	case <-closed:
+		t.Fatal("the connection is not kept")
+	default:
+	}
+	tr.CloseIdleConnections()
+	<-closed
 }
