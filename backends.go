@@ -10,9 +10,12 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/config"
@@ -233,8 +236,8 @@ func environ(secrets map[string]config.Secret) []string {
 // one name would otherwise be two values of it, which servers read differently.
 func header(secrets map[string]config.Secret) http.Header {
 	h := make(http.Header, len(secrets))
-	for name := range maps.Keys(secrets) {
-		h.Set(name, secrets[name].Reveal())
+	for name, secret := range secrets {
+		h.Set(name, secret.Reveal())
 	}
 	return h
 }
@@ -252,4 +255,43 @@ func pinnedVersion(setting string) mcp.Version {
 	default:
 		return ""
 	}
+}
+
+// startSlots limits how many processes start at a time: more of them than the machine
+// has processors take longer each, until all exceed their time limit.
+type startSlots chan struct{}
+
+const (
+	minStartSlots = 4
+
+	// slotTime is how long a start keeps its slot. A start that hangs delays the others
+	// by no more.
+	slotTime = 2 * time.Second
+)
+
+func newStartSlots() startSlots { return make(startSlots, max(minStartSlots, 2*runtime.GOMAXPROCS(0))) }
+
+// acquire waits for a slot, or until ctx ends. done releases the slot.
+func (t startSlots) acquire(ctx context.Context) (done func()) {
+	select {
+	case t <- struct{}{}:
+	case <-ctx.Done():
+		return func() {}
+	}
+	var once sync.Once
+	free := func() { once.Do(func() { <-t }) }
+	late := time.AfterFunc(slotTime, free)
+	return func() {
+		late.Stop()
+		free()
+	}
+}
+
+// startSlotFor returns the function that acquires a start slot for a backend, or nil if
+// no process is started.
+func (g *Gateway) startSlotFor(b *activeBackend) func(context.Context) func() {
+	if b.client == nil || b.srv.Command == "" {
+		return nil
+	}
+	return g.startSlots.acquire
 }

@@ -5,62 +5,49 @@ package signalbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// broadcast wakes its subscribers after the catalog was replaced. It carries no
-// content: each listener compares what it last sent with the current state. So many
-// changes become one notification, and none is missed.
-type broadcast struct {
-	mu          sync.Mutex
-	subscribers map[subscriber]struct{}
-}
-
-// subscriber is woken by a broadcast. wake does not block and does not call the
-// broadcast.
-type subscriber interface{ wake() }
-
-// signal is a subscriber that a goroutine waits for. It has capacity 1, so that wakes
-// merge.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) wake() {
-	select {
-	case s <- struct{}{}:
-	default: // already woken
+// Watch serves a subscriptions/listen for lists only. With ServeNow it makes a Gateway an
+// [mcp.HandlerExtension].
+func (g *Gateway) Watch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (stop func(), err error) {
+	g.onlyClient.set(req)
+	want, err := g.parseFilter(req)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// subscribe registers s to be woken after each change, until unsubscribe.
-func (b *broadcast) subscribe(s subscriber) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.subscribers == nil {
-		b.subscribers = make(map[subscriber]struct{})
+	if len(want.URIs)+len(want.TaskIDs) > 0 {
+		return nil, errors.ErrUnsupported // resources and tasks need goroutines
 	}
-	b.subscribers[s] = struct{}{}
-}
-
-func (b *broadcast) unsubscribe(s subscriber) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.subscribers, s)
-}
-
-// wakeAll wakes all subscribers. It does not block.
-func (b *broadcast) wakeAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.subscribers {
-		s.wake()
+	l, err := g.startListener(ctx, req, caller, want)
+	if err != nil {
+		return nil, err
 	}
+	return l.stop, nil
+}
+
+// listen serves subscriptions/listen: the acknowledgement, then a notification for each
+// change of the client's view and of the resources and tasks in the filter, until ctx
+// ends.
+func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	want, err := g.parseFilter(req)
+	if err != nil {
+		return nil, err
+	}
+	l, err := g.startListener(ctx, req, caller, want)
+	if err != nil {
+		return nil, err
+	}
+	<-ctx.Done()
+	l.stop()
+	return mcp.NewResult([]byte("{}"))
 }
 
 // parseFilter reads the filter of a listen and enforces limits.subscriptions.
@@ -78,69 +65,157 @@ func (g *Gateway) parseFilter(req *mcp.Request) (listen.Filter, error) {
 	return want, nil
 }
 
-// allLists are the lists that sessions are notified of.
-const allLists = listen.Tools | listen.Prompts | listen.Resources
+// listener is one listen of a client. It compares what it last sent with the current
+// state, so that many changes become one notification and none is missed. It has a
+// goroutine only while it sends: a gateway may have a hundred thousand of them, nearly
+// all idle nearly all of the time.
+type listener struct {
+	g      *Gateway
+	ctx    context.Context //nolint:containedctx // the context of the listen, which is what this is
+	client backend.Client
+	caller mcp.Caller
+	want   listen.Filter
+	seen   *seenLists
+	sub    *subscription // nil for lists only
 
-// changedLists returns the lists of a difference.
-func changedLists(d catalog.Changes) listen.Lists {
-	return listen.Filter{Tools: d.Tools, Prompts: d.Prompts, Resources: d.Resources}.Lists()
+	mu      sync.Mutex
+	sending bool // a goroutine sends, and checks again before it ends
+	rerun   bool
+	stopped bool
+	senders sync.WaitGroup
 }
 
-// listen serves subscriptions/listen: the acknowledgement, then a notification for each
-// change of the client's view and of the resources and tasks in the filter, until ctx
-// ends.
-func (g *Gateway) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	want, err := g.parseFilter(req)
-	if err != nil {
-		return nil, err
+// startListener acknowledges a listen, and sends what is due from then on.
+func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mcp.Caller, want listen.Filter) (*listener, error) {
+	// With sending set, a change before run is only recorded: nothing precedes the
+	// acknowledgement.
+	l := &listener{g: g, ctx: ctx, client: clientOf(req), caller: caller, want: want, sending: true}
+	// In this order: a change after add wakes the listener, and a change before it is in
+	// the initial state or, for a session, due since its last list.
+	g.changed.add(l)
+	l.seen = g.initialSeen(l.client, want)
+	if len(want.URIs)+len(want.TaskIDs) > 0 {
+		l.sub = &subscription{listener: l, req: req}
+		l.ctx, l.sub.cancel = context.WithCancel(ctx)
+		l.want = l.sub.subscribe(want)
 	}
-	// In this order: a change after the subscription wakes it, and a change before it
-	// is in the initial state or, for a session, due since its last list.
-	changed := newSignal()
-	g.changed.subscribe(changed)
-	defer g.changed.unsubscribe(changed)
-	of := clientOf(req)
-	seen := g.initialSeen(of, want)
-	sub := newSubscription(g, req, caller)
-	defer sub.wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	want = sub.subscribe(ctx, want)
 	// What is left out of the request, the client knows to expect nothing for.
-	if err := want.Acknowledge(ctx, caller); err != nil {
+	err := l.want.Acknowledge(ctx, caller)
+	if err == nil {
+		err = l.run()
+	}
+	if err != nil {
+		l.stop()
 		return nil, err
 	}
-	close(sub.acknowledged)
-	for {
-		if err := g.sendListChanged(ctx, of, caller, want, seen); err != nil {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return mcp.NewResult([]byte("{}"))
-		case <-changed:
-		}
-		sub.resubscribe(ctx)
+	return l, nil
+}
+
+// wake starts sending if notifications are due. It does not block.
+func (l *listener) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.stopped:
+	case l.sending:
+		l.rerun = true
+	case l.sub != nil || l.want.Lists() != 0 && l.seen.due(l.g.viewFor(l.client).version()) != 0:
+		l.sending = true
+		// Ends when all that is due was sent, or with the listen; stop waits for it.
+		l.senders.Go(func() { _ = l.run() }) // what could not be sent stays due until the next change
 	}
 }
 
-// sendListChanged sends the notifications that are due since the last ones. A
-// notification that could not be sent stays due.
-func (g *Gateway) sendListChanged(ctx context.Context, of requester, caller mcp.Caller, want listen.Filter, seen *seenLists) error {
-	if want.Lists() == 0 {
-		return nil // the state of the lists belongs to another listen
-	}
-	// Before sending: a change that comes in between is in the next notification.
-	now := seen.snapshot(func() *view { return g.viewFor(of) })
-	// Without parameters: the protocol does not name the changed items, and the next list
-	// may be newer still.
-	for _, method := range (want.Lists() & changedLists(now.due)).Methods() {
-		if err := caller.Notify(ctx, &mcp.Notification{Method: method}); err != nil {
+// run sends what is due until nothing is.
+func (l *listener) run() error {
+	for {
+		err := l.send()
+		if !l.mustRunAgain(err) {
 			return err
 		}
 	}
-	seen.markSent(now)
+}
+
+// send sends the notifications that are due. A change of lists that could not be sent
+// stays due.
+func (l *listener) send() error {
+	if l.sub != nil {
+		l.sub.resubscribe(l.ctx)
+	}
+	if l.want.Lists() != 0 { // otherwise the state of the lists belongs to another listen
+		// Before sending: a change that comes in between is in the next notification.
+		now := l.seen.snapshot(func() *view { return l.g.viewFor(l.client) })
+		// Without parameters: the protocol does not name the changed items, and the next list
+		// may be newer still.
+		for _, method := range (l.want.Lists() & now.due).Methods() {
+			if err := l.caller.Notify(l.ctx, &mcp.Notification{Method: method}); err != nil {
+				return err
+			}
+		}
+		l.seen.markSent(now)
+	}
+	if l.sub != nil {
+		return l.sub.feed.Take(l.sub.updates).Notify(l.ctx, l.caller)
+	}
 	return nil
+}
+
+// mustRunAgain reports whether there may be a change since run sent. After a failure it
+// reports false: the next change tries again.
+func (l *listener) mustRunAgain(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sending = err == nil && l.rerun && !l.stopped
+	l.rerun = false
+	return l.sending
+}
+
+// stop ends the listen. Its context has ended, or it has failed to start.
+func (l *listener) stop() {
+	l.g.changed.remove(l)
+	l.markStopped()
+	l.senders.Wait()
+	if l.sub != nil {
+		l.sub.cancel()
+		l.sub.listens.Wait()
+	}
+}
+
+func (l *listener) markStopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+}
+
+// listeners are the listeners of all clients, which are woken after the view of some was
+// replaced.
+type listeners struct {
+	mu  sync.Mutex
+	all map[*listener]struct{}
+}
+
+func (s *listeners) add(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[*listener]struct{})
+	}
+	s.all[l] = struct{}{}
+}
+
+func (s *listeners) remove(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, l)
+}
+
+// wakeAll wakes all listeners. It does not block.
+func (s *listeners) wakeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.all {
+		l.wake()
+	}
 }
 
 // seenLists is the state of the lists that one listener knows, list by list: the last
@@ -156,28 +231,27 @@ type seenLists struct {
 	serial  uint64                   // counts snapshots and lists
 }
 
-// diffLocked returns what to notify the listener of, if now is current.
-func (s *seenLists) diffLocked(now version) catalog.Changes {
+// due returns what to notify the listener of, if now is current.
+func (s *seenLists) due(now version) listen.Lists {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dueLocked(now)
+}
+
+func (s *seenLists) dueLocked(now version) listen.Lists {
 	known := s.version
-	for k := range catalog.NumKinds {
-		if !s.tracked[k] {
-			known.copyKind(k, now)
+	for k, tracked := range s.tracked {
+		if !tracked {
+			known[k] = now[k]
 		}
 	}
 	return known.diff(now)
 }
 
-// diff returns what differs from now.
-func (s *seenLists) diff(now version) catalog.Changes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.diffLocked(now)
-}
-
 // snapshot is a state of the lists and what is due to reach it.
 type snapshot struct {
 	now    version
-	due    catalog.Changes
+	due    listen.Lists
 	serial uint64 // see seenLists.serial
 }
 
@@ -188,7 +262,7 @@ func (s *seenLists) snapshot(current func() *view) snapshot {
 	defer s.mu.Unlock()
 	s.serial++
 	now := current().version()
-	return snapshot{now, s.diffLocked(now), s.serial}
+	return snapshot{now, s.dueLocked(now), s.serial}
 }
 
 // markSent records that the notifications of a snapshot were sent. Call it after
@@ -201,8 +275,7 @@ func (s *seenLists) markSent(sent snapshot) {
 	defer s.mu.Unlock()
 	for k := range catalog.NumKinds {
 		if sent.serial > s.serials[k] {
-			s.version.copyKind(k, sent.now)
-			s.serials[k] = sent.serial
+			s.version[k], s.serials[k] = sent.now[k], sent.serial
 		}
 	}
 }
@@ -215,10 +288,12 @@ func (s *seenLists) markListed(k catalog.Kind, current func() *view) *view {
 	defer s.mu.Unlock()
 	v := current()
 	s.serial++
-	s.version.copyKind(k, v.version())
-	s.tracked[k], s.serials[k] = true, s.serial
+	s.version[k], s.tracked[k], s.serials[k] = v.version()[k], true, s.serial
 	return v
 }
+
+// allLists are the lists that sessions are notified of.
+const allLists = listen.Tools | listen.Prompts | listen.Resources
 
 // seenKey is the key of a session's seenLists in its scope.
 type seenKey struct{}
@@ -227,7 +302,7 @@ type seenKey struct{}
 // that it has; for a modern listen, the current state. A listen in a scope that filters
 // out some lists also starts from the current state, because otherwise the lists that
 // it leaves out would count as sent to the others.
-func (g *Gateway) initialSeen(of requester, want listen.Filter) *seenLists {
+func (g *Gateway) initialSeen(of backend.Client, want listen.Filter) *seenLists {
 	if of.Scope == nil || want.Lists() != allLists {
 		s := &seenLists{version: g.viewFor(of).version()}
 		for k := range s.tracked {

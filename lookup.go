@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -62,15 +63,12 @@ func (l lookup) pending(v *view) (left time.Duration, ok bool) {
 	if v.outdated(l.mayBeAt) {
 		return noLimit, true // another catalog is built at once
 	}
-	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, h knownLists) bool { return l.isUnknownIn(h) && l.mayBeAt(b) })
+	return v.pending(v.cfg.Limits.Handshake, func(b *activeBackend, o *backend.Offer) bool { return l.isUnknownIn(o) && l.mayBeAt(b) })
 }
 
 // isUnknownIn reports whether a list that may contain the item is not known.
-func (l lookup) isUnknownIn(h knownLists) bool {
-	if l.kind == catalog.Resources {
-		return !h[catalog.Resources] || !h[catalog.Templates]
-	}
-	return !h[l.kind]
+func (l lookup) isUnknownIn(o *backend.Offer) bool {
+	return !o.Answered(l.kind) || l.kind == catalog.Resources && !o.Answered(catalog.Templates)
 }
 
 // mayBeAt reports whether a backend with unknown lists may have the item. Prefixes
@@ -104,3 +102,90 @@ func (l lookup) find(v *view) lookupResult {
 // isListed reports whether the lookup found an item that is in a list. A URI that is in
 // no list is routed by the best matching template among those known.
 func (f lookupResult) isListed() bool { return f.entry != nil && f.entry.JSON() != nil }
+
+// discoverTimeout bounds how long initialize and server/discover wait for backends that
+// are starting. It is below the shortest known timeout of a client (ADR 0044).
+const discoverTimeout = 3 * time.Second
+
+// noLimit is the wait of a pending function without a limit.
+const noLimit = time.Duration(-1)
+
+// pending reports whether a backend that lacking accepts is still starting, and for how
+// long to wait for it: until its start has taken limit. A negative limit means no limit.
+func (v *view) pending(limit time.Duration, lacking func(*activeBackend, *backend.Offer) bool) (left time.Duration, ok bool) {
+	if !v.built && len(v.backends) > 0 {
+		return noLimit, true // the first catalog of a configuration is built at once, whatever its backends do
+	}
+	now := time.Now()
+	for i, b := range v.backends {
+		if !lacking(b, v.offered[i]) {
+			continue
+		}
+		switch rest := b.remainingStart(limit, now); {
+		case rest < 0:
+			return noLimit, true
+		case rest > 0:
+			left, ok = max(left, rest), true
+		}
+	}
+	return left, ok
+}
+
+// remainingStart returns what is left of the limit for the start of the backend, or
+// noLimit.
+func (b *activeBackend) remainingStart(limit time.Duration, now time.Time) time.Duration {
+	if limit < 0 {
+		return noLimit
+	}
+	began, ok := b.Began()
+	if !ok {
+		return limit // it waits for a start slot
+	}
+	return max(0, limit-now.Sub(began))
+}
+
+// listsPending is pending for a list, to which every backend may add.
+func (v *view) listsPending(k catalog.Kind) (time.Duration, bool) {
+	return v.pending(v.cfg.Limits.FirstList, func(_ *activeBackend, o *backend.Offer) bool { return !o.Answered(k) })
+}
+
+// discoverPending is pending for the result of server/discover.
+func (v *view) discoverPending() (time.Duration, bool) {
+	limit := v.cfg.Limits.FirstList
+	if limit < 0 || limit > discoverTimeout {
+		limit = discoverTimeout
+	}
+	return v.pending(limit, func(_ *activeBackend, o *backend.Offer) bool { return !o.AnsweredAny() })
+}
+
+// await returns nil once pending reports false for the current view, or an error if ctx
+// or the Gateway ends before.
+func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) error {
+	for {
+		v := g.view.Load()
+		left, wait := pending(v)
+		if !wait {
+			return nil
+		}
+		var over <-chan time.Time
+		if left >= 0 {
+			over = time.After(left)
+		}
+		select {
+		case <-v.replaced:
+		case <-over:
+		case <-g.ctx.Done():
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// withTimeout is context.WithTimeout for a limit: a negative one means no limit.
+func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit < 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
+}

@@ -6,8 +6,8 @@ package signalbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"time"
 
@@ -17,6 +17,9 @@ import (
 
 // ErrClosed is returned by Reload after the Gateway was closed.
 var ErrClosed = errors.New("the gateway has been shut down")
+
+// ErrWaits is the error of a changed file that only the operator can apply.
+var ErrWaits = errors.New("the change waits for the operator")
 
 // Reload replaces the configuration. A backend continues untouched if its entry changes
 // only the names and the selection of its items, or not at all. Removed backends finish
@@ -88,25 +91,17 @@ func (g *Gateway) reload(ctx context.Context, cfg config.Config, allowed func(ru
 	if err != nil {
 		return err
 	}
-	if err := g.replace(ctx, next, file, allowed); err != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Again, because another Reload may have run in between.
+	err = mayReplace(g.view.Load().cfg, next, allowed)
+	if g.closed {
+		err = ErrClosed
+	}
+	if err != nil {
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
-		return err
-	}
-	return nil
-}
-
-// replace applies a configuration and its audit file, unless it requires a restart or
-// is not allowed.
-func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File, allowed func(running, next *config.Config) error) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return ErrClosed
-	}
-	// Again, because another Reload may have run in between.
-	if err := mayReplace(g.view.Load().cfg, next, allowed); err != nil {
 		return err
 	}
 	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
@@ -163,19 +158,34 @@ func (g *Gateway) apply(cfg *config.Config) {
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
 	// again. It has settled lists only after its own catalog is built.
-	next := &view{cfg: cfg, announced: old.announced, counted: old.counted}
+	next := &view{cfg: cfg, announced: old.announced, counted: old.counted, replaced: make(chan struct{})}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
 		}
-		b := old.reusable(&srv, &cfg.Limits)
+		var b *activeBackend
+		var last *backend.Offer // of the same server
+		if running, ok := old.backend(srv.Name); ok {
+			b = running.withConfig(&srv, &cfg.Limits)
+			if running.isSameServer(&srv) {
+				last = running.Offer()
+			}
+		}
 		if b == nil {
-			b = g.start(srv, cfg.Limits, old.lastOffer(&srv))
+			b = g.start(srv, cfg.Limits, last)
 		}
 		kept[b.Backend] = true
 		next.backends = append(next.backends, b)
 	}
-	next.backends = append(next.backends, g.inProcess(old, kept, cfg)...)
+	// Handlers in this process are started once, and every reload keeps them.
+	for _, p := range g.opt.InProcess {
+		b, ok := old.backend(p.Name)
+		if !ok {
+			b = g.startInProcess(p, cfg.Limits)
+		}
+		kept[b.Backend] = true
+		next.backends = append(next.backends, b)
+	}
 	// keepCatalog builds the next catalog, and merges many changes into one
 	// notification to clients. At the start nothing is known, and any backend may come
 	// to offer anything.
@@ -184,28 +194,13 @@ func (g *Gateway) apply(cfg *config.Config) {
 		next.catalog = next.build(next.offered)
 	}
 	next.discovery = g.discoveryOf(next.catalog)
-	g.view.Store(next)
+	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {
 			g.retire(b, cfg.Drain.Timeout)
 		}
 	}
 	g.requestRebuild()
-}
-
-// inProcess returns the backends made of Handlers in this process. They are started
-// once, and every reload keeps them.
-func (g *Gateway) inProcess(old *view, kept map[*backend.Backend]bool, cfg *config.Config) []*activeBackend {
-	var backends []*activeBackend
-	for _, p := range g.opt.InProcess {
-		b, ok := old.backend(p.Name)
-		if !ok {
-			b = g.startInProcess(p, cfg.Limits)
-		}
-		kept[b.Backend] = true
-		backends = append(backends, b)
-	}
-	return backends
 }
 
 // retire stops a backend that the configuration no longer has. Its calls may finish
@@ -219,4 +214,53 @@ func (g *Gateway) retire(b *activeBackend, patience time.Duration) {
 			g.log.Warn("backend did not stop cleanly", slog.String("backend", b.Name()), slog.Any("err", err))
 		}
 	})
+}
+
+// waitsError lists the changes that wait for the operator.
+type waitsError struct{ config.Problems }
+
+// Is reports whether the target is ErrWaits.
+func (w waitsError) Is(target error) bool { return target == ErrWaits }
+
+// Unwrap returns the problems.
+func (w waitsError) Unwrap() error { return w.Problems }
+
+// checkPolicy returns the changes that the running configuration does not permit
+// without the operator, or nil. The policy is that of the running configuration: a file
+// cannot permit itself.
+func checkPolicy(running, next *config.Config, exposed []string) error {
+	const hint = "apply it with 'signalbox reload' or SIGHUP"
+	wait := func(path, message string) config.Problem {
+		return config.Problem{Path: path, Message: message, Hint: hint}
+	}
+	switch running.Reload {
+	case config.ReloadAuto:
+		return nil
+	case config.ReloadManual:
+		if sameConfig(running, next) {
+			return nil
+		}
+		return waitsError{config.Problems{wait("", "the file has changed, and reload is set to manual")}}
+	case config.ReloadGuarded:
+	}
+	paths := running.RunsNew(next)
+	if len(exposed) == 0 || len(paths) == 0 {
+		return nil
+	}
+	who := exposed[0]
+	if more := len(exposed) - 1; more > 0 {
+		who = fmt.Sprintf("%s, and %d more", who, more)
+	}
+	var problems config.Problems
+	for _, path := range paths {
+		problems = append(problems, wait(path, "new or changed, and others may have written it: "+who))
+	}
+	return waitsError{problems}
+}
+
+// sameConfig reports whether two configurations are equal except for their notes.
+func sameConfig(a, b *config.Config) bool {
+	one, two := *a, *b
+	one.Notes, two.Notes = nil, nil
+	return reflect.DeepEqual(one, two)
 }

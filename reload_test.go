@@ -7,10 +7,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
@@ -98,63 +103,6 @@ func TestReloadAtTheEndLeavesNoFile(t *testing.T) {
 	}
 }
 
-// Two backends with the same name could not be distinguished: the first reload would
-// replace one by the other.
-func TestBackendNamesAreUnique(t *testing.T) {
-	one, two := InProcess{Name: "one", Handler: demo.New()}, InProcess{Name: "two", Handler: demo.New()}
-	entry := config.Backend{Name: "one", URL: "http://127.0.0.1:1/mcp"}
-	for _, tt := range []struct {
-		name    string
-		entry   config.Backend
-		disable bool
-		inside  []InProcess
-		refused bool
-	}{
-		{"none meet", entry, false, []InProcess{two}, false},
-		{"entry and process", entry, false, []InProcess{two, one}, true},
-		{"two of the process", entry, false, []InProcess{two, two}, true},
-		{"a prefix that begins that of an entry", entry, false, []InProcess{{Name: "on", Prefix: new("on"), Handler: two.Handler}}, true},
-		{"a prefix that begins another of the process", entry, true, []InProcess{{Name: "a__b", Handler: two.Handler}, {Name: "a", Handler: two.Handler}}, true},
-		{"no prefix", entry, false, []InProcess{{Name: "on", Prefix: new(""), Handler: two.Handler}}, false},
-		{"an entry that is disabled", entry, true, []InProcess{one}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var cfg config.Config
-			tt.entry.Disabled = tt.disable
-			cfg.Servers = []config.Backend{tt.entry}
-			g, err := New(cfg, Options{InProcess: tt.inside})
-			if err == nil {
-				err = g.Close()
-			}
-			wantSharedNames(t, err, tt.refused)
-		})
-	}
-}
-
-// wantSharedNames checks for an error that names the conflicting names, or for none.
-func wantSharedNames(t *testing.T, err error, refused bool) {
-	t.Helper()
-	if problems, ok := errors.AsType[config.Problems](err); ok != refused || (err != nil) != refused || refused && len(problems) != 1 {
-		t.Errorf("error %v, want one problem: %v", err, refused)
-	}
-}
-
-// A reload cannot add a name that a Handler in this process has; the previous
-// configuration stays in use.
-func TestReloadRefusesDuplicateNames(t *testing.T) {
-	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "one", Handler: demo.New()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	var cfg config.Config
-	cfg.Servers = []config.Backend{{Name: "one", URL: "http://127.0.0.1:1/mcp"}}
-	wantSharedNames(t, g.Reload(t.Context(), cfg), true)
-	if backends := g.view.Load().backends; len(backends) != 1 || backends[0].client != nil || g.Status().ReloadRefused == nil {
-		t.Errorf("%d backends; refusal %v", len(backends), g.Status().ReloadRefused)
-	}
-}
-
 // A program that uses the Gateway as a Handler may still send a request while it
 // closes.
 func TestServeWhileItEnds(t *testing.T) {
@@ -185,4 +133,149 @@ func TestServeWhileItEnds(t *testing.T) {
 		ended.Store(true)
 		all.Wait()
 	}
+}
+
+// A file that others may have written cannot make the gateway start or write anything
+// new without the operator, whatever its content.
+func TestReloadChangeWaitsForTheOperator(t *testing.T) {
+	t.Parallel()
+	record := filepath.Join(t.TempDir(), "record.jsonl")
+	servers := func(names ...string) (list []config.Backend) {
+		for _, name := range names {
+			list = append(list, config.Backend{Name: name, Command: "no-such-program-" + name})
+		}
+		return list
+	}
+	running := config.Config{Servers: servers("a")}
+	exposed := []string{`backend "a" works there`, "it is mode 0666"}
+	const mends = " (apply it with 'signalbox reload' or SIGHUP)"
+	const fresh = ": new or changed, and others may have written it: backend \"a\" works there, and 1 more" + mends
+	manual := func(c config.Config) config.Config { c.Reload = config.ReloadManual; return c }
+	auto := func(c config.Config) config.Config { c.Reload = config.ReloadAuto; return c }
+	for _, tt := range []struct {
+		name          string
+		running, next config.Config
+		exposed       []string
+		waits         []string
+	}{
+		{"a program more", running, config.Config{Servers: servers("a", "b")}, exposed, []string{"mcpServers.b" + fresh}},
+		{"a program more, in a file of the operator", running, config.Config{Servers: servers("a", "b")}, nil, nil},
+		{"one less", running, config.Config{}, exposed, nil},
+		{"a record", running, config.Config{Servers: servers("a"), Audit: config.Audit{File: record}}, exposed, []string{"audit" + fresh}},
+		{"the policy", running, auto(config.Config{Servers: servers("a", "b")}), exposed, []string{"mcpServers.b" + fresh, "reload" + fresh}},
+		{"auto", auto(running), auto(config.Config{Servers: servers("a", "b")}), exposed, nil},
+		{"manual", manual(running), manual(config.Config{}), nil, []string{"the file has changed, and reload is set to manual" + mends}},
+		{"manual, the same", manual(running), manual(config.Config{Servers: servers("a"), Notes: config.Problems{{Message: "x"}}}), exposed, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g, err := New(tt.running, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			before := g.Status().Backends
+			err = g.ReloadChange(t.Context(), tt.next, tt.exposed)
+			status := g.Status()
+			if tt.waits == nil {
+				if err != nil || status.ReloadRefused != nil || len(status.Backends) != len(tt.next.Servers) {
+					t.Fatalf("%v, refused %v, %d backends", err, status.ReloadRefused, len(status.Backends))
+				}
+				return
+			}
+			if !errors.Is(err, ErrWaits) || status.ReloadRefused == nil || !status.ReloadRefused.Waits || len(status.Backends) != len(before) {
+				t.Fatalf("%v, refused %+v, %d backends", err, status.ReloadRefused, len(status.Backends))
+			}
+			if diff := cmp.Diff(status.ReloadRefused.Problems, tt.waits); diff != "" {
+				t.Errorf("what waits (-got +want):\n%s", diff)
+			}
+			if got, want := status.Problems[0], "reload waits: "+tt.waits[0]; got != want {
+				t.Errorf("status reports %q, want %q", got, want)
+			}
+			if _, err := os.Stat(record); err == nil && tt.name == "a record" {
+				t.Error("the file of the record was made")
+			}
+			if err := g.Reload(t.Context(), tt.next); err != nil || g.Status().ReloadRefused != nil {
+				t.Errorf("the operator's own reload: %v, refused %v", err, g.Status().ReloadRefused)
+			}
+		})
+	}
+}
+
+// followed returns the keys that a reload applies, or that are not read again.
+func followed() []string {
+	return []string{"$schema", "mcpServers", "reload", "allowUnauthenticated", "instructions", "conflict", "audit"}
+}
+
+// differ sets a value different from its zero: in a struct, the first field that can
+// be.
+func differ(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("other")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			if field.CanSet() && differ(field) {
+				return true
+			}
+		}
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// Each key is applied by a reload, or a reload that changes it is refused and
+// docs/operations.md lists it. Any other key would be changed in the file without
+// effect or notice.
+func TestReloadKnowsEveryKey(t *testing.T) {
+	var refused []string
+	for field := range reflect.TypeFor[config.Config]().Fields() {
+		key := field.Tag.Get("json")
+		if key == "-" {
+			continue
+		}
+		var old, next config.Config
+		if !differ(reflect.ValueOf(&next).Elem().FieldByIndex(field.Index)) {
+			t.Fatalf("%s: not known how to change a %s", key, field.Type)
+		}
+		switch what := fixedSetting(&old, &next); {
+		case what == "" && slices.Contains(followed(), key):
+		case what == key:
+			refused = append(refused, key)
+		default:
+			t.Errorf("%s is changed, and the reload is refused for %q", key, what)
+		}
+	}
+	documented := documentedAsFixed(t)
+	slices.Sort(documented)
+	slices.Sort(refused)
+	if diff := cmp.Diff(documented, refused); diff != "" {
+		t.Errorf("docs/operations.md names what only a new start can change (-page +code):\n%s", diff)
+	}
+}
+
+// documentedAsFixed returns the keys that require a restart by docs/operations.md.
+func documentedAsFixed(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`changes what only a new start can change \(([^)]*)\)`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal("docs/operations.md has no such list any more")
+	}
+	var keys []string
+	for _, word := range regexp.MustCompile(`\x60([^\x60]+)\x60`).FindAllSubmatch(list[1], -1) {
+		keys = append(keys, string(word[1]))
+	}
+	return keys
 }

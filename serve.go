@@ -30,11 +30,11 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	switch req.Method {
 	case "tools/call":
-		return g.serveRecorded(ctx, req, caller, (*Gateway).call)
+		return g.serveRecorded(ctx, req, caller, catalog.Tools)
 	case "prompts/get":
-		return g.serveRecorded(ctx, req, caller, (*Gateway).prompt)
+		return g.serveRecorded(ctx, req, caller, catalog.Prompts)
 	case "resources/read":
-		return g.serveRecorded(ctx, req, caller, (*Gateway).read)
+		return g.serveRecorded(ctx, req, caller, catalog.Resources)
 	case "completion/complete":
 		return g.complete(ctx, req, caller)
 	case "server/discover":
@@ -54,53 +54,34 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// call serves tools/call, and returns the name of the backend that it was sent to. A
-// hidden tool and one that does not exist have the same answer.
-func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
-	name, err := textOf(req, mcp.FieldName)
+// call serves tools/call, prompts/get or resources/read, and returns the name of the
+// backend that it was sent to. A hidden item and one that does not exist have the same
+// answer.
+func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by string, res *mcp.Result, err error) {
+	field, own := mcp.FieldName, mcp.FieldName
+	if kind == catalog.Resources {
+		// A URI means the same to client and backend.
+		field, own = mcp.FieldURI, mcp.FieldNone
+	}
+	name, err := textOf(req, field)
 	if err != nil {
 		return "", nil, err
 	}
-	f := g.find(ctx, req, lookup{kind: catalog.Tools, name: name})
-	if f.entry == nil {
-		return "", nil, f.unknown(catalog.Tools, name)
+	f := g.find(ctx, req, lookup{kind: kind, name: name})
+	switch {
+	case f.entry == nil && kind == catalog.Resources:
+		return "", nil, unknownResource(name)
+	case f.entry == nil:
+		return "", nil, f.unknown(kind, name)
+	case kind == catalog.Tools:
+		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
+			return "", nil, err // not sent to the backend
+		}
 	}
-	if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
-		return "", nil, err // not sent to the backend
-	}
-	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
-	if err == nil {
+	res, err = f.forward(ctx, f.entry, own, req, caller)
+	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
-	return f.entry.BackendName, res, err
-}
-
-// prompt serves prompts/get by the same rules as call.
-func (g *Gateway) prompt(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
-	name, err := textOf(req, mcp.FieldName)
-	if err != nil {
-		return "", nil, err
-	}
-	f := g.find(ctx, req, lookup{kind: catalog.Prompts, name: name})
-	if f.entry == nil {
-		return "", nil, f.unknown(catalog.Prompts, name)
-	}
-	res, err = f.forward(ctx, f.entry, mcp.FieldName, req, caller)
-	return f.entry.BackendName, res, err
-}
-
-// read serves resources/read. A URI means the same to client and backend, and so the
-// request is forwarded unmodified (FieldNone).
-func (g *Gateway) read(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by string, res *mcp.Result, err error) {
-	uri, err := textOf(req, mcp.FieldURI)
-	if err != nil {
-		return "", nil, err
-	}
-	f := g.find(ctx, req, lookup{kind: catalog.Resources, name: uri})
-	if f.entry == nil {
-		return "", nil, unknownResource(uri)
-	}
-	res, err = f.forward(ctx, f.entry, mcp.FieldNone, req, caller)
 	return f.entry.BackendName, res, err
 }
 
@@ -228,7 +209,8 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 func (g *Gateway) notifyBackends(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
 		for _, b := range g.view.Load().backends {
-			g.notifyBackend(b, req)
+			// Ends within notifyTimeout, or with the Gateway, which waits for it in stop.
+			g.begin(func() { g.notifyBackend(b, req) })
 		}
 	}
 	return mcp.NewResult([]byte("{}"))
@@ -241,12 +223,9 @@ const notifyTimeout = 10 * time.Second
 // answered for all backends. A backend that cannot be reached receives the level or the
 // roots when its next session begins.
 func (g *Gateway) notifyBackend(b *activeBackend, req *mcp.Request) {
-	// Ends within notifyTimeout, or with the Gateway, which waits for it in stop.
-	g.begin(func() {
-		ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
-		defer cancel()
-		_, _ = b.Serve(ctx, req, noCaller{}) // a backend that does not support it returns an error
-	})
+	ctx, cancel := context.WithTimeout(g.ctx, notifyTimeout)
+	defer cancel()
+	_, _ = b.Serve(ctx, req, noCaller{}) // a backend that does not support it returns an error
 }
 
 // noCaller is the Caller of a request that has no client. It drops notifications,

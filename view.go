@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -20,11 +21,12 @@ import (
 type view struct {
 	cfg      *config.Config
 	backends []*activeBackend
-	settled  []knownLists     // of each backend, before the catalog was built; nil until there is one
-	offered  []*backend.Offer // of each backend; the catalog is built from these
+	offered  []*backend.Offer // of each backend
 	catalog  *catalog.Catalog
+	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
+	replaced  chan struct{}               // closed when another view is in use
 
 	// announced counts, for each kind of list, the changes that backends have
 	// announced. counted holds the notices of each backend that are in announced. Both
@@ -55,52 +57,28 @@ func (v *view) backend(name string) (*activeBackend, bool) {
 	return v.backends[i], true
 }
 
-// reusable returns the running backend that can serve this entry, or nil.
-func (v *view) reusable(srv *config.Backend, limits *config.Limits) *activeBackend {
-	b, ok := v.backend(srv.Name)
-	if !ok {
-		return nil
-	}
-	return b.withConfig(srv, limits)
-}
-
-// lastOffer returns what the server of an entry offered until now, or nil.
-func (v *view) lastOffer(srv *config.Backend) *backend.Offer {
-	b, ok := v.backend(srv.Name)
-	if !ok || !b.isSameServer(srv) {
-		return nil
-	}
-	return b.Offer()
-}
-
-// knownLists reports for each list of a backend whether it is known, or why it failed.
-type knownLists [catalog.NumKinds]bool
-
-func (h knownLists) nothing() bool { return h == knownLists{} }
-
-// settledLists returns the known lists of each backend.
-func (v *view) settledLists() []knownLists {
-	all := make([]knownLists, len(v.backends))
-	for i, b := range v.backends {
-		o := b.Offer()
-		for k := range catalog.NumKinds {
-			all[i][k] = o.Answered(k)
-		}
-	}
-	return all
-}
+// anyBackend is a condition that every backend meets.
+func anyBackend(*activeBackend) bool { return true }
 
 // mustBuildNow reports whether there is a list or a change that the catalog lacks and
 // that requests may be waiting for.
 func (v *view) mustBuildNow() bool {
-	return !slices.Equal(v.settled, v.settledLists()) || v.outdated(func(*activeBackend) bool { return true })
+	if !v.built || v.outdated(anyBackend) {
+		return true
+	}
+	for i, b := range v.backends {
+		if !b.Offer().AnsweredAs(v.offered[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // isBehind reports whether a backend that wanted accepts has noted a change that the
 // catalog lacks.
 func (v *view) isBehind(wanted func(*activeBackend) bool) bool {
 	for i, b := range v.backends {
-		if i < len(v.offered) && wanted(b) && b.IsBehind(v.offered[i]) {
+		if wanted(b) && b.IsBehind(v.offered[i]) {
 			return true
 		}
 	}
@@ -146,44 +124,38 @@ func (v *view) countNotices(before *view, offers []*backend.Offer) {
 	}
 }
 
-// version is the state that a listener is compared by: the content of the lists, and
+// version is the state that a listener is compared by: for each list its content, and
 // the announced changes, which may not be visible in the content.
-type version struct {
-	lists     catalog.Version
-	announced [catalog.NumKinds]uint64
+type version [catalog.NumKinds]struct {
+	content   catalog.Digest
+	announced uint64
 }
 
-func (v *view) version() version { return version{v.catalog.Version(), v.announced} }
-
-// copyKind copies one list from another version.
-func (v *version) copyKind(k catalog.Kind, from version) {
-	v.announced[k] = from.announced[k]
-	switch k {
-	case catalog.Tools:
-		v.lists.Tools = from.lists.Tools
-	case catalog.Prompts:
-		v.lists.Prompts = from.lists.Prompts
-	case catalog.Resources:
-		v.lists.Resources = from.lists.Resources
-	default:
-		v.lists.Templates = from.lists.Templates
+func (v *view) version() (now version) {
+	lists := v.catalog.Version()
+	now[catalog.Tools].content, now[catalog.Prompts].content = lists.Tools, lists.Prompts
+	now[catalog.Resources].content, now[catalog.Templates].content = lists.Resources, lists.Templates
+	for k, n := range v.announced {
+		now[k].announced = n
 	}
+	return now
 }
 
 // diff returns the changes that a listener at v must be notified of to be at next.
-func (v version) diff(next version) catalog.Changes {
-	d := v.lists.Diff(next.lists)
-	changed := func(k catalog.Kind) bool { return v.announced[k] != next.announced[k] }
-	d.Tools = d.Tools || changed(catalog.Tools)
-	d.Prompts = d.Prompts || changed(catalog.Prompts)
-	d.Resources = d.Resources || changed(catalog.Resources) || changed(catalog.Templates)
-	return d
+func (v version) diff(next version) (changed listen.Lists) {
+	lists := [...]listen.Lists{catalog.Tools: listen.Tools, catalog.Prompts: listen.Prompts, catalog.Resources: listen.Resources, catalog.Templates: listen.Resources}
+	for k := range v {
+		if v[k] != next[k] {
+			changed |= lists[k]
+		}
+	}
+	return changed
 }
 
 // listsOf returns what a backend offers in this view.
 func (v *view) listsOf(b *activeBackend) backend.Lists {
 	for i, own := range v.backends {
-		if own.Backend == b.Backend && i < len(v.offered) {
+		if own.Backend == b.Backend {
 			return v.offered[i].Lists
 		}
 	}
@@ -275,9 +247,8 @@ func (g *Gateway) keepCatalog() {
 // whether clients must be notified.
 func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
-	known := old.settledLists() // before build: a list that settles meanwhile is not in it
 	offers := old.offers()
-	next := &view{cfg: old.cfg, backends: old.backends, settled: known, offered: offers, catalog: old.build(offers)}
+	next := &view{cfg: old.cfg, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
 	next.discovery = g.discoveryOf(next.catalog)
 	next.countNotices(old, offers)
 	// Not under a lock, because building the catalog takes long with thousands of
@@ -286,9 +257,9 @@ func (g *Gateway) swapCatalog() bool {
 		g.requestRebuild() // a reload came in between
 		return false
 	}
+	close(old.replaced)
 	g.logProblems(old.catalog, next.catalog)
-	g.built.wakeAll()
-	return old.version().diff(next.version()).Any()
+	return old.version().diff(next.version()) != 0
 }
 
 // logProblems logs the problems that the previous catalog did not have.

@@ -137,9 +137,9 @@ func eraPairs() []struct {
 		allocs float64
 	}{
 		{mcp.LatestLegacy, false, 13},
-		{mcp.LatestLegacy, true, 13},
+		{mcp.LatestLegacy, true, 12},
 		{mcp.LatestModern, false, 13},
-		{mcp.LatestModern, true, 12},
+		{mcp.LatestModern, true, 11},
 	}
 }
 

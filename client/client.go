@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -21,11 +20,10 @@ import (
 // concurrently, and from within the callers that it serves. It opens nothing before the
 // first request.
 type Client struct {
-	setup     *call.Setup
-	link      link
-	group     call.Goroutines
-	budget    budget
-	discovery discoverCache
+	setup      *call.Setup
+	link       link
+	group      call.Goroutines
+	discovered atomic.Pointer[Server] // by the protocol in use; nil if not known
 
 	// mu guards the requests in progress together with the protocols, because a
 	// shutdown needs both: whether a request has begun, and which protocol to wait for.
@@ -38,6 +36,7 @@ type Client struct {
 	draining   bool
 	idle       chan struct{} // closed when draining and no request is in progress
 	serving    int
+	resending  int // requests that wait to be sent again
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
@@ -66,27 +65,10 @@ type protocol interface {
 	Close(ctx context.Context)
 }
 
-// activeProtocol is a protocol with a count of its users. A protocol found to be the
-// wrong one is closed when its last request ends, because that may still be answered.
-type activeProtocol struct {
-	protocol
-
-	ending call.CloseOnce
-
-	// The fields below are guarded by Client.mu.
-	users   int
-	retired bool
-}
-
-// NewHTTP returns a client of the server at the URL, over Streamable HTTP.
-func NewHTTP(url string, cfg Config) *Client {
-	s := cfg.setup()
-	return newClient(s, &httpLink{Endpoint: httpconn.NewEndpoint(s, url)})
-}
-
 func newClient(s *call.Setup, l link) *Client {
 	c := &Client{setup: s, link: l}
-	s.AwaitRetry, s.Recheck = c.awaitRetry, c.recheck
+	s.AwaitRetry = func(ctx context.Context, n int) bool { return c.awaitRetry(ctx, call.ResendDelay(n)) }
+	s.Recheck = c.recheck
 	return c
 }
 
@@ -122,8 +104,8 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 
 // isEarly reports whether a message concerns open sessions while no session is open.
 func (c *Client) isEarly(method string) bool {
-	sp, _ := c.current()
-	return sp == nil && (method == call.MethodSetLevel || strings.HasPrefix(method, "notifications/"))
+	ap, _ := c.current()
+	return ap == nil && (method == call.MethodSetLevel || strings.HasPrefix(method, "notifications/"))
 }
 
 // enter and leave count the requests in progress for Shutdown. Once Shutdown has begun,
@@ -154,125 +136,6 @@ func (c *Client) noteIdleLocked() {
 	default:
 		close(c.idle)
 	}
-}
-
-// protocol returns the protocol in use, after a probe if necessary. The caller must
-// release it. The limits of asker are paused during the probe, which has its own.
-func (c *Client) protocol(ctx context.Context, asker mcp.Caller) (*activeProtocol, error) {
-	for {
-		sp, det, err := c.acquire()
-		if sp != nil || err != nil {
-			return sp, err
-		}
-		if err := c.awaitDetection(ctx, asker, det); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (c *Client) awaitDetection(ctx context.Context, asker mcp.Caller, det *detection) error {
-	limits := asker.Extension()
-	limits.Pause(true)
-	defer limits.Pause(false)
-	select {
-	case <-det.done:
-		return det.err
-	case <-ctx.Done():
-		return c.setup.GivenUp(ctx, mcp.NotDispatched)
-	}
-}
-
-// acquire returns the protocol in use, or a probe to wait for, started if necessary.
-func (c *Client) acquire() (*activeProtocol, *detection, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cur != nil {
-		c.cur.users++
-		return c.cur, nil, nil
-	}
-	if c.detecting != nil {
-		return nil, c.detecting, nil
-	}
-	det := &detection{done: make(chan struct{})}
-	// Close waits for it. The link's limits bound it.
-	if _, ok := c.group.Start(func(ctx context.Context) { c.detect(ctx, det) }); !ok {
-		return nil, nil, c.setup.Closed()
-	}
-	c.detecting = det
-	return nil, det, nil
-}
-
-// detection is one probe, which several requests may wait for.
-type detection struct {
-	done chan struct{}
-	err  error // set before done is closed
-}
-
-func (c *Client) detect(ctx context.Context, det *detection) {
-	p, err := c.link.detect(ctx)
-	c.settle(det, p, err)
-}
-
-// settle stores the protocol and then wakes the waiting requests. After a failed probe
-// the next request probes again.
-func (c *Client) settle(det *detection, p protocol, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer close(det.done)
-	c.detecting = nil
-	det.err = err
-	if err == nil {
-		c.useLocked(p)
-	}
-}
-
-// useLocked makes p the protocol for further requests.
-func (c *Client) useLocked(p protocol) {
-	c.cur = &activeProtocol{protocol: p}
-	if c.known == nil {
-		c.known = make(map[*activeProtocol]struct{})
-	}
-	c.known[c.cur] = struct{}{}
-}
-
-// release returns a protocol that acquire returned. If wrong is set, no further request
-// uses that protocol.
-func (c *Client) release(sp *activeProtocol, wrong bool) {
-	if c.decRef(sp, wrong) {
-		c.dispose(sp)
-	}
-}
-
-// decRef reports whether the caller must close the protocol. The first caller that
-// reports it wrong retires it. A protocol that has replaced it meanwhile is not
-// touched.
-func (c *Client) decRef(sp *activeProtocol, wrong bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sp.users--
-	if wrong {
-		sp.retired = true
-		if c.cur == sp {
-			c.cur = nil
-		}
-	}
-	return sp.retired && sp.users == 0
-}
-
-// dispose closes a protocol in the background. Close waits for that, or does it. The
-// cached discovery is dropped as well: the next server may be another program.
-func (c *Client) dispose(sp *activeProtocol) {
-	c.discovery.forget()
-	c.group.Start(func(ctx context.Context) { // bounded by the protocol's close
-		sp.end(ctx)
-		c.forget(sp)
-	})
-}
-
-func (c *Client) forget(sp *activeProtocol) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, sp)
 }
 
 // Shutdown rejects new requests, waits until those in progress have ended or ctx ends,
@@ -332,8 +195,8 @@ func (c *Client) Close() error {
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left during the close
 func (c *Client) endAll() {
 	var all sync.WaitGroup
-	for _, sp := range c.takeAll() {
-		all.Go(func() { sp.end(context.Background()) }) // waited for below, bounded by the protocol's close
+	for _, ap := range c.takeAll() {
+		all.Go(func() { ap.end(context.Background()) }) // waited for below, bounded by the protocol's close
 	}
 	all.Wait()
 }
@@ -345,9 +208,6 @@ func (c *Client) takeAll() []*activeProtocol {
 	c.cur, c.known = nil, nil
 	return all
 }
-
-// end closes the protocol once. It returns when the protocol is closed.
-func (sp *activeProtocol) end(ctx context.Context) { sp.ending.Once(func() { sp.Close(ctx) }) }
 
 // Stats are the counters of a Client. Those of messages concern the current protocol,
 // and start at zero with each probe.
@@ -371,11 +231,11 @@ func (c *Client) OtherOutput() string { return c.setup.OtherOutputText() }
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
 	s := Stats{Requests: c.requests.Load(), Retries: c.retries.Load()}
-	sp, serving := c.current()
+	ap, serving := c.current()
 	s.Serving = serving
-	if sp != nil {
-		s.Era = sp.Era()
-		calls := sp.Stats()
+	if ap != nil {
+		s.Era = ap.Era()
+		calls := ap.Stats()
 		s.Late, s.Unknown, s.Dropped, s.Merged = calls.Late, calls.Unknown, calls.Dropped, calls.Merged
 	}
 	return s

@@ -4,7 +4,7 @@
 // Package client connects to an MCP server of any revision, over any transport, and
 // presents it as an [mcp.Handler].
 //
-//	Serve > Client: which era? > protocol: one file per era > wire: HTTP or a pipe
+//	Serve > Client: which era? > protocol: one package per era > HTTP or a pipe
 //
 // A Client probes the server once for its era, with server/discover, and then uses the
 // protocol of that era. Requests to a modern server are independent of each other. With

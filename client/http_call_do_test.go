@@ -298,6 +298,50 @@ func TestStreamThatContinuesAfterTheResponse(t *testing.T) {
 	}
 }
 
+// A transport of the configuration sees the values of the context of a modern call. A
+// context that ends ends its POST, and so does Close.
+func TestContextOfAModernPOST(t *testing.T) {
+	type key struct{}
+	for _, closes := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			s := &faultyserver.HTTP{Modern: true, On: map[string]func(*faultyserver.Exchange){"tools/call": func(x *faultyserver.Exchange) { x.Hold() }}}
+			var post context.Context
+			c := dialHTTPThrough(t, s, client.Config{}, func(rt http.RoundTripper) http.RoundTripper {
+				return tripper(func(r *http.Request) (*http.Response, error) {
+					if r.Context().Value(key{}) != nil {
+						post = r.Context()
+					}
+					return rt.RoundTrip(r)
+				})
+			})
+			ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "of the call"))
+			defer cancel()
+			done := make(chan error)
+			go func() {
+				_, err := c.Serve(ctx, echo(t), &recorder{})
+				done <- err
+			}()
+			synctest.Wait()
+			if post == nil || post.Err() != nil {
+				t.Fatalf("the context of the POST is %v, want an open one with the values of the call's", post)
+			}
+			want := int64(mcp.CodeBackendFailed)
+			if closes {
+				want = mcp.CodeShuttingDown
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			} else {
+				cancel()
+			}
+			wantFault(t, <-done, want, mcp.Unknown, "")
+			if post.Err() == nil {
+				t.Error("the context of the POST has not ended")
+			}
+		})
+	}
+}
+
 // Many calls leave no goroutine behind, however their streams end.
 func TestCallsLeaveNoGoroutine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -13,6 +13,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// NewHTTP returns a client of the server at the URL, over Streamable HTTP.
+func NewHTTP(url string, cfg Config) *Client {
+	s := cfg.setup()
+	return newClient(s, &httpLink{Endpoint: httpconn.NewEndpoint(s, url)})
+}
+
 // NewSSE returns a client of the server at the URL, over HTTP with SSE, the transport
 // of 2024-11-05 that later revisions deprecate. The server is not probed, because only
 // the legacy era has that transport. NewHTTP also finds such servers, by their answers.

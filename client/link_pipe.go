@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
@@ -19,6 +20,45 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// NewPipe returns a client of a server on a stream of lines, such as a socket or a
+// server in this process. open opens the stream, and may be called more than once.
+// Closing the stream, which is done once, ends the server.
+func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
+	s := cfg.setup()
+	connect := func(ctx context.Context) (stdio.Remote, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.Connect)
+		defer cancel()
+		rwc, err := open(ctx)
+		if err != nil {
+			return nil, s.Unavailable(err, "it could not be reached")
+		}
+		return stream{rwc}, nil
+	}
+	return newClient(s, newPipeLink(s, connect, func() {}))
+}
+
+// NewCommand returns a client of a server that runs as a child process. A modern server
+// is one process, a legacy one a process per session. Each process has a process group
+// of its own and ends with this process.
+func NewCommand(cmd Command, cfg Config) *Client {
+	s := cfg.setup()
+	s.Secrets = redact.New(nil, cmd.Env)
+	l := process.NewLauncher(s, process.Command(cmd))
+	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
+	return newClient(s, newPipeLink(s, connect, l.Quit))
+}
+
+func newPipeLink(s *call.Setup, connect func(context.Context) (stdio.Remote, error), quit func()) *pipeLink {
+	return &pipeLink{Setup: s, connect: connect, quit: quit, slots: stdio.Slots{Max: s.MaxProcesses}}
+}
+
+// stream is a Remote that ends when it is closed.
+type stream struct{ io.ReadWriteCloser }
+
+func (s stream) End(string) { s.Close() }
+
+func (s stream) ExitReason(call.ClientCount) string { return "it closed the connection" }
+
 // pipeLink connects to a server over pipes that it opens: one for all requests in the
 // modern era, one per session in the legacy era.
 type pipeLink struct {
@@ -29,11 +69,12 @@ type pipeLink struct {
 
 	// What a probe leaves. A process started for a probe is kept for use, instead of
 	// being ended and started again.
-	mu         sync.Mutex
-	spare      *stdio.Pipe      // probed, and not used yet
-	lateModern *modern.Protocol // its probe was answered after the handshake began
-	late       bool             // a server of both eras has answered the probe after the handshake began
-	stopped    bool
+	lateModern atomic.Pointer[modern.Protocol] // its probe was answered after the handshake began
+	late       atomic.Bool                     // a server of both eras has answered the probe after the handshake began
+
+	mu      sync.Mutex
+	spare   *stdio.Pipe // probed, and not used yet
+	stopped bool
 }
 
 // probePipe is how long a server on a pipe may leave the probe unanswered before a
@@ -45,8 +86,8 @@ const probePipe = 3 * time.Second
 // detect opens a pipe only to probe or for a modern server. With a configured legacy
 // version, each session opens its own.
 func (l *pipeLink) detect(ctx context.Context) (protocol, error) {
-	if p := l.takeLateModern(); p != nil {
-		return p, nil
+	if m := l.lateModern.Swap(nil); m != nil {
+		return m, nil
 	}
 	if l.Version.Era() == mcp.EraLegacy {
 		return legacy.New(l.Setup, l, l.Version), nil
@@ -164,7 +205,7 @@ func (l *pipeLink) Dial(ctx context.Context, n stdio.Purpose) (legacy.Conn, erro
 // reuse returns the probed pipe, or nil. That pipe occupies the slot of internal
 // requests; a client's request must get a slot of its own for it.
 func (l *pipeLink) reuse(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, error) {
-	p := l.takeSpare()
+	p := l.swapSpare(nil)
 	switch {
 	case p == nil:
 		return nil, nil
@@ -198,7 +239,7 @@ func (l *pipeLink) Failed(wire legacy.Conn) (keep bool) {
 	}
 	m := modern.NewPipe(w.Pipe, mcp.LatestModern)
 	m.Discovered = end.Result
-	l.keepLateModern(m)
+	l.lateModern.Store(m)
 	return true
 }
 
@@ -225,20 +266,14 @@ func (l *pipeLink) IsModern(wire legacy.Conn) bool {
 	if !ok || w.Discover == nil || l.answered(w) == nil {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.late
-	l.late = true
-	return !before
+	return !l.late.Swap(true)
 }
 
 // probeWait returns how long a probe may be unanswered before the handshake. A server
 // of both eras that is known to start slowly gets most of Handshake, with some left for
 // a handshake.
 func (l *pipeLink) probeWait() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.late {
+	if l.late.Load() {
 		return l.Handshake * 2 / 3
 	}
 	return probeTime(l.Setup, probePipe)
@@ -255,9 +290,7 @@ func (l *pipeLink) keepSpare(p *stdio.Pipe) {
 	}
 }
 
-func (l *pipeLink) takeSpare() *stdio.Pipe { return l.swapSpare(nil) }
-
-// swapSpare returns the pipe to close. After stop that is p itself.
+// swapSpare returns the pipe kept before, or after stop p itself.
 func (l *pipeLink) swapSpare(p *stdio.Pipe) *stdio.Pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,75 +302,22 @@ func (l *pipeLink) swapSpare(p *stdio.Pipe) *stdio.Pipe {
 	return old
 }
 
-func (l *pipeLink) keepLateModern(m *modern.Protocol) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lateModern = m
-}
-
-func (l *pipeLink) takeLateModern() *modern.Protocol {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := l.lateModern
-	l.lateModern = nil
-	return m
-}
-
-func (l *pipeLink) markStopped() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = true
-}
-
 // stop closes pipes that were opened and never used. It runs after the protocols have
 // closed, so that the spare is not taken any more, and before quit, which requires that
 // all children have ended.
 func (l *pipeLink) stop() {
-	if p := l.takeSpare(); p != nil {
+	if p := l.lastSpare(); p != nil {
 		p.Close(l.Closed())
 	}
-	if m := l.takeLateModern(); m != nil {
+	if m := l.lateModern.Swap(nil); m != nil {
 		m.CloseBackground()
 	}
-	l.markStopped()
 	l.quit()
 }
 
-// NewPipe returns a client of a server on a stream of lines, such as a socket or a
-// server in this process. open opens the stream, and may be called more than once.
-// Closing the stream, which is done once, ends the server.
-func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Config) *Client {
-	s := cfg.setup()
-	connect := func(ctx context.Context) (stdio.Remote, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.Connect)
-		defer cancel()
-		rwc, err := open(ctx)
-		if err != nil {
-			return nil, s.Unavailable(err, "it could not be reached")
-		}
-		return stream{rwc}, nil
-	}
-	return newClient(s, newPipeLink(s, connect, func() {}))
-}
-
-func newPipeLink(s *call.Setup, connect func(context.Context) (stdio.Remote, error), quit func()) *pipeLink {
-	return &pipeLink{Setup: s, connect: connect, quit: quit, slots: stdio.Slots{Max: s.MaxProcesses}}
-}
-
-// stream is a Remote that ends when it is closed.
-type stream struct{ io.ReadWriteCloser }
-
-func (s stream) End(string) { s.Close() }
-
-func (s stream) ExitReason(call.ClientCount) string { return "it closed the connection" }
-
-// NewCommand returns a client of a server that runs as a child process. A modern server
-// is one process, a legacy one a process per session. Each process has a process group
-// of its own and ends with this process.
-func NewCommand(cmd Command, cfg Config) *Client {
-	s := cfg.setup()
-	s.Secrets = redact.New(nil, cmd.Env)
-	l := process.NewLauncher(s, process.Command(cmd))
-	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
-	return newClient(s, newPipeLink(s, connect, l.Quit))
+func (l *pipeLink) lastSpare() *stdio.Pipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	return l.spare
 }

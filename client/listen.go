@@ -29,8 +29,7 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	if err != nil {
 		return err
 	}
-	lc := &listenCaller{Caller: caller, want: want, again: c.listenedBefore(req.Scope, want)}
-	lc.fetchTask = func(ctx context.Context, id string) *mcp.Notification { return c.taskNotice(ctx, req, id) }
+	lc := &listenCaller{Caller: caller, client: c, req: req, want: want, again: c.listenedBefore(req.Scope, want)}
 	again, failures := backoff.Backoff{Min: call.MinListenWait, Max: call.MaxListenWait}, 0
 	// A broken stream is no error to the caller: the listen goes on, and everything is
 	// reported as changed.
@@ -59,16 +58,16 @@ func (c *Client) listen(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // listenOnce calls the protocol's listen. If the protocol turns out to be the wrong
 // one, no other request uses it any more.
 func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCaller) error {
-	sp, err := c.protocol(ctx, call.NoCaller{})
+	ap, err := c.protocol(ctx, call.NoCaller{})
 	if err != nil {
 		return err
 	}
-	lc.era = sp.Era()
+	lc.era = ap.Era()
 	once, cut := context.WithCancel(ctx)
 	defer cut()
 	lc.cut = cut
-	err = sp.Listen(once, req, lc)
-	c.release(sp, call.IsRejected(err, call.WrongEra) || call.IsRejected(err, call.NeverSpoke))
+	err = ap.Listen(once, req, lc)
+	c.release(ap, err)
 	return err
 }
 
@@ -76,6 +75,8 @@ func (c *Client) listenOnce(ctx context.Context, req *mcp.Request, lc *listenCal
 type listenCaller struct {
 	mcp.Caller
 
+	client       *Client
+	req          *mcp.Request
 	want         listen.Filter
 	acknowledged atomic.Int64 // number of streams acknowledged
 
@@ -84,10 +85,9 @@ type listenCaller struct {
 	// constant, because the caller expects notifications only about these.
 	agreed listen.Filter
 
-	era       mcp.Era            // of the stream
-	cut       context.CancelFunc // ends the stream
-	narrower  int                // how many streams in a row have agreed to less than the first
-	fetchTask func(ctx context.Context, id string) *mcp.Notification
+	era      mcp.Era            // of the stream
+	cut      context.CancelFunc // ends the stream
+	narrower int                // how many streams in a row have agreed to less than the first
 
 	again bool // the scope has listened before, and may have missed changes since
 }
@@ -149,7 +149,7 @@ func (l *listenCaller) invalidate(ctx context.Context) error {
 		return err // the legacy side of the gateway polls each task when a listen begins
 	}
 	for _, id := range l.agreed.TaskIDs {
-		n := l.fetchTask(ctx, id)
+		n := l.taskNotice(ctx, id)
 		if n == nil {
 			continue
 		}
@@ -160,10 +160,10 @@ func (l *listenCaller) invalidate(ctx context.Context) error {
 	return nil
 }
 
-// taskNotice polls a task and returns its state as a notification, for a listen after a
-// gap. It returns nil if the server does not answer or does not know the task.
-func (c *Client) taskNotice(ctx context.Context, like *mcp.Request, id string) *mcp.Notification {
-	res, err := c.Serve(ctx, call.AboutTask(like, call.MethodTaskGet, id), call.NoCaller{})
+// taskNotice polls a task and returns its state as a notification. It returns nil if
+// the server does not answer or does not know the task.
+func (l *listenCaller) taskNotice(ctx context.Context, id string) *mcp.Notification {
+	res, err := l.client.Serve(ctx, call.AboutTask(l.req, call.MethodTaskGet, id), call.NoCaller{})
 	if err != nil || res == nil {
 		return nil
 	}

@@ -191,3 +191,25 @@ func TestServerWithFewListens(t *testing.T) {
 		wantStrings(t, "x:1", received(s.ears["x:1"]), []string{agreedTo("x:1"), told("x:1")})
 	})
 }
+
+// A server may refuse a narrower stream because a replaced one is still read. It is
+// asked once more when that is closed.
+func TestNarrowerStreamOfAServerWithFewListens(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := newBroadcaster()
+		plain := b.On["subscriptions/listen"]
+		var open atomic.Int64
+		b.On["subscriptions/listen"] = func(x *faultyserver.Exchange) {
+			defer open.Add(-1)
+			if open.Add(1) > 2 {
+				x.Error(mcp.CodeInvalidRequest, "too many")
+				return
+			}
+			plain(x)
+		}
+		s := newSharedListens(t, b, "x:1", "x:2")
+		s.leave("x:2") // the first stream is still read
+		time.Sleep(time.Second)
+		wantStrings(t, "streams", s.listens(), []string{"-x:1", "-x:1 x:2", "x:1"})
+	})
+}

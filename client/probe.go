@@ -6,7 +6,6 @@ package client
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -29,8 +28,8 @@ type Server struct {
 // Probe returns the server's description. It is cached for as long as the server's era
 // stays the same.
 func (c *Client) Probe(ctx context.Context) (Server, error) {
-	if s, ok := c.discovery.get(); ok {
-		return s, nil
+	if s := c.discovered.Load(); s != nil {
+		return *s, nil
 	}
 	res, err := c.Serve(ctx, &mcp.Request{Method: call.MethodDiscover, Client: c.setup.Self()}, call.NoCaller{})
 	if err != nil {
@@ -39,42 +38,14 @@ func (c *Client) Probe(ctx context.Context) (Server, error) {
 	s := Server{Capabilities: res.Raw(mcp.FieldCapabilities), Info: res.Raw(mcp.MetaServerInfo)}
 	s.Instructions, _ = res.Text(mcp.FieldInstructions)
 	s.Versions = versionsIn(res.Raw(mcp.FieldSupportedVersions))
-	sp, _ := c.current()
-	if sp == nil {
+	ap, _ := c.current()
+	if ap == nil {
 		return s, nil // the protocol was retired meanwhile; do not cache
 	}
-	s.Era = sp.Era()
+	s.Era = ap.Era()
 	s.Version = commonVersion(s.Versions, s.Era)
-	c.discovery.set(s)
+	c.discovered.Store(&s)
 	return s, nil
-}
-
-// discoverCache holds the server's description. It is cleared with the protocol that
-// fetched it, because a server that has changed its era is another server.
-type discoverCache struct {
-	mu sync.Mutex
-	s  *Server
-}
-
-func (h *discoverCache) get() (Server, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.s == nil {
-		return Server{}, false
-	}
-	return *h.s, true
-}
-
-func (h *discoverCache) set(s Server) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.s = &s
-}
-
-func (h *discoverCache) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.s = nil
 }
 
 // versionsIn parses a list of revisions. Anything else yields nil, like a server that

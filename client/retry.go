@@ -5,7 +5,6 @@ package client
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
@@ -16,19 +15,24 @@ import (
 // serve sends a request until it has its terminal or must not be sent again. If a
 // protocol turns out to be the wrong one, no other request uses it any more.
 func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	// Each kind of attempt is limited separately: one request may meet a restarting
+	// server that is gone, then of another era, then busy.
 	tries := map[call.RetryDecision]int{}
 	for {
 		var res *mcp.Result
-		sp, err := c.protocol(ctx, caller)
+		ap, err := c.protocol(ctx, caller)
 		if err == nil {
-			res, err = sp.Serve(ctx, req, caller)
-			c.release(sp, call.IsRejected(err, call.WrongEra) || call.IsRejected(err, call.NeverSpoke))
+			res, err = ap.Serve(ctx, req, caller)
+			c.release(ap, err)
 		}
 		if err == nil {
 			return res, nil
 		}
-		v := call.Classify(req, err)
-		if v == call.GiveUp || tries[v] >= limitOf(v) {
+		v, limit := call.Classify(req, err), 1
+		if v == call.Resend {
+			limit = call.MaxResend
+		}
+		if v == call.GiveUp || tries[v] >= limit {
 			return nil, call.Unwrap(err)
 		}
 		tries[v]++
@@ -36,68 +40,42 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 		if v == call.Reprobe {
 			wait = 0 // the server is available; only the protocol was wrong
 		}
-		if !c.grantRetry(ctx, wait) {
+		if !c.awaitRetry(ctx, wait) {
 			return nil, call.Unwrap(err)
 		}
 	}
 }
 
-// awaitRetry implements call.Setup.AwaitRetry.
-func (c *Client) awaitRetry(ctx context.Context, n int) bool {
-	return c.grantRetry(ctx, call.ResendDelay(n))
-}
-
-// grantRetry waits before another attempt. It reports false if the budget or ctx
-// forbids one.
-func (c *Client) grantRetry(ctx context.Context, wait time.Duration) bool {
-	if ctx.Err() != nil || !c.budget.take(c.servingNow()) {
+// awaitRetry waits before another attempt. It reports false if ctx or the number of
+// requests that wait already forbids one.
+func (c *Client) awaitRetry(ctx context.Context, wait time.Duration) bool {
+	if ctx.Err() != nil || !c.beginRetry() {
 		return false
 	}
-	defer c.budget.giveBack()
+	// Before the attempt, not after it: a resent call may take an hour.
+	defer c.endRetry()
 	c.retries.Add(1)
 	return wait == 0 || backoff.Sleep(ctx, wait)
 }
 
-// limitOf limits each kind of attempt separately: one request may meet a restarting
-// server that is gone, then of another era, then busy.
-func limitOf(v call.RetryDecision) int {
-	if v == call.Resend {
-		return call.MaxResend
-	}
-	return 1
-}
+// minResending is how many requests may wait to be resent at a time, however few are in
+// progress.
+const minResending = 3
 
-// budget limits how many requests wait to be resent, so that retries do not overload a
-// backend in trouble. The zero value is ready.
-type budget struct {
-	mu   sync.Mutex
-	used int
-}
-
-// minBudget is how many requests may be resent at a time, however few are in progress.
-const minBudget = 3
-
-// take reports whether one more of the active requests may be resent. If so, the caller
-// must call giveBack.
-func (b *budget) take(active int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.used >= max(minBudget, active/10) {
+// beginRetry reports whether one more request may wait to be resent. If so, the caller
+// must call endRetry. The limit keeps retries from overloading a backend in trouble.
+func (c *Client) beginRetry() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.resending >= max(minResending, c.serving/10) {
 		return false
 	}
-	b.used++
+	c.resending++
 	return true
 }
 
-// giveBack is called before the attempt, not after it: the budget limits the requests
-// that wait for a retry, and a resent call may take an hour.
-func (b *budget) giveBack() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.used--
-}
-
-func (c *Client) servingNow() int {
-	_, n := c.current()
-	return n
+func (c *Client) endRetry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resending--
 }

@@ -28,17 +28,22 @@ func TestDecideLooksForTheFaultFirst(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	var b budget
-	for range minBudget {
-		if !b.take(0) {
+	var c Client
+	for range minResending {
+		if !c.beginRetry() {
 			t.Fatal("less than the minimum")
 		}
 	}
-	if b.take(30) || !b.take(50) {
+	c.serving = 30
+	if c.beginRetry() {
 		t.Error("want a tenth of what is under way")
 	}
-	b.giveBack()
-	if !b.take(50) {
+	c.serving = 50
+	if !c.beginRetry() {
+		t.Error("want a tenth of what is under way")
+	}
+	c.endRetry()
+	if !c.beginRetry() {
 		t.Error("what is given back can be taken")
 	}
 }

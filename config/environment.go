@@ -45,7 +45,6 @@ func (r *reader) noteEnvFile(c *Config, s *Backend) {
 	r.noteWriters(c, p, s.EnvFile)
 }
 
-// isReadableByAll reports whether every user of the machine can read a file.
 func isReadableByAll(info fs.FileInfo) bool {
 	// Windows has no such bits.
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0

@@ -13,17 +13,9 @@ import "strings"
 //
 // Nothing else is special: a dollar sign without a brace is kept, and the value of a
 // variable is not expanded again. A literal "${" cannot be written, as in the programs that
-// share these files; a variable can contain it.
-func (r *reader) expand(text string, p place) string {
-	return r.expandBy(text, p, false)
-}
-
-// expandFilled is expand, but rejects an empty variable without a default.
-func (r *reader) expandFilled(text string, p place) string {
-	return r.expandBy(text, p, true)
-}
-
-func (r *reader) expandBy(text string, p place, filled bool) string {
+// share these files; a variable can contain it. If filled is set, an empty variable without a
+// default is rejected.
+func (r *reader) expand(text string, p place, filled bool) string {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "${")
@@ -63,20 +55,16 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 	case hasFallback && value == "":
 		return fallback
 	case !set:
-		r.reject(p, unsetHint(name), "%q needs the environment variable %s, which is not set", p.name, name)
+		// Some names are not variables but known to editors only.
+		hint := referenceHint(name)
+		if hint == anyReference {
+			hint = "set it, or write ${" + name + ":-default}"
+		}
+		r.reject(p, hint, "%q needs the environment variable %s, which is not set", p.name, name)
 	case filled && value == "":
 		r.reject(p, "write ${"+name+":-} if that is meant", "%q needs the environment variable %s, which is empty", p.name, name)
 	}
 	return value
-}
-
-// unsetHint returns the hint for a variable that is not set. Some names are not variables
-// but known to editors only.
-func unsetHint(name string) string {
-	if hint := referenceHint(name); hint != anyReference {
-		return hint
-	}
-	return "set it, or write ${" + name + ":-default}"
 }
 
 // isVariable reports whether name is a valid name of an environment variable.
@@ -90,7 +78,6 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// anyReference is the hint for an unknown reference.
 const anyReference = "write ${NAME} or ${NAME:-default}"
 
 // referenceHint returns the hint for a reference that only editors support.

@@ -104,59 +104,36 @@ func (e *Exposure) Of(path string) []string {
 
 // backends describes the backends that may write a file with these steps.
 func (e *Exposure) backends(way []step) []string {
-	holders := []ancestor{{way[0].folder, rootOf(way[0].path)}}
-	for _, s := range way {
-		holders = append(holders, ancestor{s.info, s.path})
-	}
+	root, _ := splitRoot(way[0].path)
+	way = append([]step{{path: root, info: way[0].folder}}, way...)
 	found := make(map[string][]string)
 	seen := make(map[string]bool)
 	for _, r := range e.all {
-		if at, ok := findAncestor(holders, r.path); ok && !seen[r.server] {
+		info, err := os.Stat(r.path)
+		if err != nil || seen[r.server] {
+			continue // a missing path contains nothing
+		}
+		// Files are compared instead of names, so that links, other spellings and mounts are
+		// recognized.
+		if i := slices.IndexFunc(way, func(s step) bool { return os.SameFile(s.info, info) }); i >= 0 {
 			seen[r.server] = true
-			found[r.how+" "+at] = append(found[r.how+" "+at], r.server)
+			what := r.how + " " + way[i].path
+			found[what] = append(found[what], r.server)
 		}
 	}
 	var told []string
 	for _, what := range slices.Sorted(maps.Keys(found)) {
-		told = append(told, describeBackends(found[what], what))
+		text := fmt.Sprintf("backend %q %s", found[what][0], what)
+		switch more := len(found[what]) - 1; more {
+		case 0:
+		case 1:
+			text += ", and so does another one"
+		default:
+			text += fmt.Sprintf(", and so do %d more", more)
+		}
+		told = append(told, text)
 	}
 	return told
-}
-
-// ancestor is the file, or a folder that contains it.
-type ancestor struct {
-	info fs.FileInfo
-	path string
-}
-
-// findAncestor returns the ancestor to which a path leads. Files are compared instead of
-// names, so that links, other spellings and mounts are recognized.
-func findAncestor(holders []ancestor, path string) (at string, ok bool) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", false // a missing path contains nothing
-	}
-	i := slices.IndexFunc(holders, func(h ancestor) bool { return os.SameFile(h.info, info) })
-	if i < 0 {
-		return "", false
-	}
-	return holders[i].path, true
-}
-
-func rootOf(path string) string {
-	root, _ := splitRoot(path)
-	return root
-}
-
-func describeBackends(names []string, what string) string {
-	switch more := len(names) - 1; more {
-	case 0:
-		return fmt.Sprintf("backend %q %s", names[0], what)
-	case 1:
-		return fmt.Sprintf("backend %q %s, and so does another one", names[0], what)
-	default:
-		return fmt.Sprintf("backend %q %s, and so do %d more", names[0], what, more)
-	}
 }
 
 // step is one directory entry on the path to a file: a folder, a symbolic link, or the file
@@ -188,8 +165,11 @@ func stepsTo(path string) ([]step, error) {
 			folder = filepath.Dir(folder) // folder has no links
 			continue
 		}
-		s, err := stepIn(folder, name)
-		if err != nil {
+		s := step{path: filepath.Join(folder, name)}
+		if s.folder, err = os.Lstat(folder); err != nil {
+			return nil, err
+		}
+		if s.info, err = os.Lstat(s.path); err != nil {
 			return nil, err
 		}
 		if way = append(way, s); len(way) > maxSteps {
@@ -210,16 +190,6 @@ func stepsTo(path string) ([]step, error) {
 		rest = slices.Concat(next, rest)
 	}
 	return way, nil
-}
-
-func stepIn(folder, name string) (step, error) {
-	in, err := os.Lstat(folder)
-	if err != nil {
-		return step{}, err
-	}
-	path := filepath.Join(folder, name)
-	info, err := os.Lstat(path)
-	return step{path: path, info: info, folder: in}, err
 }
 
 // splitRoot splits an absolute path into its root and the names below it.

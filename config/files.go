@@ -101,12 +101,6 @@ type envMistake struct {
 	message, hint string
 }
 
-// envText is the unread rest of a file of variables, and the number of its first line.
-type envText struct {
-	rest string
-	line int
-}
-
 // parseEnv parses a file of variables by the rules of npm's dotenv package, which are those
 // of the editor that has the key envFile:
 //
@@ -124,47 +118,42 @@ func parseEnv(text string) (vars map[string]Secret, mistakes []envMistake) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	vars = make(map[string]Secret)
-	for e := (&envText{text, 1}); e.rest != ""; {
-		line := e.line
-		name, value, message, hint := e.next()
+	for line := 1; text != ""; {
+		name, value, length, mistake := parseEnvLine(text)
 		switch {
-		case message != "":
-			mistakes = append(mistakes, envMistake{line, message, hint})
+		case mistake.message != "":
+			mistake.line = line
+			mistakes = append(mistakes, mistake)
 		case name != "":
 			vars[name] = NewSecret(value)
 		}
+		line += strings.Count(text[:length], "\n")
+		text = text[length:]
 	}
 	return vars, mistakes
 }
 
-// skip advances by n bytes.
-func (e *envText) skip(n int) {
-	n = min(n, len(e.rest))
-	e.line += strings.Count(e.rest[:n], "\n")
-	e.rest = e.rest[n:]
-}
-
-// next parses one line, and the further lines of a quoted value. The name of a blank line
-// or a comment is empty.
-func (e *envText) next() (name, value, message, hint string) {
-	line, _, _ := strings.Cut(e.rest, "\n")
-	name, value, message = splitEnvLine(line)
+// parseEnvLine parses the first line of text, and the further lines of a quoted value. length
+// is the number of bytes that it has parsed. The name of a blank line or a comment is empty.
+func parseEnvLine(text string) (name, value string, length int, m envMistake) {
+	line, _, _ := strings.Cut(text, "\n")
+	length = min(len(line)+1, len(text))
+	name, value, m.message = splitEnvLine(line)
 	switch {
-	case message != "":
-		hint = "write NAME=value"
+	case m.message != "":
+		m.hint = "write NAME=value"
 	case value != "" && strings.Contains("'\"`", value[:1]):
 		start := len(line) - len(value)
-		var length int
-		if value, length, message = parseQuoted(e.rest[start:]); message == "" {
-			e.skip(start + length)
-			return name, value, "", ""
+		unquoted, n, message := parseQuoted(text[start:])
+		if message == "" {
+			length = start + n
 		}
+		value, m.message = unquoted, message
 	default:
-		value, message = parseUnquoted(value)
-		hint = "put the value in quotes, or a space before the #"
+		value, m.message = parseUnquoted(value)
+		m.hint = "put the value in quotes, or a space before the #"
 	}
-	e.skip(len(line) + 1)
-	return name, value, message, hint
+	return name, value, length, m
 }
 
 // splitEnvLine splits a line into the name of a variable and the rest.

@@ -78,7 +78,6 @@ func overlaps(a, b string) bool {
 // Longer lists are generated.
 const maxCompared = 1000
 
-// checkPatterns checks each pattern by itself.
 func checkPatterns(s *Backend, p place, r *reader) {
 	for _, list := range []struct {
 		patterns []string

@@ -11,32 +11,28 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
-// form is one way to write a value: how it is parsed, and how it is described in
-// documents and in the schema. Forms can contain forms: a list of strings is
-// listOf(text()).
+// form is one way to write a value. Forms can contain forms: a list of strings is
+// listOf(text()). The documents and the schema are generated from the forms by tests.
 type form struct {
 	// want describes the form in messages and documents, with its article.
 	want string
 	// read sets a field to the value, or reports a problem. p has the position of the value.
 	read func(r *reader, n configfile.Node, p place, into reflect.Value)
-	// schema describes the accepted values, before variables are expanded.
-	schema *jsonschema.Schema
-	// keys are those of the mapping that the form is or, with an infix in paths, contains.
-	keys  []key
-	infix string
+
+	words  []string     // the valid words, if the value is one of several
+	elem   *form        // of the elements of a list or of a mapping with arbitrary keys
+	keys   []key        // of a mapping with known keys
+	others []foreignKey // likewise
 }
 
 // textAs is a string that convert makes the value of the field.
 func textAs[F any](convert func(r *reader, text string, p place) F) form {
 	return form{
-		want:   "a string",
-		schema: &jsonschema.Schema{Type: "string"},
+		want: "a string",
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			if text, ok := r.text(n, p); ok {
 				into.Set(reflect.ValueOf(convert(r, text, p)))
@@ -69,13 +65,15 @@ func text() form {
 }
 
 // expanded is a string with variables replaced.
-func expanded() form { return textAs((*reader).expand) }
+func expanded() form {
+	return textAs(func(r *reader, text string, p place) string { return r.expand(text, p, false) })
+}
 
 // nonEmpty is an expanded string that must not become empty by its variables: it would
 // count as absent.
 func nonEmpty() form {
 	return textAs(func(r *reader, text string, p place) string {
-		value := r.expand(text, p)
+		value := r.expand(text, p, false)
 		if value == "" && text != "" && !r.has(p) && !r.formOnly {
 			r.reject(p, "set them, or write ${NAME:-default}", "%q is empty when its variables are replaced", p.name)
 		}
@@ -86,7 +84,7 @@ func nonEmpty() form {
 // pathname is an expanded string that is the path of a file or folder.
 func pathname() form {
 	return textAs(func(r *reader, text string, p place) string {
-		path := r.expand(text, p)
+		path := r.expand(text, p, false)
 		if text == "" || r.formOnly {
 			return path
 		}
@@ -127,7 +125,7 @@ func auditFile() form {
 			r.reject(p, `remove "audit" to have the entries in the log`, "%q is empty", p.name)
 			return ""
 		}
-		path := r.expandFilled(text, p)
+		path := r.expand(text, p, true)
 		if path == "" || r.has(p) {
 			return ""
 		}
@@ -146,19 +144,22 @@ func auditFile() form {
 func secret() form {
 	return textAs(func(r *reader, text string, p place) Secret {
 		r.literal(text, p)
-		return NewSecret(r.expandFilled(text, p))
+		return NewSecret(r.expand(text, p, true))
 	})
+}
+
+// stateKey is a secret that should be generated, and is called so in documents.
+func stateKey() form {
+	f := secret()
+	f.want = "a secret"
+	return f
 }
 
 // oneOf is one of several words. Words are case-sensitive, like everything in the file.
 func oneOf(words ...string) form {
-	schema := &jsonschema.Schema{}
-	for _, word := range words {
-		schema.Enum = append(schema.Enum, word)
-	}
 	return form{
-		want:   strings.Join(words, ", "),
-		schema: schema,
+		want:  strings.Join(words, ", "),
+		words: words,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			switch word, ok := r.text(n, p); {
 			case ok && slices.Contains(words, word):
@@ -180,9 +181,7 @@ func typeName() form {
 		}
 		read(r, n, p, into)
 	}
-	for _, name := range streamableSpellings() {
-		f.schema.Enum = append(f.schema.Enum, name)
-	}
+	f.words = append(f.words, streamableSpellings()...)
 	return f
 }
 
@@ -192,8 +191,7 @@ func streamableSpellings() []string { return []string{"streamableHttp", "streama
 // boolean is true or false.
 func boolean() form {
 	return form{
-		want:   "true or false",
-		schema: &jsonschema.Schema{Type: "boolean"},
+		want: "true or false",
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			if n.Kind != configfile.Bool {
 				r.wrongKind(n, p, "true or false", booleanHint(n))
@@ -227,27 +225,20 @@ func booleanHint(n configfile.Node) string {
 
 // duration is a time with its unit, or "none".
 func duration() form {
-	return quantity("a duration", durationPattern, parseDuration, durationHint)
+	return quantity("a duration", parseDuration, durationHint)
 }
 
 // size is a number of bytes with its unit, or "none".
 func size() form {
-	return quantity("a size", sizePattern, parseBytes, bytesHint)
+	return quantity("a size", parseBytes, bytesHint)
 }
-
-// The patterns of durations and sizes in the schema.
-const (
-	durationPattern = `^(none|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
-	sizePattern     = `^(none|[0-9]+(B|KiB|MiB|GiB))$`
-)
 
 // quantity is a number with a unit, written as a string. A missing unit is the most common
 // mistake: MCP clients use seconds for some times and milliseconds for others, so no unit is
 // assumed.
-func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hint func(string, error) string) form {
+func quantity[F ~int64](want string, parse func(string) (F, error), hint func(string, error) string) form {
 	return form{
-		want:   want,
-		schema: &jsonschema.Schema{Type: "string", Pattern: pattern},
+		want: want,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			switch {
 			case n.Kind != configfile.Text && n.Kind != configfile.Integer && n.Kind != configfile.Float:
@@ -273,10 +264,6 @@ func quantity[F ~int64](want, pattern string, parse func(string) (F, error), hin
 func count() form {
 	return form{
 		want: "a whole number",
-		schema: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-			{Type: "integer", Minimum: new(1.0)},
-			{Enum: []any{none}},
-		}},
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			v, err := strconv.Atoi(n.Text)
 			hint := fmt.Sprintf("write %q for no limit", none)
@@ -311,9 +298,8 @@ func optional(of form) form {
 // listOf is a list of values of one form.
 func listOf(of form) form {
 	return form{
-		want:   "a list of " + plural(of.want),
-		schema: &jsonschema.Schema{Type: "array", Items: of.schema},
-		keys:   of.keys, infix: "[]",
+		want: "a list of " + plural(of.want),
+		elem: &of,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			if n.Kind != configfile.List {
 				r.wrongKind(n, p, "a list", listHint(n))
@@ -345,8 +331,8 @@ func listHint(n configfile.Node) string {
 // mapOf is a mapping with arbitrary keys.
 func mapOf(of form) form {
 	return form{
-		want:   "a mapping of names to " + plural(of.want),
-		schema: &jsonschema.Schema{Type: "object", AdditionalProperties: of.schema},
+		want: "a mapping of names to " + plural(of.want),
+		elem: &of,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			into.Set(reflect.MakeMap(into.Type()))
 			// Called once per key, for the first of repeated ones.
@@ -359,5 +345,4 @@ func mapOf(of form) form {
 	}
 }
 
-// plural returns the plural of a form's want.
 func plural(want string) string { return strings.TrimPrefix(want, "a ") + "s" }

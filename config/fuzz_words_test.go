@@ -21,7 +21,7 @@ func FuzzExpand(f *testing.F) {
 			return
 		}
 		r := &reader{lookup: func(name string) (string, bool) { return held, name != "NONE" }}
-		got := r.expand(text, place{name: "key"})
+		got := r.expand(text, place{name: "key"}, false)
 		references := strings.Count(text, "${")
 		switch {
 		case references == 0 && (got != text || len(r.problems) > 0):

@@ -6,8 +6,6 @@ package config
 import (
 	"reflect"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
@@ -180,12 +178,7 @@ func servers() form {
 	one := object(serverKeys(), foreignServerKeys())
 	return form{
 		want: "a mapping of names to servers",
-		schema: &jsonschema.Schema{
-			Type:                 "object",
-			PropertyNames:        &jsonschema.Schema{Pattern: serverNamePattern},
-			AdditionalProperties: &jsonschema.Schema{Ref: "#/$defs/server"},
-		},
-		keys: one.keys, infix: ".NAME",
+		elem: &one,
 		read: func(r *reader, n configfile.Node, p place, into reflect.Value) {
 			// Not nil, even if it is empty: {} in a file means that there are no servers.
 			list := make([]Backend, 0, len(n.Members))
@@ -209,13 +202,10 @@ func servers() form {
 
 // limitKeys returns the keys of limits. The defaults suit a single machine.
 func limitKeys() []key {
-	return append(sizeKeys(), append(countKeys(), timeKeys()...)...)
-}
-
-// sizeKeys returns the limits of sizes. Each default is far above what MCP tools send, and
-// low enough that the permitted number of messages fits into memory.
-func sizeKeys() []key {
 	return []key{
+		// Sizes. Each default is far above what MCP tools send, and low enough that the
+		// permitted number of messages fits into memory.
+
 		// An argument may be a whole file, but hardly a larger one. Other MCP servers have
 		// the same limit.
 		{"requestBody", size(), "4MiB", "The size of the body of a client's request."},
@@ -236,12 +226,9 @@ func sizeKeys() []key {
 		{"pending", size(), "128MiB", "The size of responses in memory that clients have not read yet. At the limit, backends are read more slowly, new requests are rejected, and a response that does not fit is replaced by an error."},
 		// Four of the largest responses, for a client on a slow line.
 		{"pendingPerPrincipal", size(), "64MiB", "The size of these responses for one principal. Without \"auth\" all clients are one principal."},
-	}
-}
 
-// countKeys returns the limits of numbers of what costs memory, time or a process each.
-func countKeys() []key {
-	return []key{
+		// Numbers of what costs memory, time or a process each.
+
 		// Recursive parsers and validators run out of stack far below the limits of sizes.
 		{"depth", count(), "128", "How deep the values of a message may nest."},
 		// Each member costs more memory than its bytes, in every reader of the message.
@@ -276,12 +263,9 @@ func countKeys() []key {
 		{"backendSessions", count(), "64", "How many sessions or processes of one legacy backend may be open for clients without sessions. One principal may use three quarters of what others leave for sessions that wait for input, and always one; more questions are rejected. Without \"auth\" all of them may wait."},
 		// Clients' sessions start processes, so this limits what clients can start.
 		{"processes", count(), "64", "How many processes of one stdio server there may be at a time, in addition to one for its lists. At the limit, a new process replaces the process of the client that has been idle longest."},
-	}
-}
 
-// timeKeys returns the limits of how long clients and backends may take.
-func timeKeys() []key {
-	return []key{
+		// How long clients and backends may take.
+
 		// Users return to the same window after a break. A client without its session begins
 		// a new one.
 		{"sessionIdle", duration(), "30m", "How long a session lives without a request or an open stream."},

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
@@ -53,22 +52,14 @@ func Inspect(path string, env func(string) (string, bool)) (*Config, error) {
 func load(path string, env func(string) (string, bool)) (*Config, *reader, error) {
 	data, err := readAtMost(path, configfile.MaxSize)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read config: %w%s", err, lookedIn(path, err))
+		where := ""
+		// A program that starts the gateway may have chosen an unexpected folder.
+		if here, failed := os.Getwd(); failed == nil && errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(path) {
+			where = " in " + here
+		}
+		return nil, nil, fmt.Errorf("read config: %w%s", err, where)
 	}
 	return parse(path, data, env)
-}
-
-// lookedIn names the folder in which a relative path was not found: a program that starts
-// the gateway may have chosen an unexpected folder.
-func lookedIn(path string, err error) string {
-	if !errors.Is(err, fs.ErrNotExist) || filepath.IsAbs(path) {
-		return ""
-	}
-	here, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	return " in " + here
 }
 
 // Parse parses the text of a file. A name that ends in .json or .jsonc means JSON, which may
@@ -85,9 +76,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
 	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
-	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
-	extension := strings.ToLower(filepath.Ext(name))
-	root, syntax := configfile.Parse(data, extension == ".json" || extension == ".jsonc")
+	root, syntax := configfile.Parse(data, configfile.IsJSON(name))
 	if syntax != nil {
 		r.reject(place{at: syntax.At}, syntax.Hint, "%s", syntax.Message)
 		return nil, nil, r.problems
@@ -108,7 +97,6 @@ const (
 	editorsKey = "servers"
 )
 
-// config reads the root of a file.
 func (r *reader) config(root configfile.Node, into *Config) {
 	// All other problems would follow from this one.
 	if root.Kind != configfile.Mapping {
@@ -158,32 +146,24 @@ func looksLikeServer(m configfile.Member) bool {
 
 // renameServersKey replaces the editor's name of the servers' key by the usual one.
 func (r *reader) renameServersKey(members []configfile.Member) []configfile.Member {
-	// Both are looked up first: the order of the keys has no meaning.
-	ours := slices.IndexFunc(members, func(m configfile.Member) bool { return m.Key == serversKey })
+	isOurs := func(m configfile.Member) bool { return m.Key == serversKey }
+	both := slices.ContainsFunc(members, isOurs)
 	var renamed, more []configfile.Member
 	for _, m := range members {
-		// With both keys the order of the servers, which decides about names, is undefined.
-		if m.Key == editorsKey && ours >= 0 {
+		switch {
+		case m.Key != editorsKey:
+			renamed = append(renamed, m)
+		case !both:
+			m.Key = serversKey
+			renamed = append(renamed, m)
+		default: // the order of the servers, which decides about names, is undefined
 			r.report(place{}.key(editorsKey).withAt(m.At), "write all servers below one of them", "both %q and %q", serversKey, editorsKey)
 			more = append(more, m.Value.Members...)
-			continue
-		}
-		if m.Key == editorsKey {
-			m.Key = serversKey
-		}
-		renamed = append(renamed, m)
-	}
-	return withServers(renamed, more)
-}
-
-// withServers adds more servers to those of a file that is rejected anyway, so that their
-// problems are reported, too.
-func withServers(members, more []configfile.Member) []configfile.Member {
-	for i, m := range members {
-		if m.Key == serversKey && len(more) > 0 {
-			members[i].Value.Members = slices.Concat(m.Value.Members, more)
-			break
 		}
 	}
-	return members
+	if more != nil { // the file is rejected; the problems of these servers are reported, too
+		ours := &renamed[slices.IndexFunc(renamed, isOurs)].Value
+		ours.Members = slices.Concat(ours.Members, more)
+	}
+	return renamed
 }

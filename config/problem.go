@@ -57,7 +57,6 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// orNil returns p as an error, nil if there is no problem.
 func (p Problems) orNil() error {
 	if len(p) == 0 {
 		return nil

@@ -42,7 +42,7 @@ func TestExpandIsOnePattern(t *testing.T) {
 			return strings.TrimPrefix(m[2], ":-")
 		})
 		rd := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := rd.expand(text.String(), place{}); got != want || len(rd.problems) > 0 {
+		if got := rd.expand(text.String(), place{}, false); got != want || len(rd.problems) > 0 {
 			t.Fatalf("seed %d: expand(%q) = %q with %v, want %q", seed, text.String(), got, rd.problems, want)
 		}
 	}
@@ -102,8 +102,10 @@ func TestReferenceHints(t *testing.T) {
 		}
 	}
 	for reference, want := range map[string]string{"userHome": "${HOME}", "TOKEN": "${TOKEN:-default}", "file": "${file:-default}"} {
-		if got := unsetHint(reference); !strings.Contains(got, want) {
-			t.Errorf("unsetHint(%q) = %q, want %q", reference, got, want)
+		r := new(reader)
+		r.expand("${"+reference+"}", place{name: "key"}, false)
+		if len(r.problems) != 1 || !strings.Contains(r.problems[0].Hint, want) {
+			t.Errorf("%q is not set: %v, want the hint %q", reference, r.problems, want)
 		}
 	}
 }

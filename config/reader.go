@@ -33,13 +33,11 @@ func (p place) key(key string) place {
 	}
 }
 
-// item returns the place of an element.
 func (p place) item(i int) place {
 	index := "[" + strconv.Itoa(i) + "]"
 	return place{path: p.path + index, name: p.name + index}
 }
 
-// withAt returns the place with a position.
 func (p place) withAt(at configfile.Position) place {
 	p.at = at
 	return p
@@ -105,7 +103,6 @@ func (r *reader) wrongKind(n configfile.Node, p place, want, hint string) {
 	r.reject(p.withAt(n.At), hint, "%q must be %s, not %s", p.name, want, n.Kind)
 }
 
-// note adds a note.
 func (r *reader) note(p place, hint, format string, args ...any) {
 	if r.positions == nil || len(r.notes) < maxProblems {
 		r.notes = append(r.notes, r.problem(p, hint, fmt.Sprintf(format, args...)))

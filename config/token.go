@@ -139,7 +139,6 @@ func placeholders() []string {
 	}
 }
 
-// isPlaceholder reports whether text is a placeholder of a token.
 func isPlaceholder(text string) bool {
 	if text == "" {
 		return false

@@ -18,7 +18,6 @@ const (
 	noLimit = -1
 )
 
-// byteUnit is a unit of sizes.
 type byteUnit struct {
 	name string
 	size int64
@@ -98,7 +97,6 @@ func isNumber(text string) bool {
 	return err == nil && strings.ContainsAny(text, "0123456789")
 }
 
-// durationHint returns the hint for a text that is not a duration.
 func durationHint(text string, err error) string {
 	// As seconds this would be hours, so it must be milliseconds.
 	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n >= 10_000 {
@@ -110,7 +108,6 @@ func durationHint(text string, err error) string {
 	return `write a number and ms, s, m or h, such as "30s"`
 }
 
-// bytesHint returns the hint for a text that is not a size.
 func bytesHint(text string, err error) string {
 	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n > 0 {
 		return fmt.Sprintf("write %q", formatBytes(n))

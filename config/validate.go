@@ -264,13 +264,6 @@ func checkLimits(c *Config, r *reader) {
 	}
 }
 
-// stateKey is a secret that should be generated, and is called so in documents.
-func stateKey() form {
-	f := secret()
-	f.want = "a secret"
-	return f
-}
-
 // checkStateKeys requires keys of sufficient length, and notes repeated ones: an operator that
 // adds a new key and repeats the old one has replaced nothing. Neither keys nor their lengths
 // are shown: the reader of a problem may not be allowed to know them.

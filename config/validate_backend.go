@@ -12,10 +12,6 @@ import (
 	"strings"
 )
 
-// serverNamePattern is the schema's pattern of server names, equivalent to isName with
-// maxServerName.
-const serverNamePattern = `^[A-Za-z0-9_.-]{1,64}$`
-
 // The maximum lengths of names: of a server, which leaves space for a tool's name after it,
 // and of a tool (server/tools, "Tool Names").
 const (
@@ -207,7 +203,6 @@ func isPort(text string) bool {
 	return text == "" || err == nil && 0 < n && n < 1<<16
 }
 
-// urlHint is the hint for an invalid URL.
 const urlHint = `such as "https://example.com/mcp"`
 
 // isControl reports whether a character is invalid in a header's value.

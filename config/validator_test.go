@@ -144,7 +144,7 @@ func TestExpand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := &reader{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
-		if got := r.expand(tt.text, place{}); got != tt.want || len(r.problems) != tt.problems {
+		if got := r.expand(tt.text, place{}, false); got != tt.want || len(r.problems) != tt.problems {
 			t.Errorf("expand(%q) = %q with %v, want %q with %d problems", tt.text, got, r.problems, tt.want, tt.problems)
 		}
 	}

@@ -118,6 +118,14 @@ func (c *Call) Log(ctx context.Context, level mcp.LogLevel, logger string, data 
 	return notify(ctx, c.Caller, "notifications/message", append(params, '}'))
 }
 
+func notify(ctx context.Context, caller mcp.Caller, method string, params []byte) error {
+	n, err := mcp.NewNotification(method, params)
+	if err != nil {
+		return err
+	}
+	return caller.Notify(ctx, n)
+}
+
 // fail answers a request for a prompt or a resource, the item, whose function returned err.
 func (c *Call) fail(item string, err error) (*mcp.Result, error) {
 	if more, ok := errors.AsType[*inputRequired](err); ok {

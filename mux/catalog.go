@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -60,23 +61,22 @@ func (m *Mux) Remove(items ...Item) error {
 // change replaces the catalog and notifies listening clients.
 func (m *Mux) change(f func(*catalog) error) error {
 	changed, err := m.swap(f)
-	if err != nil {
-		return err
+	if err == nil {
+		m.feed.Mark(changed)
 	}
-	m.subscribers.publish(changeSet{lists: changed})
-	return nil
+	return err
 }
 
-func (m *Mux) swap(f func(*catalog) error) (listSet, error) {
+func (m *Mux) swap(f func(*catalog) error) (listen.Lists, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.current()
 	if m.Fixed && old.served {
-		return listSet{}, errFixed
+		return 0, errFixed
 	}
 	c := old.clone()
 	if err := f(c); err != nil {
-		return listSet{}, err
+		return 0, err
 	}
 	c.summarize()
 	m.catalog.Store(c)
@@ -106,19 +106,6 @@ func (m *Mux) serving() *catalog {
 	return c
 }
 
-// listSet are the lists for which there are notifications.
-type listSet struct{ tools, resources, prompts bool }
-
-func (l listSet) any() bool { return l.tools || l.resources || l.prompts }
-
-func (l listSet) and(o listSet) listSet {
-	return listSet{l.tools && o.tools, l.resources && o.resources, l.prompts && o.prompts}
-}
-
-func (l listSet) or(o listSet) listSet {
-	return listSet{l.tools || o.tools, l.resources || o.resources, l.prompts || o.prompts}
-}
-
 // catalog is all items of a Mux at one time. It is immutable once it is published.
 type catalog struct {
 	tools     itemList[Tool]
@@ -126,7 +113,7 @@ type catalog struct {
 	templates itemList[Template]
 	prompts   itemList[Prompt]
 
-	changed listSet // since the previous catalog
+	changed listen.Lists // since the previous catalog
 	served  bool
 
 	completes bool // an item has or had a Completer
@@ -135,7 +122,7 @@ type catalog struct {
 
 func (c *catalog) clone() *catalog {
 	own := *c
-	own.changed = listSet{}
+	own.changed = 0
 	own.tools, own.resources = c.tools.clone(), c.resources.clone()
 	own.templates, own.prompts = c.templates.clone(), c.prompts.clone()
 	return &own
@@ -156,7 +143,7 @@ func (c *catalog) summarize() {
 }
 
 // capabilities declares the capabilities that the items need.
-func (c *catalog) capabilities(has listSet, fixed bool) jsontext.Value {
+func (c *catalog) capabilities(has listen.Lists, fixed bool) jsontext.Value {
 	changes, updates := `{"listChanged":true}`, `{"listChanged":true,"subscribe":true}`
 	if fixed {
 		changes, updates = `{}`, `{}`
@@ -167,9 +154,9 @@ func (c *catalog) capabilities(has listSet, fixed bool) jsontext.Value {
 			all = append(all, `"`+name+`":`+value)
 		}
 	}
-	add(has.tools, "tools", changes)
-	add(has.resources, "resources", updates)
-	add(has.prompts, "prompts", changes)
+	add(has&listen.Tools != 0, "tools", changes)
+	add(has&listen.Resources != 0, "resources", updates)
+	add(has&listen.Prompts != 0, "prompts", changes)
 	add(c.completes, "completions", `{}`)
 	add(len(all) > 0, "logging", `{}`) // every function has Call.Log
 	add(c.runsTasks, "extensions", `{"io.modelcontextprotocol/tasks":{}}`)

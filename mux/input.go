@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,8 +30,8 @@ const stateLife = 2 * time.Hour
 // receivedAnswers holds the answers in a request and those that the function has used.
 type receivedAnswers struct {
 	mu       sync.Mutex
-	received map[string]Answer
-	used     map[string]Answer
+	received map[string]jsontext.Value
+	used     map[string]jsontext.Value
 }
 
 // inputRequired is the error of a function that must be called again with the answers
@@ -75,10 +76,10 @@ func (g *receivedAnswers) take(questions []Question) (map[string]Answer, error) 
 			missing = append(missing, q)
 			continue
 		}
-		if !question.IsAnswer(q.Method, []byte(a)) {
+		if !question.IsAnswer(q.Method, a) {
 			return nil, invalid("params.inputResponses.%s is not a valid answer to %s", q.Key, q.Method)
 		}
-		answers[q.Key], g.used[q.Key] = a, a
+		answers[q.Key], g.used[q.Key] = Answer(a), a
 	}
 	if missing != nil {
 		return nil, &inputRequired{missing}
@@ -103,11 +104,9 @@ func (c *Call) readAnswers() (*receivedAnswers, error) {
 		if err := json.Unmarshal(raw, &fresh); err != nil || fresh == nil {
 			return nil, invalid("params.inputResponses must be an object")
 		}
-		for key, value := range fresh {
-			came[key] = Answer(value)
-		}
+		maps.Copy(came, fresh)
 	}
-	return &receivedAnswers{received: came, used: make(map[string]Answer)}, nil
+	return &receivedAnswers{received: came, used: make(map[string]jsontext.Value)}, nil
 }
 
 // result returns the result for the client. It includes the answers so far, sealed,
@@ -146,7 +145,7 @@ func (c *Call) sealState() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answers, err := c.used()
+	answers, err := c.received.encodeUsed()
 	if err != nil {
 		return "", err
 	}
@@ -154,22 +153,18 @@ func (c *Call) sealState() (string, error) {
 	return box.Seal(statePurpose, append(plain, answers...), c.Request.Principal, c.Request.Method, c.digest()), nil
 }
 
-// used encodes the answers that the function has used.
-func (c *Call) used() ([]byte, error) {
-	c.received.mu.Lock()
-	defer c.received.mu.Unlock()
-	values := make(map[string]jsontext.Value, len(c.received.used))
-	for key, a := range c.received.used {
-		values[key] = jsontext.Value(a)
-	}
-	return json.Marshal(values, json.Deterministic(true))
+// encodeUsed encodes the answers that the function has used.
+func (g *receivedAnswers) encodeUsed() ([]byte, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return json.Marshal(g.used, json.Deterministic(true))
 }
 
 // openState returns the answers of earlier rounds. The state comes from the client and
 // is not trusted: it opens only for the principal and the request that it was made for,
 // until it expires (2026-07-28, basic/patterns/mrtr, "Server Requirements").
-func (c *Call) openState() (map[string]Answer, error) {
-	came := make(map[string]Answer)
+func (c *Call) openState() (map[string]jsontext.Value, error) {
+	came := make(map[string]jsontext.Value)
 	if !c.Request.Params.Has(mcp.FieldRequestState) {
 		return came, nil
 	}
@@ -182,14 +177,8 @@ func (c *Call) openState() (map[string]Answer, error) {
 	if err != nil || len(plain) < 8 || time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
 		return nil, invalid("requestState is unknown or expired, or it belongs to another request")
 	}
-	values := make(map[string]jsontext.Value)
-	if err := json.Unmarshal(plain[8:], &values); err != nil {
-		return nil, err
-	}
-	for key, value := range values {
-		came[key] = Answer(value)
-	}
-	return came, nil
+	err = json.Unmarshal(plain[8:], &came)
+	return came, err
 }
 
 // digest identifies a request and its retries, apart from the method: it hashes the
@@ -346,47 +335,37 @@ func (c *Call) Ask(ctx context.Context, q Question) (Answer, error) {
 func (c *Call) askAll(ctx context.Context, questions []Question) (map[string]Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all, err := c.startAll(ctx, questions)
-	answers := make(map[string]Answer, len(all))
-	for _, a := range all { // each of them, as Start requires
-		if err != nil {
-			cancel()
-		}
-		res, failed := a.wait()
-		switch {
-		case err != nil: // the first error counts
-		case failed != nil:
-			err = failed
-		default:
-			answers[a.key] = Answer(res.Bytes())
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answers, nil
-}
-
-// startedQuestion is a question that was sent, and the function that waits for its
-// answer.
-type startedQuestion struct {
-	key  string
-	wait func() (*mcp.Result, error)
-}
-
-// startAll sends the questions in order until one fails, and returns those that were
-// sent.
-func (c *Call) startAll(ctx context.Context, questions []Question) (all []startedQuestion, err error) {
+	var failed error // the first error
+	var waits []func() (*mcp.Result, error)
 	for _, q := range questions {
 		req, err := q.request()
 		if err != nil {
-			return all, err
+			failed = err
+			break
 		}
 		wait, err := c.Caller.Start(ctx, req)
 		if err != nil {
-			return all, err
+			failed = err
+			break
 		}
-		all = append(all, startedQuestion{q.Key, wait})
+		waits = append(waits, wait)
 	}
-	return all, nil
+	answers := make(map[string]Answer, len(waits))
+	for i, q := range questions[:len(waits)] { // each of them, as Start requires
+		if failed != nil {
+			cancel()
+		}
+		res, err := waits[i]()
+		switch {
+		case failed != nil: // the first error counts
+		case err != nil:
+			failed = err
+		default:
+			answers[q.Key] = Answer(res.Bytes())
+		}
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return answers, nil
 }

@@ -45,7 +45,7 @@ func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(hello("a"), note("x:y"), verse("v"))
 		t.Cleanup(func() { // the last of all
-			if n := len(m.subscribers.all); n != 0 {
+			if n := listeners(m); n != 0 {
 				t.Errorf("%d listen after the end", n)
 			}
 		})
@@ -64,6 +64,7 @@ func TestListen(t *testing.T) {
 			{func() error { return m.Add(verse("w"), hello("c"), note("x:z")) }, []string{"tools/list_changed "}, []string{"prompts/list_changed ", "resources/list_changed "}},
 			{func() error { return m.Add(Template{URI: "t:{a}", Name: "t", Read: note("").Read}) }, nil, []string{"resources/list_changed "}},
 			{func() error { return m.Updated("x:y") }, nil, []string{`resources/updated {"uri":"x:y"}`}},
+			{func() error { return m.Updated("x:y/part") }, nil, []string{`resources/updated {"uri":"x:y/part"}`}},
 			{func() error { return m.Updated("x:z") }, nil, nil},
 		} {
 			if err := step.do(); err != nil {

@@ -6,6 +6,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -140,4 +141,9 @@ func verse(name string, arguments ...Argument) Prompt {
 	return Prompt{Name: name, Arguments: arguments, Get: func(context.Context, *Call) ([]Message, error) {
 		return []Message{User(Text("Roses are red")), Assistant(Text("violets are blue"))}, nil
 	}}
+}
+
+// listeners returns the number of listening clients.
+func listeners(m *Mux) int {
+	return reflect.ValueOf(&m.feed).Elem().FieldByName("listeners").Len()
 }

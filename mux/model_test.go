@@ -153,7 +153,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := len(m.subscribers.all) + len(m.tasks.all); n != 0 {
+		if n := listeners(m) + len(m.tasks.all); n != 0 {
 			t.Errorf("%d listen or run after the end", n)
 		}
 	})

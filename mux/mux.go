@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -57,10 +58,10 @@ type Mux struct {
 	// nil. Errors and panics of other calls reach the caller of Serve.
 	Logger *slog.Logger
 
-	catalog     atomic.Pointer[catalog] // replaced as a whole, with mu held
-	box         lazyBox
-	subscribers subscribers
-	tasks       taskStore
+	catalog atomic.Pointer[catalog] // replaced as a whole, with mu held
+	box     lazyBox
+	feed    listen.Feed
+	tasks   taskStore
 
 	mu sync.Mutex
 }
@@ -95,15 +96,15 @@ func (m *Mux) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*
 	case "subscriptions/listen":
 		return m.listen(ctx, req, caller)
 	case "tools/list", "tools/call":
-		if has.tools {
+		if has&listen.Tools != 0 {
 			return m.serveTools(ctx, req, caller)
 		}
 	case "resources/list", "resources/templates/list", "resources/read":
-		if has.resources {
+		if has&listen.Resources != 0 {
 			return m.serveResources(ctx, req, caller)
 		}
 	case "prompts/list", "prompts/get":
-		if has.prompts {
+		if has&listen.Prompts != 0 {
 			return m.servePrompts(ctx, req, caller)
 		}
 	case "completion/complete":
@@ -129,12 +130,12 @@ func (m *Mux) Close() error {
 }
 
 // has returns the kinds of lists that the Mux has.
-func (m *Mux) has(c *catalog) listSet {
-	return listSet{
-		tools:     c.tools.everUsed || m.HasTools,
-		resources: c.resources.everUsed || c.templates.everUsed || m.HasResources,
-		prompts:   c.prompts.everUsed || m.HasPrompts,
-	}
+func (m *Mux) has(c *catalog) listen.Lists {
+	return listen.Filter{
+		Tools:     c.tools.everUsed || m.HasTools,
+		Resources: c.resources.everUsed || c.templates.everUsed || m.HasResources,
+		Prompts:   c.prompts.everUsed || m.HasPrompts,
+	}.Lists()
 }
 
 // implementation is the server's description of itself.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -54,12 +55,14 @@ func (p Prompt) put(c *catalog) error {
 	if err := check(jsonField{"icons", p.Icons, anArray}, jsonField{"_meta", p.Meta, anObject}); err != nil {
 		return fmt.Errorf("mux: prompt %q: %w", p.Name, err)
 	}
-	c.changed.prompts = true
+	c.changed |= listen.Prompts
 	return c.prompts.put("prompt", p.Name, p)
 }
 
 func (p Prompt) drop(c *catalog) {
-	c.changed.prompts = c.prompts.drop(p.Name) || c.changed.prompts
+	if c.prompts.drop(p.Name) {
+		c.changed |= listen.Prompts
+	}
 }
 
 func (m *Mux) servePrompts(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -70,12 +71,14 @@ func (r Resource) put(c *catalog) error {
 	if err := checkShown(r.Annotations, r.Icons, r.Meta); err != nil {
 		return fmt.Errorf("mux: resource %q: %w", r.URI, err)
 	}
-	c.changed.resources = true
+	c.changed |= listen.Resources
 	return c.resources.put("resource", r.URI, r)
 }
 
 func (r Resource) drop(c *catalog) {
-	c.changed.resources = c.resources.drop(r.URI) || c.changed.resources
+	if c.resources.drop(r.URI) {
+		c.changed |= listen.Resources
+	}
 }
 
 func (t Template) put(c *catalog) error {
@@ -89,7 +92,7 @@ func (t Template) put(c *catalog) error {
 	if err != nil {
 		return fmt.Errorf("mux: template %q: %w", t.URI, err)
 	}
-	c.changed.resources = true
+	c.changed |= listen.Resources
 	return c.templates.put("template", t.URI, t)
 }
 
@@ -98,16 +101,18 @@ func checkShown(annotations, icons, meta JSON) error {
 }
 
 func (t Template) drop(c *catalog) {
-	c.changed.resources = c.templates.drop(t.URI) || c.changed.resources
+	if c.templates.drop(t.URI) {
+		c.changed |= listen.Resources
+	}
 }
 
-// Updated notifies clients that are subscribed to the resource that its contents have
-// changed.
+// Updated notifies clients that are subscribed to the resource, or to one that contains it
+// by the path of its URI, that its contents have changed.
 func (m *Mux) Updated(uri string) error {
 	if m.Fixed && m.current().served {
 		return errFixed
 	}
-	m.subscribers.publish(changeSet{uris: []string{uri}})
+	m.feed.Update(listen.Updated(uri))
 	return nil
 }
 

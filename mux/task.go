@@ -4,12 +4,12 @@
 package mux
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,7 +35,7 @@ type task struct {
 	created   time.Time
 	ttl       time.Duration
 	cancel    context.CancelCauseFunc
-	changed   func(*task) // called without locks
+	mux       *Mux
 
 	mu      sync.Mutex
 	updated time.Time
@@ -48,8 +48,7 @@ type task struct {
 // pending is one question without an answer.
 type pending struct {
 	key    string
-	method string
-	params []byte
+	req    *mcp.Request
 	answer chan *mcp.Result // capacity 1
 }
 
@@ -70,7 +69,8 @@ func (c *Call) Background(ctx context.Context, f func(ctx context.Context, call 
 	if err != nil {
 		return nil, err
 	}
-	raw, err := mcp.NewResult(t.describeAs(tasks.Working, `"resultType":"`+mcp.ResultTask+`",`, nil))
+	created := t.encode(tasks.Working, t.created, "", nil)
+	raw, err := mcp.NewResult(append([]byte(`{"resultType":"`+mcp.ResultTask+`",`), created[1:]...))
 	return &Result{raw: raw}, err
 }
 
@@ -99,14 +99,14 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 	if err != nil {
 		return nil, err
 	}
-	t.changed(t)
+	t.mux.taskChanged(t)
 	return func() (*mcp.Result, error) {
 		select {
 		case res := <-p.answer:
 			return res, nil
 		case <-ctx.Done():
 			if t.withdraw(p) {
-				t.changed(t)
+				t.mux.taskChanged(t)
 			}
 			return nil, context.Cause(ctx)
 		}
@@ -126,13 +126,12 @@ func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
 		return nil, &mcp.Fault{Code: mcp.CodeLimit, Message: "the task has too many open questions"}
 	}
 	t.asked++ // keys are never reused
-	p := &pending{key: "q" + strconv.Itoa(t.asked), method: req.Method, params: req.Params.Bytes(), answer: make(chan *mcp.Result, 1)}
+	p := &pending{key: "q" + strconv.Itoa(t.asked), req: req, answer: make(chan *mcp.Result, 1)}
 	t.open = append(t.open, p)
 	t.updateStatusLocked()
 	return p, nil
 }
 
-// withdraw removes a question and reports whether it was open.
 func (t *task) withdraw(p *pending) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +167,7 @@ func (t *task) updateStatusLocked() {
 func (t *task) answer(values map[string]jsontext.Value) error {
 	taken, err := t.take(values)
 	if taken {
-		t.changed(t)
+		t.mux.taskChanged(t)
 	}
 	return err
 }
@@ -177,8 +176,8 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.open {
-		if raw, ok := values[p.key]; ok && !question.IsAnswer(p.method, raw) {
-			return false, invalid("params.inputResponses.%s is not a valid answer to %s", p.key, p.method)
+		if raw, ok := values[p.key]; ok && !question.IsAnswer(p.req.Method, raw) {
+			return false, invalid("params.inputResponses.%s is not a valid answer to %s", p.key, p.req.Method)
 		}
 	}
 	for key, raw := range values {
@@ -201,12 +200,12 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 	status, detail := tasks.Failed, jsontext.Value(nil)
 	defer func() {
 		if p := recover(); p != nil {
-			call.mux.logPanic(ctx, t, p)
-			status, detail = tasks.Failed, failure(errPanic)
+			t.mux.logPanic(ctx, t, p)
+			status, detail = tasks.Failed, tasks.ErrorJSON(mcp.ToWire(errPanic))
 		}
 		t.end(status, detail)
 	}()
-	own := t.newCall(call)
+	own := &Call{Request: call.Request, Caller: t, mux: t.mux, tasks: true, vars: call.vars}
 	res, err := own.toResult(f(ctx, own))
 	switch {
 	case err == nil:
@@ -214,8 +213,8 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 	case ctx.Err() != nil:
 		status = tasks.Cancelled
 	default:
-		call.mux.logFailure(ctx, t, err)
-		detail = failure(err)
+		t.mux.logFailure(ctx, t, err)
+		detail = tasks.ErrorJSON(mcp.ToWire(err))
 	}
 }
 
@@ -228,7 +227,6 @@ func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
 	}
 }
 
-// logPanic logs a panic.
 func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 	if m.Logger != nil {
 		m.Logger.ErrorContext(ctx, "task panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
@@ -237,27 +235,11 @@ func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 
 var errPanic = errors.New("the function panicked")
 
-// newCall returns the Call for the task's function.
-func (t *task) newCall(call *Call) *Call {
-	return &Call{Request: call.Request, Caller: t, mux: call.mux, tasks: true, vars: call.vars}
-}
-
-// failure returns an error as the task's detail.
-func failure(err error) jsontext.Value {
-	wire := mcp.ToWire(err)
-	out := strconv.AppendInt([]byte(`{"code":`), wire.Code, 10)
-	out = jsonscan.AppendString(append(out, `,"message":`...), wire.Message)
-	if wire.Data != nil {
-		out = append(append(out, `,"data":`...), wire.Data...)
-	}
-	return append(out, '}')
-}
-
 // end ends the task and notifies listening clients.
 func (t *task) end(status tasks.Status, detail jsontext.Value) {
 	t.finish(status, detail)
 	t.cancel(nil)
-	t.changed(t)
+	t.mux.taskChanged(t)
 }
 
 func (t *task) finish(status tasks.Status, detail jsontext.Value) {
@@ -273,49 +255,40 @@ func (t *task) finish(status tasks.Status, detail jsontext.Value) {
 // because the client has been promised that.
 func (t *task) stop() { t.end(tasks.Cancelled, nil) }
 
-// describe returns the task as JSON, with the members of its status.
+// describe returns the task as JSON, with the member of its status.
 func (t *task) describe() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var member string
-	value := t.detail
 	switch t.status {
 	case tasks.Completed:
-		member = "result"
+		return t.encode(t.status, t.updated, "result", t.detail)
 	case tasks.Failed:
-		member = "error"
+		return t.encode(t.status, t.updated, "error", t.detail)
 	case tasks.InputRequired:
-		member, value = "inputRequests", t.inputsLocked()
+		var keys []string
+		for _, p := range t.open {
+			keys = append(keys, p.key)
+		}
+		inputs := tasks.Inputs(keys, func(key string) *mcp.Request { return t.open[slices.Index(keys, key)].req })
+		return t.encode(t.status, t.updated, "inputRequests", inputs)
 	default:
-		return t.describeLocked(t.status, "", nil)
+		return t.encode(t.status, t.updated, "", nil)
 	}
-	return t.describeLocked(t.status, "", append([]byte(`,"`+member+`":`), value...))
 }
 
-func (t *task) inputsLocked() []byte {
-	var all [][]byte
-	for _, p := range t.open {
-		one := append(jsonscan.AppendString(nil, p.key), `:{"method":`...)
-		one = append(jsonscan.AppendString(one, p.method), `,"params":`...)
-		all = append(all, append(append(one, p.params...), '}'))
-	}
-	return append(append([]byte{'{'}, bytes.Join(all, []byte{','})...), '}')
-}
-
-func (t *task) describeAs(status tasks.Status, head string, tail []byte) []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.describeLocked(status, head, tail)
-}
-
-func (t *task) describeLocked(status tasks.Status, head string, tail []byte) []byte {
-	out := jsonscan.AppendString(append([]byte{'{'}, head+`"taskId":`...), t.id)
+// encode returns the task as JSON: the members of every status, and another one unless its
+// name is empty.
+func (t *task) encode(status tasks.Status, updated time.Time, member string, value jsontext.Value) []byte {
+	out := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
 	out = jsonscan.AppendString(append(out, `,"status":`...), string(status))
 	out = jsonscan.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
-	out = jsonscan.AppendString(append(out, `,"lastUpdatedAt":`...), t.updated.UTC().Format(time.RFC3339Nano))
+	out = jsonscan.AppendString(append(out, `,"lastUpdatedAt":`...), updated.UTC().Format(time.RFC3339Nano))
 	out = strconv.AppendInt(append(out, `,"ttlMs":`...), t.ttl.Milliseconds(), 10)
 	out = strconv.AppendInt(append(out, `,"pollIntervalMs":`...), pollInterval, 10)
-	return append(append(out, tail...), '}')
+	if member != "" {
+		out = append(append(out, `,"`+member+`":`...), value...)
+	}
+	return append(out, '}')
 }
 
 // maxTasks bounds the tasks, running or ended, that are kept at once.
@@ -345,9 +318,8 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &task{
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
-		created: now, updated: now, ttl: ttl, status: tasks.Working,
-		cancel:  func(cause error) { cancel(cause); stop() },
-		changed: func(t *task) { m.subscribers.publish(changeSet{tasks: []string{t.id}}) },
+		created: now, updated: now, ttl: ttl, status: tasks.Working, mux: m,
+		cancel: func(cause error) { cancel(cause); stop() },
 	}
 	if err := m.tasks.add(t, now); err != nil {
 		t.cancel(err)

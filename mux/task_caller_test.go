@@ -142,7 +142,7 @@ func TestListenersThatFail(t *testing.T) {
 			if err := <-over; !errors.Is(err, errClientGone) || len(d.notifications()) != accepts {
 				t.Errorf("after %d messages: %v", accepts, err)
 			}
-			if n := len(m.subscribers.all); n != 0 {
+			if n := listeners(m); n != 0 {
 				t.Errorf("%d still listen", n)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -67,29 +68,25 @@ func (t Tool) put(c *catalog) error {
 	if t.InputSchema == "" {
 		t.InputSchema = `{"type":"object"}`
 	}
-	if err := t.read(); err != nil {
+	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
+		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
+	if err == nil {
+		t.required, err = required(t.InputSchema)
+	}
+	if err == nil {
+		t.headers, err = mcp.ParamHeaders([]byte(t.InputSchema))
+	}
+	if err != nil {
 		return fmt.Errorf("mux: tool %q: %w", t.Name, err)
 	}
-	c.changed.tools = true
+	c.changed |= listen.Tools
 	return c.tools.put("tool", t.Name, t)
 }
 
-// read checks the tool's JSON texts and keeps the parts that are enforced.
-func (t *Tool) read() error {
-	err := check(jsonField{"input schema", t.InputSchema, anObject}, jsonField{"output schema", t.OutputSchema, anObject},
-		jsonField{"annotations", t.Annotations, anObject}, jsonField{"icons", t.Icons, anArray}, jsonField{"_meta", t.Meta, anObject})
-	if err != nil {
-		return err
-	}
-	if t.required, err = required(t.InputSchema); err != nil {
-		return err
-	}
-	t.headers, err = mcp.ParamHeaders([]byte(t.InputSchema))
-	return err
-}
-
 func (t Tool) drop(c *catalog) {
-	c.changed.tools = c.tools.drop(t.Name) || c.changed.tools
+	if c.tools.drop(t.Name) {
+		c.changed |= listen.Tools
+	}
 }
 
 func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {

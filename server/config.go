@@ -131,42 +131,6 @@ type Limits struct {
 	EventRetention       time.Duration // how long these are retained once the request has ended: 5 min
 }
 
-const (
-	defaultBody  = 4 << 20
-	defaultHead  = 64 << 10
-	defaultBatch = 100
-
-	// defaultInFlight is generous, because without authentication all clients are one
-	// principal.
-	defaultInFlight = 1024
-
-	// defaultLogs is a quarter of the memory of a small machine.
-	defaultLogs = 256 << 20
-
-	// defaultPending leaves as much again to the garbage collector of a process that has
-	// 1 GiB, and defaultPendingPerPrincipal holds four of the largest answers.
-	defaultPending             = 128 << 20
-	defaultPendingPerPrincipal = 64 << 20
-
-	// defaultSubscriptions is more than any user interface shows.
-	defaultSubscriptions = 1000
-
-	defaultParked    = 1000
-	defaultRounds    = 10
-	defaultInputWait = 10 * time.Minute
-
-	// maxIdentity bounds what a session keeps of the client's description of itself.
-	maxIdentity = 64 << 10
-
-	// askDelivery is how long a question that belongs to no request waits for the client
-	// to open a stream.
-	askDelivery = 10 * time.Second
-
-	// finishGrace is how long requests in flight may still finish when a pipe has reached
-	// its end, and how long Shutdown waits for a pipe.
-	finishGrace = 2 * time.Second
-)
-
 // effective returns the configuration with all defaults filled in.
 func (c Config) effective() Config {
 	c.KeepAlive = limit(c.KeepAlive, DefaultKeepAlive, never)
@@ -178,26 +142,31 @@ func (c Config) effective() Config {
 	if c.Observe == nil {
 		c.Observe = logEvents(c.Logger)
 	}
-	l, t := &c.Limits, session.DefaultTableLimits()
-	l.RequestBody = limit(l.RequestBody, defaultBody, noCount)
-	l.RequestHeaders = limit(l.RequestHeaders, defaultHead, noCount)
-	l.Batch = limit(l.Batch, defaultBatch, noCount)
-	l.Sessions = limit(l.Sessions, t.Total, noCount)
-	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, t.PerPrincipal, noCount)
-	l.InFlightPerSession = limit(l.InFlightPerSession, session.DefaultLimits().Exchanges, noCount)
-	l.InFlightPerPrincipal = limit(l.InFlightPerPrincipal, defaultInFlight, noCount)
-	l.Subscriptions = limit(l.Subscriptions, defaultSubscriptions, noCount)
-	l.StreamsPerSession = limit(l.StreamsPerSession, session.DefaultLimits().Streams, noCount)
-	l.Parked = limit(l.Parked, defaultParked, noCount)
-	l.Rounds = limit(l.Rounds, defaultRounds, noCount)
-	l.InputWait = limit(l.InputWait, defaultInputWait, never)
-	l.SessionIdle = limit(l.SessionIdle, t.Idle, never)
-	l.SessionUninitialized = limit(l.SessionUninitialized, t.Fresh, never)
-	l.EventLog = limit(l.EventLog, int64(session.DefaultLimits().LogBytes), noCount)
-	l.EventLogs = limit(l.EventLogs, defaultLogs, math.MaxInt64)
-	l.Pending = limit(l.Pending, defaultPending, math.MaxInt64)
-	l.PendingPerPrincipal = limit(l.PendingPerPrincipal, defaultPendingPerPrincipal, math.MaxInt64)
-	l.EventRetention = limit(l.EventRetention, session.DefaultLimits().LogKeep, never)
+	l, table, sess := &c.Limits, session.DefaultTableLimits(), session.DefaultLimits()
+	l.RequestBody = limit(l.RequestBody, 4<<20, noCount)
+	l.RequestHeaders = limit(l.RequestHeaders, 64<<10, noCount)
+	l.Batch = limit(l.Batch, 100, noCount)
+	l.Sessions = limit(l.Sessions, table.Total, noCount)
+	l.SessionsPerPrincipal = limit(l.SessionsPerPrincipal, table.PerPrincipal, noCount)
+	l.InFlightPerSession = limit(l.InFlightPerSession, sess.Exchanges, noCount)
+	// Generous, because without authentication all clients are one principal.
+	l.InFlightPerPrincipal = limit(l.InFlightPerPrincipal, 1024, noCount)
+	// More than any user interface shows.
+	l.Subscriptions = limit(l.Subscriptions, 1000, noCount)
+	l.Parked = limit(l.Parked, 1000, noCount)
+	l.Rounds = limit(l.Rounds, 10, noCount)
+	l.StreamsPerSession = limit(l.StreamsPerSession, sess.Streams, noCount)
+	l.SessionIdle = limit(l.SessionIdle, table.Idle, never)
+	l.SessionUninitialized = limit(l.SessionUninitialized, table.Fresh, never)
+	l.InputWait = limit(l.InputWait, 10*time.Minute, never)
+	l.EventLog = limit(l.EventLog, int64(sess.LogBytes), noCount)
+	// A quarter of the memory of a small machine.
+	l.EventLogs = limit(l.EventLogs, 256<<20, math.MaxInt64)
+	// This leaves as much again to the garbage collector of a process that has 1 GiB. One
+	// principal may have four of the largest answers.
+	l.Pending = limit(l.Pending, 128<<20, math.MaxInt64)
+	l.PendingPerPrincipal = limit(l.PendingPerPrincipal, 64<<20, math.MaxInt64)
+	l.EventRetention = limit(l.EventRetention, sess.LogKeep, never)
 	return c
 }
 
@@ -220,6 +189,20 @@ func (l *Limits) session() session.Limits {
 	sl.LogBytes = int(l.EventLog)
 	sl.LogKeep = l.EventRetention
 	return sl
+}
+
+// principalShare is the fraction of the parked requests that one principal may have, so
+// that a client that leaves its questions unanswered does not block the others.
+const principalShare = 4
+
+func (l *Limits) parked() session.ParkedLimits {
+	return session.ParkedLimits{
+		Total:        l.Parked,
+		PerPrincipal: max(l.Parked/principalShare, 1),
+		Rounds:       l.Rounds,
+		Asks:         session.DefaultLimits().Asks,
+		Wait:         l.InputWait,
+	}
 }
 
 func (l *Limits) message() mcp.Limits {

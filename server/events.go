@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"unicode/utf8"
 
@@ -69,9 +68,13 @@ func logEvents(logger *slog.Logger) func(context.Context, Event) {
 	}
 }
 
-// observeIn reports an event in a session.
-func (s *Server) observeIn(ctx context.Context, sess *session.Session, remote string, kind EventKind, detail string) {
-	s.observe(ctx, Event{Kind: kind, Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key(), Detail: detail})
+// observeIn reports an event in a session, unless it has no kind.
+func (s *Server) observeIn(ctx context.Context, sess *session.Session, remote string, e Event) {
+	if e.Kind == "" {
+		return
+	}
+	e.Principal, e.Remote, e.Session = sess.Principal, remote, sess.Scope.Key()
+	s.observe(ctx, e)
 }
 
 // observeIdleCancel counts and reports a cancel of a request that is unknown or has
@@ -95,16 +98,6 @@ func (r *refusal) inSession(sess *session.Session) *refusal {
 		r.event.Session = sess.Scope.Key()
 	}
 	return r
-}
-
-// observeRefusal reports a refusal that is an event.
-func (s *Server) observeRefusal(r *http.Request, no *refusal, principal string) {
-	if no.event.Kind == "" {
-		return
-	}
-	e := no.event
-	e.Principal, e.Remote = principal, r.RemoteAddr
-	s.observe(r.Context(), e)
 }
 
 // printable returns v as printable ASCII, with everything else escaped, and cut at most

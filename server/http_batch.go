@@ -92,18 +92,18 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 func (b *batch) request(ctx context.Context, m *mcp.Message) {
 	switch {
 	case b.sess.InFlight(m.ID):
-		b.reply(b.server.requestRefusal(ctx, b.sess, m.ID, session.ErrDuplicate, b.remote))
+		b.refuse(ctx, b.server.refuseBegin(m.ID, session.ErrDuplicate))
 		return
 	case m.Method == "ping":
 		b.reply(pong(m.ID))
 		return
 	case m.Method == "initialize":
-		b.reply(refuse(0, "initialize must not be part of a batch").messageFor(m.ID))
+		b.refuse(ctx, refuseMessage(0, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch")))
 		return
 	}
-	taskCtx, ir, err := b.server.beginLegacyRequest(ctx, b.sess, m)
-	if err != nil {
-		b.reply(b.server.requestRefusal(ctx, b.sess, m.ID, err, b.remote))
+	taskCtx, ir, no := b.server.beginLegacyRequest(ctx, b.sess, m)
+	if no != nil {
+		b.refuse(ctx, no)
 		return
 	}
 	b.open = append(b.open, ir.x.Stream().Attach(b.wake))
@@ -115,6 +115,12 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 
 // reply adds an answer without a stream.
 func (b *batch) reply(m session.Message) { b.ready = append(b.ready, m) }
+
+// refuse is reply for a refusal, which may be an event.
+func (b *batch) refuse(ctx context.Context, no *refusal) {
+	b.server.observeIn(ctx, b.sess, b.remote, no.event)
+	b.reply(no.message())
+}
 
 // write writes the answers, and the messages that precede them, until all requests have
 // ended. It reports false if the client has not received all of them.
@@ -164,17 +170,4 @@ func (b *batch) writeQueued(p *response, gone <-chan struct{}) bool {
 	}
 	b.open = open
 	return true
-}
-
-// requestRefusal is the answer to a request that beginLegacyRequest refused, if there is
-// no HTTP status to report it with.
-func (s *Server) requestRefusal(ctx context.Context, sess *session.Session, id mcp.ID, err error, remote string) session.Message {
-	if e, ok := asWire(err); ok {
-		return session.Message{Head: jsonrpc.AppendError(nil, id, e)}
-	}
-	no := s.refuseBegin(id, err)
-	if no.event.Kind != "" {
-		s.observeIn(ctx, sess, remote, no.event.Kind, no.event.Detail)
-	}
-	return no.messageFor(id)
 }

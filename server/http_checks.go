@@ -22,7 +22,7 @@ import (
 // use tools, not to monitor the gateway.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, no := s.admit(r, guardChecks())
+		principal, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkQuery)
 		if no == nil {
 			next.ServeHTTP(w, r)
 			return
@@ -33,51 +33,25 @@ func (s *Server) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// admit makes the checks and returns the principal.
-func (s *Server) admit(r *http.Request, checks []check) (principal string, no *refusal) {
-	for _, check := range checks {
-		if no := check(s, r); no != nil {
-			return "", no
-		}
-	}
-	return s.authenticate(r)
-}
-
-// check examines one property of an HTTP request and returns nil or the refusal.
+// A check examines one property of an HTTP request and returns nil or the refusal.
 type check func(s *Server, r *http.Request) *refusal
 
-// entryChecks are made for every method, in this order, before anything else. The origin
-// of a request is checked before its content, so that a foreign page learns nothing about
-// the endpoint.
-func entryChecks() []check {
-	return []check{
-		(*Server).checkHeaders,
-		(*Server).checkHost,
-		(*Server).checkOrigin,
-		(*Server).checkMethod,
-		(*Server).checkQuery,
+// check makes the checks in this order and returns the first refusal, if any.
+func (s *Server) check(r *http.Request, checks ...check) *refusal {
+	for _, check := range checks {
+		if no := check(s, r); no != nil {
+			return no
+		}
 	}
+	return nil
 }
 
-// guardChecks are the same for handlers beside the endpoint, which have methods of their
-// own.
-func guardChecks() []check {
-	return []check{
-		(*Server).checkHeaders,
-		(*Server).checkHost,
-		(*Server).checkOrigin,
-		(*Server).checkQuery,
+// admit makes the checks and returns the principal.
+func (s *Server) admit(r *http.Request, checks ...check) (principal string, no *refusal) {
+	if no := s.check(r, checks...); no != nil {
+		return "", no
 	}
-}
-
-// postChecks are made for a POST of a known principal, before its body is read.
-func postChecks() []check {
-	return []check{
-		(*Server).checkContentType,
-		(*Server).checkEncoding,
-		(*Server).checkAcceptBoth,
-		(*Server).checkLength,
-	}
+	return s.authenticate(r)
 }
 
 // checkHeaders refuses a header that exceeds the limit, and names the limit. The limit of

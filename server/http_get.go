@@ -50,7 +50,7 @@ func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refu
 func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Session, sent string, attach func(chan struct{}) (*session.Consumer, error)) *refusal {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	entry := &inflight{kind: kindStandalone, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindStandalone, stop: cancel}
 	if !s.inflight.add(entry) {
 		return refuseDraining(mcp.ID{})
 	}
@@ -67,7 +67,7 @@ func (s *Server) legacyStandalone(p *response, r *http.Request, sess *session.Se
 	s.writeStream(p, sess, c, ctx.Done())
 	if entry.tornDown.Load() {
 		// (2025-11-25, basic/transports, "Sending Messages to the Server")
-		p.write(frame.AppendRetry(nil, reconnectAfter+jitter(reconnectAfter)))
+		p.write(frame.AppendRetry(nil, reconnectSoon()))
 	}
 	return nil
 }
@@ -114,14 +114,14 @@ func (s *Server) refuseResume(sess *session.Session, sent string, err error) *re
 // the limit that was exceeded.
 func (s *Server) goneFault(gone *session.GoneError) *mcp.Fault {
 	f := &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.Unknown}
-	if gone.Over {
+	if gone.Ended {
 		f.Outcome = mcp.Completed
 	}
 	limit := "eventLog " + bytesText(s.cfg.Limits.EventLog)
 	switch {
-	case gone.Aged:
+	case gone.Expired:
 		limit = "eventRetention " + s.cfg.Limits.EventRetention.String()
-	case gone.Shared:
+	case gone.SharedLimit:
 		limit = "eventLogTotal " + bytesText(s.cfg.Limits.EventLogs)
 	}
 	f.Message = "result no longer available (limits." + limit + ")"

@@ -36,6 +36,20 @@ const (
 // that the client does not read from must be closed by the http.Server, with
 // HTTP2.WriteByteTimeout; without it Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, func(p *response, principal string) *refusal {
+		switch r.Method {
+		case http.MethodPost:
+			return s.post(p, r, principal)
+		case http.MethodGet:
+			return s.legacyGet(p, r, principal)
+		default: // DELETE, as the checks allow no other
+			return s.legacyDelete(p, r, principal)
+		}
+	})
+}
+
+// serve makes the checks of every request to an endpoint, and calls respond if they pass.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, respond func(p *response, principal string) *refusal) {
 	p := s.newResponse(w, r)
 	defer p.end()
 	// A preflight for a foreign host goes on, and is refused like any other request.
@@ -43,15 +57,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answerPreflight(w, r)
 		return
 	}
-	principal, no := s.admit(r, entryChecks())
-	switch {
-	case no != nil:
-	case r.Method == http.MethodPost:
-		no = s.post(p, r, principal)
-	case r.Method == http.MethodGet:
-		no = s.legacyGet(p, r, principal)
-	default: // DELETE, as the checks allow no other
-		no = s.legacyDelete(p, r, principal)
+	// The origin is checked before the content, so that a foreign page learns nothing about
+	// the endpoint.
+	principal, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkMethod, (*Server).checkQuery)
+	if no == nil {
+		no = respond(p, principal)
 	}
 	if no != nil {
 		s.refuse(p, r, no, principal)
@@ -61,10 +71,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // post serves a POST. It reads the whole body before it answers, and parses it once:
 // checks, routing and forwarding use the same spans of the same bytes (I40, I42).
 func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
-	for _, check := range postChecks() {
-		if no := check(s, r); no != nil {
-			return no
-		}
+	if no := s.check(r, (*Server).checkContentType, (*Server).checkEncoding, (*Server).checkAcceptBoth, (*Server).checkLength); no != nil {
+		return no
 	}
 	body, no := s.readBody(p, r)
 	if no != nil {

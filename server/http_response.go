@@ -48,23 +48,13 @@ type response struct {
 	deadlineWriter
 
 	buf     []byte
-	begun   bool // a part of the body was written
 	aborted bool // the response is incomplete and will stay so
 }
 
 func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {
 	return &response{deadlineWriter: deadlineWriter{
-		w: w, rc: *http.NewResponseController(w), timeout: s.cfg.WriteTimeout, perStream: r.ProtoMajor >= 2,
+		w: w, rc: *http.NewResponseController(w), timeout: s.cfg.WriteTimeout, piece: largePiece, perStream: r.ProtoMajor >= 2,
 	}}
-}
-
-// writeRefusal writes the refusal.
-func (p *response) writeRefusal(r *refusal) {
-	if r.header[0] != "" {
-		p.w.Header().Set(r.header[0], r.header[1])
-	}
-	m := r.message()
-	p.writeJSON(&m)
 }
 
 // writeAccepted responds to a message that has no answer.
@@ -80,19 +70,19 @@ func (p *response) writeJSON(m *session.Message) {
 	h["Content-Type"], h["Content-Length"] = values[:1:1], values[1:]
 	p.w.WriteHeader(cmp.Or(m.Status, http.StatusOK))
 	if len(m.Body) == 0 && len(m.Tail) == 0 {
-		p.writeBody(m.Head)
+		p.write(m.Head)
 		return
 	}
 	last := 0 // the body from here on is copied in front of the tail
 	if m.Len() > maxJoined {
 		last = max(0, len(m.Body)-lastPiece)
-		p.writeBody(m.Head)
-		p.writeBody(m.Body[:last])
+		p.write(m.Head)
+		p.write(m.Body[:last])
 	} else {
 		p.buf = append(p.buf[:0], m.Head...)
 	}
 	p.buf = append(append(p.buf, m.Body[last:]...), m.Tail...)
-	p.writeBody(p.buf)
+	p.write(p.buf)
 }
 
 // beginStream writes the header of an event stream.
@@ -101,6 +91,7 @@ func (p *response) beginStream() {
 	h.Set("Content-Type", streamType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
+	p.piece = slowPiece // the stream as a whole may take any time
 	p.w.WriteHeader(http.StatusOK)
 }
 
@@ -147,18 +138,6 @@ func (p *response) writeEvent(m *session.Message) {
 	p.write([]byte("\n\n"))
 }
 
-// write writes a part of a stream, which as a whole may take any time.
-func (p *response) write(b []byte) {
-	p.begun = true
-	p.writePieces(slowPiece, b)
-}
-
-// writeBody writes a part of a response that is one object.
-func (p *response) writeBody(b []byte) {
-	p.begun = true
-	p.writePieces(largePiece, b)
-}
-
 // end flushes what net/http still buffers and returns the writer to it.
 //
 // An aborted response must not look complete to a client that has closed only its sending
@@ -181,8 +160,10 @@ func (p *response) end() {
 func (p *response) writeStream(c *session.Consumer, opts streamOptions) session.State {
 	quiet := time.NewTimer(opts.keepAlive)
 	defer quiet.Stop()
-	life, stop := lifeTimer(opts.maxLife)
-	defer stop()
+	var life <-chan time.Time
+	if opts.maxLife > 0 {
+		life = time.After(opts.maxLife)
+	}
 	state, gone := p.writeQueued(c, opts)
 	if state == session.Open && !gone && !p.begun {
 		p.writeComment() // writes the header, too
@@ -237,6 +218,8 @@ type deadlineWriter struct {
 	w         http.ResponseWriter
 	rc        http.ResponseController
 	timeout   time.Duration
+	piece     int  // bytes written under one deadline
+	begun     bool // a part of the body was written
 	perStream bool // HTTP/2: a deadline breaks the stream when it passes, even if nothing is written
 	deadline  time.Time
 	err       error
@@ -246,11 +229,12 @@ type deadlineWriter struct {
 	released bool      // w belongs to net/http again
 }
 
-// writePieces writes b in pieces of a size. The deadline moves with each piece, so that a
-// long response is never late (M054).
-func (d *deadlineWriter) writePieces(size int, b []byte) {
+// write writes b in pieces. The deadline moves with each piece, so that a long response is
+// never late (M054).
+func (d *deadlineWriter) write(b []byte) {
+	d.begun = true
 	for len(b) > 0 && d.err == nil {
-		n := min(len(b), size)
+		n := min(len(b), d.piece)
 		d.extendDeadline(n)
 		_, d.err = d.w.Write(b[:n]) //nolint:gosec // the body is JSON or an event stream, as its Content-Type declares
 		b = b[n:]
@@ -314,16 +298,6 @@ func (d *deadlineWriter) release() {
 	defer d.mu.Unlock()
 	d.released = true
 	_ = d.rc.SetWriteDeadline(time.Time{})
-}
-
-// lifeTimer returns a channel that receives once in d, and never if d is zero, and a
-// function to stop it.
-func lifeTimer(d time.Duration) (<-chan time.Time, func()) {
-	if d <= 0 {
-		return nil, func() {}
-	}
-	t := time.NewTimer(d)
-	return t.C, func() { t.Stop() }
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -74,7 +74,7 @@ func TestRequestHasTheValuesOfItsContext(t *testing.T) {
 	if ctx.Err() != nil || inner.Err() != nil || context.Cause(inner) != nil {
 		t.Errorf("it ended with the request's: %v, %v", context.Cause(ctx), context.Cause(inner))
 	}
-	ir.stop.End(errCancelled)
+	ir.stop(errCancelled)
 	if <-inner.Done(); !errors.Is(context.Cause(inner), errCancelled) {
 		t.Errorf("it ended for %v, want %v", context.Cause(inner), errCancelled)
 	}

@@ -31,7 +31,8 @@ type resultStream struct {
 // response reads and writes the result; Receive blocks until it is done.
 func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
 	a, ok := res.(*jsonrpc.Arriving)
-	if !ok || !c.server.cfg.PassArriving || !c.request.encoder.preparePass(c.request.req, a) {
+	if req := c.request.req; !ok || !c.server.cfg.PassArriving || !mayAsk(req.Method) ||
+		!revision.Passes(req.Client.Version, req.Method, a) || !c.request.encoder.preparePass(req, a) {
 		return false, nil
 	}
 	src := &resultStream{result: a, head: appendResultHead(nil, c.x.ID())}
@@ -48,17 +49,13 @@ func (c *requestCaller) Receive(ctx context.Context, res mcp.StreamedResult) (ta
 	if c.x.WithdrawResultStream(f, why) {
 		return true, why
 	}
-	src.abort()
-	<-f.Done() // soon: neither its reader nor its writer blocks any more
-	return true, why
-}
-
-// abort makes the writing of the result fail.
-func (s *resultStream) abort() {
-	s.result.Stop()
-	if p := s.writer.Load(); p != nil {
+	// Neither its reader nor its writer must block any more.
+	a.Stop()
+	if p := src.writer.Load(); p != nil {
 		p.setDeadline(time.Now())
 	}
+	<-f.Done()
+	return true, why
 }
 
 // Receive passes the result to the current exchange of the request. No more questions are
@@ -71,12 +68,7 @@ func (c *mrtrCaller) Receive(ctx context.Context, res mcp.StreamedResult) (taken
 	return at.Receive(ctx, res)
 }
 
-// preparePass passes results that need no translation for the revision, which would
-// require the whole result.
-func (legacyEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
-	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
-		return false
-	}
+func (legacyEncoder) preparePass(_ *mcp.Request, a *jsonrpc.Arriving) bool {
 	a.Omit(mcp.FieldResultType, mcp.FieldTTL, mcp.FieldCacheScope)
 	return true
 }
@@ -87,9 +79,6 @@ func (ackEncoder) preparePass(*mcp.Request, *jsonrpc.Arriving) bool { return fal
 // of a modern backend that needs caching hints and does not begin with them is not passed:
 // its own hints may follow.
 func (modernEncoder) preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool {
-	if !mayAsk(req.Method) || !revision.Passes(req.Client.Version, req.Method, a) {
-		return false
-	}
 	shown := a.Head()
 	needsHints := isCacheable(req.Method) && (!shown.Has(mcp.FieldTTL) || !shown.Has(mcp.FieldCacheScope))
 	if needsHints && a.From.Era() != mcp.EraLegacy {
@@ -138,7 +127,7 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	case f == nil && !m.Rest:
 		p.writeJSON(m)
 	case f != nil && f.Err() == nil && m.Rest:
-		p.writeBody(m.Head)
+		p.write(m.Head)
 	default:
 		p.err = errIncomplete
 	}
@@ -165,7 +154,7 @@ func (p *response) writeResultStream(ctx context.Context, f *session.ResultStrea
 		h.Set("Content-Length", strconv.FormatInt(int64(len(src.head)+len(closingMessage().Head))+most, 10))
 	}
 	p.w.WriteHeader(http.StatusOK)
-	p.writeBody(src.head)
+	p.write(src.head)
 	if err := src.result.Flow(out); err != nil {
 		return err
 	}
@@ -189,7 +178,7 @@ const unbuffered = 16 << 10
 // Write writes a piece and sends it.
 func (w *resultWriter) Write(b []byte) (int, error) {
 	w.left -= int64(len(b))
-	w.p.writeBody(b)
+	w.p.write(b)
 	if len(b) < unbuffered {
 		w.p.flush()
 	}
@@ -206,6 +195,6 @@ func (w *resultWriter) Write(b []byte) (int, error) {
 func (w *resultWriter) pad() {
 	spaces := bytes.Repeat([]byte{' '}, int(min(max(w.left, 0), 4<<10)))
 	for ; w.left > 0 && w.p.err == nil; w.left -= int64(len(spaces)) {
-		w.p.writeBody(spaces[:min(int64(len(spaces)), w.left)])
+		w.p.write(spaces[:min(int64(len(spaces)), w.left)])
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -22,28 +21,19 @@ import (
 // one stream of a connection. The first event on it names the URL for POSTs, which is on
 // the same path. The endpoint ignores the path of the URL, has the limits and checks of
 // the MCP endpoint, and serves only the legacy era.
-func (s *Server) SSE() http.Handler { return http.HandlerFunc(s.serveSSE) }
-
-func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
-	p := s.newResponse(w, r)
-	defer p.end()
-	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
-		answerPreflight(w, r)
-		return
-	}
-	principal, no := s.admit(r, entryChecks())
-	switch {
-	case no != nil:
-	case r.Method == http.MethodGet:
-		no = s.sseOpen(p, r, principal)
-	case r.Method == http.MethodPost:
-		no = s.ssePost(p, r, principal)
-	default: // there is no session to delete: a connection ends when it is closed
-		no = refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
-	}
-	if no != nil {
-		s.refuse(p, r, no, principal)
-	}
+func (s *Server) SSE() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serve(w, r, func(p *response, principal string) *refusal {
+			switch r.Method {
+			case http.MethodGet:
+				return s.sseOpen(p, r, principal)
+			case http.MethodPost:
+				return s.ssePost(p, r, principal)
+			default: // there is no session to delete: a connection ends when it is closed
+				return refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
+			}
+		})
+	})
 }
 
 // sseMessages is the query parameter that names the connection of a POST. It is not a
@@ -64,7 +54,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindPipe, stop: cancel}
 	if s.quiet.Load() || !s.inflight.add(entry) {
 		return refuseDraining(mcp.ID{})
 	}
@@ -83,10 +73,10 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	defer unused.Stop()
 
 	p.beginStream()
-	p.write(frame.AppendEndpoint(nil, endpointPath(r)+"?"+sseMessages+"="+id))
+	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/") // with two slashes it would name a host
+	p.write(frame.AppendEndpoint(nil, path+"?"+sseMessages+"="+id))
 	p.flush()
-	out := &sseWriter{p: p}
-	c := s.newLineConn(newPipeWriter(out, cancel), principal)
+	c := s.newLineConn(newPipeWriter(&sseWriter{p: p}, cancel), principal)
 	c.remote, c.sse = r.RemoteAddr, true
 	served := make(chan struct{})
 	go func() { // ends with ctx, which a disconnect ends; waited for below
@@ -98,23 +88,18 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}()
 	beat := time.NewTicker(s.cfg.KeepAlive)
 	defer beat.Stop()
-	c.writer.run(beat.C, out.writeComment)
+	c.writer.run(beat.C, func() error { // detects a client that has disappeared
+		p.writeComment()
+		return p.err
+	})
 	<-served
 	return nil
 }
 
-// endpointPath returns the path for POSTs. With more than one slash at its beginning it
-// would name a host.
-func endpointPath(r *http.Request) string {
-	return "/" + strings.TrimLeft(r.URL.EscapedPath(), "/")
-}
-
 // ssePost accepts one message of a connection. The answer is sent on the connection.
 func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusal {
-	for _, check := range []check{(*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength} {
-		if no := check(s, r); no != nil {
-			return no
-		}
+	if no := s.check(r, (*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength); no != nil {
+		return no
 	}
 	id := r.URL.Query().Get(sseMessages)
 	if id == "" {
@@ -173,12 +158,6 @@ func (w *sseWriter) Write(b []byte) (int, error) {
 		w.p.flush()
 	}
 	return len(b), w.p.err
-}
-
-// writeComment keeps the connection alive, and detects a client that has disappeared.
-func (w *sseWriter) writeComment() error {
-	w.p.writeComment()
-	return w.p.err
 }
 
 // sseConns are the open connections of HTTP with SSE, by the id in their URLs. The zero

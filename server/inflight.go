@@ -30,7 +30,7 @@ const (
 // inflight is an activity for a client that Shutdown waits for and can stop.
 type inflight struct {
 	kind   kind
-	stop   session.Stopper   // ends it
+	stop   func(why error)   // ends it
 	x      *session.Exchange // of calls and listens that have one
 	parked *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
 
@@ -155,31 +155,25 @@ func (set *inflightSet) wait(ctx context.Context, of ...kind) error {
 	}
 }
 
-// tearDown ends the entries of the given kinds, one after another over the given time: at
-// once if that is not positive, and from when ctx ends.
+// tearDown ends the entries of the given kinds, one after another over the given time, each
+// at a random time within its part: all at once if that is not positive, and from when ctx
+// ends. It returns early if no entry is left.
 func (set *inflightSet) tearDown(ctx context.Context, over time.Duration, why error, of ...kind) {
 	open := set.list(of...)
 	start := time.Now()
 	for i, entry := range open {
-		if over > 0 && ctx.Err() == nil && !set.waitTurn(ctx, start, over, i, len(open), of) {
-			return
+		if i > 0 && over > 0 && ctx.Err() == nil {
+			part := max(over/time.Duration(len(open)), 1)
+			turn, cancel := context.WithDeadline(ctx, start.Add(time.Duration(i)*part+jitter(part)))
+			err := set.wait(turn, of...)
+			cancel()
+			if err == nil {
+				return
+			}
 		}
 		entry.tornDown.Store(true)
-		entry.stop.End(why)
+		entry.stop(why)
 	}
-}
-
-// waitTurn waits until the entry with index i of n is due, at a random time within its
-// part; the first is due now. It reports false if no entry is left.
-func (set *inflightSet) waitTurn(ctx context.Context, start time.Time, over time.Duration, i, n int, of []kind) bool {
-	if i == 0 {
-		return true
-	}
-	part := max(over/time.Duration(n), 1)
-	turn := start.Add(time.Duration(i)*part + jitter(part))
-	ctx, cancel := context.WithDeadline(ctx, turn)
-	defer cancel()
-	return set.wait(ctx, of...) != nil
 }
 
 // jitter returns a random time below d, which is positive, to spread what many clients

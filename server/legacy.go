@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -32,10 +33,40 @@ func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 	}
 }
 
-// beginLegacyRequest begins the exchange of a request. The error is a refusal of the
-// session, or the answer to the request.
-func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, error) {
-	enc := encoder(legacyEncoder{&s.lists})
+// beginLegacyRequest begins the exchange of a request.
+func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, *refusal) {
+	enc, handler, wireErr := s.routeLegacy(sess, m)
+	if wireErr != nil {
+		status := http.StatusOK // of an error of the method
+		if wireErr.Code == mcp.CodeInvalidRequest {
+			status = http.StatusBadRequest
+		}
+		return nil, nil, refuseMessage(status, m.ID, wireErr)
+	}
+	if !m.ID.IsZero() {
+		if no := s.checkPending(m.ID, sess.Principal); no != nil {
+			return nil, nil, no
+		}
+	}
+	ir := &inflightRequest{handler: handler, original: legacyRequest(sess, m)}
+	s.trackMemory(ir)
+	ctx = ir.begin(ctx, &ir.original, enc)
+	x, err := sess.Begin(m.ID, ir.stop)
+	if err != nil {
+		ir.stop(err)
+		return nil, nil, s.refuseBegin(m.ID, err)
+	}
+	ir.x = x
+	caller := ir.firstAttempt(s)
+	caller.askSession = sess
+	ir.caller = caller
+	return ctx, ir, nil
+}
+
+// routeLegacy returns the encoder of a request and its Handler, nil for that of the
+// server. The error is the answer to the request.
+func (s *Server) routeLegacy(sess *session.Session, m *mcp.Message) (enc encoder, handler mcp.Handler, err *mcp.Error) {
+	enc = legacyEncoder{&s.lists}
 	switch m.Method {
 	case "initialize":
 		return nil, nil, mcp.Errorf(mcp.CodeInvalidRequest, "the session is already initialized")
@@ -52,40 +83,23 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 		// whatever the backends do with it.
 		sess.SetLevel(level)
 		enc = ackEncoder{}
+	case "resources/subscribe":
+		handler = s.subscriptionHandler(sess, s.subscribe)
+	case "resources/unsubscribe":
+		handler = s.subscriptionHandler(sess, s.unsubscribe)
 	}
 	if err := checkProgressToken(m); err != nil {
 		return nil, nil, err
 	}
-	via, err := s.legacyTaskHandlerOf(sess, m)
-	if err != nil {
-		return nil, nil, err
+	if handler == nil {
+		handler, err = s.legacyTaskHandlerOf(sess, m)
 	}
-	if !m.ID.IsZero() {
-		if err := s.checkPending(sess.Principal); err != nil {
-			return nil, nil, err
-		}
-	}
-	ir := &inflightRequest{handler: via, original: legacyRequest(sess, m)}
-	s.trackMemory(ir)
-	ctx = ir.begin(ctx, &ir.original, enc)
-	if own := s.subscriptionHandler(sess, m); own != nil {
-		ir.handler = own
-	}
-	x, err := sess.Begin(m.ID, ir.stop)
-	if err != nil {
-		ir.stop.End(err)
-		return nil, nil, err
-	}
-	ir.x = x
-	caller := ir.firstAttempt(s)
-	caller.askSession = sess
-	ir.caller = caller
-	return ctx, ir, nil
+	return enc, handler, err
 }
 
 // levelParam reads the level that a client sets. An unknown one is refused rather than
 // rounded: the client would wait for messages that are never sent.
-func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
+func levelParam(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	text, ok := m.Params.Text(mcp.FieldLevel)
 	if !ok {
 		return 0, mcp.Errorf(mcp.CodeInvalidParams, "params.level must be a string")
@@ -95,6 +109,23 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, error) {
 		return 0, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %s", escape(text))
 	}
 	return level, nil
+}
+
+// scoped returns the value of a type that the scope of a session keeps, which build makes
+// the first time. If it has a method end, that is called when the scope ends. The result is
+// nil if the scope has ended.
+func scoped[T any](scope *mcp.Scope, build func() *T) *T {
+	type key struct{} // one for each T
+	var made *T
+	v, _ := scope.Value(key{}, func() any {
+		made = build()
+		return made
+	})
+	if e, ok := any(made).(interface{ end() }); ok && made != nil && !scope.OnEnd(e.end) {
+		e.end()
+	}
+	kept, _ := v.(*T)
+	return kept
 }
 
 // legacyNotification handles a notification of the client. Failures get no response
@@ -123,8 +154,8 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
 	note := *m
 	note.ID = mcp.ID{} // drops an id that a client gave to the notification
-	ctx, ir, err := s.beginLegacyRequest(ctx, sess, &note)
-	if err != nil {
+	ctx, ir, no := s.beginLegacyRequest(ctx, sess, &note)
+	if no != nil {
 		s.counts.Dropped.Add(1)
 		return
 	}
@@ -144,8 +175,6 @@ type serialQueue struct {
 	last <-chan struct{} // closed when the newest has been handled, nil before the first
 }
 
-type serialQueueKey struct{}
-
 // next returns a channel that is closed when the next notification may be handled, nil if
 // it may be at once, and a function to call when it has been.
 func (q *serialQueue) next() (before <-chan struct{}, over func()) {
@@ -159,9 +188,8 @@ func (q *serialQueue) next() (before <-chan struct{}, over func()) {
 // serialize returns the Handler for the next such notification, which must be passed to
 // it.
 func (s *Server) serialize(sess *session.Session) mcp.Handler {
-	kept, ok := sess.Scope.Value(serialQueueKey{}, func() any { return new(serialQueue) })
-	q, isTurns := kept.(*serialQueue)
-	if !ok || !isTurns {
+	q := scoped(sess.Scope, func() *serialQueue { return new(serialQueue) })
+	if q == nil {
 		return s.handler // the session has ended
 	}
 	before, over := q.next()
@@ -192,7 +220,7 @@ func (s *Server) legacyResponse(ctx context.Context, sess *session.Session, m *m
 		end.Err = mcp.Errorf(mcp.CodeInternalError, "the client's response is not a valid error: %v", err)
 	}
 	if !sess.Answer(m.ID, end) {
-		s.observeIn(ctx, sess, remote, Stray, m.ID.String())
+		s.observeIn(ctx, sess, remote, Event{Kind: Stray, Detail: m.ID.String()})
 	}
 }
 
@@ -270,7 +298,10 @@ func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T
 		return translate()
 	}
 	key := translation[T]{from: weak.Make(res), version: v}
-	old := l.load()
+	var old []translation[T]
+	if p := l.seen.Load(); p != nil {
+		old = *p
+	}
 	i := slices.IndexFunc(old, func(t translation[T]) bool { return t.from == key.from && t.version == v })
 	if i >= 0 && old[i].to != nil {
 		return *old[i].to
@@ -288,13 +319,6 @@ func (l *translations[T]) get(v mcp.Version, res *mcp.Result, translate func() T
 	}
 	l.seen.Store(&next)
 	return out
-}
-
-func (l *translations[T]) load() []translation[T] {
-	if p := l.seen.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // listCache caches the results of list methods.

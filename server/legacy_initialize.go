@@ -8,16 +8,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
@@ -31,7 +29,7 @@ import (
 func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	entry := &inflight{stop: session.StopFunc(cancel)}
+	entry := &inflight{stop: cancel}
 	if s.quiet.Load() || !s.inflight.add(entry) {
 		return refuseDraining(m.ID)
 	}
@@ -76,12 +74,23 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		Scope:     sess.Scope,
 	}
 	s.requests.Add(1)
-	result, err := s.discover(ctx, req)
+	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
+	if err == nil && res == nil {
+		err = errNoResult
+	}
+	var translated initializeResult
+	if err == nil {
+		translated = s.initResults.get(peer.Version, res, func() initializeResult { return newInitializeResult(res, peer.Version) })
+		err = translated.err
+	}
 	if err != nil {
 		s.endScope(sess.Scope)
 		return nil, session.Message{}, s.wireError(ctx, req, err)
 	}
-	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, result)}, nil
+	if translated.tasks {
+		offerTasks(sess.Scope)
+	}
+	return sess, session.Message{Head: jsonrpc.AppendResult(nil, m.ID, translated.result)}, nil
 }
 
 // addSession registers a session, and evicts others if there is no space. The state kept
@@ -154,22 +163,6 @@ func scopeKey(id string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// discover sends server/discover to the Handler and returns the result of initialize for
-// the revision of the client.
-func (s *Server) discover(ctx context.Context, req *mcp.Request) ([]byte, error) {
-	res, err := s.callHandler(ctx, s.handler, req, noCaller{})
-	if err != nil {
-		return nil, err
-	}
-	if res == nil {
-		return nil, errNoResult
-	}
-	v := req.Client.Version
-	g := s.initResults.get(v, res, func() initializeResult { return newInitializeResult(res, v) })
-	noteTasks(req.Scope, g.tasks)
-	return g.result, g.err
-}
-
 // initializeResult is a result of server/discover as translated for a revision.
 type initializeResult struct {
 	result []byte // of initialize
@@ -177,10 +170,26 @@ type initializeResult struct {
 	err    error  // set if there is no result
 }
 
+// newInitializeResult translates a result of server/discover. Tasks are an extension to the
+// Handler, and were a capability in one revision.
 func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
-	g := initializeResult{tasks: v >= mcp.V20251125 && tasks.OfferOf(res.Raw(mcp.FieldCapabilities)).Any()}
-	g.result, g.err = encodeInitialize(res, v)
-	return g
+	caps := res.Raw(mcp.FieldCapabilities)
+	if len(caps) > 0 && caps[0] != '{' {
+		return initializeResult{err: errors.New("capabilities of the handler: not an object")}
+	}
+	info := res.Raw(mcp.MetaServerInfo)
+	if info == nil {
+		// A legacy client requires it (2025-11-25, schema, "InitializeResult"); the
+		// modern revision does not.
+		info = []byte(`{"name":"signalbox","version":"0"}`)
+	}
+	out := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(v))
+	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, tasks.WithLegacyOffer(caps))...)
+	out = append(append(out, `,"serverInfo":`...), info...)
+	if text := res.Raw(mcp.FieldInstructions); text != nil {
+		out = append(append(out, `,"instructions":`...), text...)
+	}
+	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && tasks.OfferOf(caps).Any()}
 }
 
 // noCaller is the Caller of requests that have no stream before their answer: initialize,
@@ -199,6 +208,9 @@ func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result,
 
 // Extension returns one that can do nothing.
 func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+
+// maxIdentity bounds what a session keeps of the client's description of itself.
+const maxIdentity = 64 << 10
 
 // legacyPeer reads the client's description of itself. It copies the fields, because the
 // session must not retain the whole message.
@@ -230,53 +242,4 @@ func negotiate(requested mcp.Version) mcp.Version {
 		}
 	}
 	return mcp.LatestLegacy
-}
-
-// initializeJSON is the result of initialize.
-type initializeJSON struct {
-	ProtocolVersion mcp.Version     `json:"protocolVersion"`
-	Capabilities    json.RawMessage `json:"capabilities"`
-	ServerInfo      json.RawMessage `json:"serverInfo"`
-	Instructions    json.RawMessage `json:"instructions,omitempty"`
-}
-
-// encodeInitialize translates the result of server/discover.
-func encodeInitialize(res *mcp.Result, version mcp.Version) ([]byte, error) {
-	caps, err := legacyCapabilities(res.Raw(mcp.FieldCapabilities), version)
-	if err != nil {
-		return nil, fmt.Errorf("capabilities of the handler: %w", err)
-	}
-	info := res.Raw(mcp.MetaServerInfo)
-	if info == nil {
-		// A legacy client requires it (2025-11-25, schema, "InitializeResult"); the
-		// modern revision does not.
-		info = []byte(`{"name":"signalbox","version":"0"}`)
-	}
-	return encodeJSON(initializeJSON{
-		ProtocolVersion: version,
-		Capabilities:    caps,
-		ServerInfo:      info,
-		Instructions:    res.Raw(mcp.FieldInstructions),
-	})
-}
-
-// legacyCapabilities returns the capabilities of a Handler in the form of the revision.
-// Tasks are an extension to the Handler, and were a capability in one revision.
-func legacyCapabilities(raw []byte, version mcp.Version) (json.RawMessage, error) {
-	if len(raw) > 0 && raw[0] != '{' {
-		return nil, errors.New("not an object")
-	}
-	return revision.ServerCapabilities(version, tasks.WithLegacyOffer(raw)), nil
-}
-
-// encodeJSON is json.Marshal without HTML escapes, which would change texts that are
-// passed on.
-func encodeJSON(v any) ([]byte, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
 }

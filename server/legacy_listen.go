@@ -47,7 +47,7 @@ func (s *Server) missedBefore(c *session.Consumer, sent string) missedChanges {
 // startListen reports false if the server is draining.
 func (s *Server) startListen(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer, group *sync.WaitGroup) bool {
 	ctx, cancel := context.WithCancelCause(ctx)
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindInnerListen, stop: cancel}
 	if !s.inflight.add(entry) {
 		cancel(errDraining)
 		return false
@@ -82,6 +82,20 @@ func (s *Server) startListen(ctx context.Context, sess *session.Session, missed 
 	return true
 }
 
+// goListen calls f on another goroutine, as an inner listen that stop ends. It returns at
+// once, and reports false if the server is draining.
+func (s *Server) goListen(stop func(why error), f func()) bool {
+	entry := &inflight{kind: kindInnerListen, stop: stop}
+	if !s.inflight.add(entry) {
+		return false
+	}
+	go func() { // ends with f; Shutdown and Close wait for its entry
+		defer s.inflight.remove(entry)
+		f()
+	}()
+	return true
+}
+
 // listenLoop listens for a session, and listens again if the listen has ended for a
 // temporary reason: the client has an open stream and cannot see that the listen has
 // ended. It returns when ctx or the listen has ended. If the Handler goes on by itself,
@@ -94,7 +108,7 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 	}
 	relisten(ctx, func() bool {
 		var err error
-		stop, err = s.listenOnce(ctx, listenRequest(sess), c)
+		stop, err = s.listenOnce(ctx, listenRequest(sess, listen.Filter{Tools: true, Prompts: true, Resources: true}), c)
 		if stop != nil || ctx.Err() != nil {
 			return false
 		}
@@ -112,23 +126,17 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 // returns a function that ends it if the Handler goes on by itself.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	if w, ok := s.handler.(mcp.HandlerExtension); ok {
-		stop, err = s.callWatch(ctx, w, req, c)
+		watch := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (_ *mcp.Result, err error) {
+			stop, err = w.Watch(ctx, req, c)
+			return nil, err
+		}
+		_, err = s.callHandler(ctx, mcp.HandlerFunc(watch), req, c)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return stop, err
 		}
 	}
 	_, err = s.callHandler(ctx, s.handler, req, c)
 	return nil, err
-}
-
-// callWatch is callHandler for Watch.
-func (s *Server) callWatch(ctx context.Context, w mcp.HandlerExtension, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			stop, err = nil, s.panicked(ctx, req, p)
-		}
-	}()
-	return w.Watch(ctx, req, c)
 }
 
 // The delays between two inner listens, if the first has ended.
@@ -158,14 +166,14 @@ func relisten(ctx context.Context, listen func() bool) {
 // sendAllUpdates sends an update for every resource that the session is subscribed to. It
 // reports false if ctx ended first.
 func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *changesCaller) bool {
-	all, ok := subscriptionsOf(sess)
-	if !ok {
+	all := subscriptionsOf(sess)
+	if all == nil {
 		return false
 	}
 	for _, sub := range all.agreed() {
 		u := updatesCaller{streamSender: c.streamSender, all: all, sub: sub}
 		// A subscription that has ended meanwhile needs no update.
-		if err := u.Notify(ctx, updateOf(sub.uri)); err != nil && sub.ctx.Err() == nil {
+		if err := u.Notify(ctx, listen.Updated(sub.uri)); err != nil && sub.ctx.Err() == nil {
 			return false
 		}
 	}
@@ -187,21 +195,18 @@ func isRetryable(err error) bool {
 	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError
 }
 
-// listenRequest requests the changes that a legacy client gets without asking.
-func listenRequest(sess *session.Session) *mcp.Request {
-	const all = `{"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}}`
-	params, err := mcp.ParseObject([]byte(all))
+// listenRequest returns the request for an inner listen of a session.
+func listenRequest(sess *session.Session, filter listen.Filter) *mcp.Request {
+	params, err := filter.Params()
 	if err != nil {
-		params = mcp.Object{} // the text above parses
+		params = nil // strings that were received encode
 	}
-	return &mcp.Request{
-		Method:    "subscriptions/listen",
-		Params:    params,
-		Client:    sess.Client,
-		LogLevel:  sess.Level(),
-		Principal: sess.Principal,
-		Scope:     sess.Scope,
+	req, err := mcp.NewRequest("subscriptions/listen", params)
+	if err != nil {
+		req = &mcp.Request{Method: "subscriptions/listen"} // what was encoded parses
 	}
+	req.Client, req.LogLevel, req.Principal, req.Scope = sess.Client, sess.Level(), sess.Principal, sess.Scope
+	return req
 }
 
 // changesCaller is the Caller of the inner listen of a session. A legacy client does not
@@ -231,12 +236,17 @@ func (c *changesCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	if m.Class == session.Opening {
 		return c.acknowledge(ctx, n)
 	}
+	m.Head = n.AppendTo(nil, withoutSubscription(n))
+	return c.send(ctx, m)
+}
+
+// withoutSubscription removes the id of the inner listen, which the client does not know.
+func withoutSubscription(n *mcp.Notification) *mcp.Edit {
 	var e mcp.Edit
 	if n.Params.Has(mcp.MetaSubscriptionID) {
 		e.Delete(mcp.MetaSubscriptionID)
 	}
-	m.Head = n.AppendTo(nil, &e)
-	return c.send(ctx, m)
+	return &e
 }
 
 func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) error {
@@ -254,15 +264,6 @@ func (c *changesCaller) acknowledge(ctx context.Context, n *mcp.Notification) er
 	}
 	c.clearMissed()
 	return nil
-}
-
-// legacyParams returns the parameters with the edit applied. A notification without
-// parameters gets none: null would differ from absent.
-func legacyParams(n *mcp.Notification, e *mcp.Edit) []byte {
-	if n.Params.IsZero() {
-		return nil
-	}
-	return e.AppendTo(nil, &n.Params)
 }
 
 // sessionCaller is the Caller of a session, for messages that belong to none of its

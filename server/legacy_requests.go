@@ -54,12 +54,9 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 			return nil
 		}
 	}
-	ctx, ir, err := s.beginLegacyRequest(r.Context(), sess, m)
-	if e, ok := asWire(err); ok {
-		return refuseMessage(legacyStatus(e), m.ID, e)
-	}
-	if err != nil {
-		return s.refuseBegin(m.ID, err)
+	ctx, ir, no := s.beginLegacyRequest(r.Context(), sess, m)
+	if no != nil {
+		return no
 	}
 	ir.sess = sess
 	defer s.retain(sess)
@@ -71,15 +68,6 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	}
 	s.answer(p, r, sess, ir.x, c)
 	return nil
-}
-
-// legacyStatus is the HTTP status of an error with which the edge itself answers a
-// request: 400 if the message is invalid, and 200 if its parameters are.
-func legacyStatus(e *mcp.Error) int {
-	if e.Code == mcp.CodeInvalidRequest {
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
 }
 
 // legacyDelete ends a session. This withdraws the requests in it, like

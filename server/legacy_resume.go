@@ -4,6 +4,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -48,29 +49,18 @@ func (s *Server) writeStream(p *response, sess *session.Session, c *session.Cons
 	}
 	state := p.writeStream(c, opts)
 	if state == session.Paused {
-		p.write(frame.AppendRetry(nil, s.reconnectDelay(c)))
+		// As the Handler has requested, or soon.
+		p.write(frame.AppendRetry(nil, cmp.Or(c.Retry(), reconnectSoon())))
 	}
 	return state
 }
 
-// reconnectDelay is the delay after which a client must reconnect: as the Handler has
-// requested, or short and random, so that clients do not reconnect all at once.
-func (s *Server) reconnectDelay(c *session.Consumer) time.Duration {
-	if retry := c.Retry(); retry > 0 {
-		return retry
-	}
-	return reconnectAfter + jitter(reconnectAfter)
-}
-
-// isEnding reports whether a client that reconnects may reach another process: then it
-// must not be asked to.
-func (s *Server) isEnding() bool { return s.quiet.Load() || s.inflight.isDraining() }
-
 // Poll implements [mcp.CallerExtension]: over HTTP, for a revision with clients that
-// reconnect.
+// reconnect. While the server ends, a client that reconnects may reach another process,
+// and is not asked to.
 func (c *requestCaller) Poll(retry time.Duration) bool {
-	sess := c.request.sess
-	return sess != nil && canPoll(sess.Client.Version) && !c.server.isEnding() && c.stream.Pause(retry)
+	sess, s := c.request.sess, c.server
+	return sess != nil && canPoll(sess.Client.Version) && !s.quiet.Load() && !s.inflight.isDraining() && c.stream.Pause(retry)
 }
 
 // isInOrder reports whether a response ended in the intended way: with the last message,
@@ -81,62 +71,24 @@ func isInOrder(state session.State) bool { return state == session.Ended || stat
 // have ended. The longest is twice that.
 const reconnectAfter = time.Second
 
+// reconnectSoon returns a random such time, so that clients do not reconnect all at once.
+func reconnectSoon() time.Duration { return reconnectAfter + jitter(reconnectAfter) }
+
 // retention tracks the sessions that retain messages for clients that resume, and expires
 // the messages. One timer serves all sessions; without sessions it is not running.
 type retention struct {
 	expirer, shedder timer
-
-	mu       sync.Mutex
-	sessions map[*session.Session]struct{} // nil if empty
+	sessions         sync.Map // the keys are of type *session.Session
 }
 
 // track adds a session that begins to retain messages. It stays until it ends.
 func (k *retention) track(sess *session.Session) {
-	if !k.insert(sess) {
+	if _, known := k.sessions.LoadOrStore(sess, nil); known {
 		return
 	}
-	if !sess.Scope.OnEnd(func() { k.drop(sess) }) {
-		k.drop(sess)
+	if !sess.Scope.OnEnd(func() { k.sessions.Delete(sess) }) {
+		k.sessions.Delete(sess)
 	}
-}
-
-// insert reports whether the session is new.
-func (k *retention) insert(sess *session.Session) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, known := k.sessions[sess]; known {
-		return false
-	}
-	if k.sessions == nil {
-		k.sessions = make(map[*session.Session]struct{})
-	}
-	k.sessions[sess] = struct{}{}
-	return true
-}
-
-func (k *retention) all() []*session.Session {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := make([]*session.Session, 0, len(k.sessions))
-	for sess := range k.sessions {
-		all = append(all, sess)
-	}
-	return all
-}
-
-func (k *retention) drop(sess *session.Session) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.sessions, sess)
-	if len(k.sessions) == 0 {
-		k.sessions = nil
-	}
-}
-
-// stop cancels the timers and waits for a running call.
-func (k *retention) stop() {
-	k.expirer.stop()
-	k.shedder.stop()
 }
 
 // settleStream handles the stream of a request that has ended while no consumer was
@@ -168,10 +120,12 @@ func (s *Server) expireAfter(d time.Duration) {
 // expire drops the messages that are past their retention time.
 func (s *Server) expire() {
 	now, soonest := time.Now(), time.Time{}
-	for _, sess := range s.kept.all() {
-		next := sess.Expire(now)
-		if !next.IsZero() && (soonest.IsZero() || next.Before(soonest)) {
-			soonest = next
+	for key := range s.kept.sessions.Range {
+		if sess, ok := key.(*session.Session); ok {
+			next := sess.Expire(now)
+			if !next.IsZero() && (soonest.IsZero() || next.Before(soonest)) {
+				soonest = next
+			}
 		}
 	}
 	if !soonest.IsZero() {

@@ -14,25 +14,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // subscriptionHandler returns the Handler of a request to subscribe to a resource, or to
-// unsubscribe, and nil for any other. Each subscription of a session is a
-// subscriptions/listen of the Handler for one resource, with updates on the session's
-// standalone stream (2025-11-25, server/resources, "Subscriptions").
-func (s *Server) subscriptionHandler(sess *session.Session, m *mcp.Message) mcp.Handler {
-	var serve func(ctx context.Context, sess *session.Session, uri string) error
-	switch m.Method {
-	case "resources/subscribe":
-		serve = s.subscribe
-	case "resources/unsubscribe":
-		serve = s.unsubscribe
-	default:
-		return nil
-	}
+// unsubscribe, which serve does. Each subscription of a session is a subscriptions/listen
+// of the Handler for one resource, with updates on the session's standalone stream
+// (2025-11-25, server/resources, "Subscriptions").
+func (s *Server) subscriptionHandler(sess *session.Session, serve func(ctx context.Context, sess *session.Session, uri string) error) mcp.Handler {
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		uri, ok := req.Params.Text(mcp.FieldURI)
 		if !ok {
@@ -55,21 +46,23 @@ const maxSubscribed = 16 << 10
 // subscribe subscribes the session to updates of the resource. Subscribing twice has the
 // effect of once.
 func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri string) error {
-	all, ok := subscriptionsOf(sess)
-	if !ok {
+	all := subscriptionsOf(sess)
+	if all == nil {
 		return session.ErrEnded
 	}
 	most := s.cfg.Limits.Subscriptions
-	sub, first := all.getOrCreate(uri, most)
+	sub, first := all.getOrCreate(ctx, uri, most)
 	if sub == nil {
-		s.observeIn(ctx, sess, "", Limited, "limits.subscriptions")
+		s.observeIn(ctx, sess, "", Event{Kind: Limited, Detail: "limits.subscriptions"})
 		return &mcp.Fault{
 			Code: mcp.CodeLimit, Outcome: mcp.NotDispatched,
 			Message: strconv.Itoa(most) + " resources are subscribed to (limits.subscriptions)",
 		}
 	}
-	if first && !s.listenResource(ctx, sess, all, sub) {
+	follow := func() { s.listenResource(sess, all, sub) } //nolint:contextcheck // it outlives the request
+	if first && !s.goListen(sub.cancel, follow) {
 		all.settle(sub, errShuttingDown())
+		close(sub.done)
 	}
 	select {
 	case <-sub.settled:
@@ -83,8 +76,8 @@ func (s *Server) subscribe(ctx context.Context, sess *session.Session, uri strin
 // unsubscribe returns when no more updates are sent. It succeeds if the session was not
 // subscribed.
 func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri string) error {
-	all, ok := subscriptionsOf(sess)
-	if !ok {
+	all := subscriptionsOf(sess)
+	if all == nil {
 		return session.ErrEnded
 	}
 	sub := all.remove(uri)
@@ -107,41 +100,21 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session.Session, uri str
 }
 
 // listenResource listens for updates of the resource until the subscription ends. It
-// returns at once, and reports false if the server is draining. Shutdown and Close wait
-// for the goroutine.
-func (s *Server) listenResource(ctx context.Context, sess *session.Session, all *subscriptions, sub *subscription) bool {
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(sub.cancel)}
-	if !s.inflight.add(entry) {
-		close(sub.done)
-		return false
-	}
-	// The values are those of the request, but not the end.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	//nolint:contextcheck // the two contexts differ on purpose
-	stop := context.AfterFunc(sub.ctx, func() { cancel(context.Cause(sub.ctx)) })
-	go func() { // ends with sub.ctx; Shutdown and Close wait for its entry
-		defer s.inflight.remove(entry)
-		defer close(sub.done)
-		defer sub.cancel(nil)
-		defer stop()
-		defer cancel(nil)
-		s.subscriptionLoop(ctx, sess, &updatesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, all: all, sub: sub})
-	}()
-	return true
-}
-
-// subscriptionLoop listens, and listens again if the Handler has ended a listen that it
-// had agreed to.
-func (s *Server) subscriptionLoop(ctx context.Context, sess *session.Session, u *updatesCaller) {
+// listens again if the Handler has ended a listen that it had agreed to.
+func (s *Server) listenResource(sess *session.Session, all *subscriptions, sub *subscription) {
+	defer close(sub.done)
+	defer sub.cancel(nil)
+	ctx := sub.ctx
+	u := &updatesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, all: all, sub: sub}
 	relisten(ctx, func() bool {
-		_, err := s.callHandler(ctx, s.handler, subscriptionRequest(sess, u.sub.uri), u)
+		_, err := s.callHandler(ctx, s.handler, listenRequest(sess, listen.Filter{URIs: []string{sub.uri}}), u)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		if err == nil {
-			err = refusedSubscription(u.sub.uri)
+			err = refusedSubscription(sub.uri)
 		}
-		agreed := u.all.settle(u.sub, err) && ctx.Err() == nil
+		agreed := all.settle(sub, err) && ctx.Err() == nil
 		if agreed {
 			s.log.DebugContext(ctx, "the listen of a subscription has ended", slog.String("session", sess.Scope.Key()), slog.Any("error", err))
 		}
@@ -161,17 +134,6 @@ func refusedSubscription(uri string) error {
 	return &mcp.Error{Code: mcp.CodeResourceNotFound, Message: "no updates are available for this resource", Data: data}
 }
 
-// subscriptionRequest requests the updates of one resource.
-func subscriptionRequest(sess *session.Session, uri string) *mcp.Request {
-	params := jsonscan.AppendString([]byte(`{"notifications":{"resourceSubscriptions":[`), uri)
-	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
-	if err != nil {
-		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
-	}
-	req.Client, req.Principal, req.Scope = sess.Client, sess.Principal, sess.Scope
-	return req
-}
-
 // updatesCaller is the Caller of the inner listen of a subscription.
 type updatesCaller struct {
 	streamSender
@@ -187,47 +149,27 @@ func (u *updatesCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		return mcp.ErrRequestEnded // the Handler goes on after the end of its context
 	}
 	switch n.Method {
-	case methodAcknowledged:
-		return u.acknowledge(ctx, n)
-	case methodUpdated:
+	case listen.MethodAcknowledged:
+		if isClosed(u.sub.settled) {
+			return u.update(ctx, listen.Updated(u.sub.uri))
+		}
+		if requested := (listen.Filter{URIs: []string{u.sub.uri}}); requested.Agreed(&n.Params).URIs != nil {
+			u.all.settle(u.sub, nil)
+			return nil
+		}
+		u.all.settle(u.sub, refusedSubscription(u.sub.uri))
+		u.sub.cancel(errUnsubscribed)
+		return nil
+	case listen.MethodUpdated:
 		return u.update(ctx, n)
 	default:
 		return u.drop()
 	}
 }
 
-func (u *updatesCaller) acknowledge(ctx context.Context, n *mcp.Notification) error {
-	select {
-	case <-u.sub.settled:
-		return u.update(ctx, updateOf(u.sub.uri))
-	default:
-	}
-	if !confirms(n, u.sub.uri) {
-		u.all.settle(u.sub, refusedSubscription(u.sub.uri))
-		u.sub.cancel(errUnsubscribed)
-		return nil
-	}
-	u.all.settle(u.sub, nil)
-	return nil
-}
-
-const methodUpdated = "notifications/resources/updated"
-
-func updateOf(uri string) *mcp.Notification {
-	n, err := mcp.NewNotification(methodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
-	if err != nil {
-		n = &mcp.Notification{Method: methodUpdated} // the text above parses
-	}
-	return n
-}
-
 func (u *updatesCaller) update(ctx context.Context, n *mcp.Notification) error {
 	m, _ := changeMessage(n)
-	var e mcp.Edit
-	if n.Params.Has(mcp.MetaSubscriptionID) {
-		e.Delete(mcp.MetaSubscriptionID)
-	}
-	m.Head = n.AppendTo(nil, &e)
+	m.Head = n.AppendTo(nil, withoutSubscription(n))
 	m.Key = u.sub.prefix + m.Key
 	err := u.send(ctx, m)
 	if errors.Is(context.Cause(u.sub.ctx), errUnsubscribed) { //nolint:contextcheck // checks the subscription, and not the request
@@ -236,34 +178,9 @@ func (u *updatesCaller) update(ctx context.Context, n *mcp.Notification) error {
 	return err
 }
 
-// confirms reports whether an acknowledgement includes the resource. One without a list
-// confirms what was requested.
-func confirms(n *mcp.Notification, uri string) bool {
-	raw := n.Params.Raw(mcp.FieldNotifications)
-	if raw == nil {
-		return true
-	}
-	var ack struct {
-		URIs []string `json:"resourceSubscriptions"`
-	}
-	return json.Unmarshal(raw, &ack) == nil && slices.Contains(ack.URIs, uri)
-}
-
-// subscriptionsKey is the key of the subscriptions in the scope of a session.
-type subscriptionsKey struct{}
-
-// subscriptionsOf returns the subscriptions of a session, or false if the session has
-// ended.
-func subscriptionsOf(sess *session.Session) (*subscriptions, bool) {
-	v, ok := sess.Scope.Value(subscriptionsKey{}, func() any { return &subscriptions{by: make(map[string]*subscription)} })
-	all, isOurs := v.(*subscriptions)
-	if !ok || !isOurs {
-		return nil, false
-	}
-	if all.bindOnce() && !sess.Scope.OnEnd(all.end) {
-		all.end()
-	}
-	return all, true
+// subscriptionsOf returns the subscriptions of a session, or nil if the session has ended.
+func subscriptionsOf(sess *session.Session) *subscriptions {
+	return scoped(sess.Scope, func() *subscriptions { return &subscriptions{by: make(map[string]*subscription)} })
 }
 
 // subscriptions are the resources that one session is subscribed to, by URI. They end
@@ -272,7 +189,6 @@ type subscriptions struct {
 	mu    sync.Mutex
 	last  uint64 // the number of the newest
 	by    map[string]*subscription
-	bound bool
 	ended bool
 }
 
@@ -289,19 +205,9 @@ type subscription struct {
 	waiting int // guarded by subscriptions.mu: requests that wait for the outcome
 }
 
-// bindOnce reports true on the first call: the caller must bind the subscriptions to the
-// scope.
-func (a *subscriptions) bindOnce() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	first := !a.bound
-	a.bound = true
-	return first
-}
-
-// getOrCreate returns the subscription to a resource, and whether it is new. It returns
-// nil if the limit is reached.
-func (a *subscriptions) getOrCreate(uri string, most int) (sub *subscription, first bool) {
+// getOrCreate returns the subscription to a resource, and whether it is new. A new one has
+// the values of ctx but not its end. The result is nil if the limit is reached.
+func (a *subscriptions) getOrCreate(ctx context.Context, uri string, most int) (sub *subscription, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sub, ok := a.by[uri]
@@ -310,7 +216,11 @@ func (a *subscriptions) getOrCreate(uri string, most int) (sub *subscription, fi
 	}
 	if !ok {
 		a.last++
-		sub = newSubscription(uri, a.last)
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		sub = &subscription{
+			uri: uri, prefix: strconv.FormatUint(a.last, 10) + " ",
+			ctx: ctx, cancel: cancel, settled: make(chan struct{}), done: make(chan struct{}),
+		}
 		a.by[uri] = sub
 	}
 	if a.ended {
@@ -320,23 +230,13 @@ func (a *subscriptions) getOrCreate(uri string, most int) (sub *subscription, fi
 	return sub, !ok
 }
 
-func newSubscription(uri string, number uint64) *subscription {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	return &subscription{
-		uri: uri, prefix: strconv.FormatUint(number, 10) + " ",
-		ctx: ctx, cancel: cancel, settled: make(chan struct{}), done: make(chan struct{}),
-	}
-}
-
 // settle records the outcome of a subscription, the first time, and removes one that was
 // refused. It reports whether the subscription was agreed to.
 func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	select {
-	case <-sub.settled:
+	if isClosed(sub.settled) {
 		return sub.err == nil
-	default:
 	}
 	sub.err = err
 	close(sub.settled)
@@ -349,28 +249,15 @@ func (a *subscriptions) settle(sub *subscription, err error) (agreed bool) {
 // leave ends the wait of one request. The last one ends a subscription that has no
 // outcome yet.
 func (a *subscriptions) leave(sub *subscription) {
-	if a.removeIfUnused(sub) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub.waiting--
+	if sub.waiting == 0 && !isClosed(sub.settled) && a.by[sub.uri] == sub {
+		delete(a.by, sub.uri)
 		sub.cancel(errCancelled)
 	}
 }
 
-func (a *subscriptions) removeIfUnused(sub *subscription) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	sub.waiting--
-	select {
-	case <-sub.settled:
-		return false
-	default:
-	}
-	if sub.waiting > 0 || a.by[sub.uri] != sub {
-		return false
-	}
-	delete(a.by, sub.uri)
-	return true
-}
-
-// remove removes and returns the subscription to a resource, or nil.
 func (a *subscriptions) remove(uri string) *subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -396,18 +283,10 @@ func (a *subscriptions) agreed() []*subscription {
 
 // end ends all subscriptions, and those added later.
 func (a *subscriptions) end() {
-	for _, sub := range a.markEnded() {
-		sub.cancel(session.ErrEnded)
-	}
-}
-
-func (a *subscriptions) markEnded() []*subscription {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
-	all := make([]*subscription, 0, len(a.by))
 	for _, sub := range a.by {
-		all = append(all, sub)
+		sub.cancel(session.ErrEnded)
 	}
-	return all
 }

@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,8 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -33,18 +34,18 @@ type legacyTaskHandler struct {
 // legacyTaskHandlerOf returns the Handler of a legacy request that concerns tasks, and
 // nil for any other. To a client that was not offered tasks the methods do not exist, and
 // the task parameter of a call is ignored ("Task Support and Handling").
-func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp.Handler, error) {
+func (s *Server) legacyTaskHandlerOf(sess *session.Session, m *mcp.Message) (mcp.Handler, *mcp.Error) {
 	asked := isTaskMethod(m.Method)
 	if !asked && (m.Method != "tools/call" || !m.Params.Has(mcp.FieldTask)) {
-		return nil, nil //nolint:nilnil // the Handler of the server
+		return nil, nil // the Handler of the server
 	}
-	kept := sessionTasksOf(sess.Scope)
+	kept := scoped(sess.Scope, func() *sessionTasks { return new(sessionTasks) }) // unless offerTasks was first
 	offered := kept != nil && kept.offered
 	switch {
 	case asked && (!offered || m.Method == "tasks/update"):
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "method %q does not exist here", m.Method)
 	case !offered:
-		return nil, nil //nolint:nilnil // as above
+		return nil, nil // as above
 	default:
 		e := &legacyTaskHandler{handler: s.handler, tasks: kept}
 		e.onCreated = func(ctx context.Context, id string) { s.watchTask(ctx, sess, e, id) }
@@ -64,7 +65,7 @@ func isTaskMethod(method string) bool {
 // Serve answers in the form of 2025-11-25.
 func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	own := *req
-	own.Client = e.tasks.declareTasks(req.Client)
+	own.Client = declareTasks(req.Client)
 	switch req.Method {
 	case "tools/call":
 		return e.create(ctx, &own, caller)
@@ -84,7 +85,11 @@ func (e *legacyTaskHandler) Serve(ctx context.Context, req *mcp.Request, caller 
 	case "tasks/cancel":
 		return e.cancel(ctx, &own, caller)
 	default:
-		return e.get(ctx, &own, caller)
+		_, res, err := e.fetch(ctx, &own, caller)
+		if err != nil {
+			return nil, err
+		}
+		return asTask(res)
 	}
 }
 
@@ -121,14 +126,6 @@ func (e *legacyTaskHandler) immediate(method, id string) (*mcp.Result, error) {
 	default:
 		return mcp.NewResult(t.encode(tasks.Completed))
 	}
-}
-
-func (e *legacyTaskHandler) get(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	_, res, err := e.fetch(ctx, req, caller)
-	if err != nil {
-		return nil, err
-	}
-	return asTask(res)
 }
 
 // asTask translates a task to the form of 2025-11-25.
@@ -206,7 +203,9 @@ const (
 	cancelPause = 200 * time.Millisecond
 )
 
-// cancel ends a task, and fails if it has ended ("Task Cancellation").
+// cancel ends a task, and fails if it has ended ("Task Cancellation"). It waits a while for
+// the end. A task that does not end is returned in its present state: nothing obliges it
+// to stop.
 func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	t, _, err := e.fetch(ctx, req, caller)
 	if err != nil {
@@ -221,14 +220,7 @@ func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller
 		return nil, err
 	case res != nil && res.Has(mcp.FieldTaskID):
 		return asTask(res) // from a server of 2025-11-25
-	default:
-		return e.cancelled(ctx, req, caller)
 	}
-}
-
-// cancelled waits a while for a cancelled task to end. One that does not is returned in
-// its present state: nothing obliges it to stop.
-func (e *legacyTaskHandler) cancelled(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	for n := 1; ; n++ {
 		t, res, err := e.fetch(ctx, req, caller)
 		switch {
@@ -239,11 +231,7 @@ func (e *legacyTaskHandler) cancelled(ctx context.Context, req *mcp.Request, cal
 		case t.Status.IsTerminal():
 			return nil, errTerminal(t.Status)
 		}
-		timer := time.NewTimer(cancelPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, cancelPause) {
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -324,12 +312,12 @@ const (
 type sessionTasks struct {
 	offered bool
 	prefix  string // of the ids of its tasks, and no others
-	watched watchedTasks
 
-	mu     sync.Mutex
-	client *mcp.Peer // of the session, with the extension declared
-	tasks  []*immediateTask
-	size   int
+	mu      sync.Mutex
+	tasks   []*immediateTask
+	size    int
+	watched []*watchedTask // oldest first
+	ended   bool
 }
 
 // immediateTask is a result that was available at once, shown as a task.
@@ -340,55 +328,28 @@ type immediateTask struct {
 	result  *mcp.Result
 }
 
-type sessionTasksKey struct{}
-
-// noteTasks records on the scope that the client was offered tasks.
-func noteTasks(scope *mcp.Scope, offered bool) {
-	if !offered {
-		return
-	}
-	own := &sessionTasks{offered: true, prefix: rand.Text()}
-	if kept, ok := scope.Value(sessionTasksKey{}, func() any { return own }); ok && kept == own && !scope.OnEnd(own.watched.end) {
-		own.watched.end()
-	}
-}
-
-// sessionTasksOf returns nil if no tasks were offered, or the session has ended.
-func sessionTasksOf(scope *mcp.Scope) *sessionTasks {
-	v, ok := scope.Value(sessionTasksKey{}, func() any { return &sessionTasks{} })
-	k, isKept := v.(*sessionTasks)
-	if !ok || !isKept {
-		return nil
-	}
-	return k
+// offerTasks records on the scope that the client was offered tasks.
+func offerTasks(scope *mcp.Scope) {
+	scoped(scope, func() *sessionTasks { return &sessionTasks{offered: true, prefix: rand.Text()} })
 }
 
 // declareTasks returns the client with the tasks extension declared.
-func (k *sessionTasks) declareTasks(p *mcp.Peer) *mcp.Peer {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.client == nil {
-		client := *p
-		client.Capabilities = tasks.Declare(p.Capabilities)
-		k.client = &client
-	}
-	return k.client
+func declareTasks(p *mcp.Peer) *mcp.Peer {
+	client := *p
+	client.Capabilities = tasks.Declare(p.Capabilities)
+	return &client
 }
 
 // store keeps a result as a task and returns the answer for the client. The task is
 // reported as working, the state in which every task begins ("Task Status Lifecycle").
 func (k *sessionTasks) store(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
-	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: taskTTL(req), result: res}
+	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: defaultTaskTTL, result: res}
+	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
+		t.ttl = min(asked, maxTaskTTL)
+	}
 	k.add(t)
 	created := append([]byte(`{"task":`), t.encode(tasks.Working)...)
 	return mcp.NewResult(append(created, '}'))
-}
-
-func taskTTL(req *mcp.Request) time.Duration {
-	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
-		return min(asked, maxTaskTTL)
-	}
-	return defaultTaskTTL
 }
 
 func (k *sessionTasks) add(t *immediateTask) {
@@ -471,52 +432,41 @@ var (
 	errTooManyWatched = errors.New("displaced by newer tasks")
 )
 
-// watchedTasks are the tasks of a session for which the client gets status notifications.
-// The zero value is ready.
-type watchedTasks struct {
-	mu    sync.Mutex
-	open  []*watchedTask // oldest first
-	ended bool
-}
-
+// watchedTask is a task for which the client gets status notifications.
 type watchedTask struct {
 	id     string
 	cancel context.CancelCauseFunc
 }
 
-// add adds a task, and returns the one that it displaces, or nil. It reports false if the
-// session has ended.
-func (t *watchedTasks) add(task *watchedTask) (gone *watchedTask, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
-		return nil, false
+// watch adds a task, which may displace another. It reports false if the session has ended.
+func (k *sessionTasks) watch(task *watchedTask) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended {
+		return false
 	}
-	if len(t.open) >= maxWatchedTasks {
-		gone, t.open = t.open[0], t.open[1:]
+	if len(k.watched) >= maxWatchedTasks {
+		k.watched[0].cancel(errTooManyWatched)
+		k.watched = slices.Delete(k.watched, 0, 1)
 	}
-	t.open = append(t.open, task)
-	return gone, true
+	k.watched = append(k.watched, task)
+	return true
 }
 
-func (t *watchedTasks) remove(task *watchedTask) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open = slices.DeleteFunc(t.open, func(other *watchedTask) bool { return other == task })
+func (k *sessionTasks) unwatch(task *watchedTask) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watched = slices.DeleteFunc(k.watched, func(other *watchedTask) bool { return other == task })
 }
 
-// end ends all of them, with the session.
-func (t *watchedTasks) end() {
-	for _, task := range t.markEnded() {
+// end ends all status notifications, with the session.
+func (k *sessionTasks) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	for _, task := range k.watched {
 		task.cancel(session.ErrEnded)
 	}
-}
-
-func (t *watchedTasks) markEnded() []*watchedTask {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
-	return slices.Clone(t.open)
 }
 
 // watchTask sends status notifications of a task that a session has begun on the
@@ -528,34 +478,22 @@ func (s *Server) watchTask(ctx context.Context, sess *session.Session, e *legacy
 	// The values are those of the request, but not the end.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	task := &watchedTask{id: id, cancel: cancel}
-	gone, ok := e.tasks.watched.add(task)
-	if gone != nil {
-		gone.cancel(errTooManyWatched)
-	}
-	entry := &inflight{kind: kindInnerListen, stop: session.StopFunc(cancel)}
-	if !ok || !s.inflight.add(entry) {
-		e.tasks.watched.remove(task)
+	if !e.tasks.watch(task) {
 		cancel(errTaskOver)
 		return
 	}
-	go func() { // ends with the Handler's listen; Shutdown and Close wait for its entry
-		defer s.inflight.remove(entry)
-		defer cancel(nil)
-		defer e.tasks.watched.remove(task)
-		req := taskListenRequest(sess, id)
-		req.Client = e.tasks.declareTasks(sess.Client)
-		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
-	}()
-}
-
-func taskListenRequest(sess *session.Session, id string) *mcp.Request {
-	params := jsonscan.AppendString([]byte(`{"notifications":{"taskIds":[`), id)
-	req, err := mcp.NewRequest("subscriptions/listen", append(params, "]}}"...))
-	if err != nil {
-		req = &mcp.Request{Method: "subscriptions/listen"} // the text above parses
+	ended := func() {
+		e.tasks.unwatch(task)
+		cancel(errTaskOver)
 	}
-	req.Principal, req.Scope = sess.Principal, sess.Scope
-	return req
+	if !s.goListen(cancel, func() {
+		defer ended()
+		req := listenRequest(sess, listen.Filter{TaskIDs: []string{id}})
+		req.Client = declareTasks(sess.Client)
+		_, _ = s.callHandler(ctx, s.handler, req, &taskStatusCaller{streamSender{server: s, stream: sess.Standalone()}, notifyOnly{}, task}) // the client can poll
+	}) {
+		ended()
+	}
 }
 
 // taskStatusCaller is the Caller of the listen for a task.
@@ -570,35 +508,23 @@ type taskStatusCaller struct {
 // read.
 func (t *taskStatusCaller) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
-	case methodAcknowledged:
-		if !t.isAcknowledged(n) {
+	case listen.MethodAcknowledged:
+		if agreed, err := listen.ParseFilter(&n.Params); err != nil || !slices.Contains(agreed.TaskIDs, t.task.id) {
 			t.task.cancel(errTaskOver)
 		}
 		return nil
-	case "notifications/tasks":
+	case listen.MethodTask:
 		return t.sendStatus(n)
 	default:
 		return t.drop()
 	}
 }
 
-func (t *taskStatusCaller) isAcknowledged(n *mcp.Notification) bool {
-	var ack struct {
-		TaskIDs []string `json:"taskIds"`
-	}
-	err := json.Unmarshal(n.Params.Raw(mcp.FieldNotifications), &ack)
-	return err == nil && slices.Contains(ack.TaskIDs, t.task.id)
-}
-
 func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 	if id, _ := n.Params.Text(mcp.FieldTaskID); id != t.task.id {
 		return t.drop()
 	}
-	var e mcp.Edit
-	if n.Params.Has(mcp.MetaSubscriptionID) {
-		e.Delete(mcp.MetaSubscriptionID)
-	}
-	raw, err := tasks.ToTask(legacyParams(n, &e))
+	raw, err := tasks.ToTask(withoutSubscription(n).AppendTo(nil, &n.Params))
 	if err != nil {
 		return t.drop()
 	}

@@ -30,7 +30,7 @@ import (
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: session.StopFunc(cancel)}
+	entry := &inflight{kind: kindPipe, stop: cancel}
 	if !s.inflight.add(entry) {
 		return errDraining
 	}
@@ -70,9 +70,13 @@ func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
 	c := &lineConn{server: s, writer: w, principal: principal, connSession: session.New("", principal, &mcp.Peer{}, &s.rules), opened: make(chan initializeOutcome, 1)}
 	c.connSession.Initialized()
 	c.id = s.pipes.Add(1)
-	c.writer.addPermanent(c.connSession.Standalone())
+	c.writer.add(c.connSession.Standalone(), nil)
 	return c
 }
+
+// finishGrace is how long requests in flight may still finish when a pipe has reached its
+// end, and how long Shutdown waits for a pipe.
+const finishGrace = 2 * time.Second
 
 // closeGrace is how long a read or write may take to end after its pipe was closed. Those
 // of the standard streams of a process do not end by that.
@@ -167,8 +171,12 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 	for {
 		select {
 		case l := <-lines:
-			if _, tooLong := errors.AsType[*frame.TooLongError](l.err); l.err != nil && !tooLong {
-				return endOfPipe(l.err)
+			_, tooLong := errors.AsType[*frame.TooLongError](l.err)
+			switch {
+			case errors.Is(l.err, io.EOF):
+				return nil // the client has closed its end (2025-11-25, basic/lifecycle, "Shutdown")
+			case l.err != nil && !tooLong:
+				return l.err
 			}
 			c.handleLine(ctx, l)
 		case o := <-c.opened:
@@ -177,15 +185,6 @@ func (c *lineConn) loop(ctx context.Context, lines <-chan line) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// endOfPipe returns nil for io.EOF: a pipe ends when the client closes its end, and that
-// is no error (2025-11-25, basic/lifecycle, "Shutdown").
-func endOfPipe(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // finish ends all that is left. If the client has closed its end, requests get a short
@@ -231,7 +230,7 @@ func (c *lineConn) endInput() {
 		c.writer.dropStream(c.legacy.Standalone())
 	}
 	for _, entry := range c.writer.dropRequests(time.Now().Add(-recentRequest)) {
-		entry.stop.End(errPipeClosed)
+		entry.stop(errPipeClosed)
 	}
 }
 
@@ -296,7 +295,6 @@ func (c *lineConn) handleLine(ctx context.Context, l line) {
 	}
 }
 
-// handleMessage serves one message of a line, which may be one of a batch.
 func (c *lineConn) handleMessage(ctx context.Context, data []byte) {
 	m, err := mcp.Parse(data, c.server.cfg.Limits.message())
 	switch {
@@ -379,15 +377,15 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.modernRetry(ctx, m, &opened)
 		return
 	}
-	if err := c.server.checkPending(""); err != nil {
-		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
+	if no := c.server.checkPending(m.ID, ""); no != nil {
+		c.refuse(ctx, no)
 		return
 	}
 	ctx = ir.begin(ctx, opened.req, modernEncoder{})
 	ir.connID, ir.restarts = c.id, opened.restarts
 	x, err := c.connSession.Begin(m.ID, ir.stop)
 	if err != nil {
-		ir.stop.End(err)
+		ir.stop(err)
 		c.refuse(ctx, c.server.refuseBegin(m.ID, err))
 		return
 	}
@@ -403,7 +401,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 		if err != nil {
 			return nil, c.server.refuseBegin(m.ID, err)
 		}
-		c.writer.addRequest(x, &ir.inflight)
+		c.writer.add(x.Stream(), &ir.inflight)
 		return x, nil
 	})
 	switch {
@@ -416,11 +414,11 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 	}
 }
 
-// legacyRequest serves a request of the session of the pipe.
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
-	taskCtx, ir, err := c.server.beginLegacyRequest(ctx, c.legacy, m)
-	if err != nil {
-		c.send(ctx, c.server.requestRefusal(ctx, c.legacy, m.ID, err, c.remote))
+	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m)
+	if no != nil {
+		c.server.observeIn(ctx, c.legacy, c.remote, no.event)
+		c.send(ctx, no.message())
 		return
 	}
 	c.start(taskCtx, ir)
@@ -428,7 +426,7 @@ func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
 
 // start starts a request with an answer on the pipe.
 func (c *lineConn) start(ctx context.Context, ir *inflightRequest) {
-	c.writer.addRequest(ir.x, &ir.inflight)
+	c.writer.add(ir.x.Stream(), &ir.inflight)
 	ir.wg = &c.wg
 	if !c.server.start(ctx, ir) {
 		ir.x.Finish(session.Message{Head: jsonrpc.AppendError(nil, ir.x.ID(), errShuttingDown())})
@@ -492,7 +490,7 @@ type initializeOutcome struct {
 // ends when it answers; finish waits for it.
 func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	entry := &inflight{stop: session.StopFunc(cancel)}
+	entry := &inflight{stop: cancel}
 	if c.server.quiet.Load() || !c.server.inflight.add(entry) {
 		cancel(errDraining)
 		c.sendError(ctx, m.ID, errShuttingDown())
@@ -513,7 +511,6 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	})
 }
 
-// isInitializing reports whether an initialize is in progress.
 func (c *lineConn) isInitializing() bool { return c.initializing != nil && c.legacy == nil }
 
 // enqueue queues the handling of a message until the session is open: a client that
@@ -535,7 +532,7 @@ func (c *lineConn) finishInitialize(ctx context.Context, o initializeOutcome) {
 	} else {
 		c.legacy = o.sess
 		if !c.inputEnded {
-			c.writer.addPermanent(o.sess.Standalone())
+			c.writer.add(o.sess.Standalone(), nil)
 		}
 	}
 	c.send(ctx, o.answer)
@@ -554,7 +551,7 @@ func (c *lineConn) awaitInitialize(ctx, graceCtx context.Context) {
 		case o := <-c.opened:
 			c.finishInitialize(ctx, o)
 		case <-graceCtx.Done():
-			c.initializing.stop.End(errPipeClosed)
+			c.initializing.stop(errPipeClosed)
 			o := <-c.opened
 			if c.inputEnded {
 				c.initializing, c.queued, c.legacy = nil, nil, o.sess // it is not answered

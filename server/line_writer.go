@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // pipeWriter writes all streams of a pipe to its one writer. The goroutine that reads
@@ -24,26 +23,24 @@ type pipeWriter struct {
 	onError func(error) // called once, when a write has failed
 	wake    chan struct{}
 
-	// Used by run only, and reused.
-	buf     []byte
+	// Used by run only.
+	failed  bool   // nothing is written any more, and messages are discarded
+	buf     []byte // reused, as are the others
 	batch   []session.Message
 	current []*pipeStream
 
 	mu      sync.Mutex
 	streams []*pipeStream
 	closing bool
-	failed  bool          // nothing is written any more, and messages are discarded
 	changed chan struct{} // closed when a stream is removed and a goroutine waits
 }
 
 // pipeStream is one stream of a pipe.
 type pipeStream struct {
-	consumer  *session.Consumer
-	stream    *session.Stream
-	since     time.Time
-	permanent bool      // lives as long as the pipe
-	request   *inflight // the request of the stream, or nil
-	id        mcp.ID
+	consumer *session.Consumer
+	stream   *session.Stream
+	since    time.Time
+	request  *inflight // of the stream; nil if the stream lives as long as the pipe
 }
 
 // newPipeWriter returns the pipeWriter of a writer. It calls onError on the goroutine of
@@ -52,19 +49,10 @@ func newPipeWriter(w io.Writer, gone func(error)) *pipeWriter {
 	return &pipeWriter{out: w, onError: gone, wake: make(chan struct{}, 1)}
 }
 
-// addPermanent adds a stream that lives as long as the pipe.
-func (w *pipeWriter) addPermanent(s *session.Stream) {
-	w.add(&pipeStream{consumer: s.Attach(w.wake), stream: s, permanent: true})
-}
-
-// addRequest adds the stream of a request.
-func (w *pipeWriter) addRequest(r *session.Exchange, entry *inflight) {
-	w.add(&pipeStream{consumer: r.Stream().Attach(w.wake), since: time.Now(), request: entry, id: r.ID()})
-}
-
 // add adds a stream for the next round of run, and wakes it: the stream may have messages
-// already.
-func (w *pipeWriter) add(ps *pipeStream) {
+// already. The request is nil if the stream lives as long as the pipe.
+func (w *pipeWriter) add(s *session.Stream, request *inflight) {
+	ps := &pipeStream{consumer: s.Attach(w.wake), stream: s, since: time.Now(), request: request}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streams = append(w.streams, ps)
@@ -131,7 +119,6 @@ func (w *pipeWriter) collect() (closing bool) {
 	return w.closing
 }
 
-// writeStream writes the messages of one stream.
 func (w *pipeWriter) writeStream(ps *pipeStream) {
 	// Until the queue is empty, because a consumer is woken once for all its messages.
 	for {
@@ -159,7 +146,7 @@ func (w *pipeWriter) endSubscription(ps *pipeStream) {
 	if ps.request == nil || ps.request.kind != kindListen || !ps.request.tornDown.Load() {
 		return
 	}
-	params := append([]byte(`{"requestId":`), ps.id.String()...)
+	params := append([]byte(`{"requestId":`), ps.request.x.ID().String()...)
 	w.writeLine(&session.Message{Head: jsonrpc.AppendNotification(nil, "notifications/cancelled", append(params, '}'))})
 }
 
@@ -183,7 +170,7 @@ func (w *pipeWriter) writeLine(m *session.Message) {
 // write writes b, or does nothing after a failed write: the next line cannot repair one
 // that was cut in the middle.
 func (w *pipeWriter) write(b []byte) {
-	if w.hasFailed() || len(b) == 0 {
+	if w.failed || len(b) == 0 {
 		return
 	}
 	_, err := w.out.Write(b)
@@ -192,24 +179,10 @@ func (w *pipeWriter) write(b []byte) {
 
 // recordError stops all further writes if err is not nil.
 func (w *pipeWriter) recordError(err error) {
-	if err != nil && w.fail() {
+	if err != nil && !w.failed {
+		w.failed = true
 		w.onError(fmt.Errorf("the client no longer reads: %w", err))
 	}
-}
-
-func (w *pipeWriter) hasFailed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failed
-}
-
-// fail reports whether nothing has failed before.
-func (w *pipeWriter) fail() (first bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	first = !w.failed
-	w.failed = true
-	return first
 }
 
 // remove removes a stream that has ended, and wakes the goroutines that wait for one to
@@ -237,7 +210,6 @@ func (w *pipeWriter) dropRequests(before time.Time) (dropped []*inflight) {
 	return dropped
 }
 
-// dropStream removes a permanent stream.
 func (w *pipeWriter) dropStream(s *session.Stream) {
 	for _, ps := range w.snapshot() {
 		if ps.stream == s {
@@ -280,7 +252,7 @@ func (w *pipeWriter) busy() (int, <-chan struct{}) {
 	}
 	n := 0
 	for _, ps := range w.streams {
-		if !ps.permanent {
+		if ps.request != nil {
 			n++
 		}
 	}
@@ -292,7 +264,7 @@ func (w *pipeWriter) tearDown(why error) {
 	for _, ps := range w.snapshot() {
 		if ps.request != nil && ps.request.kind == kindListen {
 			ps.request.tornDown.Store(true)
-			ps.request.stop.End(why)
+			ps.request.stop(why)
 		}
 	}
 }

@@ -22,12 +22,12 @@ func newPipe(tb testing.TB, n int) (*pipeWriter, *bytes.Buffer, []*session.Excha
 	w := newPipeWriter(&out, func(err error) { tb.Error(err) })
 	all := make([]*session.Exchange, n)
 	for i := range all {
-		e, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
+		e, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), func(error) {})
 		if err != nil {
 			tb.Fatal(err)
 		}
 		all[i] = e
-		w.addRequest(e, &inflight{})
+		w.add(e.Stream(), &inflight{})
 	}
 	return w, &out, all
 }

@@ -5,7 +5,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -45,12 +44,12 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)
 	}
-	if opened.parkedID == "" && s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
-		return nil
-	}
 	if opened.parkedID == "" {
-		if full, ok := errors.AsType[excessError](s.checkPending(principal)); ok {
-			return s.refusePending(m.ID, full)
+		if s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
+			return nil
+		}
+		if no := s.checkPending(m.ID, principal); no != nil {
+			return no
 		}
 	}
 	key := quotaKeyOf(&ir.original)
@@ -200,15 +199,10 @@ func unsupportedVersion(text string) *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: data}
 }
 
-// servedVersions are all revisions that an endpoint serves, newest first.
-func servedVersions() []mcp.Version {
-	return append(mcp.ModernVersions(), mcp.LegacyVersions()...)
-}
-
-// versionsJSON is the list of revisions for clients: in the result of server/discover and
-// in the error for an unsupported revision, so that both agree.
+// versionsJSON is the list of all revisions that an endpoint serves, newest first. It is
+// part of the result of server/discover, and of the error for an unsupported revision.
 func versionsJSON() []byte {
-	raw, err := json.Marshal(servedVersions())
+	raw, err := json.Marshal(append(mcp.ModernVersions(), mcp.LegacyVersions()...))
 	if err != nil {
 		return []byte("[]") // strings always encode
 	}

@@ -161,7 +161,6 @@ func checkRepeated(first, retry map[string][]string) *mcp.Error {
 	return nil
 }
 
-// sameHeaderValue reports whether two values are equal once decoded.
 func sameHeaderValue(a, b string) bool {
 	x, errA := mcp.DecodeHeaderValue(a)
 	y, errB := mcp.DecodeHeaderValue(b)

@@ -38,21 +38,6 @@ type (
 // too short to be noticed.
 const askWindow = 10 * time.Millisecond
 
-// principalShare is the fraction of the parked requests that one principal may have, so
-// that a client that leaves its questions unanswered does not block the others.
-const principalShare = 4
-
-func newParkedRequests(cfg *Config) *parkedRequests {
-	l := &cfg.Limits
-	return session.NewParkedRequests[inflightRequest, attempt](session.ParkedLimits{
-		Total:        l.Parked,
-		PerPrincipal: max(l.Parked/principalShare, 1),
-		Rounds:       l.Rounds,
-		Asks:         session.DefaultLimits().Asks,
-		Wait:         l.InputWait,
-	})
-}
-
 // mayAsk lists the requests during which a client can be asked (2026-07-28,
 // basic/patterns/mrtr, "Supported Requests").
 func mayAsk(method string) bool {
@@ -62,23 +47,6 @@ func mayAsk(method string) bool {
 	default:
 		return false
 	}
-}
-
-// cannotAsk is the error of a question during a request that does not allow one.
-func cannotAsk(during, ask *mcp.Request) error {
-	return &mcp.Fault{
-		Code: mcp.CodeUnsupported,
-		Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
-			ask.Method, mcp.V20260728, during.Method),
-	}
-}
-
-// makeParkable prepares a request for parking, and returns its Caller.
-func (s *Server) makeParkable(ir *inflightRequest) mcp.Caller {
-	ir.parked = &ir.parkedValue
-	s.parked.Register(ir.parked, ir, ir.firstAttempt(s))
-	ir.mrtr = mrtrCaller{server: s, request: ir}
-	return &ir.mrtr
 }
 
 // mrtrCaller is the Caller of a request that can be parked.
@@ -156,7 +124,6 @@ func (c *mrtrCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.
 	return func() (*mcp.Result, error) { return c.awaitAnswer(ctx, q) }, nil
 }
 
-// awaitAnswer waits for the answer to a question.
 func (c *mrtrCaller) awaitAnswer(ctx context.Context, q *session.Question) (*mcp.Result, error) {
 	s, ir := c.server, c.request
 	select {
@@ -206,7 +173,7 @@ func (s *Server) cancelIfParked(ir *inflightRequest, left *session.Exchange) {
 // answer.
 func (s *Server) cancelParked(parked []*parkedRequest, why error) {
 	for _, p := range parked {
-		p.Value().stop.End(why)
+		p.Value().stop(why)
 		p.Fail(why)
 		p.Value().memory.reservation.Release() // of an answer that was kept
 	}
@@ -222,26 +189,6 @@ func (s *Server) expireParked() {
 	if !next.IsZero() {
 		s.parkedTimer.after(time.Until(next), s.expireParked)
 	}
-}
-
-// concludeParked sends the terminal message in the current exchange. If the request is
-// parked, the message is kept for the retry, as long as the questions would be.
-func (s *Server) concludeParked(ir *inflightRequest) (kept bool) {
-	at, kept := ir.parked.End()
-	switch {
-	case at != nil:
-		s.releaseQuota(ir)
-		s.finishParked(ir, at)
-	case !kept:
-		s.counts.Undelivered.Add(1)
-	}
-	return kept
-}
-
-// finishParked ends the last exchange of a request.
-func (s *Server) finishParked(ir *inflightRequest, at *attempt) {
-	ir.finish(at.x)
-	at.progressTimer.stop()
 }
 
 // parkFault is askFault for the errors of parking.

@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -50,15 +49,6 @@ func stateKindOf(text string) stateKind {
 	return ""
 }
 
-// newBox returns the box that seals the states.
-func newBox(keys [][]byte) *seal.Box {
-	box, err := seal.New(keys...)
-	if err != nil {
-		panic("server: Config.StateKeys: " + err.Error()) //nolint:forbidigo // see New
-	}
-	return box
-}
-
 // sealsStates reports whether the states of backends are sealed for clients. With
 // authentication, backends are called for all clients with one credential, so only the
 // gateway can check which client a state belongs to. With keys, only the gateway can
@@ -67,39 +57,15 @@ func newBox(keys [][]byte) *seal.Box {
 // replica can serve the retry.
 func (s *Server) sealsStates() bool { return s.cfg.Authenticate != nil || len(s.cfg.StateKeys) > 0 }
 
-// sealedState is the content of a sealed state: its expiry, the principal and the request
-// that it is for, and the state itself. The format is fixed: 8 bytes, two hashes, and the
-// rest.
-type sealedState struct {
-	until     time.Time
-	principal [sha256.Size]byte
-	request   [sha256.Size]byte
-	body      []byte
-}
-
-func (t *sealedState) bytes() []byte {
-	out := make([]byte, 0, 8+2*sha256.Size+len(t.body))
-	out = binary.BigEndian.AppendUint64(out, uint64(t.until.Unix()))
-	out = append(append(out, t.principal[:]...), t.request[:]...)
-	return append(out, t.body...)
-}
-
-func parseSealedState(raw []byte) (t sealedState, ok bool) {
-	if len(raw) < 8+2*sha256.Size {
-		return sealedState{}, false
-	}
-	t.until = time.Unix(int64(binary.BigEndian.Uint64(raw)), 0)
-	rest := raw[8:]
-	rest = rest[copy(t.principal[:], rest):]
-	t.body = rest[copy(t.request[:], rest):]
-	return t, true
-}
-
-// sealState returns a state that opens for this principal and request only.
+// sealState returns a state that opens for this principal and request only. Its content is
+// the expiry in 8 bytes, the hashes of the principal and of the request, and the state
+// itself.
 func (s *Server) sealState(kind stateKind, req *mcp.Request, until time.Time, body []byte) string {
+	principal, request := sha256.Sum256([]byte(req.Principal)), digest(req)
 	// Times are stored in whole seconds; one more, so that a state never expires early.
-	t := sealedState{until: until.Add(time.Second), principal: sha256.Sum256([]byte(req.Principal)), request: digest(req), body: body}
-	return string(kind) + s.box.Seal(string(kind), t.bytes())
+	raw := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()+1))
+	raw = append(append(append(raw, principal[:]...), request[:]...), body...)
+	return string(kind) + s.box.Seal(string(kind), raw)
 }
 
 // openState returns the content of a sealed state. The error is session.ErrForeign if the
@@ -107,19 +73,18 @@ func (s *Server) sealState(kind stateKind, req *mcp.Request, until time.Time, bo
 // distinguish them.
 func (s *Server) openState(kind stateKind, text string, req *mcp.Request) ([]byte, error) {
 	raw, err := s.box.Open(string(kind), strings.TrimPrefix(text, string(kind)))
-	if err != nil {
+	if err != nil || len(raw) < 8+2*sha256.Size {
 		return nil, session.ErrUnknown
 	}
-	t, ok := parseSealedState(raw)
+	until, rest := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0), raw[8:]
+	principal, request, body := rest[:sha256.Size], rest[sha256.Size:2*sha256.Size], rest[2*sha256.Size:]
 	switch {
-	case !ok:
-		return nil, session.ErrUnknown
-	case t.principal != sha256.Sum256([]byte(req.Principal)):
+	case [sha256.Size]byte(principal) != sha256.Sum256([]byte(req.Principal)):
 		return nil, session.ErrForeign
-	case t.request != digest(req), !time.Now().Before(t.until):
+	case [sha256.Size]byte(request) != digest(req), !time.Now().Before(until):
 		return nil, session.ErrUnknown
 	default:
-		return t.body, nil
+		return body, nil
 	}
 }
 
@@ -267,9 +232,9 @@ func (s *Server) resumeParked(m *mcp.Message, r *openedRequest, connID uint64, b
 	switch {
 	case err != nil:
 		return nil, x, s.refuseState(m.ID, err) // another retry was first
-	case found.Over:
-		s.releaseQuota(ir)
-		s.finishParked(ir, next)
+	case found.Ended:
+		s.finish(ir, x)
+		next.progressTimer.stop()
 	case found.Open:
 		s.parkSoon(ir)
 	}

@@ -104,18 +104,18 @@ func (m *memory) Reserve(ctx context.Context, bytes int) error {
 	}
 }
 
-// fit returns the terminal message, or an error instead if there is no memory for it. A
-// result that was received with a reservation fits, even if the translation for the
-// client's revision made it a little longer.
-func (m *memory) fit(terminal session.Message, instead func(*mcp.Error) session.Message) session.Message {
+// reserveTerminal reserves the memory for a terminal message, or returns the error to send
+// instead. A result that was received with a reservation fits, even if the translation for
+// the client's revision made it a little longer.
+func (m *memory) reserveTerminal(terminal *session.Message) *mcp.Error {
 	if m.server == nil || terminal.Len() <= mcp.ReserveFrom {
-		return terminal
+		return nil
 	}
 	excess, _ := m.reservation.Grow(int64(terminal.Len() - mcp.ReserveFrom))
 	if excess == session.NoExcess || excess == session.RequestEnded {
-		return terminal
+		return nil
 	}
-	return instead(m.server.pendingFault(excess).Wire())
+	return m.server.pendingFault(excess).Wire()
 }
 
 // pendingFault is the error of a request with an answer that cannot be held.
@@ -133,21 +133,12 @@ func (s *Server) excessText(excess session.Excess) (text, key string) {
 	return bytesText(l.PendingPerPrincipal) + " of answers to one principal wait for clients to read", "limits.pendingPerPrincipal"
 }
 
-// excessError refuses a request because its principal does not read its answers.
-type excessError struct{ excess session.Excess }
-
-func (excessError) Error() string { return "too many bytes wait for clients to read" }
-
-// checkPending returns an excessError if a new request must be refused.
-func (s *Server) checkPending(principal string) error {
-	if excess := s.rules.Pending.Excess(principal); excess != session.NoExcess {
-		return excessError{excess}
+// checkPending refuses a new request of a principal that does not read its answers.
+func (s *Server) checkPending(id mcp.ID, principal string) *refusal {
+	excess := s.rules.Pending.Excess(principal)
+	if excess == session.NoExcess {
+		return nil
 	}
-	return nil
-}
-
-// refusePending is the refusal for an excessError.
-func (s *Server) refusePending(id mcp.ID, err excessError) *refusal {
-	text, key := s.excessText(err.excess)
+	text, key := s.excessText(excess)
 	return refuseLimit(id, text, key)
 }

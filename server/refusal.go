@@ -116,10 +116,7 @@ func refuseLost(id mcp.ID) *refusal {
 
 // refuseBegin returns the refusal of a request that the session does not accept.
 func (s *Server) refuseBegin(id mcp.ID, err error) *refusal {
-	full, isFull := errors.AsType[excessError](err)
 	switch {
-	case isFull:
-		return s.refusePending(id, full)
 	case errors.Is(err, session.ErrDuplicate):
 		return refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "a request with id %s is in flight", id))
 	case errors.Is(err, session.ErrTooMany):
@@ -150,22 +147,19 @@ func refuseSession(id mcp.ID) *refusal {
 // asWire returns err as the error to send to a peer unmodified, if it is one.
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }
 
-// messageFor returns the message of the refusal with the id of a request.
-func (r *refusal) messageFor(id mcp.ID) session.Message {
-	r.id = id
-	m := r.message()
-	m.Status = 0
-	return m
-}
-
-// refuse responds with the refusal.
 func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal string) {
 	s.refused.Add(1)
-	s.observeRefusal(r, no, principal)
-	p.writeRefusal(no)
+	if no.event.Kind != "" {
+		no.event.Principal, no.event.Remote = principal, r.RemoteAddr
+		s.observe(r.Context(), no.event)
+	}
+	if no.header[0] != "" {
+		p.w.Header().Set(no.header[0], no.header[1])
+	}
+	m := no.message()
+	p.writeJSON(&m)
 }
 
-// bytesText formats a size for people.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

@@ -25,8 +25,8 @@ type encoder interface {
 	result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message
 	// failure returns the terminal message of a request that failed.
 	failure(id mcp.ID, req *mcp.Request, err *mcp.Error) session.Message
-	// preparePass reports whether a result may be written to the client while it arrives,
-	// and sets the edits that it needs for that.
+	// preparePass reports whether a result that needs no translation for the revision may
+	// be written to the client while it arrives, and sets the edits that it needs for that.
 	preparePass(req *mcp.Request, a *jsonrpc.Arriving) bool
 }
 
@@ -64,7 +64,7 @@ type inflightRequest struct {
 // its end, because each era decides what a disconnect means.
 func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc encoder) context.Context {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ir.req, ir.encoder, ir.stop = req, enc, session.StopFunc(cancel)
+	ir.req, ir.encoder, ir.stop = req, enc, cancel
 	if req.Method == "subscriptions/listen" {
 		ir.kind = kindListen
 	}
@@ -77,7 +77,7 @@ func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc enco
 func (s *Server) start(ctx context.Context, ir *inflightRequest) bool {
 	if !s.inflight.add(&ir.inflight) {
 		s.releaseQuota(ir)
-		ir.stop.End(errDraining)
+		ir.stop(errDraining)
 		return false
 	}
 	s.requests.Add(1)
@@ -98,7 +98,7 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	defer s.inflight.remove(&ir.inflight)
 	defer ir.progressTimer.stop()
 	defer ir.askTimer.stop()
-	defer ir.stop.End(nil)
+	defer ir.stop(nil)
 	kept := false
 	defer func() {
 		if !kept {
@@ -122,14 +122,22 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	res, err = s.callHandler(ctx, h, ir.req, ir.caller)
 }
 
-// conclude sends the terminal message, or reports that it is kept for a retry.
+// conclude sends the terminal message. That of a parked request is kept for the retry, as
+// long as the questions would be.
 func (s *Server) conclude(ir *inflightRequest) (kept bool) {
-	if ir.parked != nil {
-		return s.concludeParked(ir)
+	if ir.parked == nil {
+		s.finish(ir, ir.x)
+		return false
 	}
-	s.releaseQuota(ir) // before the client can know that the request has ended
-	ir.finish(ir.x)
-	return false
+	at, kept := ir.parked.End()
+	switch {
+	case at != nil:
+		s.finish(ir, at.x)
+		at.progressTimer.stop()
+	case !kept:
+		s.counts.Undelivered.Add(1)
+	}
+	return kept
 }
 
 // releaseQuota releases the share of the quota that the request holds.
@@ -145,22 +153,23 @@ func (s *Server) releaseQuota(ir *inflightRequest) {
 // The answer then counts against the memory of the stream and no longer against that of
 // the request. The outcome is released, since the exchange and the request may share one
 // allocation.
-func (ir *inflightRequest) finish(x *session.Exchange) {
-	m := ir.memory.fit(ir.terminal(x), func(e *mcp.Error) session.Message { return ir.encoder.failure(x.ID(), ir.req, e) })
+func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
+	s.releaseQuota(ir) // before the client can know that the request has ended
+	var m session.Message
+	switch {
+	case ir.err != nil:
+		m = ir.encoder.failure(x.ID(), ir.req, ir.err)
+	case ir.res.Delivered:
+		m = closingMessage()
+	default:
+		m = ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
+	}
+	if err := ir.memory.reserveTerminal(&m); err != nil {
+		m = ir.encoder.failure(x.ID(), ir.req, err)
+	}
 	ir.res, ir.err = nil, nil
 	ir.memory.reservation.Release()
 	x.Finish(m)
-}
-
-func (ir *inflightRequest) terminal(x *session.Exchange) session.Message {
-	switch {
-	case ir.err != nil:
-		return ir.encoder.failure(x.ID(), ir.req, ir.err)
-	case ir.res.Delivered:
-		return closingMessage()
-	default:
-		return ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
-	}
 }
 
 // outcome turns what the Handler returned into what is sent to the client.
@@ -204,26 +213,27 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
-	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
+	return internalError(ref)
 }
 
 // callHandler calls a Handler. A panic becomes an error of this request only.
 func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			res, err = nil, s.panicked(ctx, req, p)
+		p := recover()
+		if p == nil {
+			return
 		}
+		s.panics.Add(1)
+		ref := rand.Text()
+		s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		res, err = nil, internalError(ref)
 	}()
 	return h.Serve(ctx, req, caller)
 }
 
-// panicked logs a panic and returns the error for the client, which carries only a
-// reference to the log.
-func (s *Server) panicked(ctx context.Context, req *mcp.Request, p any) error {
-	s.panics.Add(1)
-	ref := rand.Text()
-	s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
-		slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+// internalError is the error of a failure that only the log describes.
+func internalError(ref string) *mcp.Error {
 	return mcp.Errorf(mcp.CodeInternalError, "internal error (ref %s in the log)", ref)
 }
 
@@ -244,7 +254,12 @@ func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *
 		return false
 	}
 	s.requests.Add(1)
-	answer := s.encodeOutcome(ctx, id, req, enc, res, err)
+	var answer session.Message
+	if err != nil {
+		answer = enc.failure(id, req, s.wireError(ctx, req, err))
+	} else {
+		answer = enc.result(nil, id, req, res)
+	}
 	p.writeJSON(&answer)
 	if p.err != nil {
 		p.aborted = true
@@ -253,33 +268,20 @@ func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *
 	return true
 }
 
-// encodeOutcome returns the terminal message for the outcome of a request.
-func (s *Server) encodeOutcome(ctx context.Context, id mcp.ID, req *mcp.Request, enc encoder, res *mcp.Result, err error) session.Message {
-	if err != nil {
-		return enc.failure(id, req, s.wireError(ctx, req, err))
-	}
-	return enc.result(nil, id, req, res)
-}
-
 // serveCached asks the Handler for a cached answer. It is registered as in flight
 // meanwhile, so that a Server that has ended calls no Handler; one that is draining
 // refuses in the usual way.
 func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *mcp.Request) (*mcp.Result, error) {
-	entry := &inflight{kind: kindCall, stop: session.StopFunc(func(error) {})}
+	entry := &inflight{kind: kindCall, stop: func(error) {}}
 	if !s.inflight.add(entry) {
 		return nil, errNotCached
 	}
 	defer s.inflight.remove(entry)
-	return s.callHandler(ctx, cachedHandler{h}, req, noCaller{})
-}
-
-// cachedHandler is a Handler with only the cached answers of an [mcp.HandlerExtension].
-type cachedHandler struct{ mcp.HandlerExtension }
-
-// Serve fails with errNotCached if there is no cached answer.
-func (h cachedHandler) Serve(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-	if res, ok := h.ServeNow(req); ok {
-		return res, nil
+	cached := func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
+		if res, ok := h.ServeNow(req); ok {
+			return res, nil
+		}
+		return nil, errNotCached
 	}
-	return nil, errNotCached
+	return s.callHandler(ctx, mcp.HandlerFunc(cached), req, noCaller{})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -19,20 +20,23 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-const methodAcknowledged = "notifications/subscriptions/acknowledged"
-
 // streamSender sends messages on one stream for a Handler.
 type streamSender struct {
 	server *Server
 	stream *session.Stream
 }
 
-// send appends the message, and blocks while the stream is full, until ctx ends. This is
-// how a slow client slows down its own Handler and no other (I30): the Handler blocks on
-// its own goroutine, and the queue is bounded.
+// send appends the message, and blocks while the stream is full, until ctx ends.
 func (o *streamSender) send(ctx context.Context, m session.Message) error {
+	return whileFull(ctx, func() (<-chan struct{}, error) { return o.stream.Append(m) })
+}
+
+// whileFull calls try until that has found space, or ctx ends. This is how a slow client
+// slows down its own Handler and no other (I30): the Handler blocks on its own goroutine,
+// and the queue is bounded.
+func whileFull(ctx context.Context, try func() (full <-chan struct{}, err error)) error {
 	for {
-		full, err := o.stream.Append(m)
+		full, err := try()
 		if full == nil {
 			return err
 		}
@@ -58,10 +62,9 @@ type requestCaller struct {
 	mcp.NoExtension
 	request       *inflightRequest
 	x             *session.Exchange
-	req           *mcp.Request // of the client, which began the exchange
-	progressTimer *timer       // sends delayed progress
-	token         []byte       // of progress, nil if none was requested
-	level         mcp.LogLevel
+	req           *mcp.Request     // of the client, which began the exchange
+	progressTimer *timer           // sends delayed progress
+	token         []byte           // of progress, nil if none was requested
 	askSession    *session.Session // the session with the client to ask, nil in the modern era
 }
 
@@ -80,30 +83,25 @@ func newRequestCaller(s *Server, ir *inflightRequest, x *session.Exchange, from 
 		x:             x,
 		req:           from,
 		progressTimer: late,
-		token:         progressToken(from),
-		level:         from.LogLevel,
+		token:         progressToken(&from.Params),
 	}
 }
 
-// progressToken returns the progress token of a request, or nil if it wants no progress.
-// A null is not a token.
-func progressToken(req *mcp.Request) []byte {
-	token := req.Params.Raw(mcp.MetaProgressToken)
-	if token == nil {
-		return nil
-	}
-	if _, err := mcp.ParseID(token); err != nil {
+// progressToken returns the progress token in the parameters of a request, or nil if it
+// wants no progress. Clients send null for no token.
+func progressToken(params *mcp.Object) []byte {
+	token := params.Raw(mcp.MetaProgressToken)
+	if string(token) == "null" {
 		return nil
 	}
 	return token
 }
 
 // checkProgressToken refuses a token of a wrong type: "Progress tokens MUST be a string
-// or integer value" (2026-07-28, basic/patterns/progress). A null passes, because clients
-// send it for no token.
+// or integer value" (2026-07-28, basic/patterns/progress).
 func checkProgressToken(m *mcp.Message) *mcp.Error {
-	token := m.Params.Raw(mcp.MetaProgressToken)
-	if token == nil || string(token) == "null" {
+	token := progressToken(&m.Params)
+	if token == nil {
 		return nil
 	}
 	if _, err := mcp.ParseID(token); err != nil {
@@ -126,7 +124,7 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		}
 		m.Class, m.Key, m.Value = session.Progress, string(token), n.Params.Raw(mcp.FieldProgress)
 	case "notifications/message":
-		if !wants(c.level, n) {
+		if !wants(c.req.LogLevel, n) {
 			return c.drop()
 		}
 		m.Class = session.Log
@@ -145,24 +143,15 @@ func (c *requestCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 // report sends a message of limited rate. It blocks while the stream is full, until ctx
 // ends, but not for the rate.
 func (c *requestCaller) report(ctx context.Context, m session.Message) error {
-	for {
+	return whileFull(ctx, func() (<-chan struct{}, error) {
 		due, full, err := c.x.Report(m, time.Now())
-		switch {
-		case !due.IsZero():
+		if !due.IsZero() {
 			c.progressTimer.after(time.Until(due), c.releaseProgress)
-			return nil
-		case full == nil:
-			return err
 		}
-		select {
-		case <-full:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return full, err
+	})
 }
 
-// releaseProgress sends the delayed progress when it is due.
 func (c *requestCaller) releaseProgress() {
 	if due := c.x.Release(time.Now()); !due.IsZero() {
 		c.progressTimer.after(time.Until(due), c.releaseProgress)
@@ -181,7 +170,11 @@ func wants(least mcp.LogLevel, n *mcp.Notification) bool {
 // the calls.
 func (c *requestCaller) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	if c.askSession == nil {
-		return nil, cannotAsk(c.req, req)
+		return nil, &mcp.Fault{
+			Code: mcp.CodeUnsupported,
+			Message: fmt.Sprintf("%s cannot be sent to a client of %s during %s, only during tools/call, prompts/get and resources/read",
+				req.Method, mcp.V20260728, c.req.Method),
+		}
 	}
 	return c.server.startAsk(ctx, c.askSession, c.stream, req)
 }
@@ -195,12 +188,17 @@ func (c *requestCaller) Extension() mcp.CallerExtension { return c }
 func (s *Server) modernCaller(ir *inflightRequest) mcp.Caller {
 	if ir.kind == kindListen {
 		ir.x.HoldUntilOpening()
-		return &listenCaller{streamSender: streamSender{server: s, stream: ir.x.Stream()}, id: ir.x.ID(), filter: listenFilterOf(ir.req)}
+		filter, _ := listen.ParseFilter(&ir.req.Params) // an invalid one requests nothing
+		return &listenCaller{streamSender: streamSender{server: s, stream: ir.x.Stream()}, id: ir.x.ID(), filter: filter}
 	}
-	if mayAsk(ir.req.Method) {
-		return s.makeParkable(ir)
+	first := ir.firstAttempt(s)
+	if !mayAsk(ir.req.Method) {
+		return first
 	}
-	return ir.firstAttempt(s)
+	ir.parked = &ir.parkedValue
+	s.parked.Register(ir.parked, ir, first)
+	ir.mrtr = mrtrCaller{server: s, request: ir}
+	return &ir.mrtr
 }
 
 // listenCaller is the Caller of a modern subscriptions/listen. Messages that the Handler
@@ -210,7 +208,7 @@ type listenCaller struct {
 	streamSender
 	notifyOnly
 	id     mcp.ID
-	filter listenFilter
+	filter listen.Filter
 }
 
 // Notify sends a change, marked with its subscription. "The server MUST NOT send
@@ -218,7 +216,7 @@ type listenCaller struct {
 // read the filter.
 func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	m, ok := changeMessage(n)
-	if !ok || !c.filter.allows(n.Method) {
+	if !ok || !requests(&c.filter, n.Method) {
 		return c.drop()
 	}
 	var e mcp.Edit
@@ -233,14 +231,14 @@ func (c *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 // after the last (I33).
 func changeMessage(n *mcp.Notification) (session.Message, bool) {
 	switch n.Method {
-	case methodAcknowledged:
+	case listen.MethodAcknowledged:
 		return session.Message{Class: session.Opening}, true
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+	case listen.MethodTools, listen.MethodPrompts, listen.MethodResources:
 		return session.Message{Class: session.Change, Key: n.Method}, true
-	case "notifications/resources/updated":
+	case listen.MethodUpdated:
 		uri, _ := n.Params.Text(mcp.FieldURI)
 		return session.Message{Class: session.Change, Key: n.Method + " " + uri}, true
-	case "notifications/tasks":
+	case listen.MethodTask:
 		// The notification contains the whole state of the task, so the newest replaces
 		// earlier ones if a client is slow.
 		id, _ := n.Params.Text(mcp.FieldTaskID)
@@ -264,52 +262,20 @@ func (notifyOnly) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Resul
 // Extension returns one that can do nothing.
 func (notifyOnly) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
-// listenFilter is the set of notification types that a listen has requested.
-type listenFilter struct{ tools, prompts, resources, updates, tasks bool }
-
-// listenFilterOf reads the filter of a listen (2026-07-28, basic/patterns/subscriptions,
-// "Notification Filter"; the extension io.modelcontextprotocol/tasks). A value of the
-// wrong type requests nothing.
-func listenFilterOf(req *mcp.Request) listenFilter {
-	var w listenFilter
-	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldNotifications)) {
-		switch name {
-		case "toolsListChanged":
-			w.tools = string(value) == "true"
-		case "promptsListChanged":
-			w.prompts = string(value) == "true"
-		case "resourcesListChanged":
-			w.resources = string(value) == "true"
-		case "resourceSubscriptions":
-			w.updates = hasElements(value)
-		case "taskIds":
-			w.tasks = hasElements(value)
-		}
-	}
-	return w
-}
-
-func hasElements(raw []byte) bool {
-	for range jsonscan.Elements(raw) {
-		return true
-	}
-	return false
-}
-
-// allows reports whether a notification is of a requested type. The Handler filters by
-// resource and task, since only it knows their relations. Other types pass.
-func (w listenFilter) allows(method string) bool {
+// requests reports whether a filter requests a type of notifications. The Handler filters
+// by resource and task, since only it knows their relations. Other types pass.
+func requests(f *listen.Filter, method string) bool {
 	switch method {
-	case "notifications/tools/list_changed":
-		return w.tools
-	case "notifications/prompts/list_changed":
-		return w.prompts
-	case "notifications/resources/list_changed":
-		return w.resources
-	case "notifications/resources/updated":
-		return w.updates
-	case "notifications/tasks":
-		return w.tasks
+	case listen.MethodTools:
+		return f.Tools
+	case listen.MethodPrompts:
+		return f.Prompts
+	case listen.MethodResources:
+		return f.Resources
+	case listen.MethodUpdated:
+		return len(f.URIs) > 0
+	case listen.MethodTask:
+		return len(f.TaskIDs) > 0
 	default:
 		return true
 	}
@@ -327,6 +293,10 @@ func (s *Server) startAsk(ctx context.Context, sess *session.Session, stream *se
 	}
 	return func() (*mcp.Result, error) { return s.awaitAnswer(ctx, stream, a) }, nil
 }
+
+// askDelivery is how long a question that belongs to no request waits for the client to
+// open a stream.
+const askDelivery = 10 * time.Second
 
 // awaitAnswer waits for the answer to a question until ctx ends, and no longer than
 // limits.inputWait, as in the modern era. The bound is needed because a Handler may have
@@ -351,17 +321,15 @@ func (s *Server) awaitAnswer(ctx context.Context, stream *session.Stream, a *ses
 			}
 			stream.WithdrawUntaken(a, session.ErrNoReceiver)
 		case <-unanswered.C:
-			s.withdraw(stream, a, s.notAnswered())
+			s.withdraw(stream, a, &mcp.Fault{
+				Code:    mcp.CodeDeadline,
+				Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait),
+			})
 		case <-ctx.Done():
 			s.withdraw(stream, a, context.Cause(ctx))
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// notAnswered is the error of a question that the client has not answered in time.
-func (s *Server) notAnswered() error {
-	return &mcp.Fault{Code: mcp.CodeDeadline, Message: fmt.Sprintf("the client did not answer within %v (limits.inputWait)", s.cfg.Limits.InputWait)}
 }
 
 // legacyAsk returns the parameters of a question for a client of the revision. A URL
@@ -431,17 +399,12 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	}
 	switch req.Method {
 	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
-		return checkRunsTasks(client, req.Method)
+		// (2025-11-25, basic/utilities/tasks, "Client Capabilities")
+		if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(req.Method) {
+			return nil
+		}
+		return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", req.Method)
 	default:
 		return mcp.Errorf(mcp.CodeMethodNotFound, "a client cannot be asked for %s", escape(req.Method))
 	}
-}
-
-// checkRunsTasks refuses a question about the tasks of a client that declared none
-// (2025-11-25, basic/utilities/tasks, "Client Capabilities").
-func checkRunsTasks(client *mcp.Peer, method string) error {
-	if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(method) {
-		return nil
-	}
-	return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", method)
 }

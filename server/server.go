@@ -52,18 +52,27 @@ type Server struct {
 // which is a mistake of the program.
 func New(h mcp.Handler, cfg Config) *Server {
 	cfg = cfg.effective()
+	box, err := seal.New(cfg.StateKeys...)
+	if err != nil {
+		panic("server: Config.StateKeys: " + err.Error()) //nolint:forbidigo // a mistake of the program
+	}
 	s := &Server{
-		handler:  h,
-		cfg:      cfg,
-		log:      cfg.Logger,
-		sessions: session.NewTable(cfg.Limits.table()),
-		quota:    quota{limit: cfg.Limits.InFlightPerPrincipal},
+		handler:   h,
+		cfg:       cfg,
+		log:       cfg.Logger,
+		sessions:  session.NewTable(cfg.Limits.table()),
+		quota:     quota{limit: cfg.Limits.InFlightPerPrincipal},
+		parked:    session.NewParkedRequests[inflightRequest, attempt](cfg.Limits.parked()),
+		box:       box,
+		noHeaders: make(map[string][]string),
 	}
 	s.workers = newWorkers(s.run)
-	s.noHeaders = make(map[string][]string)
-	s.parked, s.box = newParkedRequests(&cfg), newBox(cfg.StateKeys)
-	s.rules = session.Rules{Limits: cfg.Limits.session(), Counts: &s.counts, Logs: session.NewLogPool(cfg.Limits.EventLogs)}
-	s.rules.Pending = session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal})
+	s.rules = session.Rules{
+		Limits:  cfg.Limits.session(),
+		Counts:  &s.counts,
+		Logs:    session.NewLogPool(cfg.Limits.EventLogs),
+		Pending: session.NewPending(session.PendingLimits{Total: cfg.Limits.Pending, PerPrincipal: cfg.Limits.PendingPerPrincipal}),
+	}
 	return s
 }
 
@@ -154,7 +163,10 @@ func (s *Server) Close() error {
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {
-		entry.cut(gone.Wire())
+		if x := entry.exchange(); x != nil { // it may have its terminal message already
+			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire())})
+		}
+		entry.stop(errDraining)
 	}
 	_ = s.inflight.wait(ctx, kindCall, kindListen, kindStandalone)
 	for _, sess := range s.sessions.Drain() {
@@ -164,16 +176,9 @@ func (s *Server) cut(ctx context.Context) {
 	_ = s.inflight.wait(ctx, kindPipe, kindInnerListen)
 	s.workers.close() // nothing can start any more
 	s.sweeper.stop()
-	s.kept.stop()
+	s.kept.expirer.stop()
+	s.kept.shedder.stop()
 	s.parkedTimer.stop()
-}
-
-// cut ends the request with our own terminal message, unless it has one already.
-func (entry *inflight) cut(e *mcp.Error) {
-	if x := entry.exchange(); x != nil {
-		x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), e)})
-	}
-	entry.stop.End(errDraining)
 }
 
 // end ends a session, the requests in it and the state kept for it.

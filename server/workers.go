@@ -38,46 +38,40 @@ type job struct {
 
 func newWorkers(run func(context.Context, *inflightRequest)) *workers {
 	ws := &workers{run: run, jobs: make(chan job)}
-	stop := sync.OnceFunc(func() { close(ws.jobs) })
-	ws.close = func() {
-		stop()
+	ws.close = sync.OnceFunc(func() {
+		close(ws.jobs)
 		ws.wg.Wait()
-	}
+	})
 	return ws
 }
 
 // start runs the request on a worker and returns at once. It must not be called after
 // close.
 func (ws *workers) start(ctx context.Context, ir *inflightRequest) {
-	next := job{ctx, ir}
 	select {
-	case ws.jobs <- next:
+	case ws.jobs <- job{ctx, ir}:
 	default: // no worker is idle
-		ws.wg.Go((&worker{ws, next}).loop) // ends when it is not needed any more; close waits for it
+		ws.wg.Go(ws.worker(job{ctx, ir})) // ends when it is not needed any more; close waits for it
 	}
 }
 
-// worker is one of the goroutines.
-type worker struct {
-	*workers
-	next job
-}
-
-// loop runs one job after another, until it is not needed. A Handler that ends its
-// goroutine ends this worker only.
-func (w *worker) loop() {
-	unneeded := time.NewTimer(workerIdleTime)
-	defer unneeded.Stop()
-	for left := maxWorkerRequests; w.next.request != nil; left-- {
-		w.run(w.next.ctx, w.next.request)
-		w.next = job{} // an idle worker keeps no request
-		if idle := w.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
-			unneeded.Reset(workerIdleTime)
-			select {
-			case w.next = <-w.jobs: // no request if it is closed
-			case <-unneeded.C:
+// worker returns the function of a goroutine, which runs one job after another until it is
+// not needed. A Handler that ends its goroutine ends this one only.
+func (ws *workers) worker(next job) func() {
+	return func() {
+		unneeded := time.NewTimer(workerIdleTime)
+		defer unneeded.Stop()
+		for left := maxWorkerRequests; next.request != nil; left-- {
+			ws.run(next.ctx, next.request)
+			next = job{} // an idle worker keeps no request
+			if idle := ws.idle.Add(1); left > 1 && idle <= maxIdleWorkers {
+				unneeded.Reset(workerIdleTime)
+				select {
+				case next = <-ws.jobs: // no request if it is closed
+				case <-unneeded.C:
+				}
 			}
+			ws.idle.Add(-1)
 		}
-		w.idle.Add(-1)
 	}
 }

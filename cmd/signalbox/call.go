@@ -127,10 +127,10 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 // serverOf describes the server of a tool for the user. The name of a gateway's tool
 // begins with the configured name of its server.
 func (t *target) serverOf(tool string) string {
-	if t.host == "" {
+	if t.url == nil {
 		return "the server of " + tool
 	}
-	return "the server at " + t.host
+	return "the server at " + t.url.Host
 }
 
 // awaitBackends waits until a gateway that was started for the command has the lists of
@@ -290,20 +290,16 @@ func (a *callArguments) bytes(isText func(pair) bool) []byte {
 	return append(dst, '}')
 }
 
-// needsSchema reports whether the tool's schema decides the type of an argument: a string
-// may look like a number.
-func (a *callArguments) needsSchema() bool {
-	return slices.ContainsFunc(a.pairs, func(p pair) bool {
-		v := jsontext.Value(p.text)
-		return !p.isJSON && v.IsValid() && v.Kind() != '"'
-	})
-}
-
-// forTool returns the arguments as an object for a tool. If the schema of the tool cannot
-// be fetched, the values alone decide, and the call itself reports the error.
+// forTool returns the arguments as an object for a tool. The schema of the tool is fetched
+// only if it decides the type of an argument. If that fails, the values alone decide, and the
+// call itself reports the error.
 func (a *callArguments) forTool(ctx context.Context, t *target, tool string) []byte {
 	var properties map[string]jsontext.Value
-	if a.needsSchema() {
+	// A string may look like a number.
+	if slices.ContainsFunc(a.pairs, func(p pair) bool {
+		v := jsontext.Value(p.text)
+		return !p.isJSON && v.IsValid() && v.Kind() != '"'
+	}) {
 		properties = propertiesOf(ctx, t, tool)
 	}
 	return a.bytes(func(p pair) bool {

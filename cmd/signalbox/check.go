@@ -24,25 +24,17 @@ Environment variables and token files that the configuration names are read; not
 is started. Without FILE, the file that serve would use is checked.`,
 		Args: argsBetween(0, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file, err := e.fileToCheck(args)
-			if err != nil {
-				return err
+			if len(args) == 1 {
+				return e.check(e.path(args[0]))
 			}
-			return e.check(file)
+			// A missing file is an error, and not the demo: the caller expects a file.
+			found, ok := config.Find(e.Dir)
+			if !ok {
+				return usagef("%s; name the FILE", e.nothingFound())
+			}
+			return e.check(found)
 		},
 	}
-}
-
-// fileToCheck returns the file of the arguments, or the file that serve would use. A
-// missing file is an error, and not the demo: the caller expects a file.
-func (e *env) fileToCheck(args []string) (string, error) {
-	if len(args) == 1 {
-		return e.path(args[0]), nil
-	}
-	if found, ok := config.Find(e.Dir); ok {
-		return found, nil
-	}
-	return "", usagef("%s; name the FILE", e.nothingFound())
 }
 
 // check prints the problems of a file, or a summary if it has no problems.
@@ -84,12 +76,4 @@ func checked(file string, cfg *config.Config) string {
 		b.WriteString("\n" + note.String())
 	}
 	return b.String() + "\n"
-}
-
-// plural returns a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

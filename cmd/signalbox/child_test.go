@@ -108,3 +108,103 @@ func answerLarge(line []byte, results map[string]string) bool {
 	fmt.Printf(`{"result":{"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`+"\n", text, m.ID)
 	return true
 }
+
+// growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its
+// tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients
+// that support elicitation. It appends a line to the file that is its argument.
+func growingChild() {
+	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
+	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	tools, grown := []string{"grow"}, "grown"
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Name         string                     `json:"name"`
+				Capabilities map[string]json.RawMessage `json:"capabilities"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		result := `{"content":[]}`
+		switch m.Method {
+		case "initialize":
+			if m.Params.Capabilities["elicitation"] != nil {
+				tools = append(tools, "ask")
+			}
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"growing","version":"1"},"instructions":"Call grow first."}`
+		case "tools/list":
+			items := make([]string, len(tools))
+			for i, name := range tools {
+				items[i] = fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
+			}
+			result = `{"tools":[` + strings.Join(items, ",") + `]}`
+		case "tools/call":
+			if m.Params.Name == "grow" {
+				tools = append(tools, grown)
+				grown += "-more"
+				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+		default:
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+			continue
+		}
+		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+	}
+}
+
+// rootsChild is the command mcproots: a legacy MCP server that asks for roots after its
+// handshake, while it has a request. Its tool "roots" returns the response.
+func rootsChild() {
+	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
+	var answer string
+	var waiting []json.RawMessage // ids of calls received before the response
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil {
+			continue
+		}
+		result := ""
+		switch m.Method {
+		case "initialize":
+			result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"roots","version":"1"}}`
+		case "tools/list": // the first request after the handshake
+			fmt.Println(`{"jsonrpc":"2.0","id":"ask","method":"roots/list"}`)
+			result = `{"tools":[{"name":"roots","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			waiting = append(waiting, m.ID)
+		case "":
+			answer = string(m.Result) + string(m.Error)
+		default:
+			if m.ID != nil {
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)
+			}
+		}
+		if result != "" {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result)
+		}
+		if answer == "" {
+			continue
+		}
+		for _, id := range waiting {
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n", id, answer)
+		}
+		waiting = nil
+	}
+}

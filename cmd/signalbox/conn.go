@@ -29,8 +29,10 @@ func (l responseListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &responseConn{Conn: c, writeTimeout: l.writeTimeout, in: inbound{headerRead: l.headerRead, closeConn: func() { _ = c.Close() }}}
-	a.in.expectHeader()
+	a := &responseConn{Conn: c, writeTimeout: l.writeTimeout}
+	if l.headerRead > 0 {
+		a.in.headerRead, a.in.late = l.headerRead, time.AfterFunc(l.headerRead, func() { _ = c.Close() })
+	}
 	return a, nil
 }
 
@@ -60,9 +62,8 @@ func (c *responseConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection.
 func (c *responseConn) Close() error {
-	c.in.end()
+	c.in.headerDone()
 	return c.Conn.Close()
 }
 
@@ -159,8 +160,8 @@ func isFirstBuffer(p []byte) bool {
 //
 // read must be called only by the goroutine that reads the connection.
 type inbound struct {
-	headerRead time.Duration // limits.headerRead; no limit if not positive
-	closeConn  func()
+	headerRead time.Duration // limits.headerRead
+	late       *time.Timer   // closes the connection; nil without a limit
 
 	preface int // bytes received that equal the HTTP/2 preface, in order
 	http1   bool
@@ -169,10 +170,6 @@ type inbound struct {
 
 	lengths  atomic.Int64 // received lines that begin with contentLength
 	declared atomic.Int64 // served requests with a Content-Length
-
-	mu    sync.Mutex
-	late  *time.Timer // closes the connection; nil before the first header is expected
-	ended bool
 }
 
 const (
@@ -186,7 +183,7 @@ func (i *inbound) read(b []byte) {
 	for !i.http1 && i.preface < len(http2Preface) && len(b) > 0 {
 		if b[0] != http2Preface[i.preface] {
 			i.http1, i.match = true, noMatch
-			i.end() // net/http has a timeout for HTTP/1.1 headers
+			i.headerDone() // net/http has a timeout for HTTP/1.1 headers
 			break
 		}
 		i.preface++
@@ -243,37 +240,14 @@ func (i *inbound) readFrames(b []byte) {
 
 // expectHeader closes the connection unless headerDone is called in time.
 func (i *inbound) expectHeader() {
-	if i.headerRead <= 0 {
-		return
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch {
-	case i.ended:
-	case i.late == nil:
-		i.late = time.AfterFunc(i.headerRead, i.closeConn)
-	default:
+	if i.late != nil {
 		i.late.Reset(i.headerRead)
 	}
 }
 
 func (i *inbound) headerDone() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if i.late != nil {
 		i.late.Stop()
-	}
-}
-
-// end stops the timer permanently, and releases its memory: there may be many idle
-// connections.
-func (i *inbound) end() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.ended = true
-	if i.late != nil {
-		i.late.Stop()
-		i.late = nil
 	}
 }
 

@@ -102,7 +102,11 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err != nil {
 		return nil, err
 	}
-	if err := makePrivate(folder); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	// Fails if another user owns the folder.
+	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder
 		return nil, err
 	}
 	removeStale(ctx, folder)
@@ -151,7 +155,6 @@ func (c *control) serveReload(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, <-answer)
 }
 
-// writeAnswer writes a response as JSON.
 func writeAnswer(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.MarshalWrite(w, answer) // fails only if the client has left
@@ -173,19 +176,11 @@ func (c *control) close() {
 	<-c.ended
 }
 
-// controlFolder returns the folder of the sockets for a file.
+// controlFolder returns the folder of the sockets for a file. It is in the folder for state
+// that lasts from one command to the next.
 func (e *env) controlFolder(file string) (string, error) {
-	state, err := e.stateFolder()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(state, fileID(file)), nil
-}
-
-// stateFolder returns the folder for state that lasts from one command to the next.
-func (e *env) stateFolder() (string, error) {
-	if folder, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(folder) {
-		return filepath.Join(folder, "signalbox"), nil
+	if state, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
+		return filepath.Join(state, "signalbox", fileID(file)), nil
 	}
 	// Not below AppData: programs started by a packaged client see a private copy of it.
 	variable, below := "HOME", filepath.Join(".local", "state", "signalbox")
@@ -199,15 +194,7 @@ func (e *env) stateFolder() (string, error) {
 	if !filepath.IsAbs(home) {
 		return "", fmt.Errorf("the home folder of the user is unknown (set %s)", variable)
 	}
-	return filepath.Join(home, below), nil
-}
-
-// makePrivate creates a folder that only this user can open.
-func makePrivate(folder string) error {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	return os.Chmod(folder, 0o700) //nolint:gosec // a folder; fails if another user owns it
+	return filepath.Join(home, below, fileID(file)), nil
 }
 
 // staleAfter is the age from which a socket that refuses connections is removed. A younger

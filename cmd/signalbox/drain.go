@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -96,7 +95,6 @@ func durationOrNone(key string, d time.Duration) slog.Attr {
 	return slog.Duration(key, d)
 }
 
-// errHardDeadline is returned if the shutdown exceeds its deadline.
 var errHardDeadline = errors.New("the shutdown did not complete within its deadline; what is left ends with this process")
 
 // runWithin calls end, and returns errHardDeadline if it takes longer than d. A negative d
@@ -109,12 +107,10 @@ func runWithin(d time.Duration, end func() error) error {
 	// Ends with end, which has limits of its own. After the deadline it ends with the
 	// process.
 	go func() { ended <- end() }()
-	late := time.NewTimer(d)
-	defer late.Stop()
 	select {
 	case err := <-ended:
 		return err
-	case <-late.C:
+	case <-time.After(d):
 		return errHardDeadline
 	}
 }
@@ -122,7 +118,10 @@ func runWithin(d time.Duration, end func() error) error {
 // end shuts the parts down in order: the gateway before the server of its connections, as
 // it sends a last message on each of them.
 func (s *service) end(ctx context.Context, delay, timeout time.Duration) error {
-	sleep(ctx, delay)
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
+	}
 	err := s.shutdown(ctx, timeout)
 	if s.flags.stdio {
 		<-s.stdio // if it ended only now, the shutdown is the reason
@@ -176,42 +175,19 @@ func cutOnSignal(ctx context.Context, signals <-chan os.Signal, cut func()) {
 	}
 }
 
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // input is the standard input of serve. It records when the input ended.
 type input struct {
 	io.Reader
-
-	mu    sync.Mutex
-	ended time.Time // zero until then
+	ended atomic.Pointer[time.Time] // nil until then
 }
 
-// Read reads from the Reader.
 func (in *input) Read(p []byte) (int, error) {
 	n, err := in.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if in.ended.IsZero() {
-			in.ended = time.Now()
-		}
+		now := time.Now()
+		in.ended.CompareAndSwap(nil, &now)
 	}
 	return n, err
-}
-
-// endedAt returns when the input ended, or false if it has not.
-func (in *input) endedAt() (time.Time, bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.ended, !in.ended.IsZero()
 }
 
 // Close closes the Reader, if it can be closed.
@@ -233,13 +209,13 @@ func (s *service) eofGrace() time.Duration {
 	if s.http != nil || s.input == nil {
 		return -1
 	}
-	at, ended := s.input.endedAt()
+	ended := s.input.ended.Load()
 	switch {
-	case !ended:
+	case ended == nil:
 		return -1
 	case s.signalled:
 		return 0
 	default:
-		return max(0, exitAfterEOF-time.Since(at))
+		return max(0, exitAfterEOF-time.Since(*ended))
 	}
 }

@@ -61,7 +61,12 @@ func listen(ctx context.Context, cfg *config.Config) (*endpoint, error) {
 	return newEndpoint(l, cfg), nil
 }
 
+// newEndpoint returns the endpoint at a listener. It serves HTTP/1.1, and HTTP/2 to clients
+// that begin with it, as proxies can be configured to. No client is asked to upgrade.
 func newEndpoint(l net.Listener, cfg *config.Config) *endpoint {
+	var spoken http.Protocols
+	spoken.SetHTTP1(true)
+	spoken.SetUnencryptedHTTP2(true)
 	return &endpoint{
 		url:      "http://" + reachable(l.Addr(), cfg.Listen) + cfg.Path,
 		path:     cfg.Path,
@@ -69,31 +74,22 @@ func newEndpoint(l net.Listener, cfg *config.Config) *endpoint {
 		write:    cfg.Limits.Write,
 		header:   cfg.Limits.HeaderRead,
 		ended:    make(chan error, 1),
-		server:   newServer(cfg),
-	}
-}
-
-// newServer returns the server for HTTP/1.1, and for HTTP/2 of clients that begin with
-// it, as proxies can be configured to. No client is asked to upgrade.
-func newServer(cfg *config.Config) *http.Server {
-	var spoken http.Protocols
-	spoken.SetHTTP1(true)
-	spoken.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		ReadHeaderTimeout: cfg.Limits.HeaderRead,
-		ConnContext:       withInbound,
-		// Above the limit the gateway responds with an error; above twice that net/http does.
-		MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
-		IdleTimeout:    idleTimeout,
-		// No timeout for a whole request or response: a call may take an hour, and its
-		// stream is as long. The gateway limits the parts.
-		Protocols: &spoken,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: streamsPerConnection,
-			MaxReadFrameSize:     largestFrame,
-			// A write deadline ends a stream that the client does not read; this ends
-			// the connection.
-			WriteByteTimeout: max(0, cfg.Limits.Write),
+		server: &http.Server{
+			ReadHeaderTimeout: cfg.Limits.HeaderRead,
+			ConnContext:       withInbound,
+			// Above the limit the gateway responds with an error; above twice that net/http does.
+			MaxHeaderBytes: int(2 * cfg.Limits.RequestHeaders),
+			IdleTimeout:    idleTimeout,
+			// No timeout for a whole request or response: a call may take an hour, and its
+			// stream is as long. The gateway limits the parts.
+			Protocols: &spoken,
+			HTTP2: &http.HTTP2Config{
+				MaxConcurrentStreams: streamsPerConnection,
+				MaxReadFrameSize:     largestFrame,
+				// A write deadline ends a stream that the client does not read; this ends
+				// the connection.
+				WriteByteTimeout: max(0, cfg.Limits.Write),
+			},
 		},
 	}
 }

@@ -33,25 +33,21 @@ type env struct {
 	Terminal func(stream any) bool
 }
 
-// osEnv returns the environment of the process.
 func osEnv() *env {
 	return &env{
 		Stdin:     os.Stdin,
 		Stdout:    os.Stdout,
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
-		Signals:   osSignals,
-		Terminal:  isTerminal,
+		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
+			// One more than the two signals that have a meaning: signals are dropped if the
+			// channel is full.
+			c := make(chan os.Signal, 3)
+			signal.Notify(c, sigs...)
+			return c, func() { signal.Stop(c) }
+		},
+		Terminal: isTerminal,
 	}
-}
-
-// osSignals is env.Signals of the process.
-func osSignals(sigs ...os.Signal) (arrived <-chan os.Signal, stop func()) {
-	// One more than the two signals that have a meaning: signals are dropped if the
-	// channel is full.
-	c := make(chan os.Signal, 3)
-	signal.Notify(c, sigs...)
-	return c, func() { signal.Stop(c) }
 }
 
 // isTerminal reports whether a stream is a character device other than the null device.

@@ -7,6 +7,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,4 +61,37 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 		t.Errorf("exit code %d: %s", got, gateway.err)
 	}
 	stdout.Close()
+}
+
+// The socket of a gateway that was killed does not keep a command from starting the backends.
+func TestGatewayThatWasKilledIsNotJoined(t *testing.T) {
+	t.Parallel()
+	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	command := newTestEnv(t, "")
+	command.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
+	file := filepath.Join(command.Dir, "signalbox.yaml")
+	write(t, file, "mcpServers: {}\n")
+	folder, err := command.controlFolder(file)
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "killed"+socketSuffix)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.SetUnlinkOnClose(false)
+	killed.Close()
+	if len(socketsIn(folder)) != 1 {
+		t.Fatal("the socket is gone")
+	}
+	if got := command.run(t.Context(), "tools", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.err)
+	}
 }

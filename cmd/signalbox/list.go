@@ -33,7 +33,6 @@ type item struct {
 	Description string `json:"description"` // written for models, and often long
 }
 
-// byName returns the name of a tool or a prompt.
 func byName(it item) string { return it.Name }
 
 // toolList returns the list of tools, which target.awaitBackends uses, too.
@@ -41,12 +40,10 @@ func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
-// newTools returns the command that lists tools.
 func newTools(e *env) *cobra.Command {
 	return newList(e, "tools", "List the tools", toolList())
 }
 
-// newPrompts returns the command that lists prompts.
 func newPrompts(e *env) *cobra.Command {
 	return newList(e, "prompts", "List the prompts", list{"prompts/list", "prompts", "prompt", byName})
 }
@@ -95,7 +92,6 @@ func (e *env) showLists(ctx context.Context, t mcp.Handler, lists []list, asJSON
 	return e.printTable(lists, found)
 }
 
-// maxPages bounds the pages of an endless list.
 const maxPages = 1000
 
 // fetch returns all items. A server that does not have the method has none.
@@ -156,10 +152,12 @@ func decode(text []byte, into any) error {
 
 // joinLists returns one object with the lists, one item to a line.
 func joinLists(lists []list, found [][]jsontext.Value) []byte {
-	var b bytes.Buffer
+	b := bytes.NewBufferString("{")
 	for i, l := range lists {
-		b.WriteString(map[bool]string{true: "{", false: ",\n "}[i == 0])
-		fmt.Fprintf(&b, "%q: [", l.key)
+		if i > 0 {
+			b.WriteString(",\n ")
+		}
+		fmt.Fprintf(b, "%q: [", l.key)
 		for j, it := range found[i] {
 			if j > 0 {
 				b.WriteByte(',')
@@ -202,7 +200,6 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 // summaryLength is how much of a description is shown beside the name.
 const summaryLength = 100
 
-// summary returns the beginning of the description, or else of the title.
 func (it item) summary() string {
 	text := it.Description
 	if text == "" {
@@ -214,7 +211,6 @@ func (it item) summary() string {
 // noCaller is the mcp.Caller of a request without notifications and questions.
 type noCaller struct{}
 
-// Notify discards the notification.
 func (noCaller) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Start fails, so that a server that asks during a list does not wait for an
@@ -223,5 +219,4 @@ func (noCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result,
 	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "the command line cannot answer %s during this request", req.Method)
 }
 
-// Extension returns one that can do nothing.
 func (noCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

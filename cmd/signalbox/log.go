@@ -14,25 +14,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 )
 
-// newLogger returns the logger of a configuration.
 func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	form := cfg.Effective().Log
+	var level slog.Level                        // info
+	_ = level.UnmarshalText([]byte(form.Level)) // the configuration has been validated
 	// No source and no stack: a record is for the operator of the gateway, and its
 	// attributes name what it is about.
-	opt := &slog.HandlerOptions{Level: logLevel(form.Level)}
+	opt := &slog.HandlerOptions{Level: level}
 	if form.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt))
 	}
 	return slog.New(slog.NewTextHandler(w, opt))
-}
-
-// logLevel returns the level of a word of the configuration.
-func logLevel(word string) slog.Level {
-	var level slog.Level // info
-	if err := level.UnmarshalText([]byte(word)); err != nil {
-		return slog.LevelInfo
-	}
-	return level
 }
 
 const (
@@ -127,10 +119,8 @@ func (j *asyncWriter) close() {
 	j.closing = true // the next call of next is the last one
 	j.mu.Unlock()
 	j.wake()
-	late := time.NewTimer(logFlushTimeout)
-	defer late.Stop()
 	select {
 	case <-j.ended:
-	case <-late.C:
+	case <-time.After(logFlushTimeout):
 	}
 }

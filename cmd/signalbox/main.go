@@ -10,6 +10,8 @@
 //	status                         print the state of a running Gateway
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
+//	add, remove, rename,           change one server in a configuration file
+//	enable, disable
 //
 // All commands follow these rules:
 //
@@ -28,21 +30,17 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // main only exits with the code of run, which tests can call.
@@ -57,10 +55,8 @@ const (
 	exitUsage  = 2 // invalid command line; nothing was done
 )
 
-// usageError is an error of the command line itself.
 type usageError struct{ error }
 
-// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
 // usagef is fmt.Errorf for an error of the command line.
@@ -68,17 +64,16 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// run executes a command line and returns the exit code.
 func run(ctx context.Context, e *env, args []string) int {
 	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
 	// Cobra ignores errors when it prints help and completions: a truncated script would
-	// pass for a complete one.
-	printed := &firstErrorWriter{to: e.Stdout}
+	// pass for a complete one. A bufio.Writer returns the first error from Flush.
+	printed := bufio.NewWriter(e.Stdout)
 	root.SetOut(printed)
 	cmd, err := root.ExecuteContextC(ctx)
 	// The command's own error takes precedence.
-	if err = cmp.Or(err, printed.err); err == nil {
+	if err = cmp.Or(err, printed.Flush()); err == nil {
 		return exitOK
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -87,30 +82,6 @@ func run(ctx context.Context, e *env, args []string) int {
 	}
 	e.printError(err.Error())
 	return exitFailed
-}
-
-// firstErrorWriter is a writer that keeps its first error.
-type firstErrorWriter struct {
-	to  io.Writer
-	err error
-}
-
-// Write writes p, unless a write has failed before.
-func (w *firstErrorWriter) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
-	}
-	n, err := w.to.Write(p)
-	w.err = err
-	return n, err
-}
-
-// printError writes each line of a message to standard error. Hidden characters are escaped,
-// as the message may contain text from a server.
-func (e *env) printError(message string) {
-	for line := range strings.Lines(message) {
-		fmt.Fprintf(e.Stderr, "signalbox: %s\n", visible(strings.TrimRight(line, "\r\n")))
-	}
 }
 
 // newRoot returns a new root command with all its subcommands. It shares no state with
@@ -140,9 +111,15 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newReload(e), newCheck(e), newVersion(e),
+		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())
-	demandShell(root)
+	// With an unknown shell, cobra's completion command would succeed and print its help where
+	// a script is expected.
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = knownCommand, root.RunE
+	}
 	return root
 }
 
@@ -161,19 +138,6 @@ func newHelp() *cobra.Command {
 			}
 			return found.Help()
 		},
-	}
-}
-
-// demandShell makes cobra's completion command reject an unknown shell. It would otherwise
-// succeed and print its help where a script is expected.
-func demandShell(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() != "completion" {
-			continue
-		}
-		cmd.Args = knownCommand
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 }
 
@@ -218,39 +182,21 @@ func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, cancel
 }
 
-// wordFlag is a string flag that rejects the empty string. An empty value is nearly always
+// addWord adds a string flag that rejects the empty string. An empty value is nearly always
 // an unset shell variable, and treating it as absent would select another server than
 // intended.
-type wordFlag struct{ to *string }
-
-// Set sets the value.
-func (f wordFlag) Set(word string) error {
-	if word == "" {
-		return errors.New("the value is empty; omit the flag instead")
-	}
-	*f.to = word
-	return nil
+func addWord(cmd *cobra.Command, to *string, name, shorthand, usage string) {
+	cmd.Flags().FuncP(name, shorthand, usage, func(word string) error {
+		if word == "" {
+			return errors.New("the value is empty; omit the flag instead")
+		}
+		*to = word
+		return nil
+	})
 }
 
-// String returns the value, for the help.
-func (f wordFlag) String() string {
-	if f.to == nil { // pflag calls String on a zero value, to recognize the default
-		return ""
-	}
-	return *f.to
-}
-
-// Type returns the placeholder of the value in the help.
-func (f wordFlag) Type() string { return "string" }
-
-// addWord adds a wordFlag to a command.
-func addWord(cmd *cobra.Command, to *string, name, usage string) {
-	cmd.Flags().Var(wordFlag{to}, name, usage)
-}
-
-// configFlag adds the flag that names the configuration file.
 func configFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "configuration `FILE` (default: "+configNames+", else a demo)")
+	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", else a demo)")
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
 		panic(err) //nolint:forbidigo // the flag was added in the line above
 	}
@@ -263,79 +209,4 @@ func flagError(_ *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%s: use true or false", text)}
 	}
 	return usageError{err}
-}
-
-// newVersion returns the command that prints the version and the supported revisions of
-// the protocol, which bug reports need.
-func newVersion(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and the supported protocol revisions",
-		Args:  argsBetween(0, 0, "none"),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(e.Stdout, versionText(buildInfo()))
-			return err
-		},
-	}
-}
-
-// buildInfo returns the build information, or a nearly empty one.
-func buildInfo() *debug.BuildInfo {
-	// Builds without the go command have none.
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return &debug.BuildInfo{GoVersion: runtime.Version()}
-	}
-	return info
-}
-
-// versionOf returns the module's version, or "devel" for a build of a work tree.
-func versionOf(info *debug.BuildInfo) string {
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	return "devel"
-}
-
-// versionText returns the output of version.
-func versionText(info *debug.BuildInfo) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))
-	if rev := revision(info); rev != "" {
-		fmt.Fprintf(&b, "revision  %s\n", rev)
-	}
-	fmt.Fprintf(&b, "go        %s %s/%s\n", info.GoVersion, runtime.GOOS, runtime.GOARCH)
-	fmt.Fprintf(&b, "protocol  %s\n", joinVersions(append(mcp.ModernVersions(), mcp.LegacyVersions()...)))
-	return b.String()
-}
-
-// revision returns the commit and whether the work tree was modified.
-func revision(info *debug.BuildInfo) string {
-	// Each key appears once.
-	settings := make(map[string]string)
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	// A build outside of a checkout has none.
-	rev := settings["vcs.revision"]
-	if rev == "" {
-		return ""
-	}
-	if t := settings["vcs.time"]; t != "" {
-		rev += " of " + t
-	}
-	// The commit alone would name something else than what was built.
-	if settings["vcs.modified"] == "true" {
-		rev += ", modified"
-	}
-	return rev
-}
-
-// joinVersions returns the revisions in order of preference.
-func joinVersions(versions []mcp.Version) string {
-	words := make([]string, len(versions))
-	for i, v := range versions {
-		words[i] = string(v)
-	}
-	return strings.Join(words, " ")
 }

@@ -65,7 +65,6 @@ func listeners(port uint64) []string {
 	return sockets
 }
 
-// hasOneOf reports whether a process has one of the sockets open.
 func hasOneOf(process string, sockets []string) bool {
 	files, _ := os.ReadDir(filepath.Join(process, "fd")) // fails for other users' processes
 	for _, f := range files {

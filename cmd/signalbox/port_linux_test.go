@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// The process that uses the port is named, also in the error (fault 89).
+// The process that uses the port is named, also in the error (fault 89). The test is not
+// parallel: a process that another test starts has all sockets open until its exec.
 func TestPortOwners(t *testing.T) {
-	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -5,19 +5,99 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"time"
+	"net/http"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/spf13/cobra"
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 )
+
+func newReload(e *env) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Reload the configuration file of a running gateway",
+		Long: `Reload the configuration file in all gateways of this user that serve it. A file with
+a mistake is rejected, and the previous configuration stays in effect.
+
+Without --config, the file that serve would use here is reloaded. To reload a gateway of
+another user, or in a container, send SIGHUP to its process.`,
+		Args: argsBetween(0, 0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.askReload(cmd.Context(), file) },
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+// askReload asks every gateway that serves a file to reload it, and prints the results.
+func (e *env) askReload(ctx context.Context, flag string) error {
+	src := e.source(flag)
+	if src.isDemo() {
+		return usagef("%s; name the file with --config", e.nothingFound())
+	}
+	folder, err := e.controlFolder(src.path)
+	if err != nil {
+		return fmt.Errorf("reload %s: %w", src.path, err)
+	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	asked, failed := 0, 0
+	for _, socket := range socketsIn(folder) {
+		answer, err := askSocket(ctx, socket)
+		if isGone(err) {
+			continue
+		}
+		asked++
+		if err != nil || len(answer.Problems) > 0 {
+			failed++
+		}
+		if err := e.printReload(src.path, answer, err); err != nil {
+			return err
+		}
+	}
+	switch {
+	case asked == 0:
+		return fmt.Errorf("no running gateway of this user serves %s; start one with 'signalbox serve', or send SIGHUP to the process if it is another user's", src.path)
+	case failed > 0:
+		return fmt.Errorf("reload %s: %s of %d rejected it; the previous configuration stays in effect", src.path, plural(failed, "gateway"), asked)
+	}
+	return nil
+}
+
+// printReload prints the result of one reload, each problem on a line.
+func (e *env) printReload(file string, a *reloadResult, err error) error {
+	if err != nil {
+		return e.printText(e.Stdout, fmt.Sprintf("%s: %v\n", file, err))
+	}
+	text := ""
+	for _, p := range a.Problems {
+		text += p + "\n"
+	}
+	if text == "" {
+		text = fmt.Sprintf("%s: reloaded by process %d, %s\n", file, a.Process, plural(a.Backends, "backend"))
+	}
+	return e.printText(e.Stdout, text)
+}
+
+func askSocket(ctx context.Context, socket string) (*reloadResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	transport := socketTransport(socket)
+	defer transport.CloseIdleConnections()
+	resp, err := roundTrip(ctx, transport, http.MethodPost, socketURL(reloadPath), nil)
+	if err != nil {
+		return nil, err
+	}
+	a := new(reloadResult)
+	if err := decode(resp.body, a); err != nil || resp.code != http.StatusOK {
+		return nil, fmt.Errorf("the gateway responded with HTTP status %d; it may be another version of Signalbox", resp.code)
+	}
+	return a, nil
+}
 
 // reload reloads the configuration because the operator asked for it. An invalid
 // configuration is rejected: all problems are logged, and nothing changes.
@@ -30,7 +110,6 @@ func (s *service) reload(ctx context.Context) (*config.Config, error) {
 	return s.reloadBy(ctx, s.gateway.Reload)
 }
 
-// errDemo is returned if there is no file to reload.
 var errDemo = errors.New("the gateway serves the demo and has no file to reload")
 
 // reloadChange reloads a file that has changed, as far as the configuration permits this
@@ -67,133 +146,15 @@ func (s *service) reloadBy(ctx context.Context, reload func(context.Context, con
 
 // refuse logs why a reload was rejected, one record for each problem.
 func (s *service) refuse(ctx context.Context, err error) {
-	var problems config.Problems
-	switch {
-	case !errors.As(err, &problems):
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
 		s.log.ErrorContext(ctx, "reload refused: the file cannot be read", slog.Any("error", err))
-		return
-	case errors.Is(err, signalbox.ErrWaits):
-		for _, p := range problems {
-			s.log.WarnContext(ctx, "reload waits: the old configuration stays in effect", slog.String("change", p.String()))
-		}
-		return
 	}
 	for _, p := range problems {
-		s.log.ErrorContext(ctx, "reload refused: the old configuration stays in effect", slog.String("problem", p.String()))
-	}
-}
-
-// settleTime is how long the watcher waits after the last event: editors write in several
-// steps, and a half-written file is invalid.
-const settleTime = 100 * time.Millisecond
-
-// watcher notices when the content of a file changes. A nil watcher notices nothing.
-//
-// It watches the folder and not the file, because editors and orchestrators replace the
-// file, or a link to a folder. Any event of the folder can thus mean a change, and the
-// file's content decides.
-type watcher struct {
-	path    string
-	fs      *fsnotify.Watcher
-	changes chan struct{} // capacity 1
-	done    chan struct{} // closed when run has returned
-	last    [sha256.Size]byte
-}
-
-// watch starts watching a file. It returns a nil watcher for an empty path.
-func watch(path string) (*watcher, error) {
-	if path == "" {
-		return nil, nil //nolint:nilnil // the methods accept a nil watcher
-	}
-	fs, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", path, err)
-	}
-	// Both folders, as the link may be replaced, or the file that it refers to.
-	for _, dir := range foldersOf(path) {
-		if err := fs.Add(dir); err != nil {
-			_ = fs.Close() // err is the cause
-			return nil, fmt.Errorf("watch %s: %w", dir, err)
+		if errors.Is(err, signalbox.ErrWaits) {
+			s.log.WarnContext(ctx, "reload waits: the old configuration stays in effect", slog.String("change", p.String()))
+		} else {
+			s.log.ErrorContext(ctx, "reload refused: the old configuration stays in effect", slog.String("problem", p.String()))
 		}
 	}
-	w := &watcher{path: path, fs: fs, changes: make(chan struct{}, 1), done: make(chan struct{})}
-	w.last, _ = digest(path) // a file that cannot be read is a change when it can
-	go w.run()               // ends when close has closed fs; close waits for it
-	return w, nil
-}
-
-// foldersOf returns the folder of a file, and that of the file that it links to.
-func foldersOf(path string) []string {
-	dirs := []string{filepath.Dir(path)}
-	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != dirs[0] {
-		dirs = append(dirs, filepath.Dir(target))
-	}
-	return dirs
-}
-
-// run merges bursts of events into single sends on changes.
-func (w *watcher) run() {
-	defer close(w.done)
-	quiet := time.NewTimer(0)
-	quiet.Stop()
-	defer quiet.Stop()
-	for {
-		select {
-		case _, ok := <-w.fs.Events:
-			if !ok {
-				return
-			}
-			quiet.Reset(settleTime) // each event restarts the timer
-		case _, ok := <-w.fs.Errors:
-			if !ok {
-				return
-			}
-			quiet.Reset(settleTime) // events may have been lost
-		case <-quiet.C:
-			select {
-			case w.changes <- struct{}{}:
-			default: // already sent
-			}
-		}
-	}
-}
-
-// changed returns a channel that receives after events in the folder.
-func (w *watcher) changed() <-chan struct{} {
-	if w == nil {
-		return nil
-	}
-	return w.changes
-}
-
-// differs reports whether the content of the file has changed since the last call. A file
-// that cannot be read any more has changed, too: editors remove a file for less than
-// settleTime, so one that is missing is gone, and the operator should learn of it before the
-// next start fails.
-func (w *watcher) differs() bool {
-	now, _ := digest(w.path) // the error has a digest of its own
-	if now == w.last {
-		return false
-	}
-	w.last = now
-	return true
-}
-
-// close returns when run has ended.
-func (w *watcher) close() {
-	if w == nil {
-		return
-	}
-	_ = w.fs.Close() // the error is of no use here
-	<-w.done
-}
-
-// digest identifies the content of a file. The modification time would not do: its
-// resolution is that of the file system, and two writes may be closer.
-func digest(path string) ([sha256.Size]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	return sha256.Sum256(data), nil
 }

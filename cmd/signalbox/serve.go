@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/gctune"
 )
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	config string // the file; empty means the one that is found
 	listen string // overrides the configured address, unless empty
@@ -28,7 +27,6 @@ type serveFlags struct {
 // http reports whether to listen: always, except for --stdio without --listen.
 func (f serveFlags) http() bool { return !f.stdio || f.listen != "" }
 
-// newServe returns the command that runs a gateway.
 func newServe(e *env) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -47,7 +45,7 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), e, f) },
 	}
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.listen, "listen", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
+	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
 }
@@ -166,22 +164,16 @@ func (s *service) load() (*config.Config, error) {
 	if s.flags.http() {
 		leaveSelf(cfg)
 	}
-	return cfg, blameFlag(cfg.Validate(), s.flags.listen)
-}
-
-// blameFlag names the flag in problems of the address that the flag specified.
-func blameFlag(err error, listen string) error {
-	var problems config.Problems
-	if listen == "" || !errors.As(err, &problems) {
-		return err
-	}
-	// The messages are the same for an address of the file.
-	for i := range problems {
-		if problems[i].Path == "listen" {
-			problems[i].Path = "--listen " + listen
+	err = cfg.Validate()
+	// The messages are the same for an address of the file; the path names the flag.
+	if problems, ok := errors.AsType[config.Problems](err); ok && s.flags.listen != "" {
+		for i := range problems {
+			if problems[i].Path == "listen" {
+				problems[i].Path = "--listen " + s.flags.listen
+			}
 		}
 	}
-	return problems
+	return cfg, err
 }
 
 // loop runs until serving has to end. It returns nil if the end was requested.

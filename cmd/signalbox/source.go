@@ -53,10 +53,8 @@ func (e *env) nothingFound() string {
 	return "no " + configNames + " here" + found.String()
 }
 
-// isDemo reports whether there is no file.
 func (s source) isDemo() bool { return s.path == "" }
 
-// load reads the configuration.
 func (s source) load() (*config.Config, error) {
 	if s.isDemo() {
 		return &config.Config{}, nil

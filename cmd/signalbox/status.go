@@ -28,7 +28,6 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 )
 
-// statusFlags are the flags of status.
 type statusFlags struct {
 	config  string   // the file with the address; empty means the one that is found
 	url     string   // the address of a gateway
@@ -54,7 +53,7 @@ configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), &f) },
 	}
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "ask the gateway at this `URL`, such as that of its MCP endpoint")
+	addWord(cmd, &f.url, "url", "", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")
@@ -70,7 +69,7 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 		return err
 	}
 	// As for the other commands, the token is never an argument.
-	header, err := (&targetFlags{headers: f.headers}).header(e)
+	header, err := e.header(f.headers)
 	if err != nil {
 		return err
 	}
@@ -90,7 +89,6 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	return e.printStatus(address, s, f)
 }
 
-// address returns the URL of the status.
 func (f *statusFlags) address(e *env) (*url.URL, error) {
 	switch {
 	case f.url != "" && f.config != "":
@@ -136,7 +134,6 @@ func statusURL(given string) (*url.URL, error) {
 // errNoSignalbox is returned if another kind of server responds.
 var errNoSignalbox = errors.New("the server there is not Signalbox, or does not serve its status at this address")
 
-// gatewayStatus is the JSON of a gateway's status.
 type gatewayStatus struct {
 	signalbox.Status
 
@@ -163,22 +160,21 @@ func decodeStatus(raw []byte) (*gatewayStatus, error) {
 	return &s, nil
 }
 
-// statusError returns the error for a response that is not a status.
-func statusError(resp *http.Response, body []byte) error {
+func statusError(resp *response) error {
 	// A gateway uses each of these codes for one reason. The texts are fixed, since another
 	// program's would not help.
-	switch resp.StatusCode {
+	switch resp.code {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the token is missing or not accepted (HTTP status 401): put a valid one into %s", tokenVariable)
 	case http.StatusForbidden:
-		return fmt.Errorf("the gateway refuses this address or header (HTTP status 403): %s", firstLine(body))
+		return fmt.Errorf("the gateway refuses this address or header (HTTP status 403): %s", firstLine(resp.body))
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return errNoSignalbox
 	}
-	if resp.StatusCode/100 == 3 {
-		return fmt.Errorf("the server redirects to %q, which is not followed; if that is the gateway, name it with --url", resp.Header.Get("Location"))
+	if resp.code/100 == 3 {
+		return fmt.Errorf("the server redirects to %q, which is not followed; if that is the gateway, name it with --url", resp.header.Get("Location"))
 	}
-	return fmt.Errorf("the server responded with HTTP status %d: %s", resp.StatusCode, firstLine(body))
+	return fmt.Errorf("the server responded with HTTP status %d: %s", resp.code, firstLine(resp.body))
 }
 
 // excerptLength is how much of an unexpected page is shown.
@@ -199,53 +195,64 @@ const (
 	maxStatus = 16 << 20
 )
 
-// fetchStatus returns the JSON text of a gateway's status.
 func fetchStatus(ctx context.Context, address *url.URL, header http.Header) ([]byte, error) {
-	ctx, cancel := withStatusTimeout(ctx)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	resp, err := get(ctx, transport, address.String(), header)
+	switch {
+	case err != nil:
+		return nil, explainDial(err)
+	case len(resp.body) > maxStatus:
+		return nil, errNoSignalbox
+	case resp.code != http.StatusOK:
+		return nil, statusError(resp)
+	}
+	if media, _, err := mime.ParseMediaType(resp.header.Get("Content-Type")); err != nil || media != "application/json" {
+		return nil, errNoSignalbox
+	}
+	return resp.body, nil
+}
+
+// response is an HTTP response with its body, up to maxStatus+1 bytes.
+type response struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// roundTrip makes a request without a body. It uses a Transport and not a Client: following a
+// redirect would send the token elsewhere.
+func roundTrip(ctx context.Context, transport *http.Transport, method, address string, header http.Header) (*response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req.Header = header
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	// A Transport and not a Client: following a redirect would send the token elsewhere, so
-	// it is reported instead.
+	maps.Copy(req.Header, header)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return nil, explainDial(ctx, err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
-	switch {
-	case err != nil:
-		return nil, explainDial(ctx, err)
-	case len(body) > maxStatus:
-		return nil, errNoSignalbox
-	case resp.StatusCode != http.StatusOK:
-		return nil, statusError(resp, body)
-	}
-	if media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, errNoSignalbox
-	}
-	return body, nil
+	return &response{resp.StatusCode, resp.Header, body}, err
 }
 
-// withStatusTimeout returns a context with statusTimeout, and errStatusLate as its cause.
-func withStatusTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
+// get is roundTrip for a GET that is answered at once.
+func get(ctx context.Context, transport *http.Transport, address string, header http.Header) (*response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statusTimeout, errStatusLate)
+	defer cancel()
+	resp, err := roundTrip(ctx, transport, http.MethodGet, address, header)
+	// When the context ends, the transport's error varies; the cause is what matters.
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return resp, err
 }
 
-// errStatusLate is the error for exceeding statusTimeout.
 var errStatusLate = fmt.Errorf("no response within %v; check that it is a gateway and that it is running", statusTimeout)
 
 // explainDial returns the error of connecting to an address, with what to do about it.
-func explainDial(ctx context.Context, err error) error {
-	// When the context ends, the transport's error varies; the cause is what matters.
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
+func explainDial(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Errorf("the host name %q is unknown", dns.Name)
 	}

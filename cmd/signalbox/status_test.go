@@ -4,7 +4,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -192,11 +194,11 @@ func closedAddress(t *testing.T) string {
 func TestStatusTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := withStatusTimeout(t.Context())
-		defer cancel()
 		start := time.Now()
-		<-ctx.Done()
-		if got := explainDial(ctx, ctx.Err()); !errors.Is(got, errStatusLate) || time.Since(start) != statusTimeout {
+		conn, mute := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, mute) }() // ends with conn
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}
+		if _, got := get(t.Context(), transport, "http://nowhere/status", nil); !errors.Is(got, errStatusLate) || time.Since(start) != statusTimeout {
 			t.Errorf("got %v after %v", got, time.Since(start))
 		}
 	})

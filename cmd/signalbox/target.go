@@ -40,7 +40,7 @@ type targetFlags struct {
 // a command line for a list also works for a call.
 func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
-	addWord(cmd, &f.url, "url", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
+	addWord(cmd, &f.url, "url", "", "talk to the MCP server at this `URL` instead; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
@@ -49,11 +49,11 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 // target is what a command talks to: a gateway started for it, a running one, or a server.
 type target struct {
 	mcp.Handler
-	host   string                                           // of a server; empty for a gateway
+	url    *url.URL                                         // of a server; nil for a gateway
+	token  bool                                             // a token is sent to the server
 	isNew  bool                                             // the gateway was started for the command
 	status func(context.Context) (*signalbox.Status, error) // nil for a server
 	close  func() error
-	hint   func(error) error // adds to an error what to do about it
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -85,7 +85,6 @@ func (f *targetFlags) open(ctx context.Context, e *env) (*target, error) {
 	return f.start(e, src) //nolint:contextcheck // the target lives until it is closed
 }
 
-// start returns a gateway for this command only.
 func (f *targetFlags) start(e *env, src source) (*target, error) {
 	cfg, err := src.load()
 	if err != nil {
@@ -109,7 +108,6 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 			return &s, nil
 		},
 		close: gw.Close,
-		hint:  func(err error) error { return err },
 	}, nil
 }
 
@@ -117,13 +115,12 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 // a command. The command already has its result.
 const promptGrace = 300 * time.Millisecond
 
-// dial returns a client of the server at the URL.
 func (f *targetFlags) dial(e *env) (*target, error) {
 	u, err := parseTarget(f.url)
 	if err != nil {
 		return nil, err
 	}
-	header, err := f.header(e)
+	header, err := e.header(f.headers)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +130,9 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 		Info:   implementation(),
 		Logger: f.logger(e, &config.Config{}),
 	})
-	hasToken := header.Get("Authorization") != ""
-	return &target{Handler: c, host: u.Host, close: c.Close, hint: func(err error) error { return hint(err, u, hasToken) }}, nil
+	return &target{Handler: c, url: u, token: header.Get("Authorization") != "", close: c.Close}, nil
 }
 
-// parseTarget parses the value of --url.
 func parseTarget(given string) (*url.URL, error) {
 	u, err := url.Parse(given)
 	if err == nil && u.User != nil || err != nil && strings.Contains(given, "@") {
@@ -149,10 +144,10 @@ func parseTarget(given string) (*url.URL, error) {
 	return u, nil
 }
 
-// header returns the headers of the flags, and the token of the environment.
-func (f *targetFlags) header(e *env) (http.Header, error) {
+// header returns the headers of the flag --header, and the token of the environment.
+func (e *env) header(lines []string) (http.Header, error) {
 	h := make(http.Header)
-	for _, line := range f.headers {
+	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		name = http.CanonicalHeaderKey(strings.TrimSpace(name))
 		switch {
@@ -190,7 +185,6 @@ func implementation() []byte {
 	return append(out, '}')
 }
 
-// request returns a request of the command itself.
 func request(method string, params []byte) (*mcp.Request, error) {
 	req, err := mcp.NewRequest(method, params)
 	if err != nil {
@@ -222,8 +216,10 @@ func (f *targetFlags) with(ctx context.Context, e *env, work func(context.Contex
 	switch {
 	case interrupted && err != nil:
 		return fmt.Errorf("interrupted: %w", err)
+	case err != nil && t.url != nil:
+		return hint(err, t.url, t.token)
 	case err != nil:
-		return t.hint(err)
+		return err
 	case cerr != nil:
 		return fmt.Errorf("end the backends: %w", cerr)
 	}
@@ -256,21 +252,8 @@ func (t *target) warn(ctx context.Context, e *env) {
 	}
 }
 
-// hintedError is an error with a hint how to fix it.
-type hintedError struct {
-	error
-
-	hint string
-}
-
-// Error returns the error and the hint. The hint is on a line of its own, as the errors
-// of servers are long.
-func (h hintedError) Error() string { return h.error.Error() + "\n" + h.hint }
-
-// Unwrap returns the error without the hint.
-func (h hintedError) Unwrap() error { return h.error }
-
-// hint adds a hint to an error of the server at target, if there is one for it.
+// hint adds a hint to an error of the server at target, if there is one for it. It is on a
+// line of its own, as the errors of servers are long.
 func hint(err error, target *url.URL, hasToken bool) error {
 	text := ""
 	if own, ok := errors.AsType[*mcp.Error](err); ok && strings.Contains(own.Message, "bearer token") {
@@ -283,7 +266,7 @@ func hint(err error, target *url.URL, hasToken bool) error {
 	if text == "" {
 		return err
 	}
-	return hintedError{err, text}
+	return fmt.Errorf("%w\n%s", err, text)
 }
 
 // faultHint returns a hint for a request that did not reach the server. It inspects the

@@ -73,7 +73,7 @@ func TestTargetHeaders(t *testing.T) {
 			t.Parallel()
 			e := newTestEnv(t, "")
 			e.LookupEnv = func(name string) (string, bool) { return tt.token, name == tokenVariable && tt.token != "-" }
-			got, err := (&targetFlags{headers: tt.headers}).header(e.env)
+			got, err := e.header(tt.headers)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "Bearer") {
 					t.Errorf("got %v, want %q", err, tt.err)

@@ -143,16 +143,15 @@ func (a *Recorder) Use(ctx context.Context, file *os.File) {
 func (a *Recorder) use(ctx context.Context, next io.WriteCloser) {
 	a.recording.Store(next != nil)
 	ctx = context.WithoutCancel(ctx) // must complete even if the caller is canceled
-	a.decisions.RunAfter(0, func() { a.out.PutAlways(func() { a.change(ctx, next) }) })
-}
-
-// change is run as a job of out, and thus has exclusive access to the file.
-func (a *Recorder) change(ctx context.Context, next io.WriteCloser) {
-	if a.file != nil {
-		a.recordMissing(ctx)
-		a.logFailure(ctx, a.file.Close())
-	}
-	a.file, a.partial = next, endsPartial(next)
+	a.decisions.RunAfter(0, func() {
+		a.out.PutAlways(func() {
+			if a.file != nil {
+				a.recordMissing(ctx)
+				a.logFailure(ctx, a.file.Close())
+			}
+			a.file, a.partial = next, endsPartial(next)
+		})
+	})
 }
 
 // endsPartial reports whether a file ends within a line, because the disk was full or the
@@ -208,18 +207,14 @@ func (a *Recorder) RecordCall(ctx context.Context, entry func() Entry) {
 	now := time.Now()
 	a.out.PutSeparate(func() {
 		a.waiting.Add(-1)
-		a.writeCall(ctx, now, entry)
+		a.recordMissing(ctx)
+		if a.file == nil { // a reload has just ended the record
+			return
+		}
+		e := entry()
+		e.Time, e.Event = now, callEvent
+		a.write(ctx, e)
 	})
-}
-
-func (a *Recorder) writeCall(ctx context.Context, ended time.Time, entry func() Entry) {
-	a.recordMissing(ctx)
-	if a.file == nil { // a reload has just ended the record
-		return
-	}
-	e := entry()
-	e.Time, e.Event = ended, callEvent
-	a.write(ctx, e)
 }
 
 // recordMissing must be called by a job of out.
@@ -285,11 +280,8 @@ func (a *Recorder) append(line []byte) error {
 		line = append([]byte("\n"), line...)
 	}
 	n, err := a.file.Write(append(line, '\n'))
-	if err != nil && n > 0 {
-		a.partial = true
-	}
-	if err == nil {
-		a.partial = false
+	if err == nil || n > 0 {
+		a.partial = err != nil
 	}
 	return err
 }
@@ -299,18 +291,13 @@ func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 		slog.String("event", e.Event), slog.String("principal", e.Principal), slog.String("remote", e.Remote),
 		slog.String("session", e.Session), slog.String("detail", e.Detail),
 	}
-	if e.Call != nil {
-		attrs = append(attrs, e.attrs()...)
+	if c := e.Call; c != nil {
+		attrs = append(attrs,
+			slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
+			slog.String("backend", c.Backend), slog.String("outcome", string(c.Outcome)), slog.Int64("code", c.Code),
+			slog.String("delivery", c.Delivery), slog.Float64("durationMs", c.Millis), slog.String("trace", c.Trace))
 	}
 	a.log.LogAttrs(ctx, slog.LevelWarn, "audit", attrs...)
-}
-
-func (c *Call) attrs() []slog.Attr {
-	return []slog.Attr{
-		slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
-		slog.String("backend", c.Backend), slog.String("outcome", string(c.Outcome)), slog.Int64("code", c.Code),
-		slog.String("delivery", c.Delivery), slog.Float64("durationMs", c.Millis), slog.String("trace", c.Trace),
-	}
 }
 
 // logFailure logs that an entry did not reach the file. The level is a warning, so that the

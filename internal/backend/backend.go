@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -100,19 +101,18 @@ const (
 
 // Backend is one backend. Its methods may be called concurrently.
 type Backend struct {
-	cfg     Config // its Handler is guarded
-	guarded *recoverPanics
+	cfg     Config
 	log     *slog.Logger
 	limits  *limits
 	offer   atomic.Pointer[Offer]
 	refresh chan struct{} // capacity 1; requests a fetch of the lists
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
-	changes changeCount
+	changes atomic.Uint64 // how many the server has notified to the only client
 
 	// The fields below belong to Run.
 	failures [catalog.NumKinds]listFailure
-	answered listSet
+	answered listSet // the lists that were fetched, or have failed, once
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
@@ -129,8 +129,6 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.guarded = &recoverPanics{Handler: cfg.Handler, name: cfg.Name, log: b.log}
-	b.cfg.Handler = b.guarded
 	b.offer.Store(&Offer{State: Starting})
 	if last := cfg.Last; last != nil && last.Known() {
 		b.offer.Store(last.inherited())
@@ -178,14 +176,27 @@ func (b *Backend) RefreshIfOld(now time.Time) {
 	}
 }
 
+// NoteChange records that the lists have changed: they are fetched again, and until
+// then IsBehind reports true. It does not block.
+func (b *Backend) NoteChange() {
+	b.changes.Add(1)
+	b.Refresh()
+}
+
+// IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
+// the lists are about to be fetched. They are not if the server cannot be reached.
+func (b *Backend) IsBehind(o *Offer) bool {
+	return b.changes.Load() > o.changes && b.Offer().State == Live
+}
+
 // Serve sends one request to the backend, and cancels it after its deadline. It lists
 // and probes nothing. If the request could not be sent, Serve requests a fetch of the
 // lists.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
-	defer b.guarded.recover(ctx, req, &res, &err)
+	defer b.recoverPanic(ctx, req, &res, &err)
 	ctx, watch := b.limits.begin(ctx, caller)
 	defer watch.stop()
-	res, err = b.guarded.Handler.Serve(ctx, req, watch)
+	res, err = b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {
 		return res, nil
 	}
@@ -197,6 +208,31 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	b.noteFailure(err)
 	return nil, err
+}
+
+// Listen sends a subscriptions/listen of a client to the backend, and returns when that
+// has ended. It has no deadline: resources may never change. Its failure does not
+// affect the state of the server, which the listen for the lists tracks.
+func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	return b.serve(ctx, req, caller)
+}
+
+// serve sends one request to the backend.
+func (b *Backend) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer b.recoverPanic(ctx, req, &res, &err)
+	return b.cfg.Handler.Serve(ctx, req, caller)
+}
+
+// recoverPanic must be deferred. It turns a panic into an error of the request: a
+// backend in this process is foreign code that runs on goroutines of the gateway.
+func (b *Backend) recoverPanic(ctx context.Context, req *mcp.Request, res **mcp.Result, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	b.log.LogAttrs(ctx, slog.LevelError, "panic in a backend", slog.String("method", req.Method),
+		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	*res, *err = nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Backend: b.cfg.Name, Message: "it panicked"}
 }
 
 // translateHopError returns the error for the client. Two codes are about the gateway's
@@ -245,4 +281,17 @@ func orDefault[T ~int | ~int64](v, def T) T {
 		return def
 	}
 	return v
+}
+
+// takeChanges takes the lists to fetch from a listListener. A fetch of them that begins
+// now includes all changes that were counted.
+func (b *Backend) takeChanges(l *listListener) (dirty, announced listSet, changes uint64) {
+	select {
+	case <-b.refresh: // by NoteChange, possibly for lists that the listener has not marked
+		l.mark(allLists)
+	default:
+	}
+	dirty, announced = l.take()
+	// After the request was taken, because NoteChange counts before it requests.
+	return dirty, announced, b.changes.Load()
 }

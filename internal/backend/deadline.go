@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -102,24 +103,22 @@ func (d *deadline) Poll(retry time.Duration) bool {
 // Pause stops both timers while the server starts, which limits.handshake bounds, and
 // those of a gateway in front of this one in the same process.
 func (d *deadline) Pause(on bool) {
+	d.pause(on)
+	d.Caller.Extension().Pause(on)
+}
+
+func (d *deadline) pause(on bool) {
 	if on {
 		d.touch(+1)
 	} else {
 		d.touch(-1)
 	}
-	d.Caller.Extension().Pause(on)
 }
 
 // Receive forwards a result while it arrives. Each piece resets the idle time. While
 // the client takes one, both timers are paused, as during a request to it.
 func (d *deadline) Receive(ctx context.Context, res mcp.StreamedResult) (taken bool, err error) {
-	res.Around(func(taking bool) {
-		if taking {
-			d.touch(+1)
-		} else {
-			d.touch(-1)
-		}
-	})
+	res.Around(d.pause)
 	return d.Caller.Extension().Receive(ctx, res)
 }
 
@@ -211,4 +210,27 @@ func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
+}
+
+const lagInterval = time.Second
+
+// lagProbe measures how late a timer fires while calls begin, at most once in
+// lagInterval. A process that has too little CPU time fires its timers late.
+type lagProbe struct {
+	report  func(time.Duration) // receives the delay; may be nil
+	running atomic.Bool
+}
+
+// start sets the timer, unless it is set. It fires at most once after the last call.
+func (p *lagProbe) start() {
+	if p.report == nil || p.running.Load() || p.running.Swap(true) {
+		return
+	}
+	due := time.Now().Add(lagInterval)
+	time.AfterFunc(lagInterval, func() { p.fire(due) }) // does not block; no goroutine waits for it
+}
+
+func (p *lagProbe) fire(due time.Time) {
+	p.running.Store(false)
+	p.report(time.Since(due))
 }

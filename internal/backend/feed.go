@@ -90,7 +90,7 @@ func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *
 // follow fetches the lists and tracks them as long as the server notifies of changes.
 // It returns nil when all lists must be fetched again. sole may be nil.
 func (b *Backend) follow(ctx context.Context, sole *Client) error {
-	f := &fetcher{cfg: b.cfg, limits: b.limits}
+	f := &fetcher{b: b}
 	if sole != nil {
 		f.client = *sole
 	} else {
@@ -100,7 +100,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	g := b.newFetchGroup(f)
+	g := newFetchGroup(f)
 	defer g.wait()
 	defer cancel()
 	offer, err := b.fetchLists(ctx, g)
@@ -132,7 +132,7 @@ func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error)
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
-	changes := b.changes.count()
+	changes := b.changes.Load()
 	offer, err := g.f.discover(ctx)
 	if err != nil {
 		return nil, err
@@ -152,17 +152,15 @@ func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error)
 // until all are complete. It reports true if all lists must be fetched again.
 func (b *Backend) completeLists(ctx context.Context, g *fetchGroup) (again bool, err error) {
 	for g.busy|g.failed() != 0 {
-		due, stop := g.retry()
 		select {
 		case <-ctx.Done():
 		case <-b.refresh:
 			again = true
 		case r := <-g.results:
 			g.store(ctx, r)
-		case <-due:
+		case <-g.retry():
 			g.fetch(ctx, g.failed(), 0)
 		}
-		stop()
 		if err := cmp.Or(ctx.Err(), g.err()); again || err != nil {
 			return again, err
 		}
@@ -193,7 +191,7 @@ func (b *Backend) listen(ctx context.Context, g *fetchGroup) error {
 	ended := make(chan error, 1)
 	// Ends with ctx, which this function cancels; waited for below.
 	go func() {
-		_, err := b.cfg.Handler.Serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
+		_, err := b.serve(ctx, g.f.request("subscriptions/listen", listenParams()), listener)
 		ended <- err
 	}()
 	err := b.keepCurrent(ctx, g, listener, ended)
@@ -217,7 +215,7 @@ var (
 func listenError(err error, l *listListener) error {
 	_, refused := err.(*mcp.Error) //nolint:errorlint // only the server's own error
 	f, ok := errors.AsType[*mcp.Fault](err)
-	if refused && !l.acknowledged() || ok && f.Code == mcp.CodeUnsupported {
+	if _, acknowledged := l.agreement(); refused && !acknowledged || ok && f.Code == mcp.CodeUnsupported {
 		return errors.Join(errListenEnded, errNoListChanges, err)
 	}
 	return errors.Join(errListenEnded, err)
@@ -231,14 +229,16 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListene
 		if err := b.awaitChange(ctx, g, l, ended); err != nil {
 			return err
 		}
-		if l.acknowledged() && l.agreedLists()&g.f.announced == 0 {
+		agreed, acknowledged := l.agreement()
+		if acknowledged && agreed&g.f.announced == 0 {
 			return errNoListChanges
 		}
 		next, err := b.refetch(ctx, g, b.Offer(), l)
 		if err != nil {
 			return err
 		}
-		next.notified = l.agreedLists() & g.f.announced
+		agreed, _ = l.agreement() // which may have arrived meanwhile
+		next.notified = agreed & g.f.announced
 		b.publish(next)
 		backoff.Sleep(ctx, b.relistInterval())
 	}
@@ -246,8 +246,6 @@ func (b *Backend) keepCurrent(ctx context.Context, g *fetchGroup, l *listListene
 
 // awaitChange waits until a list has changed, may have changed, or has arrived late.
 func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListener, ended <-chan error) error {
-	due, stop := g.retry()
-	defer stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -256,8 +254,8 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListene
 	case <-b.refresh:
 		// The server notifies of changes, but not of its own end: a listen may outlive
 		// its connection.
-		l.mark(1<<catalog.NumKinds - 1)
-	case <-due:
+		l.mark(allLists)
+	case <-g.retry():
 		l.mark(g.failed())
 	case r := <-g.results:
 		g.store(ctx, r)
@@ -274,12 +272,13 @@ func (b *Backend) awaitChange(ctx context.Context, g *fetchGroup, l *listListene
 // fetched is fetched once more: the answer to a request sent before a notification is
 // never published.
 func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *listListener) (*Offer, error) {
-	var changes uint64
+	changes := old.changes
 	for {
-		var dirty, announced listSet
-		if dirty, announced, changes = b.takeChanges(l); dirty == 0 {
+		dirty, announced, counted := b.takeChanges(l)
+		if dirty == 0 {
 			break
 		}
+		changes = counted
 		g.fetch(ctx, dirty, announced)
 		if l.isClean() || ctx.Err() != nil {
 			break
@@ -335,6 +334,22 @@ func (b *Backend) noteFailure(err error) {
 // listSet is a set of lists.
 type listSet uint8
 
+const allLists listSet = 1<<catalog.NumKinds - 1
+
+// listSetOf returns the lists of a filter.
+func listSetOf(l listen.Lists) (s listSet) {
+	if l&listen.Tools != 0 {
+		s |= 1 << catalog.Tools
+	}
+	if l&listen.Prompts != 0 {
+		s |= 1 << catalog.Prompts
+	}
+	if l&listen.Resources != 0 {
+		s |= 1<<catalog.Resources | 1<<catalog.Templates
+	}
+	return s
+}
+
 func (s listSet) has(k catalog.Kind) bool { return s&(1<<k) != 0 }
 
 // listListener is the Caller of the listen. It records which lists changed.
@@ -351,26 +366,12 @@ type listListener struct {
 	agreed    listSet // set with acked
 }
 
-// acknowledge is called before the mark for the same notification, so that the
-// goroutine woken by the mark finds the agreed lists.
-func (l *listListener) acknowledge(to listSet) {
+// agreement returns the lists that the server has agreed to notify of; none before the
+// acknowledgement.
+func (l *listListener) agreement() (lists listSet, acknowledged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.acked, l.agreed = true, to
-}
-
-func (l *listListener) acknowledged() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.acked
-}
-
-// agreedLists returns the lists that the server has agreed to notify of; none before
-// the acknowledgement.
-func (l *listListener) agreedLists() listSet {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.agreed
+	return l.agreed, l.acked
 }
 
 func newListListener(client mcp.Caller) *listListener {
@@ -381,36 +382,29 @@ func newListListener(client mcp.Caller) *listListener {
 func (l *listListener) Notify(_ context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case listen.MethodTools:
-		l.receive(n, 1<<catalog.Tools)
+		l.receive(n, listen.Tools)
 	case listen.MethodResources:
-		l.receive(n, 1<<catalog.Resources|1<<catalog.Templates)
+		l.receive(n, listen.Resources)
 	case listen.MethodPrompts:
-		l.receive(n, 1<<catalog.Prompts)
+		l.receive(n, listen.Prompts)
 	case listen.MethodAcknowledged:
-		l.acknowledge(agreed(&n.Params))
-		l.mark(1<<catalog.NumKinds - 1)
+		l.acknowledge(&n.Params)
+		l.mark(allLists) // the goroutine woken by this finds the agreed lists
 	}
 	return nil
 }
 
-// agreed returns the lists in the server's acknowledgement (2026-07-28, basic/patterns/
-// subscriptions, "Acknowledgment"). One without a valid filter agrees to all.
-func agreed(params *mcp.Object) listSet {
-	to, err := listen.ParseFilter(params)
-	if err != nil || !params.Has(mcp.FieldNotifications) {
-		return 1<<catalog.NumKinds - 1
+// acknowledge records the lists in the server's acknowledgement (2026-07-28,
+// basic/patterns/subscriptions, "Acknowledgment"). One without a valid filter agrees to
+// all.
+func (l *listListener) acknowledge(params *mcp.Object) {
+	agreed := allLists
+	if to, err := listen.ParseFilter(params); err == nil && params.Has(mcp.FieldNotifications) {
+		agreed = listSetOf(to.Lists())
 	}
-	var lists listSet
-	if to.Tools {
-		lists |= 1 << catalog.Tools
-	}
-	if to.Prompts {
-		lists |= 1 << catalog.Prompts
-	}
-	if to.Resources {
-		lists |= 1<<catalog.Resources | 1<<catalog.Templates
-	}
-	return lists
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked, l.agreed = true, agreed
 }
 
 // Start forwards the request to the only client. Without one it refuses all but
@@ -430,9 +424,10 @@ func (l *listListener) Start(ctx context.Context, req *mcp.Request) (func() (*mc
 func (l *listListener) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // receive marks the lists of a notification.
-func (l *listListener) receive(n *mcp.Notification, s listSet) {
+func (l *listListener) receive(n *mcp.Notification, lists listen.Lists) {
+	s := listSetOf(lists)
 	if n.Synthetic {
-		l.record(s, 0)
+		l.mark(s)
 		return
 	}
 	l.record(s, s)

@@ -23,8 +23,7 @@ import (
 
 // fetcher fetches the lists of a server on behalf of a client.
 type fetcher struct {
-	cfg    Config
-	limits *limits
+	b      *Backend
 	client Client
 
 	announced listSet // set by discover: the lists that the server announces changes of
@@ -46,27 +45,14 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 	return &mcp.Request{Method: method, Params: obj, Client: f.client.Peer, Principal: f.client.Principal, Scope: f.client.Scope}
 }
 
-// serve sends one request, within the backend's own limits.
-func (f *fetcher) serve(ctx context.Context, method string, params []byte) (*mcp.Result, error) {
-	return f.serveWithin(ctx, f.limits, f.cfg.MaxKey, method, params)
-}
-
-// sendDiscover sends server/discover. It may be the first request, for which the server
-// starts.
-func (f *fetcher) sendDiscover(ctx context.Context) (*mcp.Result, error) {
-	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.cfg.Handshake, DefaultIdle)})
-	return f.serveWithin(ctx, limits, handshakeKey, "server/discover", nil)
-}
-
-const handshakeKey = "limits.handshake"
-
-func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
+// serve sends one request within limits. maxKey is the configuration key of the maximum.
+func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
 	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
 	defer watch.stop()
-	res, err := f.cfg.Handler.Serve(ctx, f.request(method, params), watch)
+	res, err := f.b.serve(ctx, f.request(method, params), watch)
 	if err != nil {
 		if late := watch.expired(maxKey); late != "" {
-			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.cfg.Name, Message: method + ": " + late, Cause: err}
+			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.b.cfg.Name, Message: method + ": " + late, Cause: err}
 		}
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
@@ -78,7 +64,9 @@ func (f *fetcher) serveWithin(ctx context.Context, limits *limits, maxKey, metho
 
 // discover fetches the server's description and the lists that it offers.
 func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
-	res, err := f.sendDiscover(ctx)
+	// It may be the first request, for which the server starts.
+	limits := newLimits(&Config{Idle: -1, Max: orDefault(f.b.cfg.Handshake, DefaultIdle)})
+	res, err := f.serve(ctx, limits, "limits.handshake", "server/discover", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -87,57 +75,30 @@ func (f *fetcher) discover(ctx context.Context) (*Offer, error) {
 		Capabilities: res.Raw(mcp.FieldCapabilities),
 	}}
 	offer.Instructions, _ = res.Text(mcp.FieldInstructions)
-	offer.Server.Version = firstVersion(res.Raw(mcp.FieldSupportedVersions))
-	var caps serverCapabilities
-	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &caps); err != nil {
+	var versions []mcp.Version
+	if jsonv2.Unmarshal(res.Raw(mcp.FieldSupportedVersions), &versions) == nil && len(versions) > 0 {
+		offer.Server.Version = versions[0] // for display only: the client of the server negotiates the revision
+	}
+	var capabilities map[string]jsontext.Value
+	if err := jsonv2.Unmarshal(orObject(offer.Server.Capabilities), &capabilities); err != nil {
 		return nil, fmt.Errorf("server/discover: capabilities: %w", err)
 	}
-	f.announced = caps.announced()
-	for k := range catalog.NumKinds {
-		if caps.offers(k) {
-			offer.offered |= 1 << k
+	for k, name := range [...]string{catalog.Tools: "tools", catalog.Prompts: "prompts", catalog.Resources: "resources", catalog.Templates: "resources"} {
+		declared := capabilities[name]
+		if declared == nil || declared.Kind() == 'n' {
+			continue
 		}
-	}
-	return offer, nil
-}
-
-// serverCapabilities is the part of a server's capabilities that declares lists. A
-// member with a value of another type than in the specification counts as present,
-// without announcing changes.
-type serverCapabilities struct {
-	Tools     jsontext.Value `json:"tools"`
-	Prompts   jsontext.Value `json:"prompts"`
-	Resources jsontext.Value `json:"resources"`
-}
-
-func (c *serverCapabilities) list(k catalog.Kind) jsontext.Value {
-	switch k {
-	case catalog.Tools:
-		return c.Tools
-	case catalog.Prompts:
-		return c.Prompts
-	default:
-		return c.Resources
-	}
-}
-
-func (c *serverCapabilities) offers(k catalog.Kind) bool {
-	v := c.list(k)
-	return v != nil && v.Kind() != 'n'
-}
-
-// announced returns the lists with the capability listChanged.
-func (c *serverCapabilities) announced() listSet {
-	var lists listSet
-	for k := range catalog.NumKinds {
+		offer.offered |= 1 << k
+		// A value of another type than in the specification counts as present, without
+		// announcing changes.
 		var of struct {
 			ListChanged bool `json:"listChanged"`
 		}
-		if c.offers(k) && jsonv2.Unmarshal(c.list(k), &of) == nil && of.ListChanged {
-			lists |= 1 << k
+		if jsonv2.Unmarshal(declared, &of) == nil && of.ListChanged {
+			f.announced |= 1 << k
 		}
 	}
-	return lists
+	return offer, nil
 }
 
 // maxListBytes bounds the memory for one list of a backend. A list of the largest
@@ -149,13 +110,13 @@ const maxListBytes = 32 << 20
 // templates.
 func (f *fetcher) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Public: true}
-	maxItems := boundOrMax(f.cfg.MaxItems, DefaultMaxItems)
-	maxPages := boundOrMax(f.cfg.MaxPages, DefaultMaxPages)
+	maxItems := boundOrMax(f.b.cfg.MaxItems, DefaultMaxItems)
+	maxPages := boundOrMax(f.b.cfg.MaxPages, DefaultMaxPages)
 	seen := map[string]bool{}
 	var params []byte
 	var last *mcp.Result
 	for range maxPages {
-		res, err := f.serve(ctx, k.Method(), params)
+		res, err := f.serve(ctx, f.b.limits, f.b.cfg.MaxKey, k.Method(), params)
 		switch {
 		case errors.Is(err, &mcp.Error{Code: mcp.CodeMethodNotFound}):
 			return l, nil
@@ -259,15 +220,6 @@ func appendPage(l *catalog.List, res *mcp.Result, k catalog.Kind) error {
 		}
 	}
 	return nil
-}
-
-// firstVersion is for display only: the client of the server negotiates the revision.
-func firstVersion(raw []byte) mcp.Version {
-	var vs []mcp.Version
-	if jsonv2.Unmarshal(raw, &vs) != nil || len(vs) == 0 {
-		return ""
-	}
-	return vs[0]
 }
 
 // orObject returns "{}" for nil: a server without a capabilities object has declared

@@ -35,13 +35,7 @@ type listFailure struct {
 // fetchGroup fetches the lists of a server, each independently: a list that fails or is
 // slow does not affect the others. It belongs to one goroutine.
 type fetchGroup struct {
-	f   *fetcher
-	log *slog.Logger
-
-	// These outlive the fetchGroup.
-	failures *[catalog.NumKinds]listFailure
-	answered *listSet // the lists that were fetched, or have failed, once
-
+	f         *fetcher
 	offered   listSet
 	lists     [catalog.NumKinds]catalog.List
 	errs      [catalog.NumKinds]error // of the lists that failed
@@ -59,16 +53,13 @@ type fetched struct {
 }
 
 // newFetchGroup returns a fetchGroup that starts with the current lists.
-func (b *Backend) newFetchGroup(f *fetcher) *fetchGroup {
-	return &fetchGroup{
-		f: f, log: b.log, failures: &b.failures, answered: &b.answered,
-		lists: b.Offer().Lists, results: make(chan fetched, catalog.NumKinds),
-	}
+func newFetchGroup(f *fetcher) *fetchGroup {
+	return &fetchGroup{f: f, lists: f.b.Offer().Lists, results: make(chan fetched, catalog.NumKinds)}
 }
 
 // fillOffer sets the lists of an offer, and counts the notifications for them.
 func (g *fetchGroup) fillOffer(o *Offer) {
-	o.late = g.busy &^ *g.answered
+	o.late = g.busy &^ g.f.b.answered
 	counted := g.announced &^ g.busy &^ g.failed()
 	g.announced &^= counted
 	for k := range catalog.NumKinds {
@@ -93,7 +84,7 @@ func (g *fetchGroup) fetch(ctx context.Context, wanted, announced listSet) {
 	var begun, together listSet
 	for k := range catalog.NumKinds {
 		switch {
-		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.failures[k].due):
+		case !(wanted & g.offered).has(k), !announced.has(k) && time.Now().Before(g.f.b.failures[k].due):
 			continue
 		case g.busy.has(k):
 			g.refetch |= 1 << k
@@ -136,13 +127,12 @@ func (g *fetchGroup) await(ctx context.Context, of listSet) {
 	if g.busy&of == 0 {
 		return
 	}
-	late := time.NewTimer(listTimeout)
-	defer late.Stop()
+	late := time.After(listTimeout)
 	for g.busy&of != 0 {
 		select {
 		case r := <-g.results:
 			g.store(ctx, r)
-		case <-late.C:
+		case <-late:
 			g.markLate(g.busy & of)
 			return
 		}
@@ -174,7 +164,7 @@ func (g *fetchGroup) awaitFirst(ctx context.Context) {
 // fetches again instead.
 func (g *fetchGroup) store(ctx context.Context, r fetched) {
 	g.busy &^= 1 << r.kind
-	t := &g.failures[r.kind]
+	t := &g.f.b.failures[r.kind]
 	switch {
 	case ctx.Err() != nil:
 	case g.refetch.has(r.kind):
@@ -184,10 +174,10 @@ func (g *fetchGroup) store(ctx context.Context, r fetched) {
 		t.count++
 		t.due = time.Now().Add(retryDelay(t.count, r.err))
 		g.storeFailure(r.kind, r.err)
-		*g.answered |= 1 << r.kind
+		g.f.b.answered |= 1 << r.kind
 	default:
 		*t = listFailure{}
-		*g.answered |= 1 << r.kind
+		g.f.b.answered |= 1 << r.kind
 		g.lists[r.kind], g.errs[r.kind] = r.list, nil
 	}
 }
@@ -203,7 +193,7 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	}
 	g.errs[k] = err
 	if l.Problem != before {
-		g.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
+		g.f.b.log.Warn("list not fetched", slog.String("method", k.Method()), slog.Any("err", err))
 	}
 }
 
@@ -235,24 +225,23 @@ func (g *fetchGroup) err() error {
 		return nil
 	}
 	for k := range catalog.NumKinds {
-		g.failures[k].due = time.Time{} // the next attempt is of the whole server
+		g.f.b.failures[k].due = time.Time{} // the next attempt is of the whole server
 	}
 	return cmp.Or(g.errs[:]...)
 }
 
 // retry returns a channel that receives when a failed list is due, or nil.
-func (g *fetchGroup) retry() (due <-chan time.Time, stop func() bool) {
+func (g *fetchGroup) retry() <-chan time.Time {
 	var next time.Time
 	for k, failed := catalog.Kind(0), g.failed(); k < catalog.NumKinds; k++ {
-		if t := g.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
+		if t := g.f.b.failures[k].due; failed.has(k) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}
 	if next.IsZero() {
-		return nil, func() bool { return false }
+		return nil
 	}
-	t := time.NewTimer(time.Until(next))
-	return t.C, t.Stop
+	return time.After(time.Until(next))
 }
 
 // wait waits for the running fetches. Their context has ended.

@@ -4,7 +4,15 @@
 package backend
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -60,6 +68,14 @@ func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
 // Answered reports whether a list, or the reason of its failure, is known.
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }
 
+// AnsweredAny reports whether Answered is true for any list.
+func (o *Offer) AnsweredAny() bool { return o.State != Starting && o.late != 1<<catalog.NumKinds-1 }
+
+// AnsweredAs reports whether Answered is the same for each list of both offers.
+func (o *Offer) AnsweredAs(other *Offer) bool {
+	return (o.State == Starting) == (other.State == Starting) && (o.State == Starting || o.late == other.late)
+}
+
 // inherited returns the offer as that of a Backend that has not reached the server yet.
 func (o *Offer) inherited() *Offer {
 	return &Offer{
@@ -89,4 +105,119 @@ func (o *Offer) withoutNotices() *Offer {
 	next := *o
 	next.notified = 0
 	return &next
+}
+
+// Lists are all lists of a server.
+type Lists [catalog.NumKinds]catalog.List
+
+// ListsFor returns what the server offers to a client, requested on behalf of that
+// client and, if it has one, in its session. A list that fails is that of the Offer,
+// which is not changed.
+func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
+	f := &fetcher{b: b, client: c}
+	o, err := f.discover(ctx)
+	if err != nil {
+		return Lists{}, err
+	}
+	for k := range catalog.NumKinds {
+		if !o.offered.has(k) {
+			continue
+		}
+		if o.Lists[k], err = f.list(ctx, k); err != nil {
+			o.Lists[k] = b.Offer().Lists[k]
+		}
+	}
+	return o.Lists, nil
+}
+
+// ListsOf returns what the server offers to clients of a profile, requested in a
+// temporary session. The Offer is not changed.
+func (b *Backend) ListsOf(ctx context.Context, p Profile) (Lists, error) {
+	if b.cfg.Turn != nil {
+		defer b.cfg.Turn(ctx)()
+	}
+	c := b.clientOf(p)
+	defer c.Scope.End()
+	return b.ListsFor(ctx, c)
+}
+
+// Equal reports whether both have the same items in the same order.
+func (l *Lists) Equal(o *Lists) bool {
+	for k := range l {
+		if !slices.EqualFunc(l[k].Items, o[k].Items, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Profile is a set of client features that servers are known to require before they
+// offer a tool. There are few profiles, whatever clients declare.
+type Profile uint8
+
+// The features.
+const (
+	hasElicitation Profile = 1 << iota
+	hasURLElicitation
+	hasSampling
+	hasRoots
+)
+
+// FullProfile has every feature. Its lists are those of Offer.
+const FullProfile = hasElicitation | hasURLElicitation | hasSampling | hasRoots
+
+// ProfileOf returns the profile of a client that has declared these capabilities.
+// Invalid capabilities declare nothing.
+func ProfileOf(capabilities []byte) Profile {
+	var c struct {
+		Elicitation *map[string]jsontext.Value `json:"elicitation"`
+		Sampling    *map[string]jsontext.Value `json:"sampling"`
+		Roots       *map[string]jsontext.Value `json:"roots"`
+	}
+	if jsonv2.Unmarshal(orObject(capabilities), &c, jsontext.AllowDuplicateNames(true)) != nil {
+		return 0
+	}
+	var p Profile
+	if c.Elicitation != nil {
+		p |= hasElicitation
+		if _, ok := (*c.Elicitation)["url"]; ok {
+			p |= hasURLElicitation
+		}
+	}
+	if c.Sampling != nil {
+		p |= hasSampling
+	}
+	if c.Roots != nil {
+		p |= hasRoots
+	}
+	return p
+}
+
+// Within reports whether q has every feature of p.
+func (p Profile) Within(q Profile) bool { return p&^q == 0 }
+
+// capabilities returns the capabilities of a client that has exactly these features.
+func (p Profile) capabilities() []byte {
+	var members []string
+	if p&hasElicitation != 0 {
+		modes := `"form":{}`
+		if p&hasURLElicitation != 0 {
+			modes += `,"url":{}`
+		}
+		members = append(members, `"elicitation":{`+modes+`}`)
+	}
+	if p&hasSampling != 0 {
+		members = append(members, `"sampling":{"context":{},"tools":{}}`)
+	}
+	if p&hasRoots != 0 {
+		members = append(members, `"roots":{"listChanged":true}`)
+	}
+	return []byte("{" + strings.Join(members, ",") + "}")
+}
+
+// clientOf returns the gateway itself as a client of the profile, with a scope of its
+// own.
+func (b *Backend) clientOf(p Profile) Client {
+	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
+	return Client{Peer: peer, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }

@@ -119,8 +119,8 @@ func TestAcknowledgedLists(t *testing.T) {
 		if err := e.Notify(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if !e.acknowledged() || e.agreedLists() != want {
-			t.Errorf("%s: agreed %b (acknowledged %v), want %b", params, e.agreedLists(), e.acknowledged(), want)
+		if agreed, acknowledged := e.agreement(); !acknowledged || agreed != want {
+			t.Errorf("%s: agreed %b (acknowledged %v), want %b", params, agreed, acknowledged, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ func TestCapabilities(t *testing.T) {
 		return Backend{Name: "x", State: Live, Capabilities: []byte(capabilities)}
 	}
 	all := `{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}}`
+	const tasks = `{"extensions":{"io.modelcontextprotocol/tasks":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}`
 	tests := []struct {
 		name string
 		in   []Backend
@@ -33,6 +34,10 @@ func TestCapabilities(t *testing.T) {
 		{"all", []Backend{live(allCapabilities)}, strings.Replace(all, `,"subscribe":true`, "", 1)},
 		{"a stale one counts", []Backend{{Name: "s", State: Stale, Capabilities: []byte(`{"tools":{}}`)}}, `{"tools":{"listChanged":true}}`},
 		{"one that was never reached may have all", []Backend{live(`{}`), {Name: "m"}}, all},
+		{"tasks of 2025-11-25", []Backend{live(`{}`), live(`{"tasks":{"requests":{"tools":{"call":{}}}}}`)}, tasks},
+		{"tasks of the extension", []Backend{live(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}, tasks},
+		{"tasks that tools do not have", []Backend{live(`{"tasks":{"list":{}}}`)}, `{}`},
+		{"tasks of one that was never reached", []Backend{{Name: "m", Capabilities: []byte(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}}, all},
 	}
 	for _, tt := range tests {
 		if got := string(Build(tt.in, Options{}).Capabilities()); got != tt.want {
@@ -85,6 +90,12 @@ func TestKinds(t *testing.T) {
 		if got := k.String() + " " + k.Method() + " " + k.Field().Key(); got != want[k] {
 			t.Errorf("kind %d: got %q, want %q", k, got, want[k])
 		}
+		if got, ok := KindOf(k.Method()); !ok || got != k {
+			t.Errorf("%s lists kind %d, %v; want %d", k.Method(), got, ok, k)
+		}
+	}
+	if got, ok := KindOf("tools/call"); ok {
+		t.Errorf("tools/call lists %s", got)
 	}
 }
 
@@ -100,6 +111,7 @@ func TestShorten(t *testing.T) {
 		{"aéé", 4, "aé [...]"},
 		{"aéé", 5, "aéé"},
 		{"語語", 2, " [...]"},
+		{"\x80\x80", 1, " [...]"},
 	}
 	for _, tt := range tests {
 		if got := shorten(tt.text, tt.most); got != tt.want {

@@ -58,8 +58,8 @@ func TestItemsAreBytes(t *testing.T) {
 		},
 		{
 			name: "so does a template", kind: Templates,
-			item:        `{"name":"n","uriTemplate":"file:///{\u0078}","uri":"no"}`,
-			want:        `{"name":"n","uriTemplate":"file:///{\u0078}","uri":"no"}`,
+			item:        `{"name":"n","uriTemplate":"\u0066ile:///{\u0078}","uri":"no"}`,
+			want:        `{"name":"n","uriTemplate":"\u0066ile:///{\u0078}","uri":"no"}`,
 			wantOwnName: "file:///{x}",
 		},
 	}
@@ -105,6 +105,7 @@ func TestItemsLeftOut(t *testing.T) {
 		{"null prompt", Prompts, `null`, `prompt "at place 2": left out: not an object`},
 		{"null resource", Resources, `null`, `resource "at place 2": left out: not an object`},
 		{"null template", Templates, `null`, `resource template "at place 2": left out: not an object`},
+		{"no text", Tools, ` `, `tool "at place 2": left out: not an object`},
 		{"string", Tools, `"x"`, `not an object`},
 		{"array", Tools, `[{"name":"x","inputSchema":{}}]`, `not an object`},
 		{"empty object", Tools, `{}`, `it has no name`},
@@ -131,6 +132,7 @@ func TestItemsLeftOut(t *testing.T) {
 		{"schema too large", Tools, `{"name":"x","inputSchema":{"description":"` + strings.Repeat("x", 1000) + `"}}`, `its inputSchema has 1034 bytes, more than the limit of 1000 (limits.schema)`},
 		{"schema too deep", Tools, `{"name":"x","inputSchema":` + deep(125) + `}`, `tool "x": left out: ` + tooDeep},
 		{"too deep", Prompts, `{"name":"x","a":` + deep(125) + `}`, `prompt "x": left out: ` + tooDeep},
+		{"too deep, of arrays", Prompts, `{"name":"x","a":` + strings.Repeat("[", 125) + strings.Repeat("]", 125) + `}`, `prompt "x": left out: ` + tooDeep},
 		{"too deep, with brackets in texts", Resources, `{"uri":"x:y","b":"\\\"}]","a":` + deep(125) + `}`, `resource "x:y": left out: ` + tooDeep},
 		{"far too deep", Prompts, `{"name":"x","a":` + deep(1022) + `}`, `prompt "x": left out: ` + tooDeep},
 		{"too deep, without a name", Prompts, `{"a":` + deep(125) + `}`, `prompt "at place 2": left out: it has no name`},
@@ -258,6 +260,12 @@ func TestLimits(t *testing.T) {
 	if got := Build(in, Options{MaxItems: -1}).Len(Tools); got != DefaultMaxItems+5 {
 		t.Errorf("no limit keeps %d; the schema is over its own", got)
 	}
+	const schema = `{"type":"object"}`
+	for most, want := range map[int]int{len(schema) - 1: 0, len(schema): 1} {
+		if got := Build([]Backend{backend("a").with(Tools, `{"name":"x","inputSchema":`+schema+`}`)}, Options{MaxSchema: most}).Len(Tools); got != want {
+			t.Errorf("a limit of %d bytes keeps %d schemas of %d", most, got, len(schema))
+		}
+	}
 	if got := Build(in, Options{MaxItems: -1, MaxSchema: -1}).Len(Tools); got != DefaultMaxItems+6 {
 		t.Errorf("no limits at all keep %d", got)
 	}
@@ -278,5 +286,46 @@ func TestProblemTextIsOneLine(t *testing.T) {
 	got := problems(c)
 	if strings.Count(got, "\n") != 1 || strings.ContainsRune(got, 0x1b) || len(got) > 10*maxQuoted {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The quoted part of a name is bounded.
+func TestProblemQuotes(t *testing.T) {
+	for n, want := range map[int]string{
+		200: `backend "a": tool "` + strings.Repeat("x", 200) + `": no`,
+		201: `backend "a": tool "` + strings.Repeat("x", 200) + `"...: no`,
+	} {
+		if got := (Problem{Backend: "a", Kind: Tools, Item: strings.Repeat("x", n), Text: "no"}).String(); got != want {
+			t.Errorf("a name of %d bytes: %s", n, got)
+		}
+	}
+}
+
+// Where the server decides which tools may be called as tasks, each tool that says
+// nothing is marked as one that may.
+func TestTaskSupport(t *testing.T) {
+	const (
+		extension = `"extensions":{"io.modelcontextprotocol/tasks":{}}`
+		calls     = `"tasks":{"requests":{"tools":{"call":{}}}}`
+		plain     = `{"name":"a__x","inputSchema":{"type":"object"}}`
+		marked    = `{"name":"a__x","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`
+		refusing  = `{"name":"a__x","execution":{"taskSupport":"forbidden"},"inputSchema":{"type":"object"}}`
+	)
+	for _, tt := range []struct{ name, capabilities, item, want string }{
+		{"the extension", `{` + extension + `}`, tool("x"), marked},
+		{"the extension, and a tool that says it", `{` + extension + `}`, strings.Replace(refusing, "a__", "", 1), refusing},
+		{"both", `{` + extension + `,` + calls + `}`, tool("x"), plain},
+		{"2025-11-25", `{` + calls + `}`, tool("x"), plain},
+		{"no tasks", `{}`, tool("x"), plain},
+	} {
+		b := backend("a").with(Tools, tt.item).with(Prompts, prompt("x"))
+		b.Capabilities = []byte(tt.capabilities)
+		c := Build([]Backend{b}, Options{})
+		if e, ok := c.Tool("a__x"); !ok || string(e.JSON()) != tt.want {
+			t.Errorf("%s: the tool is %s, want %s", tt.name, e.JSON(), tt.want)
+		}
+		if e, ok := c.Prompt("a__x"); !ok || string(e.JSON()) != `{"name":"a__x"}` {
+			t.Errorf("%s: the prompt is %s", tt.name, e.JSON())
+		}
 	}
 }

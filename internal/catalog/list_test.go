@@ -171,6 +171,31 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
+// A page ends before the item with which it would have too many bytes or members.
+func TestPagesAreFull(t *testing.T) {
+	heavy := func(n int) string {
+		const frame = `{"name":"x","description":""},`
+		return `{"name":"x","description":"` + strings.Repeat("x", n-len(frame)) + `"}`
+	}
+	manifold := func(n int) string {
+		const others = 2
+		return `{"name":"x","_":[` + strings.Repeat(`{"a":1},`, n-others) + `{}]}`
+	}
+	for name, tt := range map[string]struct {
+		item func(n int) string
+		most int
+	}{"bytes": {heavy, pageBytes}, "members": {manifold, pageMembers}} {
+		for extra, want := range map[int]int{-1: 1, 0: 1, 1: 2} {
+			empty := ""
+			last := strings.Replace(tt.item(tt.most/2+extra), `"x"`, `"y"`, 1)
+			c := Build([]Backend{backend("a").with(Prompts, tt.item(tt.most/2), last).rules(Rules{Prefix: &empty})}, Options{})
+			if pages := readAll(t, c, Prompts); len(pages) != want {
+				t.Errorf("%s: with %d more than fit, %d pages, want %d", name, extra, len(pages), want)
+			}
+		}
+	}
+}
+
 func TestOneHugeItemIsAPage(t *testing.T) {
 	huge := fmt.Sprintf(`{"name":"huge","description":%q}`, strings.Repeat("x", 2*pageBytes))
 	c := Build([]Backend{backend("a").with(Prompts, prompt("x"), huge, prompt("y"))}, Options{})
@@ -210,6 +235,28 @@ func TestCursorOfTheLastItem(t *testing.T) {
 	after := Build([]Backend{backend("a").with(Tools, numbered(2, tool)...)}, Options{PageItems: 2})
 	if p := readPage(t, after, Tools, cursor); len(p.Tools) != 0 || p.NextCursor != nil {
 		t.Errorf("the list goes on with %+v", p)
+	}
+}
+
+func TestCursorOfAShortName(t *testing.T) {
+	empty := ""
+	in := []Backend{backend("a").with(Tools, tools("x", "y")...).rules(Rules{Prefix: &empty})}
+	cursor := *readPage(t, Build(in, Options{PageItems: 1}), Tools, "").NextCursor
+	if p := readPage(t, Build(in, Options{}), Tools, cursor); len(p.Tools) != 1 {
+		t.Errorf("%d tools after the first of two", len(p.Tools))
+	}
+}
+
+// Replicas of another version read the same cursors: a digit for the list and its scope,
+// and the name of the last item.
+func TestCursorsOfOtherVersions(t *testing.T) {
+	for cursor, public := range map[string]bool{"3a__n0009": true, "7a__n0009": false} {
+		b := backend("a").with(Prompts, numbered(30, prompt)...)
+		b.Lists[Prompts].Public = public
+		c := Build([]Backend{b}, Options{PageItems: 10})
+		if got, want := *readPage(t, c, Prompts, "").NextCursor, base64.RawURLEncoding.EncodeToString([]byte(cursor)); got != want {
+			t.Errorf("public %v: the cursor is %s, want %s", public, got, want)
+		}
 	}
 }
 

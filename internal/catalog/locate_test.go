@@ -27,6 +27,8 @@ func TestTemplates(t *testing.T) {
 		{"a://f{.ext}", []string{"a://f", "a://f.txt"}, []string{"a://ftxt"}},
 		{"a://f{;v}", []string{"a://f", "a://f;v=1"}, []string{"a://f/v"}},
 		{"a.b+c:{x}", []string{"a.b+c:1"}, []string{"aXb+c:1", "a.bbc:1"}},
+		{"a:" + strings.Repeat("{x}", maxExpressions), []string{"a:" + strings.Repeat("1", maxExpressions)}, []string{"a:1"}},
+		{"a:" + strings.Repeat("x", maxTemplate-len("a:{y}")) + "{y}", []string{"a:" + strings.Repeat("x", maxTemplate)}, []string{"a:1"}},
 		{"a:{x", nil, []string{"a:1", "a:{x"}},
 		{"a:{}", nil, []string{"a:1", "a:{}", "a:"}},
 		{"a:" + strings.Repeat("{x}", maxExpressions+1), nil, []string{"a:" + strings.Repeat("1", 100)}},

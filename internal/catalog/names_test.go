@@ -356,7 +356,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 	const dotted = "com.example.everything-server-for-the-whole-team"
 	longest := strings.Repeat("x", 64-len("fine__"))
 	in := []Backend{
-		backend("fine").with(Tools, tools("a-b_C9", longest)...).with(Prompts, prompt("a.b")),
+		backend("fine").with(Tools, tools("a-z_AZ09", longest)...).with(Prompts, prompt("a.b")),
 		backend(dotted).with(Tools, tools("echo", "add", "hidden")...).with(Prompts, prompt("p")).rules(Rules{Exclude: []string{"hidden"}}),
 		backend("own").with(Tools, tools("good", "ends.badly", "käse", "a b", "a/b", longest+"1234")...),
 		backend("cured").with(Tools, tools("a.b", "c.d")...).rules(Rules{Rename: map[string]string{"a.b": "a_b"}, Exclude: []string{"c.d"}}),

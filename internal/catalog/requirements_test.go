@@ -48,6 +48,8 @@ func TestSchemasAreReadWithinBounds(t *testing.T) {
 		{"an expression that takes for ever", `{"properties":{"a":{"pattern":"^(a+)+$"}},"patternProperties":{"^(([a-z])+.)+[A-Z]([a-z])+$":{"$ref":"#"}}}`, ""},
 		{"many parts", `{"anyOf":[` + wide(15_000) + `]}`, ""},
 		{"many parts, as many ways", `{"$defs":{"a":` + strings.Repeat(`{"allOf":[{"$ref":"#"},`, 25) + `{}` + strings.Repeat(`]}`, 25) + `}}`, ""},
+		{"as deep as is searched", nested(32, `{"$ref":"#"}`), ""},
+		{"one level deeper", `{"items":` + nested(32, `{"$ref":"#"}`) + `}`, "has references and is nested deeper than"},
 		{"deeper", nested(40, wide(18_000)), "has references and is nested deeper than"},
 		{"deeper, by properties", strings.Repeat(`{"properties":{"a":`, 40) + `{"anyOf":[` + wide(18_000) + `]}` + strings.Repeat(`}}`, 40), "has references and is nested deeper than"},
 		{"deeper than JSON may be", nested(1<<15, `{}`), "nest"},
@@ -77,7 +79,7 @@ func TestSchemasOfEveryDialect(t *testing.T) {
 		draft7 = `"$schema":"http://json-schema.org/draft-07/schema#"`
 		latest = `"$schema":"https://json-schema.org/draft/2020-12/schema"`
 	)
-	const foreign = "offered as it is: its inputSchema is of the dialect "
+	const foreign = "offered as it is: its "
 	tests := []struct{ name, schema, said string }{
 		{"2020-12", `{"type":"object",` + latest + `,"$defs":{"a":{"$anchor":"a","prefixItems":[{}]}},"properties":{"a":{"$ref":"#a"}},"unevaluatedProperties":false}`, ""},
 		{"none", `{"type":"object","dependentRequired":{"a":["b"]},"if":{},"then":{},"else":false}`, ""},
@@ -85,8 +87,10 @@ func TestSchemasOfEveryDialect(t *testing.T) {
 		{"draft-04", `{"type":"object",` + draft4 + `,"id":"http://x/root","properties":{"a":{"$ref":"http://x/root#/definitions/a"}},"definitions":{"a":{"exclusiveMinimum":true,"minimum":1}}}`, ""},
 		{"draft-04, with a part that has an id", `{"type":"object",` + draft4 + `,"id":"http://x/root","properties":{"a":{"$ref":"part"}},"definitions":{"a":{"id":"part"}}}`, ""},
 		{"draft-04 behind what it says", `{"type":"object","id":"http://x/root","properties":{"a":{"$ref":"http://x/root"}},` + draft4 + `}`, ""},
-		{"unknown", `{"type":"object","$schema":"https://example.com/dialect","x":[{"y":1}]}`, foreign + `"https://example.com/dialect", which is not supported here`},
-		{"no text", `{"type":"object","$schema":4}`, foreign + `"4"`},
+		{"unknown", `{"type":"object","$schema":"https://example.com/dialect","x":[{"y":1}]}`, foreign + `inputSchema is of the dialect "https://example.com/dialect", which is not supported here`},
+		{"no text", `{"type":"object","$schema":4}`, foreign + `inputSchema is of the dialect "4"`},
+		{"unknown, of the output", `{"type":"object"},"outputSchema":{"$schema":"https://example.com/dialect"}`, foreign + `outputSchema is of the dialect "https://example.com/dialect"`},
+		{"no dialect of a schema", `{"type":"object"},"_meta":{"$schema":"https://example.com/dialect"}`, ""},
 
 		{"an id of draft-04 in 2020-12", `{"type":"object",` + latest + `,"id":"http://x/root","properties":{"a":{"$ref":"http://x/root"}}}`, "http://x/root"},
 		{"an id of draft-04 without a dialect", `{"type":"object","id":"http://x/root","properties":{"a":{"$ref":"http://x/root"}}}`, "http://x/root"},

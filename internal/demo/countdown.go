@@ -44,33 +44,18 @@ func countdown(ctx context.Context, call *mux.Call) (*mux.Result, error) {
 	}
 	// Before the pause, so that a countdown of one step shows something at once.
 	for done := 1; done <= in.From; done++ {
-		if err := reportStep(ctx, call, done, in.From); err != nil {
+		message := strconv.Itoa(in.From-done) + " to go"
+		if err := call.Progress(ctx, float64(done), float64(in.From), message); err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, time.Duration(in.StepMs)*time.Millisecond); err != nil {
+		if err := call.Log(ctx, mcp.LogInfo, "countdown", message); err != nil {
 			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Duration(in.StepMs) * time.Millisecond):
 		}
 	}
 	return mux.Say("Lift-off after %d steps.", in.From), nil
-}
-
-// pause waits for d, or until the request is canceled.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
-// reportStep sends the progress and a log message, if the client has requested them.
-func reportStep(ctx context.Context, call *mux.Call, done, total int) error {
-	message := strconv.Itoa(total-done) + " to go"
-	if err := call.Progress(ctx, float64(done), float64(total), message); err != nil {
-		return err
-	}
-	return call.Log(ctx, mcp.LogInfo, "countdown", message)
 }

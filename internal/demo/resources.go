@@ -81,20 +81,14 @@ func greetings() []greeting {
 	}
 }
 
-// greetingIn returns the greeting in a language of the list.
-func greetingIn(language string) (words string, ok bool) {
-	for _, g := range greetings() {
-		if g.language == language {
-			return g.words, true
-		}
-	}
-	return "", false
-}
-
 // greetingContents returns the contents of the template's resource for a language of the list.
 func greetingContents(language string) (mux.Contents, bool) {
-	words, ok := greetingIn(language)
-	return mux.TextContents(greetingBase+language, "text/plain", words), ok
+	for _, g := range greetings() {
+		if g.language == language {
+			return mux.TextContents(greetingBase+language, "text/plain", g.words), true
+		}
+	}
+	return mux.Contents{}, false
 }
 
 func readGreeting(_ context.Context, call *mux.Call) ([]mux.Contents, error) {

@@ -5,7 +5,6 @@ package listen
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -17,7 +16,7 @@ import (
 type News struct {
 	Lists     Lists
 	announced Lists               // those of lists that the server has announced; the others are presumed
-	Updated   []*mcp.Notification // of resources, in the order of their first change, then of tasks
+	Updated   []*mcp.Notification // of resources, in the order of their first change, then of tasks in the order of the filter
 }
 
 // Notify sends the changes to a listen's caller.
@@ -62,18 +61,19 @@ type Listener struct {
 
 	// The fields below are guarded by Feed.mu.
 	uris      map[string]bool
-	tasks     map[string]bool
 	lists     Lists
 	announced Lists                        // of lists
 	updated   map[string]*mcp.Notification // the newest by URI
 	order     []string                     // the keys of updated, by first change
-	states    map[string]*mcp.Notification // the newest by task
+	tasks     []string
+	states    map[string]*mcp.Notification // the newest by task; nil for one without news
 }
 
 // Add registers a listen. Call it before the listen is acknowledged, so that no change
 // in between is lost.
 func (f *Feed) Add(want Filter) *Listener {
-	l := &Listener{want: want.Lists(), uris: setOf(want.URIs), tasks: setOf(want.TaskIDs), wake: make(chan struct{}, 1)}
+	l := &Listener{want: want.Lists(), uris: setOf(want.URIs), wake: make(chan struct{}, 1)}
+	l.setTasks(want.TaskIDs)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.listeners == nil {
@@ -109,7 +109,7 @@ func (f *Feed) dropLocked(uri string) {
 func (f *Feed) Keep(l *Listener, agreed Filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l.tasks = setOf(agreed.TaskIDs)
+	l.setTasks(agreed.TaskIDs)
 	kept := setOf(agreed.URIs)
 	for uri := range l.uris {
 		if !kept[uri] {
@@ -117,6 +117,14 @@ func (f *Feed) Keep(l *Listener, agreed Filter) {
 			f.dropLocked(uri)
 		}
 	}
+}
+
+func (l *Listener) setTasks(ids []string) {
+	states := make(map[string]*mcp.Notification, len(ids))
+	for _, id := range ids {
+		states[id] = l.states[id]
+	}
+	l.tasks, l.states = ids, states
 }
 
 // Mark records that lists have changed. It does not block.
@@ -163,14 +171,10 @@ func (f *Feed) Task(n *mcp.Notification) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for l := range f.listeners {
-		if !l.tasks[id] {
-			continue
+		if _, ok := l.states[id]; ok {
+			l.states[id] = n
+			l.wakeLocked()
 		}
-		if l.states == nil {
-			l.states = make(map[string]*mcp.Notification)
-		}
-		l.states[id] = n
-		l.wakeLocked()
 	}
 }
 
@@ -273,9 +277,12 @@ func (f *Feed) Take(l *Listener) News {
 	for _, uri := range l.order {
 		n.Updated = append(n.Updated, l.updated[uri])
 	}
-	for _, id := range slices.Sorted(maps.Keys(l.states)) {
-		n.Updated = append(n.Updated, l.states[id])
+	for _, id := range l.tasks {
+		if state := l.states[id]; state != nil {
+			n.Updated = append(n.Updated, state)
+			l.states[id] = nil
+		}
 	}
-	l.lists, l.announced, l.order, l.updated, l.states = 0, 0, nil, nil, nil
+	l.lists, l.announced, l.order, l.updated = 0, 0, nil, nil
 	return n
 }

@@ -73,20 +73,6 @@ func New(instruments []Instrument, kinds []string) (*Set, error) {
 	}
 	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	meter := m.provider.Meter("github.com/signalbox-mcp/signalbox")
-	if err := m.count(meter); err != nil {
-		return nil, err
-	}
-	m.begin(context.Background(), kinds)
-	for _, i := range instruments {
-		if err := i.register(meter); err != nil {
-			return nil, fmt.Errorf("metric %s: %w", i.Name, err)
-		}
-	}
-	return m, nil
-}
-
-// count creates the counters of the methods.
-func (m *Set) count(meter metric.Meter) error {
 	var errs [3]error
 	m.events, errs[0] = meter.Int64Counter(Prefix+"events",
 		metric.WithDescription("Rejected requests and other security events, by kind."))
@@ -94,16 +80,22 @@ func (m *Set) count(meter metric.Meter) error {
 		metric.WithDescription("Configurations that were applied and refused since the start."))
 	m.audit, errs[2] = meter.Int64Counter(Prefix+"audit_failures",
 		metric.WithDescription("Entries of the audit record that did not reach its file."))
-	return errors.Join(errs[:]...)
-}
-
-func (m *Set) begin(ctx context.Context, kinds []string) {
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
 	for _, kind := range kinds {
 		m.addEvents(ctx, kind, 0)
 	}
 	m.addReloads(ctx, true, 0)
 	m.addReloads(ctx, false, 0)
 	m.audit.Add(ctx, 0)
+	for _, i := range instruments {
+		if err := i.register(meter); err != nil {
+			return nil, fmt.Errorf("metric %s: %w", i.Name, err)
+		}
+	}
+	return m, nil
 }
 
 func (i Instrument) register(meter metric.Meter) error {

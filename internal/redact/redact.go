@@ -66,7 +66,7 @@ func Of(secrets ...string) *Redactor {
 	// left.
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	secrets = slices.Compact(secrets)
-	pairs := make([]string, 0, 2*len(secrets))
+	var pairs []string
 	for _, s := range secrets {
 		pairs = append(pairs, s, Redacted)
 	}

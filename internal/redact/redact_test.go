@@ -79,6 +79,7 @@ func TestJSON(t *testing.T) {
 		`[31415926,1,{"pin":31415926}]`:              `["[redacted]",1,{"pin":"[redacted]"}]`,
 		`131415926.5`:                                `"1[redacted].5"`,
 		``:                                           ``,
+		`["cut`:                                      `["cut`,
 	} {
 		if got := string(given().JSON([]byte(raw))); got != want {
 			t.Errorf("%s becomes %s, want %s", raw, got, want)

@@ -84,7 +84,7 @@ func Answer(v mcp.Version, method string, params *mcp.Object, result []byte) []b
 	}
 	return jsonscan.RewriteMembers(result, func(name string, value []byte) []byte {
 		switch {
-		case name != "content" || len(value) == 0:
+		case name != "content":
 			return value
 		case value[0] == '[':
 			return mergeContent(v, value)

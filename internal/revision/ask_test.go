@@ -120,3 +120,31 @@ func TestAskError(t *testing.T) {
 		}
 	}
 }
+
+func TestBlock(t *testing.T) {
+	const (
+		audio = `{"type":"audio","data":"AA=="}`
+		link  = `{"type":"resource_link","uri":"x:y","name":"n"}`
+		text  = `{"type":"text","text":"n: x:y"}`
+	)
+	for _, tt := range []struct {
+		in    string
+		first mcp.Version // that knows it
+		want  string      // before
+	}{
+		{audio, mcp.V20250326, `{"type":"resource","resource":{"uri":"cid:audio","blob":"AA=="}}`},
+		{link, mcp.V20250618, text},
+		{text, mcp.V20241105, text},
+		{`"audio"`, mcp.V20241105, `"audio"`},
+	} {
+		for _, v := range revisions() {
+			want := tt.in
+			if v < tt.first {
+				want = tt.want
+			}
+			if got := string(Block(v, []byte(tt.in))); got != want {
+				t.Errorf("%s for %s: got %s, want %s", tt.in, v, got, want)
+			}
+		}
+	}
+}

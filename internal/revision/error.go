@@ -76,7 +76,7 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 	}
 	uri, ok := req.Params.Text(mcp.FieldURI)
 	for name, value := range jsonscan.Members(err.Data) {
-		if name == "uri" && len(value) > 0 && value[0] == '"' {
+		if name == "uri" && value[0] == '"' {
 			return ok && textOf(value) == uri
 		}
 	}
@@ -89,7 +89,7 @@ func isMissingResource(req *mcp.Request, err *mcp.Error) bool {
 func namesCapabilities(err *mcp.Error) bool {
 	for name, value := range jsonscan.Members(err.Data) {
 		if name == "requiredCapabilities" {
-			return len(value) > 0 && value[0] == '{'
+			return value[0] == '{'
 		}
 	}
 	return false

@@ -58,3 +58,21 @@ func TestPasses(t *testing.T) {
 		})
 	}
 }
+
+// What passes to a client of the legacy era has no structured content but objects.
+func TestPassesWraps(t *testing.T) {
+	for client, want := range map[mcp.Version]string{
+		mcp.V20250618: `{"content":[],"structuredContent":{"result":[1]},"x":"`,
+		mcp.V20251125: `{"content":[],"structuredContent":{"result":[1]},"x":"`,
+		mcp.V20260728: `{"content":[],"structuredContent":[1],"x":"`,
+	} {
+		a := arriving(t, client, `"content":[],"structuredContent":[1],"x":"`)
+		if !revision.Passes(client, "tools/call", a) {
+			t.Fatalf("%s: it does not pass", client)
+		}
+		var got strings.Builder
+		if err := a.Flow(&got); err != nil || !strings.HasPrefix(got.String(), want) {
+			t.Errorf("%s: got %.80s, %v, want %s", client, got.String(), err, want)
+		}
+	}
+}

@@ -80,10 +80,10 @@ func hasText(content []byte) bool {
 
 // withText appends an item with the text of a JSON value.
 func withText(content, value []byte) []byte {
-	end := bytes.LastIndexByte(content, ']')
-	if end < 0 {
+	if content[0] != '[' {
 		return content // not a list: unmodified
 	}
+	end := bytes.LastIndexByte(content, ']')
 	out := append(make([]byte, 0, len(content)+2*len(value)), content[:end]...)
 	if len(bytes.TrimSpace(content[1:end])) > 0 {
 		out = append(out, ',')
@@ -113,5 +113,5 @@ func promptResult(v mcp.Version, raw []byte) []byte {
 	})
 }
 
-// isSame reports whether two slices are the same memory.
-func isSame(a, b []byte) bool { return len(a) == len(b) && len(b) > 0 && &a[0] == &b[0] }
+// isSame reports whether two JSON texts are the same memory.
+func isSame(a, b []byte) bool { return len(a) == len(b) && &a[0] == &b[0] }

@@ -71,6 +71,9 @@ func TestToolResult(t *testing.T) {
 		{"nothing", `{}`, nil},
 		{"an empty list", `{"content":[]}`, nil},
 		{"no list", `{"content":null,"structuredContent":{}}`, nil},
+		{"an object with a list", `{"content":{"a":[]},"structuredContent":[1]}`, []upTo{
+			{mcp.V20251125, `{"content":{"a":[]},"structuredContent":{"result":[1]}}`},
+		}},
 		{"images and resources", `{"content":[{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"resource","resource":{"uri":"x:y","text":""}}]}`, nil},
 		{"a type that nobody knows", `{"content":[{"type":"smell","of":"audio"}]}`, nil},
 		{"audio", `{"content":[{"type":"text","text":"hear"}, ` + audio + ` ]}`, []upTo{

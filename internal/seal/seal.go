@@ -120,14 +120,13 @@ func aead(key, salt []byte) cipher.AEAD {
 // additionalData encodes the purpose and the bound values, each after its length, so
 // that different lists have different bytes.
 func additionalData(purpose string, bound []string) []byte {
-	size := binary.MaxVarintLen64 + len(purpose)
+	out := appendSized(nil, purpose)
 	for _, v := range bound {
-		size += binary.MaxVarintLen64 + len(v)
-	}
-	out := make([]byte, 0, size)
-	out = append(binary.AppendUvarint(out, uint64(len(purpose))), purpose...)
-	for _, v := range bound {
-		out = append(binary.AppendUvarint(out, uint64(len(v))), v...)
+		out = appendSized(out, v)
 	}
 	return out
+}
+
+func appendSized(dst []byte, v string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 }

@@ -143,9 +143,13 @@ func TestSealIsRandom(t *testing.T) {
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
-	for _, secrets := range [][][]byte{{{}}, {secret(1)[1:]}, {secret(1), []byte("short")}} {
-		if _, err := seal.New(secrets...); err == nil {
-			t.Errorf("New(%d secrets) took a short one", len(secrets))
+	for want, secrets := range map[string][][]byte{
+		"secret 1 has 0 bytes, fewer than 32":  {{}},
+		"secret 1 has 31 bytes, fewer than 32": {secret(1)[1:]},
+		"secret 2 has 5 bytes, fewer than 32":  {secret(1), []byte("short")},
+	} {
+		if _, err := seal.New(secrets...); err == nil || err.Error() != want {
+			t.Errorf("New(%d secrets): error %v, want %s", len(secrets), err, want)
 		}
 	}
 }

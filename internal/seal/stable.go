@@ -19,8 +19,7 @@ func (b *Box) SealStable(purpose string, plain []byte, bound ...string) string {
 	mac := hmac.New(sha256.New, stableKey(b.keys[0]))
 	known := additionalData(purpose, bound)
 	_, _ = mac.Write(additionalData("stable", []string{string(known), string(plain)})) // a hash never fails
-	raw := make([]byte, 0, overhead+len(plain))
-	raw = append(raw, mac.Sum(nil)[:saltSize+nonceSize]...)
+	raw := mac.Sum(nil)[:saltSize+nonceSize]
 	raw = aead(b.keys[0], raw[:saltSize]).Seal(raw, raw[saltSize:], plain, known)
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -14,10 +14,9 @@ import (
 
 // core is the lock and the common state of a session, or of an exchange without one.
 type core struct {
-	rules *Rules
-	owner func() owner // of the session; nil without one
-
-	principal string // that its streams are charged to
+	rules     *Rules
+	session   *Session // nil for an exchange without one
+	principal string   // that its streams are charged to
 
 	mu        sync.Mutex
 	histories *histories // nil while nothing is retained
@@ -30,24 +29,35 @@ type core struct {
 // Ask is a request to the client, and holds its answer. It ends with the answer, or with
 // the exchange or session that it belongs to.
 type Ask struct {
+	answer
 	id     mcp.ID
 	serial uint64 // of the asks of a session
 	stream *Stream
-	done   chan struct{}
-
-	taken bool     // by a consumer; guarded by the core's lock
-	end   Terminal // written before done is closed
+	taken  bool // by a consumer; guarded by the core's lock
 }
 
 // ID returns the id of the request on the wire.
 func (a *Ask) ID() mcp.ID { return a.id }
 
-// Done returns a channel that is closed when the ask has ended.
-func (a *Ask) Done() <-chan struct{} { return a.done }
+// answer is the end of an [Ask] or a [Question].
+type answer struct {
+	done chan struct{}
+	end  Terminal // written before done is closed
+}
 
-// Answer returns the answer, or the error that ended the ask. It must not be called before
-// Done is closed.
-func (a *Ask) Answer() Terminal { return a.end }
+func newAnswer() answer { return answer{done: make(chan struct{})} }
+
+// Done returns a channel that is closed when there is an answer or an error.
+func (a *answer) Done() <-chan struct{} { return a.done }
+
+// Answer returns the answer, or the error that ended the wait for it. It must not be called
+// before Done is closed.
+func (a *answer) Answer() Terminal { return a.end }
+
+func (a *answer) finish(end Terminal) {
+	a.end = end
+	close(a.done)
+}
 
 // Ask sends a request to the client on the stream; beside holds the members next to its
 // params (see [mcp.Object.Beside]). A caller that stops waiting must call Withdraw.
@@ -64,7 +74,7 @@ func (s *Stream) Ask(method string, params, beside []byte) (*Ask, error) {
 		return nil, ErrTooMany
 	}
 	c.lastAsk++
-	a := &Ask{id: jsonrpc.NumberID(c.lastAsk), serial: c.lastAsk, stream: s, done: make(chan struct{})}
+	a := &Ask{answer: newAnswer(), id: jsonrpc.NumberID(c.lastAsk), serial: c.lastAsk, stream: s}
 	if c.asks == nil {
 		c.asks = make(map[mcp.ID]*Ask, 1)
 	}
@@ -82,8 +92,7 @@ func (s *Stream) Withdraw(a *Ask, why error) (notify bool) {
 	if s.core.asks[a.id] != a {
 		return false
 	}
-	s.core.endAskLocked(a, Terminal{Err: why})
-	s.dropLocked(func(m *Message) bool { return m.ask == a })
+	s.withdrawLocked(a, why)
 	return a.taken && !s.ended && !s.lost
 }
 
@@ -95,23 +104,13 @@ func (s *Stream) WithdrawUntaken(a *Ask, why error) bool {
 	if a.taken || s.core.asks[a.id] != a {
 		return false
 	}
-	s.core.endAskLocked(a, Terminal{Err: why})
-	s.dropLocked(func(m *Message) bool { return m.ask == a })
+	s.withdrawLocked(a, why)
 	return true
 }
 
-// answer completes the ask of that id, and reports whether there is one.
-func (c *core) answer(id mcp.ID, end Terminal) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a, ok := c.asks[id]
-	if !ok || !a.taken {
-		// An answer to a request that was not sent is a guess.
-		c.rules.Counts.Strays.Add(1)
-		return false
-	}
-	c.endAskLocked(a, end)
-	return true
+func (s *Stream) withdrawLocked(a *Ask, why error) {
+	s.core.endAskLocked(a, Terminal{Err: why})
+	s.dropLocked(func(m *Message) bool { return m.ask == a })
 }
 
 func (c *core) endAskLocked(a *Ask, end Terminal) {
@@ -122,8 +121,7 @@ func (c *core) endAskLocked(a *Ask, end Terminal) {
 	if len(c.asks) == 0 {
 		c.asks = nil // a map does not shrink
 	}
-	a.end = end
-	close(a.done)
+	a.finish(end)
 }
 
 // endAsksLocked ends the asks of one stream and returns those that the client has received,

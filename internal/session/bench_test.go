@@ -31,18 +31,18 @@ func steps(tb testing.TB) []step {
 	table, serial := session.NewTable(session.DefaultTableLimits()), 0
 	return []step{
 		{"a request in a session", 2, func() {
-			x, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+			x, err := s.Begin(jsonrpc.NumberID(1), func(error) {})
 			if err != nil {
 				tb.Fatal(err)
 			}
 			batch = answered(x, wake, answer, batch)
 		}},
 		{"a request without one", 2, func() {
-			batch = answered(session.NewStateless(jsonrpc.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
+			batch = answered(session.NewStateless(jsonrpc.NumberID(1), r, func(error) {}), wake, answer, batch)
 		}},
 		{"a request in caller-provided memory", 1, func() {
 			*lone = session.Stateless{}
-			batch = answered(lone.Begin(jsonrpc.NumberID(1), r, session.StopFunc(func(error) {})), wake, answer, batch)
+			batch = answered(lone.Begin(jsonrpc.NumberID(1), r, func(error) {}), wake, answer, batch)
 		}},
 		{"a change", 1, func() {
 			if full, err := s.Standalone().Append(change); full != nil || err != nil {

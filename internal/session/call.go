@@ -39,6 +39,19 @@ type Call struct {
 	observer Observer // see Detach; nil before that
 }
 
+// Observer is notified of what arrives for a detached call on other streams. Both methods
+// are called without a lock by the goroutine that delivers, and must not block. Either may
+// be called before Detach returns.
+type Observer interface {
+	// OnMessage is called when a message is queued and no goroutine is draining. The callee
+	// must drain with Take, and is called again only after Take has returned nil.
+	OnMessage()
+
+	// OnEnd is called when the call has its terminal, unless Call.Respond delivered it. The
+	// callee must cancel the I/O of the call.
+	OnEnd()
+}
+
 // SetRequest sets the request that the call is made for. It must be called before the call
 // is sent.
 func (c *Call) SetRequest(req *mcp.Request) {
@@ -106,19 +119,57 @@ func (c *Call) IsOver() bool {
 
 // Finish ends the call locally, for example because of a cancellation, a timeout or a lost
 // connection. It reports false if the call has already ended; its terminal is not changed.
-func (c *Call) Finish(end Terminal) bool {
-	ended, ok := c.finish(end)
-	notifyEnd(ended)
+func (c *Call) Finish(end Terminal) bool { return c.finish(end, false) }
+
+// Withdraw ends the call if no byte of its request was sent, and prevents Dispatch. It
+// reports false if a byte may have been sent, or if the call has already ended.
+func (c *Call) Withdraw(end Terminal) bool { return c.finish(end, true) }
+
+// finish ends the call unless it has already ended; with undispatched, only if no byte of
+// its request was sent. It notifies the observer.
+func (c *Call) finish(end Terminal, undispatched bool) bool {
+	o, ok := c.tryEnd(end, undispatched)
+	if o != nil {
+		o.OnEnd()
+	}
 	return ok
 }
 
-func (c *Call) finish(end Terminal) (ended Observer, ok bool) {
+// tryEnd returns the observer to notify, if any.
+func (c *Call) tryEnd(end Terminal, undispatched bool) (o Observer, ok bool) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.ended || undispatched && !c.undispatched {
+		return nil, false
+	}
+	c.endLocked(end)
+	return c.observer, true
+}
+
+// Respond ends the call with the response that arrived on its own stream. Unlike
+// Calls.Respond it does not notify the observer: the goroutine that reads that stream calls
+// it.
+func (c *Call) Respond(end Terminal) bool {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if c.ended {
-		return nil, false
+		c.table.stats.Late++
+		return false
 	}
-	return c.table.endLocked(c, end), true
+	c.endLocked(end)
+	return true
+}
+
+// endLocked is the only place where a call ends. Queued messages are taken before the
+// terminal.
+func (c *Call) endLocked(end Terminal) {
+	delete(c.table.open, c.id)
+	c.end, c.ended = end, true
+	if c.done != nil {
+		close(c.done)
+	}
+	signal(c.wake)
+	signal(c.space)
 }
 
 // Hold promises that no byte of the request is sent before Dispatch is called. It must be
@@ -143,19 +194,23 @@ func (c *Call) Dispatch() bool {
 	return true
 }
 
-// Withdraw ends the call if no byte of its request was sent, and prevents Dispatch. It
-// reports false if a byte may have been sent, or if the call has already ended.
-func (c *Call) Withdraw(end Terminal) bool {
-	ended, ok := c.withdraw(end)
-	notifyEnd(ended)
-	return ok
+// Detach reports that the caller is busy with network I/O: it sends the request and reads
+// the answer. Until the next call to Next, o is notified of messages that arrive on other
+// streams.
+func (c *Call) Detach(o Observer) {
+	queued, ended := c.detach(o)
+	if queued {
+		o.OnMessage()
+	}
+	if ended {
+		o.OnEnd()
+	}
 }
 
-func (c *Call) withdraw(end Terminal) (ended Observer, ok bool) {
+func (c *Call) detach(o Observer) (queued, ended bool) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	if c.ended || !c.undispatched {
-		return nil, false
-	}
-	return c.table.endLocked(c, end), true
+	c.detached, c.observer = true, o
+	c.draining = len(c.inbox) > 0
+	return c.draining, c.ended
 }

@@ -5,6 +5,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -33,6 +34,19 @@ func (c *Call) Next() (*mcp.Message, *Terminal) {
 	default:
 		return nil, nil
 	}
+}
+
+// Take returns the next message while the caller is detached. It returns nil when none is
+// left; then the goroutine must stop draining.
+func (c *Call) Take() *mcp.Message {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if len(c.inbox) > 0 {
+		return c.takeLocked()
+	}
+	c.draining = false
+	signal(c.wake)
+	return nil
 }
 
 func (c *Call) takeLocked() *mcp.Message {
@@ -130,44 +144,37 @@ func (c *Call) appendLocked(m *mcp.Message) {
 // mergeLocked reports whether an equal change notification is already queued. A change is a
 // level, not an edge: many that were not taken are one. The receiver of the queued one
 // reads the state at that time.
+//
+// The status of a task is complete, so that the newest replaces an older one.
 func (c *Call) mergeLocked(m *mcp.Message) bool {
-	if m.Method == "notifications/tasks" {
-		c.replaceTaskLocked(m)
+	field := mcp.FieldURI
+	switch m.Method {
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed",
+		"notifications/resources/list_changed", "notifications/resources/updated":
+	case "notifications/tasks":
+		field = mcp.FieldTaskID
+	default:
 		return false
 	}
-	if !isChange(m.Method) {
+	i := slices.IndexFunc(c.inbox, func(old *mcp.Message) bool {
+		return old.Method == m.Method && bytes.Equal(old.Params.Raw(field), m.Params.Raw(field))
+	})
+	if i < 0 {
 		return false
 	}
-	for _, old := range c.inbox {
-		if old.Method == m.Method && bytes.Equal(old.Params.Raw(mcp.FieldURI), m.Params.Raw(mcp.FieldURI)) {
-			c.table.stats.Merged++
-			return true
-		}
+	c.table.stats.Merged++
+	if field == mcp.FieldTaskID {
+		c.dropLocked(i)
+		return false
 	}
-	return false
-}
-
-// replaceTaskLocked drops an older queued status of the same task: the newest is complete.
-func (c *Call) replaceTaskLocked(m *mcp.Message) {
-	for i, old := range c.inbox {
-		if old.Method == m.Method && bytes.Equal(old.Params.Raw(mcp.FieldTaskID), m.Params.Raw(mcp.FieldTaskID)) {
-			c.size -= len(old.Raw)
-			c.inbox = append(c.inbox[:i:i], c.inbox[i+1:]...)
-			c.table.stats.Merged++
-			return
-		}
-	}
+	return true
 }
 
 // shedLocked drops the oldest message that may be dropped.
 func (c *Call) shedLocked() bool {
 	for _, method := range [...]string{"notifications/progress", "notifications/message"} {
-		for i, m := range c.inbox {
-			if m.Method != method {
-				continue
-			}
-			c.size -= len(m.Raw)
-			c.inbox = append(c.inbox[:i:i], c.inbox[i+1:]...)
+		if i := slices.IndexFunc(c.inbox, func(m *mcp.Message) bool { return m.Method == method }); i >= 0 {
+			c.dropLocked(i)
 			c.table.stats.Dropped++
 			return true
 		}
@@ -175,12 +182,7 @@ func (c *Call) shedLocked() bool {
 	return false
 }
 
-func isChange(method string) bool {
-	switch method {
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed",
-		"notifications/resources/list_changed", "notifications/resources/updated":
-		return true
-	default:
-		return false
-	}
+func (c *Call) dropLocked(i int) {
+	c.size -= len(c.inbox[i].Raw)
+	c.inbox = slices.Delete(c.inbox, i, i+1)
 }

@@ -6,6 +6,7 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +114,27 @@ func TestI4IdsAreMatchedByTheirBytes(t *testing.T) {
 	}
 }
 
+// shifted are Numbers with ids far from 1.
+type shifted struct{}
+
+func (shifted) ID(n uint64) uint64  { return n + 1000 }
+func (shifted) Of(id uint64) uint64 { return id - 1000 }
+
+// Whether an id was used is decided by its number.
+func TestStraysOfOtherNumbers(t *testing.T) {
+	calls := session.Calls{Numbers: shifted{}}
+	c := openCall(t, &calls, "tools/call")
+	c.Finish(session.Terminal{Err: errEnd})
+	for _, id := range []uint64{5, 1000, 1001, 1002} {
+		if calls.Respond(jsonrpc.NumberID(id), callResult(t, "{}")) {
+			t.Errorf("id %d was taken", id)
+		}
+	}
+	if got := calls.Stats(); got.Late != 1 || got.Unknown != 3 {
+		t.Errorf("stats %+v, want one late response, the one with the id %s", got, c.ID())
+	}
+}
+
 // End ends every open call, and makes Open fail (I3).
 func TestI3EndOfTheConnection(t *testing.T) {
 	var calls session.Calls
@@ -151,6 +173,9 @@ func TestI10OrderWithinACall(t *testing.T) {
 	msgs, end := taken(c)
 	if strings.Join(msgs, " ") != `{"n":0} {"n":1} {"n":2}` || end != "{}" {
 		t.Errorf("took %q, then %s", msgs, end)
+	}
+	if got := calls.Stats().Late; got != 2 {
+		t.Errorf("%d messages were late, want 2", got)
 	}
 }
 
@@ -201,6 +226,39 @@ func TestLargeMessage(t *testing.T) {
 	}
 }
 
+// An inbox holds 256 messages, and 1 MiB of them.
+func TestInboxIsFull(t *testing.T) {
+	sized := func(n int) *mcp.Message {
+		empty := notice(t, "notifications/vendor", `{"x":""}`)
+		return notice(t, "notifications/vendor", `{"x":"`+strings.Repeat("x", n-len(empty.Raw))+`"}`)
+	}
+	for name, tt := range map[string]struct {
+		queued []*mcp.Message
+		last   *mcp.Message
+		want   session.Delivery
+	}{
+		"the last message":     {slices.Repeat([]*mcp.Message{sized(100)}, 255), sized(100), session.Queued},
+		"one message too many": {slices.Repeat([]*mcp.Message{sized(100)}, 256), sized(100), session.Full},
+		"the last byte":        {[]*mcp.Message{sized(1 << 19)}, sized(1 << 19), session.Queued},
+		"one byte too many":    {[]*mcp.Message{sized(1 << 19)}, sized(1<<19 + 1), session.Full},
+	} {
+		var calls session.Calls
+		c := openCall(t, &calls, "tools/call")
+		for _, m := range tt.queued {
+			if got := c.Offer(m); got != session.Queued {
+				t.Fatalf("%s: Offer = %v before it", name, got)
+			}
+		}
+		if got := c.Offer(tt.last); got != tt.want {
+			t.Errorf("%s: Offer = %v, want %v", name, got, tt.want)
+		}
+		taken(c)
+		if got := c.Offer(tt.last); got != session.Queued {
+			t.Errorf("%s: Offer = %v after all were taken", name, got)
+		}
+	}
+}
+
 // Equal changes that were not taken are merged; different ones are not (I33).
 func TestI33ChangesMerge(t *testing.T) {
 	var calls session.Calls
@@ -234,6 +292,49 @@ func TestNewestTaskStatusIsKept(t *testing.T) {
 	msgs, _ := taken(c)
 	if len(msgs) != 2 || !strings.Contains(msgs[0], `"b"`) || !strings.Contains(msgs[1], `"n":999}`) {
 		t.Errorf("took %q", msgs)
+	}
+	if got := calls.Stats().Merged; got != 999 {
+		t.Errorf("%d merged, want 999", got)
+	}
+}
+
+func TestPlus(t *testing.T) {
+	got := session.CallStats{Open: 1, Late: 2, Unknown: 3, Dropped: 4, Merged: 5}.
+		Plus(session.CallStats{Open: 10, Late: 20, Unknown: 30, Dropped: 40, Merged: 50})
+	if want := (session.CallStats{Open: 11, Late: 22, Unknown: 33, Dropped: 44, Merged: 55}); got != want {
+		t.Errorf("the sum is %+v, want %+v", got, want)
+	}
+}
+
+// A response belongs to the request of its id; one without an id is taken for that of the
+// oldest open call that has a request.
+func TestReceiver(t *testing.T) {
+	var calls session.Calls
+	if calls.Receiver(mcp.ID{}) != nil || calls.Receiver(jsonrpc.NumberID(1)) != nil {
+		t.Error("a request of none")
+	}
+	openCall(t, &calls, "ping")
+	var open []*session.Call
+	var reqs []*mcp.Request
+	for range 20 {
+		c, req := openCall(t, &calls, "tools/call"), new(mcp.Request)
+		c.SetRequest(req)
+		open, reqs = append(open, c), append(reqs, req)
+	}
+	for i, c := range open {
+		if calls.Receiver(c.ID()) != reqs[i] {
+			t.Errorf("the request of %s is another", c.ID())
+		}
+		if calls.Receiver(mcp.ID{}) != reqs[i] {
+			t.Errorf("without an id: not the request of the oldest call %s", c.ID())
+		}
+		c.Finish(session.Terminal{Err: errEnd})
+		if calls.Receiver(c.ID()) != nil {
+			t.Errorf("call %s has ended and still receives", c.ID())
+		}
+	}
+	if calls.Receiver(mcp.ID{}) != nil {
+		t.Error("a call without a request receives")
 	}
 }
 

@@ -5,6 +5,7 @@ package session
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,20 +98,25 @@ func (t *Calls) nextIDLocked() mcp.ID {
 // It reports whether the call was open. Responses to an ended call or to an unknown id are
 // counted and dropped.
 func (t *Calls) Respond(id mcp.ID, end Terminal) bool {
-	ended, ok := t.respond(id, end)
-	notifyEnd(ended)
-	return ok
+	if c := t.Find(id); c != nil && c.Finish(end) {
+		return true
+	}
+	t.countStray(id)
+	return false
 }
 
-func (t *Calls) respond(id mcp.ID, end Terminal) (ended Observer, ok bool) {
+func (t *Calls) countStray(id mcp.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, ok := t.open[id]
-	if !ok {
-		t.countStray(id)
-		return nil, false
+	n, err := strconv.ParseUint(id.String(), 10, 64)
+	if err == nil && t.Numbers != nil {
+		n = t.Numbers.Of(n)
 	}
-	return t.endLocked(c, end), true
+	if err != nil || n == 0 || n > t.last {
+		t.stats.Unknown++
+		return
+	}
+	t.stats.Late++
 }
 
 // Find returns the open call of the given id, or nil.
@@ -126,22 +132,18 @@ func (t *Calls) Find(id mcp.ID) *Call {
 func (t *Calls) Receiver(id mcp.ID) *mcp.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !id.IsZero() {
-		if c := t.open[id]; c != nil {
-			return c.req
-		}
-		return nil
-	}
-	var oldest *Call
-	for _, c := range t.open {
-		if c.req != nil && (oldest == nil || c.serial < oldest.serial) {
-			oldest = c
+	c := t.open[id] // no call has the zero id
+	if id.IsZero() {
+		for _, other := range t.open {
+			if other.req != nil && (c == nil || other.serial < c.serial) {
+				c = other
+			}
 		}
 	}
-	if oldest == nil {
+	if c == nil {
 		return nil
 	}
-	return oldest.req
+	return c.req
 }
 
 // Only returns the open call if there is exactly one besides those of the given methods, or
@@ -182,23 +184,20 @@ func (t *Calls) Close(err error) {
 // End ends every open call with the error, and makes Open return it from now on. Only the
 // first call of End has an effect.
 func (t *Calls) End(err error) {
-	for _, ended := range t.endAll(err) {
-		notifyEnd(ended)
+	for _, c := range t.end(err) {
+		c.Finish(Terminal{Err: err})
 	}
 }
 
-// endAll returns the observers to notify.
-func (t *Calls) endAll(err error) (all []Observer) {
+// end returns the open calls, oldest first, so that they end in a deterministic order.
+func (t *Calls) end(err error) []*Call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
 		return nil
 	}
 	t.closeErr, t.ended = err, true
-	for _, c := range t.inOrderLocked() {
-		all = append(all, t.endLocked(c, Terminal{Err: err}))
-	}
-	return all
+	return slices.SortedFunc(maps.Values(t.open), func(a, b *Call) int { return cmp.Compare(a.serial, b.serial) })
 }
 
 // Err returns the last error passed to Close or End, or nil.
@@ -215,50 +214,6 @@ func (t *Calls) Stats() CallStats {
 	s := t.stats
 	s.Open = len(t.open)
 	return s
-}
-
-// inOrderLocked returns the open calls, oldest first, so that they end in a deterministic
-// order.
-func (t *Calls) inOrderLocked() []*Call {
-	calls := make([]*Call, 0, len(t.open))
-	for _, c := range t.open {
-		calls = append(calls, c)
-	}
-	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.serial, b.serial) })
-	return calls
-}
-
-// endLocked is the only place where a call ends. Queued messages are taken before the
-// terminal. The caller must notify the returned observer, if not nil, without the lock.
-func (t *Calls) endLocked(c *Call, end Terminal) (ended Observer) {
-	delete(t.open, c.id)
-	c.end, c.ended = end, true
-	if c.done != nil {
-		close(c.done)
-	}
-	signal(c.wake)
-	signal(c.space)
-	return c.observer
-}
-
-// notifyEnd notifies the observer that its call has ended. It is called without the lock.
-func notifyEnd(o Observer) {
-	if o != nil {
-		o.OnEnd()
-	}
-}
-
-// countStray counts a response that matches no open call.
-func (t *Calls) countStray(id mcp.ID) {
-	n, err := strconv.ParseUint(id.String(), 10, 64)
-	if err == nil && t.Numbers != nil {
-		n = t.Numbers.Of(n)
-	}
-	if err != nil || n == 0 || n > t.last {
-		t.stats.Unknown++
-		return
-	}
-	t.stats.Late++
 }
 
 // signal wakes the receiver of a channel of capacity 1. A nil channel has no receiver yet;

@@ -89,7 +89,6 @@ func (c *Consumer) markWrittenLocked() {
 	c.writing = 0
 }
 
-// addWritingLocked adds n bytes to those being written.
 func (c *Consumer) addWritingLocked(n int) {
 	c.stream.writing += n
 	c.writing += n
@@ -132,7 +131,6 @@ func (c *Consumer) takeLocked(dst []Message) []Message {
 	return dst
 }
 
-// assignPosLocked assigns a message its position.
 func (c *Consumer) assignPosLocked(m *Message) Message {
 	s := c.stream
 	s.lastPos++

@@ -76,9 +76,13 @@ func TestRequeuedAskEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken, _ := c.Take(nil)
+	isWoken(c) // by Ask
 	c.Requeue(taken)
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("the ask has not ended with ErrNoReceiver")
+	}
+	if isWoken(c) {
+		t.Error("the consumer was woken, and there is nothing to take")
 	}
 	if s.Answer(a.ID(), session.Terminal{Result: &mcp.Result{}}) || r.Counts.Strays.Load() != 1 {
 		t.Error("an answer to the ask was accepted, or not counted")
@@ -101,6 +105,24 @@ func TestRequeueOnAnExchange(t *testing.T) {
 		t.Errorf("dropped %d, undelivered %d; want 2, 1", dropped, undelivered)
 	}
 	wantTake(t, c, session.Ended)
+}
+
+// A client that leaves before its terminal is sent counts, and one that leaves after it
+// does not.
+func TestDetachCountsTheTerminal(t *testing.T) {
+	for want := range uint64(2) {
+		r := rules()
+		x := stateless(t, r)
+		c := attach(x.Stream())
+		x.Finish(plain("end"))
+		if want == 0 {
+			wantTake(t, c, session.Ended, "end")
+		}
+		c.Detach()
+		if undelivered, dropped := r.Counts.Undelivered.Load(), r.Counts.Dropped.Load(); undelivered != want || dropped != 0 {
+			t.Errorf("undelivered %d, dropped %d; want %d, 0", undelivered, dropped, want)
+		}
+	}
 }
 
 // After the end of the session, requeued messages are dropped.
@@ -158,7 +180,7 @@ func TestConsumerWoken(t *testing.T) {
 	var carriers [2]*session.Consumer
 	var exchanges [2]*session.Exchange
 	for i := range carriers {
-		x, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), session.StopFunc(func(error) {}))
+		x, err := s.Begin(jsonrpc.NumberID(uint64(i)+1), func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}

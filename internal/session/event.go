@@ -24,15 +24,9 @@ const eventBase = 36
 
 // String returns the id in its wire format.
 func (e EventID) String() string {
-	var room [32]byte // 13 digits, a dash, 13 digits
-	return string(e.AppendTo(room[:0]))
-}
-
-// AppendTo appends the id in its wire format.
-func (e EventID) AppendTo(dst []byte) []byte {
-	dst = strconv.AppendUint(dst, e.Stream, eventBase)
-	dst = append(dst, '-')
-	return strconv.AppendUint(dst, e.Pos, eventBase)
+	var buf [32]byte // 13 digits, a dash, 13 digits
+	id := append(strconv.AppendUint(buf[:0], e.Stream, eventBase), '-')
+	return string(strconv.AppendUint(id, e.Pos, eventBase))
 }
 
 // IsZero reports whether e is the zero id.

@@ -6,7 +6,6 @@ package session
 import (
 	"cmp"
 	"container/heap"
-	"errors"
 	"slices"
 	"time"
 )
@@ -60,10 +59,9 @@ func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err er
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own := t.ownerLocked(s)
+	perPrincipal := s.Principal != "" && own.count >= t.limits.PerPrincipal
 	switch {
-	case s.Principal != "" && own.count >= t.limits.PerPrincipal:
-		candidates, err = t.evictable(&own.lru, now)
-		return candidates, markPerPrincipal(err)
+	case perPrincipal:
 	case len(t.byID) < t.limits.Total:
 		t.addLocked(&entry{session: s, usage: own, lastUse: now})
 		return nil, nil
@@ -72,10 +70,14 @@ func (t *Table) insert(s *Session, now time.Time) (candidates []*Session, err er
 			return found, nil
 		}
 	}
+	from := &t.all
 	if own.count > 0 {
-		return t.evictable(&own.lru, now)
+		from = &own.lru
 	}
-	return t.evictable(&t.all, now)
+	if found := idleFor(from, t.limits.FreshRest, t.limits.Rest, now); len(found) > 0 {
+		return found, nil
+	}
+	return nil, &FullError{PerPrincipal: perPrincipal, Wait: t.untilEvictable(from, now)}
 }
 
 // smallShare is the fraction of the table below which an owner's sessions are not evicted
@@ -93,20 +95,8 @@ func (t *Table) overShare(own *ownerUsage) bool {
 	return most >= own.count+2 && most > t.limits.Total/smallShare
 }
 
-func markPerPrincipal(err error) error {
-	if full, ok := errors.AsType[*FullError](err); ok {
-		full.PerPrincipal = true
-	}
-	return err
-}
-
 // maxCandidates is how many sessions of a list are tried at a time.
 const maxCandidates = 64
-
-// evictable returns the sessions of the lru that have been idle long enough.
-func (t *Table) evictable(l *lru, now time.Time) ([]*Session, error) {
-	return t.idleFor(l, t.limits.FreshRest, t.limits.Rest, now)
-}
 
 // retryLargestEvery is how often all sessions of one owner are tried on behalf of others.
 // The clients of a proxy may all be busy, and a refused client retries at once: otherwise
@@ -122,7 +112,7 @@ func (t *Table) evictableOfLargest(now time.Time) []*Session {
 	if !again {
 		rest = t.limits.Rest
 	}
-	found, _ := t.idleFor(&most.lru, 0, rest, now)
+	found := idleFor(&most.lru, 0, rest, now)
 	if again && len(found) == 0 {
 		most.allBusyAt = now
 	}
@@ -131,17 +121,11 @@ func (t *Table) evictableOfLargest(now time.Time) []*Session {
 
 // idleFor returns the sessions of the lru that have been idle for the given durations:
 // first those that were never used, and of each kind the longest idle first.
-func (t *Table) idleFor(l *lru, freshRest, rest time.Duration, now time.Time) ([]*Session, error) {
-	for _, c := range []struct {
-		order *lruList
-		rest  time.Duration
-	}{{&l.fresh, freshRest}, {&l.used, rest}} {
-		found := c.order.takeWhile(maxCandidates, func(e *entry) bool { return now.Sub(e.lastUse) >= c.rest })
-		if len(found) > 0 {
-			return found, nil
-		}
+func idleFor(l *lru, freshRest, rest time.Duration, now time.Time) []*Session {
+	if found := l.fresh.idleFor(freshRest, now, maxCandidates); len(found) > 0 {
+		return found
 	}
-	return nil, &FullError{Wait: t.untilEvictable(l, now)}
+	return l.used.idleFor(rest, now, maxCandidates)
 }
 
 // untilEvictable returns when the first session of the lru can be evicted.

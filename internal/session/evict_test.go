@@ -6,10 +6,12 @@ package session_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // used adds a session and uses it at once.
@@ -337,6 +339,26 @@ func TestOwnerMayAddAfterRemoval(t *testing.T) {
 			r.full("e", "p", after(hour+rest), freshRest)
 		})
 	}
+}
+
+// An owner without sessions costs no memory: clients come from any number of addresses.
+func TestOwnersWithoutSessionsAreForgotten(t *testing.T) {
+	const n = 4000
+	table := session.NewTable(session.TableLimits{Total: 5, PerPrincipal: 5, Idle: hour, Fresh: hour})
+	r := rules()
+	before := heapBytes()
+	for i := range n {
+		s := session.New("id", "", &mcp.Peer{}, r)
+		s.Address = fmt.Sprintf("%026d", i)
+		if _, err := table.Add(s, epoch); err != nil {
+			t.Fatal(err)
+		}
+		table.Remove(s)
+	}
+	if each := (heapBytes() - before) / n; each > 32 {
+		t.Errorf("an owner whose session was removed costs %d bytes", each)
+	}
+	runtime.KeepAlive(table)
 }
 
 // If all sessions of the largest owner are busy, they are tried once in a while, and not

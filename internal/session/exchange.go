@@ -17,40 +17,27 @@ const (
 	SSE                   // a stream
 )
 
-// Stopper ends the Handler that serves an exchange. End is called without a lock; why is
-// the cause.
-type Stopper interface{ End(why error) }
-
-// StopFunc is an adapter that makes a function a [Stopper].
-type StopFunc func(why error)
-
-// End calls f.
-func (f StopFunc) End(why error) { f(why) }
-
 // Exchange is one request of a client in flight: its stream and its one terminal. It ends
 // with its terminal, or without one when it is cancelled.
 type Exchange struct {
-	id      mcp.ID
-	session *Session // nil in the modern era
+	id mcp.ID
 
 	// Below: guarded by stream.core.mu.
-	stop     Stopper // called without the lock; nil once ended
+	stop     func(why error) // stops the Handler; called without the lock, nil once ended
 	stream   Stream
 	form     Form
 	ended    bool
 	deferred *Message // progress beyond the rate limit, or nil
 
 	progress, logs rateLimiter
-	monotonic      monotonicProgress
-
-	next, prev *Exchange // in the session
+	lastProgress   string // see isStale
 
 	queueBuf [1]Message // the first queue of the stream: most answers are one message
 	textBuf  [256]byte  // of a small terminal; see Buffer
 }
 
 // begin initializes a zero Exchange, guarded by the lock of guard.
-func (x *Exchange) begin(id mcp.ID, guard *core, stop Stopper) {
+func (x *Exchange) begin(id mcp.ID, guard *core, stop func(why error)) {
 	x.id, x.stop = id, stop
 	x.stream.core = guard
 	x.stream.queue = x.queueBuf[:0]
@@ -65,7 +52,7 @@ type Stateless struct {
 
 // Begin begins the exchange of a request, and returns it. It must be called once. stop is
 // called at most once, when the exchange is cancelled.
-func (s *Stateless) Begin(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+func (s *Stateless) Begin(id mcp.ID, rules *Rules, stop func(why error)) *Exchange {
 	s.core.rules = rules
 	s.exchange.begin(id, &s.core, stop)
 	return &s.exchange
@@ -81,7 +68,7 @@ func (x *Exchange) CountFor(principal string, beside int) {
 }
 
 // NewStateless returns the exchange of a request without a session; see [Stateless.Begin].
-func NewStateless(id mcp.ID, rules *Rules, stop Stopper) *Exchange {
+func NewStateless(id mcp.ID, rules *Rules, stop func(why error)) *Exchange {
 	return new(Stateless).Begin(id, rules, stop)
 }
 
@@ -114,10 +101,17 @@ func (x *Exchange) Finish(terminal Message) bool {
 
 // Cancel ends the exchange without a terminal: queued messages are dropped, and the Handler
 // is stopped with the cause why. It reports false if the exchange has already ended.
-func (x *Exchange) Cancel(why error) bool { return endStopper(x.cancel(), why) }
+func (x *Exchange) Cancel(why error) bool {
+	stop := x.cancel()
+	if stop == nil {
+		return false
+	}
+	stop(why)
+	return true
+}
 
-// cancel returns the Stopper of the Handler, or nil if the exchange has ended.
-func (x *Exchange) cancel() Stopper {
+// cancel returns the function that stops the Handler, or nil if the exchange has ended.
+func (x *Exchange) cancel() func(why error) {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	if x.ended {
@@ -126,31 +120,6 @@ func (x *Exchange) cancel() Stopper {
 	x.stream.clearLocked()
 	stop := x.stop
 	x.endLocked(mcp.ErrRequestEnded)
-	return stop
-}
-
-// endStopper calls stop.End, and reports false if stop is nil.
-func endStopper(stop Stopper, why error) bool {
-	if stop == nil {
-		return false
-	}
-	stop.End(why)
-	return true
-}
-
-// Abort ends the exchange with the given terminal and stops the Handler. It reports false
-// if the exchange has already ended.
-func (x *Exchange) Abort(terminal Message, why error) bool {
-	return endStopper(x.abort(terminal), why)
-}
-
-func (x *Exchange) abort(terminal Message) Stopper {
-	x.stream.core.mu.Lock()
-	defer x.stream.core.mu.Unlock()
-	stop := x.stop
-	if !x.endLocked(mcp.ErrRequestEnded, terminal) {
-		return nil
-	}
 	return stop
 }
 
@@ -163,33 +132,27 @@ func (x *Exchange) endLocked(asks error, terminal ...Message) bool {
 	}
 	x.ended = true
 	x.stop = nil
-	if x.session != nil {
-		x.session.exchanges.remove(x)
-	}
-	if x.id.IsZero() && x.session != nil {
-		terminal = nil // a notification has no answer
+	if s := x.stream.core.session; s != nil {
+		s.removeLocked(x)
+		if x.id.IsZero() {
+			terminal = nil // a notification has no answer
+		}
 	}
 	seen := x.stream.core.endAsksLocked(&x.stream, asks)
 	x.stream.dropAsksLocked()
 	if len(terminal) > 0 {
 		x.flushDeferredLocked()
-		x.cancelAsksLocked(seen)
+		// The client is notified that its open asks are cancelled, whether the exchange or
+		// the wait for an answer ends first: the messages do not depend on a race.
+		for _, a := range seen {
+			if !x.stream.lost {
+				x.stream.pushLocked(a.Withdrawal())
+			}
+		}
 	}
 	x.deferred = nil
 	x.stream.endLocked(terminal...)
 	return true
-}
-
-// cancelAsksLocked notifies the client that its open asks are cancelled before it receives
-// the terminal. It does so whether the exchange or the wait for an answer ends first, so
-// that the messages to the client do not depend on a race.
-func (x *Exchange) cancelAsksLocked(seen []*Ask) {
-	if x.stream.lost {
-		return
-	}
-	for _, a := range seen {
-		x.stream.pushLocked(a.Withdrawal())
-	}
 }
 
 // Form returns the format of the answer over HTTP. It is final once decided: JSON if the
@@ -197,20 +160,12 @@ func (x *Exchange) cancelAsksLocked(seen []*Ask) {
 func (x *Exchange) Form(force bool) Form {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
-	if x.form == Undecided {
-		x.form = x.chooseLocked(force)
+	switch s := &x.stream; {
+	case x.form != Undecided:
+	case s.ended && len(s.queue) == 1 && s.lastPos == 0:
+		x.form = JSON
+	case s.ended, force, s.pausing, len(s.queue) > 0 && !s.held:
+		x.form = SSE
 	}
 	return x.form
-}
-
-func (x *Exchange) chooseLocked(force bool) Form {
-	s := &x.stream
-	switch {
-	case s.ended && len(s.queue) == 1 && s.lastPos == 0:
-		return JSON
-	case s.ended, force, s.pausing, len(s.queue) > 0 && !s.held:
-		return SSE
-	default:
-		return Undecided
-	}
 }

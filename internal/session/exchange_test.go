@@ -37,7 +37,7 @@ func TestForm(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
 			for _, step := range tt.steps {
 				step(x)
 			}
@@ -75,7 +75,7 @@ func TestFinishIsFinal(t *testing.T) {
 func TestCancelDropsQueuedMessages(t *testing.T) {
 	why := errors.New("why")
 	var stopped []error
-	x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(err error) { stopped = append(stopped, err) }))
+	x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(err error) { stopped = append(stopped, err) })
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"))
 	if !x.Cancel(why) || x.Cancel(why) {
@@ -88,19 +88,6 @@ func TestCancelDropsQueuedMessages(t *testing.T) {
 		t.Error("Finish after Cancel was accepted")
 	}
 	wantTake(t, c, session.Ended)
-}
-
-func TestAbortHasATerminalAndStops(t *testing.T) {
-	stopped := 0
-	x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) { stopped++ }))
-	c := attach(x.Stream())
-	if !x.Abort(plain("sorry"), errors.New("why")) || x.Abort(plain("again"), errors.New("why")) {
-		t.Error("Abort must report true once")
-	}
-	if stopped != 1 {
-		t.Errorf("stopped %d times, want 1", stopped)
-	}
-	wantTake(t, c, session.Ended, "sorry")
 }
 
 // A client that disconnects before its answer is counted, and costs nothing more.

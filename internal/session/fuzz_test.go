@@ -129,7 +129,7 @@ func (d *driver) step(op byte, arg int) {
 func (d *driver) begin(arg int) {
 	id := jsonrpc.NumberID(uint64(arg % 5))
 	s := &driven{id: id, current: -1}
-	x, err := d.sess.Begin(id, session.StopFunc(func(error) { s.stopped++ }))
+	x, err := d.sess.Begin(id, func(error) { s.stopped++ })
 	inFlight, dup := 0, false
 	for _, o := range d.exchanges {
 		if !o.ended {

@@ -31,7 +31,7 @@ type history struct {
 	since  uint64    // the first position with an id that a client can have
 	due    time.Time // when it expires; zero while unknown
 
-	shared bool // a message was dropped because the LogPool was full
+	sharedLimit bool // a message was dropped because the LogPool was full
 
 	// unwritten holds the messages of the standalone stream that a consumer took and could
 	// not write, and that no client has resumed from.
@@ -51,7 +51,6 @@ func (h *history) first() uint64 { return h.stream.lastPos - uint64(len(h.events
 // after returns the messages after a position, which must not be before first.
 func (h *history) after(pos uint64) []Message { return h.events[pos-h.first():] }
 
-// dropOldest drops the oldest message.
 func (h *history) dropOldest() {
 	h.bytes -= h.events[0].Len() + messageCost
 	h.events[0] = Message{} // the array itself remains
@@ -116,9 +115,7 @@ type histories struct {
 // tombstone is the record of a dropped history: enough to answer for its request.
 type tombstone struct {
 	stream, last uint64 // the last position
-	request      mcp.ID
-	ended, aged  bool
-	shared       bool
+	gone         GoneError
 }
 
 // maxTombstones limits the tombstones of a session. Beyond it, an id is unknown.
@@ -192,14 +189,20 @@ func (p *LogPool) count(own owner, n int) {
 	}
 }
 
-// makeResumableLocked makes the stream resumable.
-func (s *Stream) makeResumableLocked() {
-	if s.log != nil || s.number == 0 || s.lost || s.core.ended {
+// MakeResumable makes the stream retain the messages that the consumer takes from now on,
+// so that a client can reconnect: each message gets an id, and Detach of an exchange's
+// consumer does not lose the stream. It must be called before the first Take of messages
+// with ids. It does nothing outside a session.
+func (c *Consumer) MakeResumable() {
+	s := c.stream
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	if s.consumer != c || s.log != nil || s.number == 0 || s.lost || s.core.ended {
 		return
 	}
 	s.log = &history{stream: s, request: s.request, since: s.lastPos + 1}
 	if s.core.histories == nil {
-		s.core.histories = &histories{owner: s.core.owner()}
+		s.core.histories = &histories{owner: ownerOf(s.core.session)}
 	}
 	if s.ended {
 		s.core.histories.ended = append(s.core.histories.ended, s.log)
@@ -212,13 +215,11 @@ func (s *Stream) makeResumableLocked() {
 // removeHistoryLocked removes the history of a stream without issued ids: no client can
 // resume it.
 func (s *Stream) removeHistoryLocked() {
-	h := s.log
-	if h == nil {
+	if s.log == nil {
 		return
 	}
-	p := s.core.histories
-	p.remove(h)
-	s.core.setCostLocked(h, 0)
+	s.core.histories.remove(s.log)
+	s.core.setCostLocked(s.log, 0)
 	s.log = nil
 }
 
@@ -269,7 +270,7 @@ func (c *core) purgeLocked() {
 			return
 		}
 		if h := c.oldestLocked(latest); h != nil {
-			h.shared = h.shared || full
+			h.sharedLimit = h.sharedLimit || full
 			c.dropHistoryLocked(h, false)
 			continue
 		}
@@ -277,7 +278,7 @@ func (c *core) purgeLocked() {
 		if h == nil {
 			return
 		}
-		h.shared = h.shared || full
+		h.sharedLimit = h.sharedLimit || full
 		h.trim(c.rules.Counts)
 		c.setCostLocked(h, h.size())
 	}
@@ -323,11 +324,11 @@ func (c *core) largestLocked(latest *history) *history {
 }
 
 // dropHistoryLocked drops a history because it is too old or exceeds a limit.
-func (c *core) dropHistoryLocked(h *history, aged bool) {
+func (c *core) dropHistoryLocked(h *history, expired bool) {
 	p, s := c.histories, h.stream
 	p.remove(h)
 	c.setCostLocked(h, 0)
-	if !aged {
+	if !expired {
 		c.rules.Counts.Purged.Add(uint64(len(h.events)))
 	}
 	last := s.lastPos
@@ -339,7 +340,8 @@ func (c *core) dropHistoryLocked(h *history, aged bool) {
 		if len(p.tombstones) == maxTombstones {
 			p.tombstones = slices.Delete(p.tombstones, 0, 1)
 		}
-		p.tombstones = append(p.tombstones, tombstone{stream: s.number, last: last, request: h.request, ended: s.ended, aged: aged, shared: h.shared})
+		p.tombstones = append(p.tombstones, tombstone{stream: s.number, last: last,
+			gone: GoneError{Request: h.request, Ended: s.ended, Expired: expired, SharedLimit: h.sharedLimit}})
 	}
 	s.log = nil
 	s.clearLocked()

@@ -25,7 +25,7 @@ func TestRequestsEndInAnyOrder(t *testing.T) {
 			var stopped []int
 			var begun [5]*session.Exchange
 			for i := range begun {
-				x, err := s.Begin(jsonrpc.NumberID(uint64(i)), session.StopFunc(func(error) { stopped = append(stopped, i) }))
+				x, err := s.Begin(jsonrpc.NumberID(uint64(i)), func(error) { stopped = append(stopped, i) })
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -69,10 +69,11 @@ func (o *lruList) remove(e *entry) {
 	e.links[o.index] = link{}
 }
 
-// takeWhile returns the sessions before the first for which f returns false, at most limit.
-func (o *lruList) takeWhile(limit int, f func(*entry) bool) []*Session {
+// idleFor returns the sessions that have been idle for d, the longest idle first, at most
+// limit.
+func (o *lruList) idleFor(d time.Duration, now time.Time, limit int) []*Session {
 	var out []*Session
-	for e := o.head; e != nil && len(out) < limit && f(e); e = e.links[o.index].next {
+	for e := o.head; e != nil && len(out) < limit && now.Sub(e.lastUse) >= d; e = e.links[o.index].next {
 		out = append(out, e.session)
 	}
 	return out

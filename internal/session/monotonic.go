@@ -8,21 +8,17 @@ import (
 	"strconv"
 )
 
-// monotonicProgress is the last progress value of an exchange. "The progress value MUST
-// increase with each notification" (2026-07-28, basic/patterns/progress): a client may rely
-// on that, whichever server reports the progress.
-type monotonicProgress struct{ value string }
-
-// isStale reports whether a value is not greater than the last one. A value that is not a
+// isStale reports whether a progress value is not greater than the last one. "The progress
+// value MUST increase with each notification" (2026-07-28, basic/patterns/progress): a
+// client may rely on that, whichever server reports the progress. A value that is not a
 // number cannot be compared, and is not stale.
-func (a *monotonicProgress) isStale(value []byte) bool {
-	return a.value != "" && isNumber(string(value)) && !exceeds(string(value), a.value)
+func isStale(last string, value []byte) bool {
+	return last != "" && isNumber(string(value)) && !exceeds(string(value), last)
 }
 
-// advance records a reported value.
-func (a *monotonicProgress) advance(value []byte) {
+func (x *Exchange) advanceLocked(value []byte) {
 	if isNumber(string(value)) {
-		a.value = string(value)
+		x.lastProgress = string(value)
 	}
 }
 

@@ -38,23 +38,10 @@ type Question struct {
 	Method string
 	Params []byte
 
-	done chan struct{}
-	end  Terminal // written before done is closed
+	answer
 }
 
-// Done returns a channel that is closed when the question has ended.
-func (q *Question) Done() <-chan struct{} { return q.done }
-
-// Answer returns the answer, or the error that ended the question. It must not be called
-// before Done is closed.
-func (q *Question) Answer() Terminal { return q.end }
-
-func (q *Question) finish(end Terminal) {
-	q.end = end
-	close(q.done)
-}
-
-// Value returns the value passed to New.
+// Value returns the value passed to Register.
 func (p *ParkedRequest[T, X]) Value() *T { return p.value }
 
 // Exchange returns the exchange that the request is served in, or nil while it has none.
@@ -90,7 +77,7 @@ func (p *ParkedRequest[T, X]) Ask(method string, params []byte) (*Question, erro
 		return nil, ErrTooMany
 	}
 	p.asked++
-	q := &Question{Key: QuestionKey(p.asked), Method: method, Params: params, done: make(chan struct{})}
+	q := &Question{Key: QuestionKey(p.asked), Method: method, Params: params, answer: newAnswer()}
 	p.questions = append(p.questions, q)
 	return q, nil
 }

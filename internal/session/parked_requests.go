@@ -64,14 +64,8 @@ func NewParkedRequests[T, X any](limits ParkedLimits) *ParkedRequests[T, X] {
 	return &ParkedRequests[T, X]{limits: limits}
 }
 
-// New returns a request that is served in the exchange at. It counts only while parked.
-func (l *ParkedRequests[T, X]) New(value *T, at *X) *ParkedRequest[T, X] {
-	p := new(ParkedRequest[T, X])
-	l.Register(p, value, at)
-	return p
-}
-
-// Register is New with a new ParkedRequest provided by the caller.
+// Register initializes a new request, which is served in the exchange at. It counts only
+// while it is parked.
 func (l *ParkedRequests[T, X]) Register(p *ParkedRequest[T, X], value *T, at *X) {
 	*p = ParkedRequest[T, X]{value: value, set: l, exchange: at, lastExchange: at}
 }
@@ -178,8 +172,8 @@ func (l *ParkedRequests[T, X]) findLocked(id string, owner Owner, now time.Time)
 
 // Resumed is the state of a request when it is resumed.
 type Resumed struct {
-	Over bool // its Handler has returned: the exchange must get its terminal
-	Open bool // there are unanswered questions
+	Ended bool // its Handler has returned: the exchange must get its terminal
+	Open  bool // there are unanswered questions
 }
 
 // Resume moves the request parked under the id into an exchange. The id is valid once.
@@ -194,7 +188,7 @@ func (l *ParkedRequests[T, X]) Resume(id string, owner Owner, to *X, answers map
 	l.removeLocked(p)
 	p.lastExchange = to
 	if p.ended {
-		return Resumed{Over: true}, nil
+		return Resumed{Ended: true}, nil
 	}
 	p.exchange = to
 	p.questions = slices.DeleteFunc(p.questions, func(q *Question) bool {
@@ -209,7 +203,7 @@ func (l *ParkedRequests[T, X]) Resume(id string, owner Owner, to *X, answers map
 
 // End notes that the Handler of the request has returned. It returns the exchange for the
 // terminal, or nil. In that case kept reports whether one may follow: the request
-// is parked, and Resume will report Over.
+// is parked, and Resume will report Ended.
 func (p *ParkedRequest[T, X]) End() (at *X, kept bool) {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()

@@ -21,6 +21,12 @@ type (
 	testRequest  = session.ParkedRequest[string, int]
 )
 
+func register(l *testRequests, value *string, at *int) *testRequest {
+	p := new(testRequest)
+	l.Register(p, value, at)
+	return p
+}
+
 func newRequests(change ...func(*session.ParkedLimits)) *testRequests {
 	limits := session.ParkedLimits{Total: 10, PerPrincipal: 5, Rounds: 10, Asks: 4, Wait: time.Minute}
 	for _, f := range change {
@@ -39,7 +45,7 @@ func owner(principal string) session.Owner {
 // parkedOf parks a request with one question.
 func parkedOf(t *testing.T, l *testRequests, id string, o session.Owner, now time.Time) (*testRequest, *session.Question) {
 	t.Helper()
-	p := l.New(new(id), new(1))
+	p := register(l, new(id), new(1))
 	q := ask(t, p)
 	if _, ok := p.Park(id, o, now); !ok {
 		t.Fatalf("%s is not parked", id)
@@ -83,10 +89,10 @@ func answersTo(t *testing.T, qs ...*session.Question) map[string]session.Termina
 // exchange of the retry.
 func TestParkedRequestContinuesWithRetry(t *testing.T) {
 	l, now := newRequests(), someTime()
-	p := l.New(new("r"), new(1))
+	p := register(l, new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
-	if first.Key == second.Key {
-		t.Errorf("two questions have the key %q", first.Key)
+	if first.Key != session.QuestionKey(1) || second.Key != session.QuestionKey(2) {
+		t.Errorf("the questions have the keys %q and %q", first.Key, second.Key)
 	}
 	round, ok := p.Park("id", owner("ann"), now)
 	if !ok || *round.Left != 1 || !slices.Equal(round.Questions, []*session.Question{first, second}) || !round.Until.Equal(now.Add(time.Minute)) {
@@ -175,7 +181,7 @@ func TestParkedRequestIsBoundToItsOwner(t *testing.T) {
 // asked while the request was parked.
 func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
 	l, now := newRequests(), someTime()
-	p := l.New(new("r"), new(1))
+	p := register(l, new("r"), new(1))
 	first, second := ask(t, p), ask(t, p)
 	p.Park("1", owner(""), now)
 	third := ask(t, p)
@@ -184,7 +190,7 @@ func TestUnansweredQuestionsAreAskedAgain(t *testing.T) {
 	}
 	answers := answersTo(t, first)
 	answers["unknown"] = session.Terminal{}
-	if found, err := l.Resume("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Over {
+	if found, err := l.Resume("1", owner(""), new(2), answers, now); err != nil || !found.Open || found.Ended {
 		t.Fatalf("Claim = %+v, %v", found, err)
 	}
 	if _, ok := ended(first); !ok {
@@ -219,7 +225,7 @@ func TestParkIsRefused(t *testing.T) {
 			if tt.limits != nil {
 				l = newRequests(tt.limits)
 			}
-			p := l.New(new("r"), new(1))
+			p := register(l, new("r"), new(1))
 			q := ask(t, p) // before Close
 			tt.before(t, l)
 			_, ok := p.Park("id", owner("ann"), now)
@@ -242,9 +248,25 @@ func TestAnonymousPrincipalHasNoLimit(t *testing.T) {
 	}
 }
 
+// The limit of a principal is for requests that are parked, and not for those that were.
+func TestPrincipalMayParkAgain(t *testing.T) {
+	l, now := newRequests(), someTime()
+	parkedOf(t, l, "other", owner("bob"), now)
+	for i := range 20 {
+		id := fmt.Sprint("id", i)
+		_, q := parkedOf(t, l, id, owner("ann"), now)
+		if _, err := l.Resume(id, owner("ann"), new(2), answersTo(t, q), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.Len(); got != 1 {
+		t.Errorf("%d are parked, want one", got)
+	}
+}
+
 func TestParkRoundsAreLimited(t *testing.T) {
 	l, now := newRequests(func(m *session.ParkedLimits) { m.Rounds = 2 }), someTime()
-	p := l.New(new("r"), new(0))
+	p := register(l, new("r"), new(0))
 	for i := range 2 {
 		q := ask(t, p)
 		p.Park("id", owner(""), now)
@@ -261,9 +283,28 @@ func TestParkRoundsAreLimited(t *testing.T) {
 	}
 }
 
+// A question that is withdrawn ends, and is not asked.
+func TestWithdrawnQuestion(t *testing.T) {
+	why := errors.New("why")
+	for i := range 3 {
+		l := newRequests()
+		p := register(l, new("r"), new(0))
+		questions := []*session.Question{ask(t, p), ask(t, p), ask(t, p)}
+		p.Withdraw(questions[i], why)
+		p.Withdraw(questions[i], errors.New("again")) // no effect
+		if end, ok := ended(questions[i]); !ok || !errors.Is(end.Err, why) {
+			t.Errorf("question %d ends with %v, %v; want %v", i, end.Err, ok, why)
+		}
+		round, ok := p.Park("id", owner("ann"), someTime())
+		if want := slices.Delete(questions, i, i+1); !ok || !slices.Equal(round.Questions, want) {
+			t.Errorf("without question %d: parked %v with %d questions, want the other two", i, ok, len(round.Questions))
+		}
+	}
+}
+
 func TestQuestionsAreLimited(t *testing.T) {
 	l := newRequests()
-	p := l.New(new("r"), new(0))
+	p := register(l, new("r"), new(0))
 	for range 4 {
 		ask(t, p)
 	}
@@ -282,7 +323,7 @@ func TestParkedRequestEnds(t *testing.T) {
 	if end, ok := ended(q); !ok || !errors.Is(end.Err, mcp.ErrRequestEnded) {
 		t.Errorf("its question: %v, %t", end.Err, ok)
 	}
-	if found, err := l.Resume("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Over || found.Open {
+	if found, err := l.Resume("id", owner(""), new(2), answersTo(t, q), now); err != nil || !found.Ended || found.Open {
 		t.Errorf("Claim = %+v, %v", found, err)
 	}
 	if _, err := l.Resume("id", owner(""), new(3), nil, now); !errors.Is(err, session.ErrUnknown) {
@@ -322,7 +363,7 @@ func TestParkedRequestsExpireInOrder(t *testing.T) {
 func TestDropIfParkedIsForTheLastExchange(t *testing.T) {
 	l, now := newRequests(), someTime()
 	one := new(1)
-	p := l.New(new("r"), one)
+	p := register(l, new("r"), one)
 	if p.DropIfParked(one) {
 		t.Error("lost where it is not parked")
 	}
@@ -434,7 +475,7 @@ func (w *parkedModel) principal() string { return []string{"", "ann", "bob"}[w.r
 
 func (w *parkedModel) begin() {
 	r := &modelRequest{principal: w.principal()}
-	r.p = w.lot.New(new(r.principal), new(0))
+	r.p = register(w.lot, new(r.principal), new(0))
 	w.requests = append(w.requests, r)
 }
 
@@ -476,7 +517,7 @@ func (w *parkedModel) resume() {
 	}
 	if err == nil && s != nil {
 		s.used, s.of.parked = true, ""
-		if found.Over != s.of.over {
+		if found.Ended != s.of.over {
 			w.errorf("Claim = %+v, over %t", found, s.of.over)
 		}
 	}

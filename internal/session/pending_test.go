@@ -5,6 +5,8 @@ package session_test
 
 import (
 	"bytes"
+	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -69,6 +71,38 @@ func TestPendingCountsUntilWritten(t *testing.T) {
 	}
 }
 
+// The total is reached with its last byte, for every principal.
+func TestPendingExcessOfAll(t *testing.T) {
+	t.Parallel()
+	for total, want := range map[int64]session.Excess{511: session.TotalExcess, 512: session.TotalExcess, 513: session.NoExcess} {
+		r := pendingRules(total, 1024)
+		x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+		x.CountFor("p", 0)
+		attach(x.Stream())
+		x.Finish(sized(512))
+		if got := r.Pending.Excess("q"); got != want {
+			t.Errorf("Excess = %v with 512 of %d KiB, want %v", got, total, want)
+		}
+		grow(t, reservation(r, "q"), 64, want)
+	}
+}
+
+// A principal whose answers are gone costs no memory.
+func TestPrincipalsWithoutAnswersAreForgotten(t *testing.T) {
+	const n = 4000
+	r := pendingRules(1024, 512)
+	before := heapBytes()
+	for i := range n {
+		v := reservation(r, fmt.Sprintf("%026d", i))
+		grow(t, v, 64, session.NoExcess)
+		v.Release()
+	}
+	if each := (heapBytes() - before) / n; each > 32 {
+		t.Errorf("a principal whose answer is gone costs %d bytes", each)
+	}
+	runtime.KeepAlive(r)
+}
+
 // The queue of a disconnected client does not count; what is retained for a client that may
 // reconnect counts in the LogPool.
 func TestPendingEndsWithItsClient(t *testing.T) {
@@ -104,18 +138,24 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 // more closely.
 func TestPendingBoundsStreams(t *testing.T) {
 	t.Parallel()
-	r := pendingRules(1024, 128)
-	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-	x.CountFor("p", 0)
-	x.Stream().Attach(make(chan struct{}, 1))
-	n := 0
-	for ; n < 100; n++ {
-		if full, err := x.Stream().Append(sized(16)); full != nil || err != nil {
-			break
+	for name, r := range map[string]*session.Rules{"principal": pendingRules(1024, 128), "total": pendingRules(128, 1024)} {
+		fill := func() (n int) {
+			x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
+			x.CountFor("p", 0)
+			attach(x.Stream())
+			for ; n < 100; n++ {
+				if full, err := x.Stream().Append(sized(16)); full != nil || err != nil {
+					break
+				}
+			}
+			return n
 		}
-	}
-	if n != 128/16 {
-		t.Errorf("%d messages of 16 KiB wait", n)
+		if n := fill(); n != 128/16 {
+			t.Errorf("%s: %d messages of 16 KiB wait", name, n)
+		}
+		if n := fill(); n != 64/16 {
+			t.Errorf("%s: %d messages of 16 KiB wait on another stream", name, n)
+		}
 	}
 }
 
@@ -176,6 +216,7 @@ func TestReservationsDoNotDeadlock(t *testing.T) {
 	}
 	grow(t, all[0], 128, session.NoExcess) // the leader, of its principal and of all
 	grow(t, all[1], 128, session.PrincipalExcess)
+	grow(t, all[1], 64, session.NoExcess) // it has them
 	grow(t, all[2], 128, session.TotalExcess)
 	grow(t, all[0], 256, session.NoExcess)
 	all[0].Release()
@@ -187,6 +228,37 @@ func TestReservationsDoNotDeadlock(t *testing.T) {
 	grow(t, all[3], 128, session.NoExcess)
 	all[3].Release()
 	wantBytes(t, r, "at the end", 0)
+}
+
+// Beyond a limit one reservation continues, and another one only after it was released.
+func TestOneReservationContinues(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules      *session.Rules
+		principals [4]string
+		want       session.Excess
+	}{
+		"of a principal": {pendingRules(1024, 128), [4]string{"p", "p", "p", "p"}, session.PrincipalExcess},
+		"of all":         {pendingRules(128, 1024), [4]string{"p", "q", "r", "s"}, session.TotalExcess},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all [4]*session.Reservation
+			for i, p := range tt.principals {
+				all[i] = reservation(tt.rules, p)
+			}
+			first, second, third, late := all[0], all[1], all[2], all[3]
+			grow(t, first, 32, session.NoExcess)
+			grow(t, first, 64, session.NoExcess)
+			grow(t, second, 63, session.NoExcess)
+			grow(t, second, 64, session.NoExcess)
+			grow(t, third, 64, session.NoExcess) // beyond the limit
+			grow(t, late, 64, tt.want)
+			second.Release()
+			grow(t, late, 64, tt.want)
+			third.Release()
+			grow(t, first, 128, session.NoExcess)
+			grow(t, late, 64, session.NoExcess) // beyond the limit
+		})
+	}
 }
 
 // A waiter is not missed by a release at the same moment.

@@ -47,7 +47,7 @@ func TestPoolIsShared(t *testing.T) {
 	}
 	small.back()
 	small.see(session.Ended, "small")
-	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Over: true, Shared: true})
+	big[0].wantErr(big[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Ended: true, SharedLimit: true})
 	for _, s := range []*session.Session{greedy, modest, third} {
 		s.End(mcp.Errorf(1, "over"))
 	}
@@ -84,5 +84,43 @@ func TestPoolIsSharedByOwners(t *testing.T) {
 	modest.back()
 	modest.see(session.Ended, strings.Repeat("x", 1500))
 	last := greedy[len(greedy)-1] // found the pool full
-	last.wantErr(last.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Shared: true})
+	last.wantErr(last.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, SharedLimit: true})
+}
+
+// An owner whose sessions retain nothing any more leaves its share to the others.
+func TestPoolIsSharedByThoseWhoUseIt(t *testing.T) {
+	rules := retaining()
+	rules.Logs = session.NewLogPool(6000)
+	keep := func(principal string, size int) *resumable {
+		r := newResumable(t, session.New(principal, principal, &mcp.Peer{}, rules), 1).prime()
+		r.c.Detach()
+		r.x.Finish(finish(strings.Repeat("x", size)))
+		return r
+	}
+	for i := range 5 {
+		keep(fmt.Sprint("gone", i), 1000).sess.End(mcp.Errorf(1, "over"))
+	}
+	keep("first", 5000)
+	second := keep("second", 1000)
+	if !rules.Logs.IsFull() {
+		t.Fatalf("%d bytes are kept, which is no test", rules.Logs.Used())
+	}
+	second.back() // within its half
+	second.see(session.Ended, strings.Repeat("x", 1000))
+}
+
+// A pool is full if it has more than its limit, and not before.
+func TestPoolIsFull(t *testing.T) {
+	measure := func(limit int64) (used int64, full bool) {
+		rules := retaining()
+		rules.Logs = session.NewLogPool(limit)
+		newResumable(t, newSession(rules), 1).prime()
+		return rules.Logs.Used(), rules.Logs.IsFull()
+	}
+	used, _ := measure(2000)
+	for limit, want := range map[int64]bool{used - 1: true, used: false, used + 1: false} {
+		if got, full := measure(limit); got != used || full != want {
+			t.Errorf("%d of %d bytes are used, full: %v, want %v", got, limit, full, want)
+		}
+	}
 }

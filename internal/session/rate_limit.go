@@ -37,13 +37,21 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	s := &x.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	if m.Class == Progress && x.monotonic.isStale(m.Value) && !s.ended && !s.isDiscardingLocked() {
+	used, limit := &x.progress, s.core.rules.Limits.Progress
+	if m.Class == Log {
+		used, limit = &x.logs, s.core.rules.Limits.Logs
+	}
+	switch at := used.next(limit); {
+	case s.ended, s.isDiscardingLocked():
+	case m.Class == Progress && isStale(x.lastProgress, m.Value), m.Class == Log && at.After(now):
 		s.core.rules.Counts.Dropped.Add(1)
 		return time.Time{}, nil, nil
-	}
-	used, limit := x.limiterLocked(m.Class)
-	if at := used.next(limit); at.After(now) && !s.ended && !s.isDiscardingLocked() {
-		return x.deferLocked(m, at), nil, nil
+	case at.After(now):
+		x.dropDeferredLocked()
+		late := m
+		x.deferred = &late
+		x.advanceLocked(m.Value)
+		return at, nil, nil
 	}
 	full, err = s.appendLocked(m)
 	if full != nil || err != nil {
@@ -53,28 +61,8 @@ func (x *Exchange) Report(m Message, now time.Time) (due time.Time, full <-chan 
 	if m.Class == Progress {
 		x.dropDeferredLocked()
 	}
-	x.monotonic.advance(m.Value)
+	x.advanceLocked(m.Value)
 	return time.Time{}, nil, nil
-}
-
-func (x *Exchange) limiterLocked(c Class) (*rateLimiter, RateLimit) {
-	l := &x.stream.core.rules.Limits
-	if c == Log {
-		return &x.logs, l.Logs
-	}
-	return &x.progress, l.Progress
-}
-
-// deferLocked drops a log message and defers progress.
-func (x *Exchange) deferLocked(m Message, due time.Time) time.Time {
-	if m.Class == Log {
-		x.stream.core.rules.Counts.Dropped.Add(1)
-		return time.Time{}
-	}
-	x.dropDeferredLocked()
-	x.deferred = &m
-	x.monotonic.advance(m.Value)
-	return due
 }
 
 // dropDeferredLocked drops the deferred progress in favour of a newer one.

@@ -16,7 +16,7 @@ import (
 // flowing returns an exchange with a consumer that accepts a ResultStream.
 func streaming(t *testing.T, r *session.Rules) (*session.Exchange, *session.Consumer) {
 	t.Helper()
-	x := session.NewStateless(jsonrpc.NumberID(7), r, session.StopFunc(func(error) {}))
+	x := session.NewStateless(jsonrpc.NumberID(7), r, func(error) {})
 	c := attach(x.Stream())
 	c.AcceptResultStreams()
 	isWoken(c)
@@ -173,7 +173,7 @@ func TestResultStreamIsEndedByItsWriter(t *testing.T) {
 	for name, end := range map[string]func(*session.Exchange, *session.Consumer){
 		"the client goes":       func(_ *session.Exchange, c *session.Consumer) { c.Detach() },
 		"cancelled":             func(x *session.Exchange, _ *session.Consumer) { x.Cancel(errors.New("why")) },
-		"the session has ended": func(x *session.Exchange, _ *session.Consumer) { x.Abort(plain("sorry"), errors.New("why")) },
+		"the session has ended": func(x *session.Exchange, _ *session.Consumer) { x.Finish(plain("sorry")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, c := streaming(t, rules())
@@ -195,7 +195,7 @@ func TestResultStreamOfEndedExchange(t *testing.T) {
 	x, c := streaming(t, rules())
 	f := session.NewResultStream(nil)
 	x.OfferResultStream(f)
-	x.Abort(plain("sorry"), errors.New("why"))
+	x.Finish(plain("sorry"))
 	if c.TakeResultStream() != nil {
 		t.Error("the flow was taken")
 	}
@@ -208,7 +208,7 @@ func TestResultStreamOfEndedExchange(t *testing.T) {
 // After Finish a request cannot ask, and stays in its exchange until it ends.
 func TestParkedRequestFinish(t *testing.T) {
 	l := newRequests()
-	p := l.New(new("a"), new(1))
+	p := register(l, new("a"), new(1))
 	q := ask(t, p)
 	if at := p.Finish(); at == nil || *at != 1 {
 		t.Fatalf("Land = %v, want the first exchange", at)

@@ -13,27 +13,14 @@ import (
 // GoneError is returned for an event id that was issued, if the messages after it are no
 // longer retained.
 type GoneError struct {
-	Request mcp.ID // that the stream answers; zero for the standalone stream
-	Over    bool   // the request has ended
-	Aged    bool   // its retention expired; it was not dropped early
-	Shared  bool   // it was dropped because of the limit for all sessions
+	Request     mcp.ID // that the stream answers; zero for the standalone stream
+	Ended       bool   // the request has ended
+	Expired     bool   // its retention expired; it was not dropped early
+	SharedLimit bool   // it was dropped because of the limit for all sessions
 }
 
 // Error describes what is missing.
 func (e *GoneError) Error() string { return "the messages after this event are no longer retained" }
-
-// MakeResumable makes the stream retain the messages that the consumer takes from now on,
-// so that a client can reconnect: each message gets an id, and Detach of an exchange's
-// consumer does not lose the stream. It must be called before the first Take of messages
-// with ids. It does nothing outside a session.
-func (c *Consumer) MakeResumable() {
-	s := c.stream
-	s.core.mu.Lock()
-	defer s.core.mu.Unlock()
-	if s.consumer == c {
-		s.makeResumableLocked()
-	}
-}
 
 // Prime returns the id of the last message that was taken, so that the client can reconnect
 // before it has received a message. It is zero if the stream cannot be resumed.
@@ -134,8 +121,7 @@ func (s *Session) Resume(id EventID, wake chan struct{}, now time.Time) (*Consum
 		return nil, err
 	}
 	h.unwritten = nil // resumed from, or seen
-	c := new(Consumer)
-	h.stream.attachAtLocked(c, wake, id.Pos)
+	c := h.stream.attachAtLocked(wake, id.Pos)
 	c.resumed = true
 	return c, nil
 }
@@ -157,7 +143,7 @@ func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {
 	case id.Pos < h.since || id.Pos > h.stream.lastPos:
 		return nil, ErrUnknownEvent
 	case id.Pos < h.first():
-		return h, &GoneError{Request: h.request, Over: h.stream.ended, Shared: h.shared}
+		return h, &GoneError{Request: h.request, Ended: h.stream.ended, SharedLimit: h.sharedLimit}
 	case h.stream.attached >= s.core.rules.Limits.Streams:
 		return nil, ErrTooMany
 	default:
@@ -165,7 +151,6 @@ func (s *Session) lookupLocked(id EventID, now time.Time) (*history, error) {
 	}
 }
 
-// find returns the history of a stream, or nil.
 func (p *histories) find(number uint64) *history {
 	is := func(h *history) bool { return h.stream.number == number }
 	for _, all := range [][]*history{p.active, p.ended} {
@@ -180,7 +165,7 @@ func (p *histories) find(number uint64) *history {
 func (p *histories) goneError(id EventID) error {
 	for _, g := range p.tombstones {
 		if g.stream == id.Stream && id.Pos < g.last {
-			return &GoneError{Request: g.request, Over: g.ended, Aged: g.aged, Shared: g.shared}
+			return &g.gone
 		}
 	}
 	return ErrUnknownEvent

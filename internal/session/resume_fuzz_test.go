@@ -126,7 +126,7 @@ func (p *resumeModel) open(arg int) {
 		s.c = attach(p.sess.Standalone())
 	} else {
 		p.serial++
-		x, err := p.sess.Begin(jsonrpc.NumberID(uint64(p.serial)), session.StopFunc(func(error) {}))
+		x, err := p.sess.Begin(jsonrpc.NumberID(uint64(p.serial)), func(error) {})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func (p *resumeModel) resume(s *clientStream) {
 func (p *resumeModel) isLast(s *clientStream) bool { return slices.Equal(s.received, s.appended) }
 
 func (p *resumeModel) mayBeGone(gone *session.GoneError) {
-	if p.rules.Logs == nil && !gone.Aged {
+	if p.rules.Logs == nil && !gone.Expired {
 		p.t.Fatalf("%+v, and the limits are not reached", gone)
 	}
 }

@@ -40,7 +40,7 @@ type resumable struct {
 
 func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 	t.Helper()
-	x, err := sess.Begin(jsonrpc.NumberID(id), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(id), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 // Without MakeResumable a stream has no ids, and nothing of it is retained.
 func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,6 +218,18 @@ func TestM068EventsOfOthersAreUnknown(t *testing.T) {
 	r.last = primed
 	r.back()
 	r.see(session.Open, "a") // none of this has changed the stream
+}
+
+// A client that has received a message can resume, even if the stream did not begin with
+// an id.
+func TestResumeAfterAMessage(t *testing.T) {
+	r := newResumable(t, newSession(retaining()), 1)
+	r.append("a")
+	r.see(session.Open, "a")
+	r.c.Detach()
+	r.append("b")
+	r.back()
+	r.see(session.Open, "b")
 }
 
 // M066: nothing follows the last event of a stream that has ended.
@@ -342,7 +354,7 @@ func TestRetentionExpires(t *testing.T) {
 	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Kept() != 0 {
 		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Kept())
 	}
-	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
+	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, Expired: true})
 	last := session.EventID{Stream: r.last.Stream, Pos: r.last.Pos + 1}
 	r.wantErr(last, at(2060), session.ErrUnknownEvent) // nothing followed it
 }
@@ -365,44 +377,7 @@ func TestResumeExpiresStreams(t *testing.T) {
 	if next := r.sess.Expire(at(3059)); next != at(3119) {
 		t.Errorf("next = %v, want a minute after the client has left", next)
 	}
-	r.wantErr(r.last, at(3119), &session.GoneError{Request: jsonrpc.NumberID(1), Over: true, Aged: true})
-}
-
-// What exceeds the limit is dropped: streams that have ended first, the oldest first; the
-// last result is retained whatever its size.
-func TestOldestAnswersAreDroppedFirst(t *testing.T) {
-	rules := retaining()
-	sess := newSession(rules)
-	var done []*resumable
-	for i := range 4 {
-		r := newResumable(t, sess, uint64(i)).prime()
-		r.c.Detach()
-		r.x.Finish(finish(strings.Repeat("x", 800)))
-		done = append(done, r)
-	}
-	done[0].wantErr(done[0].last, at(0), &session.GoneError{Request: jsonrpc.NumberID(0), Over: true})
-	for _, r := range done[2:] {
-		r.back()
-		r.c.Detach()
-	}
-	if rules.Counts.Undelivered.Load() == 0 {
-		t.Error("an answer that was not taken was dropped and not counted")
-	}
-	giant := newResumable(t, sess, 9).prime()
-	giant.c.Detach()
-	giant.x.Finish(finish(strings.Repeat("z", 100_000)))
-	done[3].back() // costs the others nothing
-	giant.back()
-	got, state := take(giant.c)
-	if len(got) != 1 || len(got[0]) != 100_000 || state != session.Ended {
-		t.Errorf("the last result: %d messages, state %v", len(got), state)
-	}
-	giant.c.Detach()
-	after := newResumable(t, sess, 10).prime()
-	after.x.Finish(finish("end"))
-	if sess.Kept() > 4000 {
-		t.Errorf("%d bytes are kept after the next one", sess.Kept())
-	}
+	r.wantErr(r.last, at(3119), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, Expired: true})
 }
 
 // Of a request in flight the oldest messages are dropped, and a client that resumes from
@@ -479,24 +454,10 @@ func TestReplayIsProtected(t *testing.T) {
 	r.see(session.Open, want...)
 }
 
-// The number of tombstones is limited too.
-func TestTombstonesAreLimited(t *testing.T) {
-	sess := newSession(retaining())
-	var all []*resumable
-	for i := range 200 {
-		r := newResumable(t, sess, uint64(i)).prime()
-		r.c.Detach()
-		r.x.Finish(finish("end"))
-		all = append(all, r)
-		sess.Expire(at(i * 100))
-	}
-	all[199].wantErr(all[199].last, at(20_000), &session.GoneError{Request: jsonrpc.NumberID(199), Over: true, Aged: true})
-	all[0].wantErr(all[0].last, at(20_000), session.ErrUnknownEvent)
-}
-
 // A cancelled request has no tombstone.
 func TestCancelledStreamIsForgotten(t *testing.T) {
 	r := newResumable(t, newSession(retaining()), 1).prime()
+	start := r.last
 	r.append("a")
 	r.see(session.Open, "a")
 	r.append("b")
@@ -507,6 +468,7 @@ func TestCancelledStreamIsForgotten(t *testing.T) {
 	r.c.Detach()
 	r.sess.Expire(at(0))
 	r.wantErr(r.last, at(61), session.ErrUnknownEvent)
+	r.wantErr(start, at(61), session.ErrUnknownEvent)
 }
 
 // A consumer that replays when its session ends gets the rest and the end.
@@ -568,7 +530,7 @@ func TestPause(t *testing.T) {
 // A pause before the form is decided decides it: the rest cannot be JSON.
 func TestPauseDecidesTheForm(t *testing.T) {
 	sess := newSession(retaining())
-	x, err := sess.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := sess.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

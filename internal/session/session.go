@@ -4,6 +4,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -22,7 +24,7 @@ type Session struct {
 
 	// Below: guarded by core.mu.
 	standalone  Stream
-	exchanges   inflight
+	exchanges   []*Exchange // in flight, oldest first
 	begun       uint64
 	initialized bool
 	level       mcp.LogLevel
@@ -33,7 +35,7 @@ type Session struct {
 // "Initialization").
 func New(id, principal string, client *mcp.Peer, rules *Rules) *Session {
 	s := &Session{ID: id, Principal: principal, Client: client, level: mcp.LogUnset}
-	s.core.rules, s.core.owner, s.core.principal = rules, func() owner { return ownerOf(s) }, principal
+	s.core.rules, s.core.session, s.core.principal = rules, s, principal
 	s.first = firstStream(id)
 	s.standalone = Stream{core: &s.core, number: s.first, standalone: true, held: true}
 	return s
@@ -74,24 +76,23 @@ func (s *Session) Level() mcp.LogLevel {
 //
 // The zero id is for a notification that is served like a request: it counts as in flight,
 // is never a duplicate, and messages appended to it are discarded.
-func (s *Session) Begin(id mcp.ID, stop Stopper) (*Exchange, error) {
+func (s *Session) Begin(id mcp.ID, stop func(why error)) (*Exchange, error) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	switch {
 	case s.core.ended:
 		return nil, ErrEnded
-	case s.exchanges.find(id) != nil:
+	case s.findLocked(id) != nil:
 		return nil, ErrDuplicate
-	case s.exchanges.count >= s.core.rules.Limits.Exchanges:
+	case len(s.exchanges) >= s.core.rules.Limits.Exchanges:
 		return nil, ErrTooMany
 	}
 	s.begun++
 	x := new(Exchange)
 	x.begin(id, &s.core, stop)
-	x.session = s
 	x.stream.number, x.stream.request = s.first+s.begun, id
 	x.stream.lost = id.IsZero()
-	s.exchanges.add(x)
+	s.exchanges = append(s.exchanges, x)
 	return x, nil
 }
 
@@ -104,17 +105,42 @@ func (s *Session) Cancel(id mcp.ID, why error) bool {
 // InFlight reports whether a request of that id is in flight.
 func (s *Session) InFlight(id mcp.ID) bool { return s.find(id) != nil }
 
-// find returns the exchange of a request in flight, or nil.
 func (s *Session) find(id mcp.ID) *Exchange {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	return s.exchanges.find(id)
+	return s.findLocked(id)
 }
 
-// Answer completes the ask of that id if the session has one and the client has received
-// it, and reports whether that is so. Other answers are counted as strays.
+// findLocked searches the few exchanges one by one. Notifications, which have no id, are
+// never found.
+func (s *Session) findLocked(id mcp.ID) *Exchange {
+	if id.IsZero() {
+		return nil
+	}
+	if i := slices.IndexFunc(s.exchanges, func(x *Exchange) bool { return x.id == id }); i >= 0 {
+		return s.exchanges[i]
+	}
+	return nil
+}
+
+func (s *Session) removeLocked(x *Exchange) {
+	i := slices.Index(s.exchanges, x)
+	s.exchanges = slices.Delete(s.exchanges, i, i+1)
+}
+
+// Answer completes the ask of that id, and reports whether there is one that the client has
+// received. Other answers are counted as strays: an answer to a request that was not sent
+// is a guess.
 func (s *Session) Answer(id mcp.ID, end Terminal) bool {
-	return s.core.answer(id, end)
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	a, ok := s.core.asks[id]
+	if !ok || !a.taken {
+		s.core.rules.Counts.Strays.Add(1)
+		return false
+	}
+	s.core.endAskLocked(a, end)
+	return true
 }
 
 // End ends the session: requests in flight end with the error, asks fail, and all streams
@@ -138,28 +164,26 @@ func (s *Session) Idle() bool {
 }
 
 func (s *Session) idleLocked() bool {
-	return s.exchanges.count == 0 && s.core.consumers == 0
+	return len(s.exchanges) == 0 && s.core.consumers == 0
 }
 
 func (s *Session) endIf(terminal *mcp.Error, ok func() bool) bool {
 	stops, ended := s.end(terminal, ok)
 	for _, stop := range stops {
-		stop.End(ErrEnded)
+		stop(ErrEnded)
 	}
 	return ended
 }
 
-// end returns the Stoppers of the requests in flight, oldest first.
-func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
+// end returns the functions that stop the requests in flight, oldest first.
+func (s *Session) end(terminal *mcp.Error, ok func() bool) (stops []func(why error), ended bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.ended || !ok() {
 		return nil, false
 	}
 	s.core.ended = true
-	var stops []Stopper
-	for x := s.exchanges.first; x != nil; {
-		next := x.next // before endLocked unlinks x
+	for _, x := range slices.Clone(s.exchanges) {
 		stops = append(stops, x.stop)
 		if terminal == nil {
 			x.stream.clearLocked()
@@ -167,7 +191,6 @@ func (s *Session) end(terminal *mcp.Error, ok func() bool) ([]Stopper, bool) {
 		} else {
 			x.endLocked(ErrEnded, Message{Head: jsonrpc.AppendError(nil, x.id, terminal)})
 		}
-		x = next
 	}
 	s.core.endAsksLocked(&s.standalone, ErrEnded)
 	s.standalone.discardUnreadLocked()

@@ -22,7 +22,7 @@ func newSession(r *session.Rules) *session.Session {
 
 func begin(t *testing.T, s *session.Session, id uint64) *session.Exchange {
 	t.Helper()
-	x, err := s.Begin(jsonrpc.NumberID(id), session.StopFunc(func(error) {}))
+	x, err := s.Begin(jsonrpc.NumberID(id), func(error) {})
 	if err != nil {
 		t.Fatalf("Begin(%d): %v", id, err)
 	}
@@ -34,11 +34,11 @@ func TestDuplicateIDIsRefused(t *testing.T) {
 	s := newSession(rules())
 	first := begin(t, s, 1)
 	c := attach(first.Stream())
-	if _, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {})); !errors.Is(err, session.ErrDuplicate) {
+	if _, err := s.Begin(jsonrpc.NumberID(1), func(error) {}); !errors.Is(err, session.ErrDuplicate) {
 		t.Errorf("Begin = %v, want ErrDuplicate", err)
 	}
 	begin(t, s, 2)
-	if _, err := s.Begin(jsonrpc.StringID("1"), session.StopFunc(func(error) {})); err != nil {
+	if _, err := s.Begin(jsonrpc.StringID("1"), func(error) {}); err != nil {
 		t.Errorf("Begin(\"1\") beside 1: %v, want nil", err) // I4: a different id
 	}
 	first.Finish(plain("end"))
@@ -63,7 +63,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	first := begin(t, s, 1)
 	begin(t, s, 2)
 	begin(t, s, 3)
-	if _, err := s.Begin(jsonrpc.NumberID(4), session.StopFunc(func(error) {})); !errors.Is(err, session.ErrTooMany) {
+	if _, err := s.Begin(jsonrpc.NumberID(4), func(error) {}); !errors.Is(err, session.ErrTooMany) {
 		t.Errorf("Begin = %v, want ErrTooMany", err)
 	}
 	first.Finish(plain("end"))
@@ -74,11 +74,11 @@ func TestNotificationsAreInFlightWithoutAnID(t *testing.T) {
 	r := rules()
 	s := newSession(r)
 	for range 3 {
-		if _, err := s.Begin(mcp.ID{}, session.StopFunc(func(error) {})); err != nil {
+		if _, err := s.Begin(mcp.ID{}, func(error) {}); err != nil {
 			t.Fatalf("Begin of a notification: %v", err)
 		}
 	}
-	x, err := s.Begin(mcp.ID{}, session.StopFunc(func(error) {}))
+	x, err := s.Begin(mcp.ID{}, func(error) {})
 	if !errors.Is(err, session.ErrTooMany) {
 		t.Fatalf("Begin = %v, %v, want ErrTooMany", x, err)
 	}
@@ -91,7 +91,7 @@ func TestCancelNamesOneRequest(t *testing.T) {
 	s := newSession(rules())
 	why := errors.New("why")
 	var got error
-	x, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(err error) { got = err }))
+	x, err := s.Begin(jsonrpc.NumberID(1), func(err error) { got = err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestEndEndsEverything(t *testing.T) {
 	var stopped []string
 	var carriers []*session.Consumer
 	for i := range 3 {
-		x, err := s.Begin(jsonrpc.NumberID(uint64(i)), session.StopFunc(func(err error) { stopped = append(stopped, fmt.Sprint(i, errors.Is(err, session.ErrEnded))) }))
+		x, err := s.Begin(jsonrpc.NumberID(uint64(i)), func(err error) { stopped = append(stopped, fmt.Sprint(i, errors.Is(err, session.ErrEnded))) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestEndEndsEverything(t *testing.T) {
 	if <-ask.Done(); !errors.Is(ask.Answer().Err, session.ErrEnded) {
 		t.Errorf("ask ended with %v, want ErrEnded", ask.Answer().Err)
 	}
-	if _, err := s.Begin(jsonrpc.NumberID(9), session.StopFunc(func(error) {})); !errors.Is(err, session.ErrEnded) {
+	if _, err := s.Begin(jsonrpc.NumberID(9), func(error) {}); !errors.Is(err, session.ErrEnded) {
 		t.Errorf("Begin after End = %v, want ErrEnded", err)
 	}
 	if _, err := s.Standalone().Append(plain("late")); !errors.Is(err, session.ErrEnded) {
@@ -207,7 +207,7 @@ func TestIdleSessionIsSmall(t *testing.T) {
 		peer := &mcp.Peer{Version: mcp.V20251125, Info: make([]byte, 60), Capabilities: make([]byte, 60)}
 		s := session.New(fmt.Sprintf("%026d", i), "", peer, r)
 		s.Scope = mcp.NewScope("key", nil)
-		x, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+		x, err := s.Begin(jsonrpc.NumberID(1), func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -49,9 +50,7 @@ type Stream struct {
 func (s *Stream) Attach(wake chan struct{}) *Consumer {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
-	c := new(Consumer)
-	s.attachLocked(c, wake)
-	return c
+	return s.attachLocked(wake)
 }
 
 // TryAttach is Attach for consumers that a client can open. It returns ErrTooMany at the
@@ -63,22 +62,21 @@ func (s *Stream) TryAttach(wake chan struct{}) (*Consumer, error) {
 	if s.attached >= s.core.rules.Limits.Streams {
 		return nil, ErrTooMany
 	}
-	c := new(Consumer)
-	s.attachLocked(c, wake)
-	return c, nil
+	return s.attachLocked(wake), nil
 }
 
 // attachLocked attaches a consumer that begins after everything that was taken before:
 // nothing is replayed.
-func (s *Stream) attachLocked(c *Consumer, wake chan struct{}) {
+func (s *Stream) attachLocked(wake chan struct{}) *Consumer {
 	s.requeueUnwrittenLocked()
-	s.attachAtLocked(c, wake, s.lastPos)
+	c := s.attachAtLocked(wake, s.lastPos)
 	c.missed = s.missed
+	return c
 }
 
 // attachAtLocked attaches a consumer that takes the messages after a position.
-func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
-	*c = Consumer{stream: s, wake: wake, pos: pos}
+func (s *Stream) attachAtLocked(wake chan struct{}, pos uint64) *Consumer {
+	c := &Consumer{stream: s, wake: wake, pos: pos}
 	s.revokeLocked()
 	s.consumer = c
 	s.attached++
@@ -87,6 +85,7 @@ func (s *Stream) attachAtLocked(c *Consumer, wake chan struct{}, pos uint64) {
 	s.chargeHistoryLocked()
 	s.chargePendingLocked()
 	s.wakeLocked()
+	return c
 }
 
 func (s *Stream) revokeLocked() {
@@ -242,6 +241,25 @@ func (s *Stream) dropAsksLocked() {
 	for s.dropLocked(func(m *Message) bool { return m.ask != nil }) {
 		// There may be another.
 	}
+}
+
+// Retract removes the queued changes with keys that begin with the prefix, because their
+// receiver no longer wants them. It reports whether there were any. Changes that a consumer
+// has taken are delivered. Of changes that were requeued, only a client that begins anew no
+// longer gets them: a client that resumes gets the messages that were there.
+func (s *Stream) Retract(prefix string) (found bool) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	unwanted := func(m *Message) bool { return m.Class == Change && strings.HasPrefix(m.Key, prefix) }
+	for s.dropLocked(unwanted) {
+		found = true // and there may be more
+	}
+	if s.log == nil {
+		return found
+	}
+	given := len(s.log.unwritten)
+	s.log.unwritten = slices.DeleteFunc(s.log.unwritten, func(m Message) bool { return unwanted(&m) })
+	return found || len(s.log.unwritten) < given
 }
 
 func (s *Stream) wakeLocked() {

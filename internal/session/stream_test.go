@@ -28,7 +28,7 @@ func rules() *session.Rules {
 // alone returns an exchange without a session and without a handler.
 func stateless(t *testing.T, r *session.Rules) *session.Exchange {
 	t.Helper()
-	return session.NewStateless(jsonrpc.NumberID(7), r, session.StopFunc(func(err error) { t.Errorf("stopped: %v", err) }))
+	return session.NewStateless(jsonrpc.NumberID(7), r, func(err error) { t.Errorf("stopped: %v", err) })
 }
 
 func attach(s *session.Stream) *session.Consumer { return s.Attach(make(chan struct{}, 1)) }
@@ -114,7 +114,7 @@ func TestConsumerIsWoken(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
 			c := attach(x.Stream())
 			isWoken(c) // by earlier steps
 			step.do(x)
@@ -211,7 +211,7 @@ func TestWaitersLearnOfTheEnd(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			x := session.NewStateless(jsonrpc.NumberID(1), rules(), session.StopFunc(func(error) {}))
+			x := session.NewStateless(jsonrpc.NumberID(1), rules(), func(error) {})
 			c := attach(x.Stream())
 			mustAppend(t, x.Stream(), plain(strings.Repeat("x", 80)))
 			full, _ := x.Stream().Append(plain("waits"))
@@ -335,22 +335,67 @@ func TestHeldStreamThatNeverOpensHasOnlyItsTerminal(t *testing.T) {
 	wantTake(t, c, session.Ended, "error")
 }
 
-// Take is limited, so that the rest can still be merged.
+// A receiver is slow if half of a limit is queued: it loses log messages.
+func TestSlowReceiver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		queued []string
+		slow   bool
+	}{
+		"half of the messages": {[]string{"a", "b", "c", "d"}, true},
+		"less":                 {[]string{"a", "b", "c"}, false},
+		"half of the bytes":    {[]string{strings.Repeat("x", 40)}, true},
+		"fewer":                {[]string{strings.Repeat("x", 39)}, false},
+	} {
+		r := rules() // 8 messages, 80 bytes
+		x := stateless(t, r)
+		attach(x.Stream())
+		for _, text := range tt.queued {
+			mustAppend(t, x.Stream(), plain(text))
+		}
+		mustAppend(t, x.Stream(), msg(session.Log, "", "log"))
+		if dropped := r.Counts.Dropped.Load() == 1; dropped != tt.slow {
+			t.Errorf("%s: the log message was dropped: %v, want %v", name, dropped, tt.slow)
+		}
+	}
+}
+
+// A message fits if it reaches a limit, and waits if it exceeds it.
+func TestLastBytesOfAStream(t *testing.T) {
+	for size, want := range map[int]bool{40: false, 41: true} {
+		x := stateless(t, rules()) // 80 bytes
+		mustAppend(t, x.Stream(), plain(strings.Repeat("x", 40)))
+		full, err := x.Stream().Append(plain(strings.Repeat("x", size)))
+		if got := full != nil; got != want || err != nil {
+			t.Errorf("%d bytes behind 40 wait: %v, %v; want %v", size, got, err, want)
+		}
+	}
+}
+
+func TestMessageLen(t *testing.T) {
+	m := session.Message{Head: []byte("a"), Body: []byte("bc"), Tail: []byte("def")}
+	if got := m.Len(); got != 6 {
+		t.Errorf("Len = %d, want 6", got)
+	}
+}
+
+// Take is limited to what reaches 64 KiB, so that the rest can still be merged.
 func TestTakeIsBounded(t *testing.T) {
 	r := rules()
 	r.Limits.Bytes = 1 << 20
-	x := stateless(t, r)
-	c := attach(x.Stream())
-	for range 4 {
-		mustAppend(t, x.Stream(), plain(strings.Repeat("x", 40<<10)))
-	}
-	ms, state := c.Take(nil)
-	if len(ms) != 2 || state != session.Open {
-		t.Errorf("took %d messages of 40 KiB, state %v; want 2, Open", len(ms), state)
-	}
-	wantRest, _ := c.Take(nil)
-	if len(wantRest) != 2 {
-		t.Errorf("then took %d, want 2", len(wantRest))
+	for _, size := range []int{32 << 10, 40 << 10} {
+		x := stateless(t, r)
+		c := attach(x.Stream())
+		for range 4 {
+			mustAppend(t, x.Stream(), plain(strings.Repeat("x", size)))
+		}
+		ms, state := c.Take(nil)
+		if len(ms) != 2 || state != session.Open {
+			t.Errorf("took %d messages of %d bytes, state %v; want 2, Open", len(ms), size, state)
+		}
+		wantRest, _ := c.Take(nil)
+		if len(wantRest) != 2 {
+			t.Errorf("then took %d, want 2", len(wantRest))
+		}
 	}
 }
 
@@ -358,16 +403,18 @@ func TestTakeIsBounded(t *testing.T) {
 func TestTakeOfRetainedMessagesIsLimited(t *testing.T) {
 	rules := retaining()
 	rules.Limits.LogBytes, rules.Limits.Bytes = 1<<20, 1<<20
-	for _, kept := range []int{1, 2} {
-		r := newResumable(t, newSession(rules), 1).prime()
-		large := slices.Repeat([]string{strings.Repeat("x", 40<<10)}, 3)
-		r.append(large[:kept]...)
-		r.c.Take(nil) // lost in transit
-		r.append(large[kept:]...)
-		r.back()
-		for _, want := range []int{2, 1} {
-			if ms, _ := r.c.Take(nil); len(ms) != want {
-				t.Errorf("%d of 3 were kept: took %d messages of 40 KiB, want %d", kept, len(ms), want)
+	for _, size := range []int{32 << 10, 40 << 10} {
+		for _, kept := range []int{1, 2, 3} {
+			r := newResumable(t, newSession(rules), 1).prime()
+			large := slices.Repeat([]string{strings.Repeat("x", size)}, 3)
+			r.append(large[:kept]...)
+			take(r.c) // lost in transit
+			r.append(large[kept:]...)
+			r.back()
+			for _, want := range []int{2, 1} {
+				if ms, _ := r.c.Take(nil); len(ms) != want {
+					t.Errorf("%d of 3 were kept: took %d messages of %d bytes, want %d", kept, len(ms), size, want)
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -154,10 +155,7 @@ func (t *Table) Sweep(now time.Time) (ended []*Session, next time.Time) {
 func (t *Table) due(now time.Time) []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	idle := func(d time.Duration) func(*entry) bool {
-		return func(e *entry) bool { return now.Sub(e.lastUse) >= d }
-	}
-	return append(t.all.fresh.takeWhile(t.limits.Total, idle(t.limits.Fresh)), t.all.used.takeWhile(t.limits.Total, idle(t.limits.Idle))...)
+	return append(t.all.fresh.idleFor(t.limits.Fresh, now, t.limits.Total), t.all.used.idleFor(t.limits.Idle, now, t.limits.Total)...)
 }
 
 func (t *Table) touch(s *Session, now time.Time) {
@@ -188,8 +186,8 @@ func (t *Table) nextDue() time.Time {
 func (t *Table) Drain() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	each := func(*entry) bool { return true }
-	all := append(t.all.fresh.takeWhile(t.limits.Total, each), t.all.used.takeWhile(t.limits.Total, each)...)
+	const always = math.MinInt64
+	all := append(t.all.fresh.idleFor(always, time.Time{}, t.limits.Total), t.all.used.idleFor(always, time.Time{}, t.limits.Total)...)
 	t.resetLocked()
 	return all
 }

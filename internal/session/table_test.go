@@ -142,7 +142,7 @@ func TestArrivalAfterExpiryIsRefused(t *testing.T) {
 	if ended, _ := r.table.Sweep(epoch.Add(2 * hour)); ids(ended) != "a" {
 		t.Fatalf("ended %q, want a", ids(ended))
 	}
-	if _, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {})); !errors.Is(err, session.ErrEnded) {
+	if _, err := s.Begin(jsonrpc.NumberID(1), func(error) {}); !errors.Is(err, session.ErrEnded) {
 		t.Errorf("Begin = %v, want ErrEnded", err)
 	}
 	if _, err := r.table.Get("a", "", epoch); !errors.Is(err, session.ErrUnknown) {

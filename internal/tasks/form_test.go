@@ -4,6 +4,7 @@
 package tasks_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -94,9 +95,88 @@ func TestRead(t *testing.T) {
 			t.Errorf("Read(%s) = %+v, want an error", raw, got)
 		}
 	}
-	for _, raw := range []string{`-1`, `"60"`, `1e300`, `null`, `{}`} {
+	for _, raw := range []string{`-1`, `0`, `"60"`, `31536000001`, `1e300`, `null`, `{}`} {
 		if got, err := tasks.Read([]byte(`{"taskId":"t","status":"working","ttlMs":` + raw + `}`)); err != nil || got.TTL != 0 {
 			t.Errorf("a time to live of %s is %v, %v", raw, got.TTL, err)
+		}
+	}
+	if got := tasks.TTL([]byte(`{"ttl":31536000000}`)); got != 365*24*time.Hour {
+		t.Errorf("a time to live of a year is %v", got)
+	}
+	if got := tasks.TTL(nil); got != 0 {
+		t.Errorf("without a time to live it is %v", got)
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	for raw, want := range map[string]tasks.Status{
+		`{"taskId":"t","status":"input_required"}`: tasks.InputRequired, `{"status":1}`: "", `{"status":"\ud800"}`: "", `{}`: "", `[]`: "", `{"status":"working"`: "",
+	} {
+		if got := tasks.StatusOf([]byte(raw)); got != want {
+			t.Errorf("StatusOf(%s) = %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestRelatedID(t *testing.T) {
+	for raw, want := range map[string]string{`{"taskId":"t"}`: "t", `{"taskId":1}`: "", `{}`: "", ``: "", `"t"`: "", `{"taskId":"t"`: ""} {
+		if got := tasks.RelatedID([]byte(raw)); got != want {
+			t.Errorf("RelatedID(%s) = %q, want %q", raw, got, want)
+		}
+	}
+}
+
+// A notification has everything that tasks/get has, except what makes it a result.
+func TestNotice(t *testing.T) {
+	got, err := tasks.Notice([]byte(`{"resultType":"complete","taskId":"t","n":1.0,"_meta":{},"result":{"_meta":{}}}`))
+	if want := `{"taskId":"t","n":1.0,"result":{"_meta":{}}}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	if got, err := tasks.Notice([]byte(`[]`)); err == nil {
+		t.Errorf("of an array: %s", got)
+	}
+}
+
+// Questions keep the order of their keys, and the bytes of their parameters.
+func TestInputs(t *testing.T) {
+	ask := map[string]string{"b": `{"n":1.0}`, "a\"": ``}
+	got := tasks.Inputs([]string{"b", "a\""}, func(key string) *mcp.Request {
+		req, err := mcp.NewRequest("roots/list", []byte(ask[key]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req
+	})
+	if want := `{"b":{"method":"roots/list","params":{"n":1.0}},"a\"":{"method":"roots/list"}}`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := tasks.Inputs(nil, nil); string(got) != "{}" {
+		t.Errorf("of nothing: %s", got)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	got, err := tasks.Answers([]byte(`{"a":{"n":1.0},"\u0062":[]}`))
+	if err != nil || len(got) != 2 || string(got["a"]) != `{"n":1.0}` || string(got["b"]) != `[]` {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := tasks.Answers(nil); err != nil || len(got) != 0 {
+		t.Errorf("of nothing: %q, %v", got, err)
+	}
+	if got, err := tasks.Answers([]byte(`[]`)); err == nil {
+		t.Errorf("of an array: %q", got)
+	}
+}
+
+// An error of a backend keeps its bytes; the gateway's own is encoded.
+func TestErrorJSON(t *testing.T) {
+	for want, e := range map[string]*mcp.Error{
+		`{"code":-1,"message":"\"no\""}`:            {Code: -1, Message: `"no"`},
+		`{"code":-1,"message":"","data":{"n":1.0}}`: {Code: -1, Data: []byte(`{"n":1.0}`)},
+		`{"x":1,"code":-2}`:                         {Code: -1, Message: "no", Raw: []byte(`{"x":1,"code":-2}`)},
+	} {
+		if got := string(tasks.ErrorJSON(e)); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
@@ -115,12 +195,16 @@ func TestOffers(t *testing.T) {
 		{`{` + calls + `,` + ext + `}`, `{` + ext + `}`, `{` + calls + `,` + ext + `}`},
 		{`{"tasks":{"list":{}},"x":1.0}`, `{"x":1.0}`, `{"x":1.0}`},
 		{`{"extensions":{"io.modelcontextprotocol/tasks":null}}`, `{"extensions":{"io.modelcontextprotocol/tasks":null}}`, `{"extensions":{"io.modelcontextprotocol/tasks":null}}`},
+		{`[]`, `[]`, `[]`},
 	} {
 		if got := string(tasks.ModernOffer([]byte(tt.caps))); got != tt.modern {
 			t.Errorf("ModernOffer(%s) = %s, want %s", tt.caps, got, tt.modern)
 		}
 		if got := string(tasks.WithLegacyOffer([]byte(tt.caps))); got != tt.legacy {
 			t.Errorf("WithLegacyOffer(%s) = %s, want %s", tt.caps, got, tt.legacy)
+		}
+		if got, want := tasks.OfferOf([]byte(tt.caps)).Any(), strings.Contains(tt.legacy, `"call":{}`); got != want {
+			t.Errorf("tools of %s can be called as tasks: %v, want %v", tt.caps, got, want)
 		}
 	}
 }
@@ -132,10 +216,44 @@ func TestDeclare(t *testing.T) {
 		{`{"extensions":{"a/b":{}},"roots":{}}`, `{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}},"roots":{}}`},
 		{`{"extensions":{"io.modelcontextprotocol/tasks":{"own":1}}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{"own":1}}}`},
 		{`"no object"`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`},
+		{`{"extensions":[],"roots":{}}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}`},
 	} {
 		got := tasks.Declare([]byte(tt.caps))
 		if string(got) != tt.want || !tasks.Declared(got) {
 			t.Errorf("Declare(%s) = %s, want %s", tt.caps, got, tt.want)
+		}
+	}
+}
+
+func TestDeclaredOthers(t *testing.T) {
+	for caps, want := range map[string]bool{
+		``: false, `[]`: false, `{"extensions":{}}`: false, `{"extensions":["a/b"]}`: false, `{"tasks":{}}`: false,
+		`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`:          false,
+		`{"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}`: true,
+		`{"extensions":{"a/b":{}}}`:                                    true,
+	} {
+		if got := tasks.DeclaredOthers([]byte(caps)); got != want {
+			t.Errorf("%s declares other extensions: %v, want %v", caps, got, want)
+		}
+	}
+}
+
+// A client's own tasks are removed from its capabilities, and nothing else.
+func TestWithoutOwn(t *testing.T) {
+	for caps, want := range map[string]string{
+		``: ``, `[]`: `[]`, `{ "roots" : {} }`: `{ "roots" : {} }`,
+		`{"roots":{"n":1.0},"tasks":{"list":{}},"x":1}`: `{"roots":{"n":1.0},"x":1}`,
+	} {
+		if got := string(tasks.WithoutOwn([]byte(caps))); got != want {
+			t.Errorf("WithoutOwn(%s) = %s, want %s", caps, got, want)
+		}
+	}
+}
+
+func TestWatches(t *testing.T) {
+	for filter, want := range map[string]bool{``: false, `{}`: false, `{"toolsListChanged":true}`: false, `{"taskIds":[]}`: true, `{"x":1,"taskIds":["t"]}`: true} {
+		if got := tasks.Watches([]byte(filter)); got != want {
+			t.Errorf("%s names tasks: %v, want %v", filter, got, want)
 		}
 	}
 }
@@ -174,6 +292,12 @@ func TestPrepend(t *testing.T) {
 		if _, bad := mcp.ParseObject(got); err != nil || bad != nil || string(got) != want {
 			t.Errorf("Prepend(%s) = %s, %v", list, got, err)
 		}
+	}
+	if got, err := tasks.Prepend([]byte(`[ ]`), nil); err != nil || string(got) != `[ ]` {
+		t.Errorf("nothing before a list: %s, %v", got, err)
+	}
+	if got, err := tasks.Prepend([]byte(`[]`), own); err == nil {
+		t.Errorf("before an array: %s", got)
 	}
 }
 

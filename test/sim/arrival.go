@@ -205,7 +205,7 @@ func (w *world) begin(t *arrival) {
 		t.refuse()
 		return
 	}
-	x, err := s.real.Begin(r.id, session.StopFunc(w.stop(r)))
+	x, err := s.real.Begin(r.id, w.stop(r))
 	var want error
 	switch {
 	case s.ended:
@@ -299,7 +299,7 @@ func (w *world) beginStateless(t *arrival) {
 		return
 	}
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), deferred: -1, response: t.response}
-	r.x = session.NewStateless(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x = session.NewStateless(r.id, w.rules, w.stop(r))
 	r.x.CountFor(t.from.principal, 0)
 	r.stream = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {

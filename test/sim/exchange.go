@@ -78,7 +78,7 @@ func (r *request) String() string {
 	return fmt.Sprintf("%s/r%d", r.sess, r.no)
 }
 
-// stop returns the Stopper of the Handler of the request.
+// stop returns the function that stops the Handler of the request.
 //
 // It may be called with a lock held, so it only takes a note. That it is called once, and
 // only for requests in flight, is I26.
@@ -449,12 +449,15 @@ func (w *world) finish(r *request, abort bool) {
 	e := entry{kind: terminal, mark: w.mint()}
 	m := w.message(e.mark, w.drawSize())
 	e.size = m.Len()
-	var ok bool
 	if abort {
 		w.fault(Cancel)
-		ok = r.x.Abort(m, errDeadline)
-	} else {
-		ok = r.x.Finish(m)
+	}
+	ok := r.x.Finish(m)
+	if ok && abort {
+		w.stop(r)(errDeadline)
+	}
+	if abort && r.x.Cancel(errCancel) {
+		w.fail("I24", "%s has ended, and is cancelled", r)
 	}
 	if ok == r.ended {
 		w.fail("I1", "%s gets a terminal: %v, and had ended before: %v", r, ok, r.ended)

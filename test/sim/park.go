@@ -70,7 +70,8 @@ func (w *world) startParkable(r *request, home *replica) {
 	w.parkableCount++
 	j := &parkable{no: w.parkableCount, principal: r.client.principal, place: r.client.place, home: home, exchange: r, lastExchange: r, steps: 2 + w.src.Intn(8)}
 	j.digest = fmt.Sprintf("digest-%d", w.src.Intn(3))
-	j.real = home.parked.New(j, r)
+	j.real = new(session.ParkedRequest[parkable, request])
+	home.parked.Register(j.real, j, r)
 	r.parkable = j
 	w.parkables = append(w.parkables, j)
 	w.spawn(j)
@@ -398,7 +399,7 @@ func (t *arrival) retryParked(w *world, id string) bool {
 	}
 	answers := t.answers(w, j)
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), deferred: -1, response: t.response}
-	r.x = session.NewStateless(r.id, w.rules, session.StopFunc(w.stop(r)))
+	r.x = session.NewStateless(r.id, w.rules, w.stop(r))
 	r.x.CountFor(t.from.principal, 0)
 	r.stream = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	found, err := t.to.parked.Resume(id, owner, r, answers, w.now)
@@ -409,7 +410,7 @@ func (t *arrival) retryParked(w *world, id string) bool {
 	}
 	w.parkedResumed(j, r, found, answers)
 	w.serve(r, t)
-	if found.Over {
+	if found.Ended {
 		w.finish(r, false)
 	}
 	return false
@@ -450,8 +451,8 @@ func (w *world) parkedResumed(j *parkable, r *request, found session.Resumed, an
 	if j.real.LastExchange() != r {
 		w.fail("I8", "%s is resumed by %s, and has another last exchange", j, r)
 	}
-	if found.Over != j.ended {
-		w.fail("I36", "%s is resumed, and has ended: %v, want %v", j, found.Over, j.ended)
+	if found.Ended != j.ended {
+		w.fail("I36", "%s is resumed, and has ended: %v, want %v", j, found.Ended, j.ended)
 		return
 	}
 	if j.ended {

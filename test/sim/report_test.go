@@ -26,7 +26,7 @@ func TestLeftoversAreFound(t *testing.T) {
 	if at := leftoversOf(s); at != "" {
 		t.Errorf("a new session holds something: %s", at)
 	}
-	x, err := s.Begin(jsonrpc.NumberID(1), session.StopFunc(func(error) {}))
+	x, err := s.Begin(jsonrpc.NumberID(1), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,16 +118,16 @@ func (w *world) checkGone(s *sess, st *stream, gone *session.GoneError) {
 		w.fail("I13", "%s was dropped before its time and within the limits", st.name)
 	case st.of != nil && gone.Request != st.of.id:
 		w.fail("I14", "%s was dropped, reported for request %s", st.name, gone.Request)
-	case gone.Aged && st.of != nil && st.of.cancelled:
+	case gone.Expired && st.of != nil && st.of.cancelled:
 		w.fail("I13", "%s was cancelled, and is reported as expired", st.name)
-	case gone.Shared && w.set.pool == unlimited:
+	case gone.SharedLimit && w.set.pool == unlimited:
 		w.fail("I13", "%s was dropped for other sessions, and the pool is unlimited", st.name)
-	case gone.Aged && !st.expired, !gone.Aged && !w.set.purges:
-		w.fail("I13", "%s was dropped, expired: %v, reported: %v", st.name, st.expired, gone.Aged)
+	case gone.Expired && !st.expired, !gone.Expired && !w.set.purges:
+		w.fail("I13", "%s was dropped, expired: %v, reported: %v", st.name, st.expired, gone.Expired)
 	case st.of == nil && !gone.Request.IsZero():
 		w.fail("I14", "%s was dropped, reported for request %s", st.name, gone.Request)
-	case !st.reportedGone && gone.Over != st.ended:
-		w.fail("I13", "%s was dropped, has ended: %v, reported: %v", st.name, st.ended, gone.Over)
+	case !st.reportedGone && gone.Ended != st.ended:
+		w.fail("I13", "%s was dropped, has ended: %v, reported: %v", st.name, st.ended, gone.Ended)
 	}
 	w.gones++
 	if st.of == nil {

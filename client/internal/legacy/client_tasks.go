@@ -44,7 +44,7 @@ type clientTask struct {
 	known bool // the server has the answer that names it
 }
 
-// CapabilitiesOf returns the client capabilities that are sent to the server. They
+// capabilitiesOf returns the client capabilities that are sent to the server. They
 // include the client's tasks only if the session belongs to that client alone: in any
 // other session a later request on a task would have no client to ask.
 func (s *clientSession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
@@ -54,9 +54,6 @@ func (s *clientSession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
 	}
 	return caps
 }
-
-// setOffer stores the task capabilities that were sent to the server.
-func (c *clientTasks) setOffer(capabilities []byte) { c.offer = taskform.ClientOfferOf(capabilities) }
 
 // isOwnClient reports whether a request is from the client that owns the session.
 // Requests on a task go to the session in which the task began, whatever client sends
@@ -199,25 +196,11 @@ func (s *clientSession) sendTaskStateLocked(n *mcp.Notification) {
 	id, _ := n.Params.Text(mcp.FieldTaskID)
 	switch i := c.indexLocked(id); {
 	case i >= 0 && c.tasks[i].known:
-		s.notifyLater(&c.out, serverCaller{s}, n)
+		s.notifyLater(&c.out, n, func(ctx context.Context, n *mcp.Notification) error {
+			s.sendWithRetry(ctx, n.AppendTo(nil, nil))
+			return nil
+		})
 	case c.pending > 0 && len(c.early) < maxEarlyStates:
 		c.early = append(c.early, n)
 	}
 }
-
-// serverCaller is the server of a session as a Caller that receives notifications.
-type serverCaller struct{ s *clientSession }
-
-// Notify returns when the server has received n, or all attempts have failed.
-func (t serverCaller) Notify(ctx context.Context, n *mcp.Notification) error {
-	t.s.sendWithRetry(ctx, n.AppendTo(nil, nil))
-	return nil
-}
-
-// Start fails: only notifications are sent this way.
-func (serverCaller) Start(_ context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	return nil, mcp.Errorf(mcp.CodeMethodNotFound, "%s is not a notification", req.Method)
-}
-
-// Extension returns one that can do nothing.
-func (serverCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }

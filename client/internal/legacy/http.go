@@ -27,6 +27,8 @@ type HTTPDialer struct {
 	usesSSE atomic.Bool // the server has shown that it has HTTP with SSE
 }
 
+// Dial returns a connection that is not open yet, or an open one over HTTP with SSE if the
+// server has shown that it has only that.
 func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
 	if !d.usesSSE.Load() {
 		return newHTTPConn(d.Endpoint), nil
@@ -39,6 +41,8 @@ func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
 	return w, err
 }
 
+// Failed has the next session try Streamable HTTP first, over new connections: the server
+// may have been replaced.
 func (d *HTTPDialer) Failed(Conn) (keep bool) {
 	d.usesSSE.Store(false)
 	d.ForgetConnections()
@@ -48,8 +52,8 @@ func (d *HTTPDialer) Failed(Conn) (keep bool) {
 // SSEFallback tries HTTP with SSE after the server has refused an initialize with a
 // status that servers without Streamable HTTP use. Only a stream that begins with an
 // endpoint event proves that the server has the transport.
-func (d *HTTPDialer) SSEFallback(ctx context.Context, wire Conn) Conn {
-	w, ok := wire.(*httpConn)
+func (d *HTTPDialer) SSEFallback(ctx context.Context, conn Conn) Conn {
+	w, ok := conn.(*httpConn)
 	if !ok || !mayBeSSE(w.refusedWith) {
 		return nil
 	}
@@ -62,19 +66,25 @@ func (d *HTTPDialer) SSEFallback(ctx context.Context, wire Conn) Conn {
 	return old
 }
 
-// IsModern: over HTTP, the probe has been answered before the handshake begins.
+// mayBeSSE reports whether a server that has refused initialize with the status may
+// have HTTP with SSE. Opening its stream shows that (2025-11-25, basic/transports,
+// "Backwards Compatibility").
+func mayBeSSE(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// IsModern reports false: over HTTP, the probe has been answered before the handshake
+// begins.
 func (d *HTTPDialer) IsModern(Conn) bool { return false }
 
-// SharesStream: in Streamable HTTP each call has its own stream.
+// SharesStream reports true for HTTP with SSE. In Streamable HTTP each call has its own
+// stream.
 func (d *HTTPDialer) SharesStream() bool { return d.usesSSE.Load() }
 
 // httpConn is the connection of one legacy session over Streamable HTTP (2025-11-25,
 // basic/transports).
 type httpConn struct {
-	*httpconn.Endpoint
-	calls    session.Calls
-	group    call.Goroutines
-	session  *clientSession
+	httpSession
 	noListen chan struct{} // closed when there is no listening stream, or none any more
 
 	// The fields below are set by the handshake, before the session is shared.
@@ -85,12 +95,8 @@ type httpConn struct {
 }
 
 func newHTTPConn(e *httpconn.Endpoint) *httpConn {
-	return &httpConn{Endpoint: e, calls: session.Calls{Numbers: call.NewNumbers()}, noListen: make(chan struct{})}
+	return &httpConn{httpSession: newHTTPSession(e), noListen: make(chan struct{})}
 }
-
-func (w *httpConn) callTable() *session.Calls { return &w.calls }
-
-func (w *httpConn) attach(s *clientSession) { w.session = s }
 
 // headers returns the headers of every request of the session. The initialize request
 // has neither a session id nor a version.
@@ -115,9 +121,6 @@ func (w *httpConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Piece
 	c := httpconn.NewCall(w.Endpoint, f, &w.group, msg)
 	return c.Do(ctx, func() { w.exchange(ctx, c) })
 }
-
-// noteClient does nothing: an HTTP server has no output that is attributed to clients.
-func (w *httpConn) noteClient(*mcp.Request) {}
 
 // exchange POSTs a request and reads its stream, over reconnects, until the response.
 // ctx is the caller's. The lifetime of c ends with ctx and with the call.
@@ -153,7 +156,7 @@ func (w *httpConn) exchange(ctx context.Context, c *httpconn.Call) {
 //
 //nolint:contextcheck,nolintlint // as in exchange
 func (w *httpConn) doPost(ctx context.Context, c *httpconn.Call) (accepted bool, err error) {
-	resp, err := w.send(c.Ctx, &c.Out)
+	resp, err := w.send(c.Ctx, &c.Out) //nolint:bodyclose // c.Release closes it
 	if err != nil {
 		return false, err
 	}
@@ -186,12 +189,13 @@ func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.R
 	if own := w.postHeader.Load(); own != nil {
 		header = *own
 	}
-	return w.Endpoint.Post(ctx, header, out)
+	return w.Post(ctx, header, out)
 }
 
 // receive handles one message of a call's stream. A response ends the call that it
 // names, even if it arrives on another call's stream.
 func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message, bad error) (more bool) {
+	isResponse := m.Kind == mcp.KindResult || m.Kind == mcp.KindError
 	switch {
 	case bad != nil && m.ID == c.Call.ID():
 		c.Fail(w.Malformed(bad))
@@ -199,13 +203,14 @@ func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message
 	case bad != nil:
 		w.Log.WarnContext(ctx, "backend sent an invalid message")
 		return true
-	case m.Kind == mcp.KindError && m.ID.IsZero():
-		c.Respond(m)
-		return false
 	case m.Kind == mcp.KindError && m.ID == c.Call.ID() && w.noteSessionError(c, m):
 		return false
-	case m.Kind == mcp.KindResult || m.Kind == mcp.KindError:
-		return w.routeResponse(c, m)
+	case m.Kind == mcp.KindError && m.ID.IsZero(), isResponse && m.ID == c.Call.ID():
+		c.Respond(m)
+		return false
+	case isResponse:
+		w.Respond(&w.calls, m.ID, m)
+		return true
 	case concernsSession(m):
 		w.session.route(m)
 		return true
@@ -213,17 +218,6 @@ func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message
 		w.session.noteTaskStatus(m) // and passed to the call, because it arrived on its stream
 		return c.DeliverMessage(ctx, m)
 	}
-}
-
-// routeResponse ends the call that a response names. It reports false if that is the
-// call of the stream.
-func (w *httpConn) routeResponse(c *httpconn.Call, m *mcp.Message) (more bool) {
-	if m.ID == c.Call.ID() {
-		c.Respond(m)
-		return false
-	}
-	w.Respond(&w.calls, m.ID, m)
-	return true
 }
 
 // noteSessionError reports whether an error may mean that the server does not know the
@@ -278,7 +272,7 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 		return false
 	}
 	defer pending.Finish(session.Terminal{})
-	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}})
+	resp, err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), call.MethodPing, nil)}}) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return false
 	}
@@ -298,28 +292,6 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 	return err == nil && unknown
 }
 
-// goneError returns the error of a request that the server refused because it has
-// forgotten the session. No new request uses the session from now on. endSession ends
-// its other calls after this one has its error; their outcome is unknown.
-func (w *httpConn) goneError(cause error) error {
-	w.session.markEnded(w.Lost(cause, "it has ended the session"))
-	w.session.pending.SessionForgotten()
-	return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(cause, "it has ended the session")}
-}
-
-// endSession ends the session with all its calls. It first waits for the answers of the
-// calls that the server may be refusing for the same reason at this moment.
-func (w *httpConn) endSession(cause error) {
-	w.ForgetConnections()
-	err := w.Lost(call.Unwrap(cause), "it has ended the session")
-	w.session.markEnded(err)
-	w.session.pending.SessionForgotten()
-	lose := func() { w.session.end(err) }
-	if !w.session.pending.RunWhenSettled(&w.group, lose) {
-		lose()
-	}
-}
-
 // refusal returns the error for an HTTP answer without a message. c is the refused
 // call, nil if the message was not a call.
 func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn.Call) error {
@@ -334,15 +306,6 @@ func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn
 		return &call.Rejected{Why: call.WrongEra, Err: err}
 	default:
 		return err
-	}
-}
-
-// endSessionIfGone ends the session if err is that of goneError. It is called after the
-// call that received the refusal has its error, which may allow another attempt. The
-// other calls are only lost.
-func (w *httpConn) endSessionIfGone(err error) {
-	if call.IsRejected(err, call.SessionGone) {
-		w.endSession(err)
 	}
 }
 
@@ -417,10 +380,6 @@ func (w *httpConn) initialized(ctx context.Context) {
 
 func (w *httpConn) noListenStream() <-chan struct{} { return w.noListen }
 
-// retire does nothing: HTTP sessions are limited when they are opened, not by their
-// connections.
-func (w *httpConn) retire() {}
-
 // deleteTimeout bounds the DELETE of a session.
 const deleteTimeout = 5 * time.Second
 
@@ -433,7 +392,7 @@ func (w *httpConn) close(ctx context.Context) {
 	// The DELETE is sent even if ctx has ended; it has its own bound.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers())
+	resp, err := w.Fetch(ctx, http.MethodDelete, w.headers()) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return // the server will expire the session
 	}

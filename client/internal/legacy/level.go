@@ -17,10 +17,10 @@ import (
 // the level is the least severe that a call in progress asks for; the server edge of
 // each client drops the rest. A failure to set the level does not fail the call.
 func (s *clientSession) ensureLevel(ctx context.Context, level mcp.LogLevel) (over func()) {
-	if level <= mcp.LogUnset {
-		return func() {}
-	}
 	over = func() {}
+	if level <= mcp.LogUnset {
+		return over
+	}
 	if s.routing.shared {
 		own := level
 		level = s.logLevel.begin(own)
@@ -30,6 +30,16 @@ func (s *clientSession) ensureLevel(ctx context.Context, level mcp.LogLevel) (ov
 		s.Log.DebugContext(ctx, "backend rejected the log level")
 	}
 	return over
+}
+
+// serveLevel serves logging/setLevel of the client that owns the session.
+func (s *clientSession) serveLevel(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
+	name, _ := req.Params.Text(mcp.FieldLevel)
+	level, ok := mcp.ParseLogLevel(name)
+	if !ok {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %.40q", name)
+	}
+	return s.applyLevel(ctx, level)
 }
 
 // logLevel is the log level of one session: what its calls ask for, and what was sent
@@ -97,7 +107,8 @@ func (l *logLevel) next(sent mcp.LogLevel, res *mcp.Result, err error) (next mcp
 	return sent, false
 }
 
-// applyLevel sends the level to the server and waits for the answer.
+// applyLevel sends the level to the server and waits until the server has answered for the
+// newest level, at most for the write deadline.
 //
 // One goroutine at a time sends levels, as long as there is a newer one, so that a slow
 // server gets the latest one instead of all of them in parallel. That goroutine belongs
@@ -120,12 +131,6 @@ func (s *clientSession) applyLevel(ctx context.Context, level mcp.LogLevel) (*mc
 	if t == nil {
 		return call.EmptyResult()
 	}
-	return s.awaitLevel(ctx, t)
-}
-
-// awaitLevel waits until the server has answered for the newest level, at most for the
-// write deadline.
-func (s *clientSession) awaitLevel(ctx context.Context, t *setLevelCall) (*mcp.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
 	select {
@@ -143,14 +148,4 @@ func (s *clientSession) setLevel(ctx context.Context, level mcp.LogLevel) (*mcp.
 	defer cancel()
 	params := jsonscan.AppendString([]byte(`{"level":`), level.String())
 	return s.ownCall(ctx, call.MethodSetLevel, append(params, '}'))
-}
-
-// serveLevel serves logging/setLevel of the client that owns the session.
-func (s *clientSession) serveLevel(ctx context.Context, req *mcp.Request) (*mcp.Result, error) {
-	name, _ := req.Params.Text(mcp.FieldLevel)
-	level, ok := mcp.ParseLogLevel(name)
-	if !ok {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "unknown log level %.40q", name)
-	}
-	return s.applyLevel(ctx, level)
 }

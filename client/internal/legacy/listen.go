@@ -4,13 +4,15 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
-	"maps"
-	"slices"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -71,15 +73,15 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 		return s, func() {}, err
 	}
 	key := call.KeyOf(req)
-	ls, err := l.listenSessions.acquire(l, key)
-	if err != nil {
-		return nil, nil, err
+	ls := l.joinListenSession(key)
+	if ls == nil {
+		return nil, nil, l.Closed()
 	}
-	leave := func() { l.listenSessions.release(l, key, ls) }
+	leave := func() { l.leaveListenSession(key, ls) }
 	// Lists are the same for all clients and need no client to ask; resources are
 	// watched for one client.
 	open := l.opener(req.Client, routing{onlyCall: true}, len(want.URIs) == 0)
-	s, err := ls.session.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
+	s, err := ls.get(ctx, l, func(ctx context.Context) (*clientSession, error) {
 		if s := l.pool.adopt(key); s != nil {
 			return s, nil
 		}
@@ -89,82 +91,60 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 		leave()
 		return nil, nil, err
 	}
-	l.pool.addResident(&ls.session, key, s, false)
+	l.pool.addResident(&ls.scopedSession, key, s, false)
 	return s, leave, nil
 }
 
-// listenSessions are the sessions of listens without a scope, one for each ClientKey,
-// because a server may send a session data of its principal. The zero value is ready.
-type listenSessions struct {
-	mu    sync.Mutex
-	byKey map[call.ClientKey]*listenSession
-	ended bool
-}
-
-// listenSession is the session of one key. users is guarded by listenSessions.mu.
+// listenSession is the session of the listens without a scope of one ClientKey: a server
+// may send a session data of its principal. users is guarded by Protocol.mu.
 type listenSession struct {
-	session scopedSession
-	users   int
+	scopedSession
+	users int
 }
 
-// acquire returns the session of the key, adding it if necessary. The caller must
-// release it.
-func (w *listenSessions) acquire(l *Protocol, key call.ClientKey) (*listenSession, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ended {
-		return nil, l.Closed()
+// joinListenSession returns the session of the key, adding it if necessary. It returns
+// nil if the Protocol is closing. The caller must call leaveListenSession.
+func (l *Protocol) joinListenSession(key call.ClientKey) *listenSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return nil
 	}
-	ls := w.byKey[key]
+	ls := l.listens[key]
 	if ls == nil {
-		if w.byKey == nil {
-			w.byKey = make(map[call.ClientKey]*listenSession)
+		if l.listens == nil {
+			l.listens = make(map[call.ClientKey]*listenSession)
 		}
 		ls = new(listenSession)
-		w.byKey[key] = ls
+		l.listens[key] = ls
 	}
 	ls.users++
-	return ls, nil
+	return ls
 }
 
-// release ends one use. With the last one it retires the session and removes the key. A
-// session that is lent is closed when it is returned.
-func (w *listenSessions) release(l *Protocol, key call.ClientKey, ls *listenSession) {
-	if !w.drop(key, ls) {
-		return
+// leaveListenSession ends one use. With the last one it retires the session. A session
+// that is lent is closed when it is returned.
+func (l *Protocol) leaveListenSession(key call.ClientKey, ls *listenSession) {
+	switch {
+	case !l.dropListenSession(key, ls):
+	case l.pool.removeResident(&ls.scopedSession):
+		ls.clear()
+	default:
+		ls.end(l)
 	}
-	if l.pool.removeResident(&ls.session) {
-		ls.session.clear(true)
-		return
-	}
-	ls.session.end(l)
 }
 
-// drop removes the session if it has no users left, and reports whether it did. That is
-// decided under the lock, so that an ended session gets no new user.
-func (w *listenSessions) drop(key call.ClientKey, ls *listenSession) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// dropListenSession removes the session if it has no users left, and reports whether it
+// did. That is decided under the lock, so that an ended session gets no new user.
+func (l *Protocol) dropListenSession(key call.ClientKey, ls *listenSession) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	ls.users--
 	if ls.users > 0 {
 		return false
 	}
-	delete(w.byKey, key)
+	delete(l.listens, key)
 	return true
-}
-
-// end retires all sessions and accepts no other.
-func (w *listenSessions) end(l *Protocol) {
-	for _, ls := range w.shut() {
-		ls.session.end(l)
-	}
-}
-
-func (w *listenSessions) shut() []*listenSession {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended = true
-	return slices.Collect(maps.Values(w.byKey))
 }
 
 // listen sends sink the changes that want names: of lists for which the server has
@@ -176,7 +156,7 @@ func (w *listenSessions) shut() []*listenSession {
 // server without a stream is not listened to again. The session's end is recorded
 // before its stream is closed, so it is found after the stream.
 func (s *clientSession) listen(ctx context.Context, want listen.Filter, sink mcp.Caller) error {
-	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.wire.noListenStream()
+	offered, noStream := want.With(want.Lists()&s.declaredLists()), s.conn.noListenStream()
 	closed := call.IsClosed(noStream) // before endCause, so that the cause is found below
 	if err := s.endCause(); err != nil {
 		return &call.Rejected{Why: call.SessionGone, Err: err}
@@ -225,3 +205,161 @@ func (s *clientSession) declaredLists() listen.Lists {
 		Tools: s.offers.Tools.ListChanged, Prompts: s.offers.Prompts.ListChanged, Resources: s.offers.Resources.ListChanged,
 	}.Lists()
 }
+
+// maxTaskLooks bounds the concurrent tasks/get requests of one listen.
+const maxTaskLooks = 4
+
+// listenTasks serves a listen that names tasks. A server of 2025-11-25 may send status
+// notifications, but need not (basic/utilities/tasks, "Task Status Notification"),
+// while a listen promises them. So each task is polled at the interval that its server
+// suggests, and at once after a notification. The client receives the polled state.
+//
+// For a client of that revision, for which the server edge translates, no task is
+// acknowledged: it polls and receives notifications by its own revision's rules.
+func (l *Protocol) listenTasks(ctx context.Context, want listen.Filter, req *mcp.Request, sink mcp.Caller) error {
+	w := &taskListen{Caller: sink, l: l, req: req, looks: make(chan struct{}, maxTaskLooks), open: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	defer w.group.Wait()
+	defer cancel()
+	if !isLegacyClient(req.Client) {
+		if err := w.begin(ctx, want.TaskIDs); err != nil {
+			return err
+		}
+	}
+	want.TaskIDs = nil
+	if want.Lists() != 0 || len(want.URIs) > 0 {
+		return l.listenLists(ctx, want, req, w)
+	}
+	if err := want.Acknowledge(ctx, w); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return l.GivenUp(ctx, mcp.Completed)
+}
+
+// taskListen are the tasks of one listen. It is also the Caller of the listen for lists
+// and resources.
+type taskListen struct {
+	mcp.Caller
+	l   *Protocol
+	req *mcp.Request
+
+	agreed []string
+	looks  chan struct{} // semaphore of capacity maxTaskLooks
+	open   chan struct{} // closed when the listen is acknowledged: nothing is sent before
+	group  sync.WaitGroup
+}
+
+// Notify passes notifications on and adds the tasks to the acknowledgement.
+// Acknowledgements after the first are those of another session.
+func (w *taskListen) Notify(ctx context.Context, n *mcp.Notification) error {
+	if n.Method != listen.MethodAcknowledged {
+		return w.Caller.Notify(ctx, n)
+	}
+	rest, err := listen.ParseFilter(&n.Params)
+	if err != nil {
+		return err
+	}
+	rest.TaskIDs = w.agreed
+	if err := rest.Acknowledge(ctx, w.Caller); err != nil {
+		return err
+	}
+	if !call.IsClosed(w.open) { // called by one goroutine
+		close(w.open)
+	}
+	return nil
+}
+
+// watchedTask is one task.
+type watchedTask struct {
+	id      string
+	changed chan struct{}
+	last    *mcp.Notification // the last state received
+}
+
+func (t *watchedTask) status() taskform.Status { return taskform.StatusOf(t.last.Params.Bytes()) }
+
+// begin polls each task once. A task that the server does not know is not acknowledged.
+// If the server cannot be asked, the listen fails.
+func (w *taskListen) begin(ctx context.Context, ids []string) error {
+	all := make([]*watchedTask, len(ids))
+	failed := make([]error, len(ids))
+	var looking sync.WaitGroup
+	for i, id := range ids {
+		// Registered before the poll, so that no later change is missed.
+		all[i] = &watchedTask{id: id, changed: w.l.tasks.watch(id)}
+		// Ends with the poll, which ctx bounds; waited for here.
+		looking.Go(func() { _, failed[i] = w.look(ctx, all[i]) })
+	}
+	looking.Wait()
+	for i, one := range all {
+		if failed[i] != nil {
+			w.l.tasks.unwatch(one.id, one.changed)
+			continue
+		}
+		w.agreed = append(w.agreed, one.id)
+		// Ends with the task or the listen, which waits for it.
+		w.group.Go(func() { w.run(ctx, one) })
+	}
+	for _, err := range failed {
+		if !call.Answered(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// run sends the states of one task until the task has ended or is unknown. The first
+// state is sent unless it is working: that is no news to the client, while an end or an
+// input request would not be reported in any other way.
+func (w *taskListen) run(ctx context.Context, one *watchedTask) {
+	defer w.l.tasks.unwatch(one.id, one.changed)
+	select {
+	case <-w.open:
+	case <-ctx.Done():
+		return
+	}
+	fresh := one.status() != taskform.Working
+	for {
+		if fresh && w.Caller.Notify(ctx, one.last) != nil {
+			return
+		}
+		if one.status().IsTerminal() {
+			return
+		}
+		t, _ := taskform.Read(one.last.Params.Bytes()) // an invalid one suggests no interval
+		select {
+		case <-one.changed:
+		case <-time.After(taskform.Interval(t.Poll)):
+		case <-ctx.Done():
+			return
+		}
+		var err error
+		if fresh, err = w.look(ctx, one); err != nil && call.Answered(err) {
+			return
+		}
+	}
+}
+
+// look polls a task and reports whether its state has changed.
+func (w *taskListen) look(ctx context.Context, one *watchedTask) (fresh bool, err error) {
+	select {
+	case w.looks <- struct{}{}:
+	case <-ctx.Done():
+		return false, w.l.GivenUp(ctx, mcp.NotDispatched)
+	}
+	defer func() { <-w.looks }()
+	res, err := w.l.Serve(ctx, call.AboutTask(w.req, call.MethodTaskGet, one.id), call.NoCaller{})
+	if err != nil {
+		return false, err
+	}
+	now := call.TaskNoticeOf(res)
+	if now == nil {
+		return false, w.l.Malformed(errNoTask)
+	}
+	fresh = one.last == nil || !bytes.Equal(one.last.Params.Bytes(), now.Params.Bytes())
+	one.last = now
+	return fresh, nil
+}
+
+var errNoTask = errors.New("its description of a task is invalid")

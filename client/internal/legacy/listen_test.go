@@ -16,33 +16,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// idleWire sends nothing. The test produces what the session receives.
-type idleWire struct {
+// idleConn sends nothing. The test produces what the session receives.
+type idleConn struct {
+	optional
 	calls    session.Calls
 	noListen chan struct{}
 }
 
-func (w *idleWire) callTable() *session.Calls { return &w.calls }
+func (w *idleConn) callTable() *session.Calls { return &w.calls }
 
-func (w *idleWire) attach(*clientSession) {}
+func (w *idleConn) attach(*clientSession) {}
 
-func (w *idleWire) roundTrip(ctx context.Context, f call.Call, _ jsonrpc.Pieces) (*mcp.Result, error) {
+func (w *idleConn) roundTrip(ctx context.Context, f call.Call, _ jsonrpc.Pieces) (*mcp.Result, error) {
 	return f.Run(ctx)
 }
 
-func (w *idleWire) noteClient(*mcp.Request) {}
+func (w *idleConn) post(context.Context, []byte) error { return nil }
 
-func (w *idleWire) post(context.Context, []byte) error { return nil }
+func (w *idleConn) noListenStream() <-chan struct{} { return w.noListen }
 
-func (w *idleWire) setVersion(mcp.Version) {}
-
-func (w *idleWire) initialized(context.Context) {}
-
-func (w *idleWire) noListenStream() <-chan struct{} { return w.noListen }
-
-func (w *idleWire) retire() {}
-
-func (w *idleWire) close(context.Context) {}
+func (w *idleConn) close(context.Context) {}
 
 // methodRecorder records the methods that it receives.
 type methodRecorder struct {
@@ -64,9 +57,9 @@ func TestListenEndsWithTheSession(t *testing.T) {
 	errLost := errors.New("the session has ended")
 	const told = `notifications/subscriptions/acknowledged{"notifications":{"toolsListChanged":true}}`
 	const untold = `notifications/subscriptions/acknowledged{"notifications":{}}`
-	end := func(s *clientSession, _ *idleWire) { s.markEnded(errLost) }
-	deafen := func(_ *clientSession, w *idleWire) { close(w.noListen) }
-	type event = func(*clientSession, *idleWire)
+	end := func(s *clientSession, _ *idleConn) { s.markEnded(errLost) }
+	deafen := func(_ *clientSession, w *idleConn) { close(w.noListen) }
+	type event = func(*clientSession, *idleConn)
 	for _, tt := range []struct {
 		name           string
 		before, during []event
@@ -83,7 +76,7 @@ func TestListenEndsWithTheSession(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 20 { // select chooses at random
 				synctest.Test(t, func(t *testing.T) {
-					w := &idleWire{noListen: make(chan struct{})}
+					w := &idleConn{noListen: make(chan struct{})}
 					s := newClientSession(call.NewSetup(call.Config{}), w, routing{})
 					s.offers.Tools.ListChanged = true
 					for _, happens := range tt.before {

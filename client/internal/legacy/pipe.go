@@ -16,6 +16,7 @@ import (
 // PipeConn is the connection of one legacy session over a pipe of its own
 // (2025-11-25, basic/transports, "stdio").
 type PipeConn struct {
+	optional
 	*stdio.Pipe
 }
 
@@ -56,13 +57,6 @@ func (w *PipeConn) post(_ context.Context, msg []byte) error {
 	return nil
 }
 
-func (w *PipeConn) setVersion(mcp.Version) {}
-
-func (w *PipeConn) initialized(context.Context) {}
-
-// noListenStream returns nil: the pipe ends with the session.
-func (w *PipeConn) noListenStream() <-chan struct{} { return nil }
-
 func (w *PipeConn) retire() { w.Slot.MarkClosing() }
 
-func (w *PipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }
+func (w *PipeConn) close(context.Context) { w.Close(w.Cut()) }

@@ -13,9 +13,9 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// idleTestSession returns a session over a wire that sends nothing.
+// idleTestSession returns a session over a connection that sends nothing.
 func idleTestSession() *clientSession {
-	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleWire{noListen: make(chan struct{})}, routing{})
+	return newClientSession(call.NewSetup(call.Config{Name: "b"}), &idleConn{noListen: make(chan struct{})}, routing{})
 }
 
 func closedLegacy(t *testing.T, cfg call.Config) *Protocol {
@@ -35,16 +35,16 @@ func TestM102OldestIdleSessionIsEvicted(t *testing.T) {
 		s := idleTestSession()
 		all = append(all, s)
 		p.open++ // as take counts a session that is about to be opened
-		dead, _ := p.put(call.ClientKey{}, s, true)
+		dead, _ := p.put(&pooledSession{s: s}, true)
 		switch {
-		case i < 2 && len(dead) != 0, i >= 2 && (len(dead) != 1 || dead[0] != all[i-2]):
-			t.Errorf("the %d. one: %d sessions went, want the oldest beyond two", i+1, len(dead))
+		case i < 2 && dead != nil, i >= 2 && dead != all[i-2]:
+			t.Errorf("the %d. one: %p went, want the oldest beyond two", i+1, dead)
 		case len(p.idle) > 2 || p.open != len(p.idle):
 			t.Errorf("%d idle, %d open; want at most 2 of both", len(p.idle), p.open)
 		}
 	}
-	if s, _, err := p.take(l, &mcp.Request{}); s.s != all[3] || err != nil {
-		t.Errorf("lent %p, %v; want the newest", s.s, err)
+	if got, _, err := p.take(l, &mcp.Request{}); got == nil || got.s != all[3] || err != nil {
+		t.Errorf("lent %v, %v; want the newest", got, err)
 	}
 }
 
@@ -55,13 +55,13 @@ func TestPoolKeepsTheSessionsOfABurst(t *testing.T) {
 	p := &l.pool
 	for i := range 9 {
 		p.open++
-		if dead, _ := p.put(call.ClientKey{}, idleTestSession(), true); len(dead) != 0 {
-			t.Errorf("the %d. one: %d sessions went, want none", i+1, len(dead))
+		if dead, _ := p.put(&pooledSession{s: idleTestSession()}, true); dead != nil {
+			t.Errorf("the %d. one: %p went, want none", i+1, dead)
 		}
 	}
 	for i := range 9 {
-		if got, dead, err := p.take(l, &mcp.Request{}); got.s == nil || len(dead) != 0 || err != nil {
-			t.Errorf("the %d. request: lent %p, %d went, %v; want one that was kept", i+1, got.s, len(dead), err)
+		if got, dead, err := p.take(l, &mcp.Request{}); got == nil || len(dead) != 0 || err != nil {
+			t.Errorf("the %d. request: lent %v, %d went, %v; want one that was kept", i+1, got, len(dead), err)
 		}
 	}
 }
@@ -74,8 +74,8 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 		p := &l.pool
 		s := idleTestSession()
 		p.open = 1
-		if dead, sweep := p.put(call.ClientKey{}, s, true); len(dead) != 0 || !sweep {
-			t.Fatalf("put: %d dead, sweep %v", len(dead), sweep)
+		if dead, sweep := p.put(&pooledSession{s: s}, true); dead != nil || !sweep {
+			t.Fatalf("put: %p dead, sweep %v", dead, sweep)
 		}
 		time.Sleep(time.Minute - 1)
 		if dead, next := p.expired(time.Now()); len(dead) != 0 || next != 1 {
@@ -85,8 +85,8 @@ func TestM101ExpiryAndRequest(t *testing.T) {
 		if dead, next := p.expired(time.Now()); len(dead) != 1 || dead[0] != s || next != 0 {
 			t.Errorf("in time: %d dead, next look in %v", len(dead), next)
 		}
-		if got, _, err := p.take(l, &mcp.Request{}); got.s != nil || err != nil || p.open != 1 {
-			t.Errorf("lent %p, %v, %d open; want none to be lent and one to be opened", got.s, err, p.open)
+		if got, _, err := p.take(l, &mcp.Request{}); got != nil || err != nil || p.open != 1 {
+			t.Errorf("lent %v, %v, %d open; want none to be lent and one to be opened", got, err, p.open)
 		}
 	})
 }
@@ -104,8 +104,8 @@ func TestM169ReturnedSessionIsClosed(t *testing.T) {
 		p, s := &l.pool, idleTestSession()
 		p.open = 1
 		clean := tt(p, s)
-		if dead, sweep := p.put(call.ClientKey{}, s, clean); len(dead) != 1 || dead[0] != s || sweep || p.open != 0 || len(p.idle) != 0 {
-			t.Errorf("%s: %d dead, %d open, %d idle", name, len(dead), p.open, len(p.idle))
+		if dead, sweep := p.put(&pooledSession{s: s}, clean); dead != s || sweep || p.open != 0 || len(p.idle) != 0 {
+			t.Errorf("%s: %p dead, %d open, %d idle", name, dead, p.open, len(p.idle))
 		}
 	}
 }
@@ -118,13 +118,13 @@ func TestPoolDropsEndedSessions(t *testing.T) {
 	for _, key := range []call.ClientKey{ann, bob} {
 		s := idleTestSession()
 		p.open++
-		p.put(key, s, true)
+		p.put(&pooledSession{s: s, key: key}, true)
 		s.markEnded(call.ErrClosed)
 	}
 	of := &mcp.Request{Principal: "ann"}
-	s, dead, err := p.take(l, of)
-	if s.s != nil || err != nil || len(dead) != 2 || p.open != 1 {
-		t.Errorf("lent %p, %v; %d dead, %d open; want none, both dead and one to be opened", s.s, err, len(dead), p.open)
+	got, dead, err := p.take(l, of)
+	if got != nil || err != nil || len(dead) != 2 || p.open != 1 {
+		t.Errorf("lent %v, %v; %d dead, %d open; want none, both dead and one to be opened", got, err, len(dead), p.open)
 	}
 	p.clearIdle()
 	if _, _, err := p.take(l, of); err == nil {
@@ -132,15 +132,15 @@ func TestPoolDropsEndedSessions(t *testing.T) {
 	}
 }
 
-// closingWire is a wire that reports its close.
-type closingWire struct {
-	*idleWire
+// closingConn is a connection that reports its close.
+type closingConn struct {
+	*idleConn
 	closed chan struct{}
 }
 
-func (w *closingWire) close(ctx context.Context) {
+func (w *closingConn) close(ctx context.Context) {
 	close(w.closed)
-	w.idleWire.close(ctx)
+	w.idleConn.close(ctx)
 }
 
 // A session is listed until it has begun to end. If close does not find it in the list,
@@ -148,7 +148,7 @@ func (w *closingWire) close(ctx context.Context) {
 // list.
 func TestRetiredSessionIsListedUntilItEnds(t *testing.T) {
 	l := closedLegacy(t, call.Config{Name: "b"})
-	w := &closingWire{&idleWire{noListen: make(chan struct{})}, make(chan struct{})}
+	w := &closingConn{&idleConn{noListen: make(chan struct{})}, make(chan struct{})}
 	s := newClientSession(l.Setup, w, routing{})
 	if !l.register(s) {
 		t.Fatal("it was not taken in")

@@ -36,16 +36,16 @@ type Protocol struct {
 	ProbeTime time.Duration // spent on the probe, out of the time for the first handshake
 	group     call.Goroutines
 
-	shared         scopedSession  // used with Share
-	listenSessions listenSessions // of listens without a scope
-	sole           soleClient     // used with OneClient
-	pool           pool
+	shared scopedSession // used with Share
+	pool   pool
+	tasks  serverTasks
 
-	support      taskSupport     // of the server's tools
-	taskSessions taskSessions    // by task
-	openResults  openTaskResults // of tasks that wait for input
-
-	watchedTasks watchedTasks
+	// sole is the session of a gateway's only client (OneClient) if that client has no
+	// session of its own. Its calls are made in this session, one at a time, and so are
+	// its lists and listens. The session is kept when a call is given up, as the process
+	// of a directly connected server would be.
+	sole    scopedSession
+	soleKey atomic.Pointer[call.ClientKey] // of the first request
 
 	// connected is set after the first successful handshake: the era was right at that
 	// time.
@@ -54,43 +54,22 @@ type Protocol struct {
 	// mu makes register and close exclude each other, so that no session is opened
 	// after close has listed them.
 	mu          sync.Mutex
-	scoped      map[*scopedSession]struct{} // of scopes that have not ended
-	live        map[*clientSession]struct{} // sessions that are not closed yet
-	closing     bool                        // no session is opened any more
-	closedStats session.CallStats           // of closed sessions
+	scoped      map[*scopedSession]struct{}       // of scopes that have not ended
+	listens     map[call.ClientKey]*listenSession // of listens without a scope
+	live        map[*clientSession]struct{}       // sessions that are not closed yet
+	closing     bool                              // no session is opened any more
+	closedStats session.CallStats                 // of closed sessions
 }
 
-// Dialer opens the connection of one legacy session.
-type Dialer interface {
-	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
-
-	// Failed is called when the handshake over the wire has failed, before the wire is
-	// closed. It reports true if the wire has turned out to be modern, and must be kept
-	// for that.
-	Failed(wire Conn) (keep bool)
-
-	// SSEFallback returns an open HTTP+SSE connection to the same server, if the server
-	// refused the handshake in a way that suggests that transport and has it. Otherwise
-	// it returns nil.
-	SSEFallback(ctx context.Context, wire Conn) Conn
-
-	// IsModern is called when the handshake over the wire has succeeded. It reports
-	// true if the server has turned out to speak both eras. Then the client uses the
-	// modern era over a new connection, because the handshake binds this one. It
-	// reports that once.
-	IsModern(wire Conn) bool
-
-	// SharesStream reports whether all messages of a session arrive on one stream.
-	SharesStream() bool
-}
-
+// New returns the protocol of a server to which d connects. Handshakes request the version
+// want. The caller must close it.
 func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 	l := &Protocol{Setup: s, dial: d, want: want}
 	l.pool.max, l.pool.maxIdle, l.pool.idleTime = s.MaxSessions, s.IdleSessions, s.IdleTime
-	l.pool.openQuestions.max = s.MaxSessions
 	return l
 }
 
+// Era returns the legacy era.
 func (l *Protocol) Era() mcp.Era { return mcp.EraLegacy }
 
 // Serve serves one request. It tries a second session if the server has forgotten the
@@ -111,7 +90,10 @@ func (l *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 }
 
 func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	use, err := l.acquirePaused(ctx, req, caller)
+	limits := caller.Extension()
+	limits.Pause(true) // a handshake has its own limit
+	use, err := l.acquire(ctx, req)
+	limits.Pause(false)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +110,7 @@ func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.C
 		res, err = s.call(ctx, req, caller)
 	}
 	if req.Method == call.MethodToolsList && err == nil {
-		l.support.learn(res)
+		l.tasks.learn(res)
 	}
 	l.release(&use, call.Answered(err))
 	return res, err
@@ -158,26 +140,14 @@ func (l *Protocol) serveIfOpen(ctx context.Context, req *mcp.Request) (*mcp.Resu
 // lease is a session in use by one request.
 type lease struct {
 	*clientSession
-	scoped *scopedSession // the scope's session to release, nil if the session is not a scope's
-	pooled bool
-	key    call.ClientKey // in the pool
-
-	resident *resident // that was lent, or nil
-}
-
-// acquirePaused is acquire with the caller's time limits paused: a handshake has its
-// own limit.
-func (l *Protocol) acquirePaused(ctx context.Context, req *mcp.Request, caller mcp.Caller) (lease, error) {
-	limits := caller.Extension()
-	limits.Pause(true)
-	defer limits.Pause(false)
-	return l.acquire(ctx, req)
+	scoped *scopedSession // the scope's session to release, or nil
+	pooled *pooledSession // to give back to the pool, or nil
 }
 
 // acquire returns the session for a request. The caller must release it.
 func (l *Protocol) acquire(ctx context.Context, req *mcp.Request) (lease, error) {
 	if id, ok := req.Params.Text(mcp.FieldTaskID); ok && strings.HasPrefix(req.Method, call.MethodTasks) {
-		if s := l.taskSessions.find(req.Principal, id); s != nil {
+		if s := l.tasks.sessionOf(req.Principal, id); s != nil {
 			return lease{clientSession: s}, nil
 		}
 	}
@@ -199,19 +169,15 @@ func (l *Protocol) release(use *lease, clean bool) {
 	switch {
 	case use.scoped != nil:
 		use.scoped.release()
-	case use.resident != nil:
-		if l.pool.returnResident(use.resident, clean) {
-			l.retire(use.clientSession)
-		}
-	case use.pooled:
-		l.pool.giveBack(l, use.key, use.clientSession, clean)
+	case use.pooled != nil:
+		l.pool.giveBack(l, use.pooled, clean)
 	}
 }
 
 // opener returns a function that opens a session for the given client. ours is set if
 // the session is not for that client alone.
 func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx context.Context) (*clientSession, error) {
-	route.private, route.watched = !ours, &l.watchedTasks
+	route.private, route.tasks = !ours, &l.tasks
 	n := stdio.Purpose{Internal: ours, Evict: l.makeRoom}
 	return func(ctx context.Context) (*clientSession, error) { return l.open(ctx, client, route, n) }
 }
@@ -220,26 +186,28 @@ func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx c
 func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n stdio.Purpose) (*clientSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
-	wire, err := l.dial.Dial(ctx, n)
+	conn, err := l.dial.Dial(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	s := newClientSession(l.Setup, wire, route)
+	s := newClientSession(l.Setup, conn, route)
 	err = s.initialize(ctx, client, l.want)
-	if fallback := l.fallbackWire(ctx, wire, err); fallback != nil {
-		l.discard(s)
-		route.onlyCall = true // all its messages arrive on one stream
-		s = newClientSession(l.Setup, fallback, route)
-		err = s.initialize(ctx, client, l.want)
+	if err != nil {
+		if fallback := l.dial.SSEFallback(ctx, conn); fallback != nil {
+			l.discard(s)
+			route.onlyCall = true // all its messages arrive on one stream
+			s = newClientSession(l.Setup, fallback, route)
+			err = s.initialize(ctx, client, l.want)
+		}
 	}
 	if err != nil {
-		if l.dial.Failed(wire) {
+		if l.dial.Failed(conn) {
 			return nil, &call.Rejected{Why: call.WrongEra, Err: call.Unwrap(err)}
 		}
 		l.discard(s)
 		return nil, l.handshakeFailed(ctx, err)
 	}
-	if l.dial.IsModern(wire) {
+	if l.dial.IsModern(conn) {
 		l.discard(s)
 		err := l.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is a modern server, but answered the probe only after the handshake had begun")
 		return nil, &call.Rejected{Why: call.WrongEra, Err: err}
@@ -251,13 +219,6 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		return nil, l.Closed()
 	}
 	return s, nil
-}
-
-func (l *Protocol) fallbackWire(ctx context.Context, wire Conn, err error) Conn {
-	if err == nil {
-		return nil
-	}
-	return l.dial.SSEFallback(ctx, wire)
 }
 
 // handshakeTimeout returns the time limit of a handshake. The first one gets what the
@@ -320,6 +281,7 @@ func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 	return nil
 }
 
+// Stats returns the sum over all sessions, including those that are closed.
 func (l *Protocol) Stats() session.CallStats {
 	sum := l.statsOfClosed()
 	for _, s := range l.sessions() {
@@ -332,16 +294,25 @@ func (l *Protocol) Stats() session.CallStats {
 // that open sessions are ended before the sessions are listed: a session opened
 // meanwhile is either on the list or refused by register.
 func (l *Protocol) Close(context.Context) {
+	for _, ls := range l.stopOpening() {
+		ls.end(l)
+	}
 	l.shared.end(l)
-	l.listenSessions.end(l)
-	l.sole.session.end(l)
+	l.sole.end(l)
 	l.pool.close(l)
-	l.stopOpening()
 	for _, s := range l.sessions() {
 		s.pending.Settle()
 		l.retire(s)
 	}
 	l.group.Close()
+}
+
+// stopOpening returns the sessions of listens, which the caller must end.
+func (l *Protocol) stopOpening() []*listenSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	return slices.Collect(maps.Values(l.listens))
 }
 
 // register adds an open session, so that close finds it. It reports false if close has
@@ -357,12 +328,6 @@ func (l *Protocol) register(s *clientSession) bool {
 	}
 	l.live[s] = struct{}{}
 	return true
-}
-
-func (l *Protocol) stopOpening() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closing = true
 }
 
 // unregister removes a session that is being closed and keeps its counters, because the
@@ -398,16 +363,16 @@ func (l *Protocol) retire(s *clientSession) {
 		return
 	}
 	s.end(s.Cut())
-	s.wire.retire()
+	s.conn.retire()
 	past := s.calls.Stats()
-	l.group.Start(s.close) // waited for by close, bounded by the wire's close
+	l.group.Start(s.close) // waited for by close, bounded by the connection's close
 	l.unregister(s, past)
 }
 
 // discard closes an unregistered session, on a goroutine that close waits for.
 func (l *Protocol) discard(s *clientSession) {
 	s.end(s.Cut())
-	s.wire.retire()
+	s.conn.retire()
 	if _, ok := l.group.Start(s.close); !ok { // as in retire
 		s.closeNow()
 	}

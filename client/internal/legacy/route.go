@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -123,11 +124,47 @@ func (s *clientSession) routeNotification(m *mcp.Message) {
 		s.noteChange(listen.Resources)
 	case call.MethodTaskStatus:
 		s.noteTaskStatus(m)
-		s.routeStatus(m)
+		if s.routing.unrelated != nil { // a client without a session uses a listen
+			s.notifyLater(&s.unsolicited, &mcp.Notification{Method: m.Method, Params: m.Params}, s.routing.unrelated.Notify)
+		}
 	case listen.MethodUpdated:
 		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
+	}
+}
+
+// taskCall returns the tasks/result call for the task that a message names, or nil.
+func (s *clientSession) taskCall(m *mcp.Message) *session.Call {
+	if !m.Params.Has(mcp.MetaRelatedTask) {
+		return nil
+	}
+	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
+	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return c.task == task }))
+}
+
+// progressCall returns the call that progress is for: the call of the token, or the
+// tasks/result call for the task that it began.
+func (s *clientSession) progressCall(m *mcp.Message) *session.Call {
+	raw := m.Params.Raw(mcp.FieldProgressToken)
+	if call := call.FindCall(s.calls, raw); call != nil {
+		return call
+	}
+	token, err := mcp.ParseID(raw)
+	if err != nil {
+		return nil
+	}
+	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return !c.token.IsZero() && c.token == token }))
+}
+
+// noteTaskStatus wakes the listens for the task of a status notification. The owner of
+// the task does not matter here, because nothing of the notification is passed on.
+func (s *clientSession) noteTaskStatus(m *mcp.Message) {
+	if m.Method != call.MethodTaskStatus || s.routing.tasks == nil {
+		return
+	}
+	if id, ok := m.Params.Text(mcp.FieldTaskID); ok {
+		s.routing.tasks.wake(id)
 	}
 }
 
@@ -149,7 +186,7 @@ func (s *clientSession) routeOther(m *mcp.Message) {
 	}
 	n, ok := s.Redact(&mcp.Notification{Method: m.Method, Params: m.Params})
 	if ok && s.routing.unrelated != nil {
-		s.notifyLater(&s.unsolicited, s.routing.unrelated, n)
+		s.notifyLater(&s.unsolicited, n, s.routing.unrelated.Notify)
 	}
 }
 
@@ -162,13 +199,13 @@ const (
 
 // notifyLater sends a notification to a receiver that may be slow, for a reader that must
 // not wait. Of these notifications only the latest matters, or they are best effort.
-func (s *clientSession) notifyLater(q *serial.Queue[*mcp.Notification], to mcp.Caller, n *mcp.Notification) {
+func (s *clientSession) notifyLater(q *serial.Queue[*mcp.Notification], n *mcp.Notification, send func(context.Context, *mcp.Notification) error) {
 	q.Put(n, func(next func(context.Context) (*mcp.Notification, bool)) bool {
 		// Ends when the queue is empty. Unowned, because the receiver may do anything,
 		// including closing the client.
 		return s.group.StartUnowned(func(ctx context.Context) {
 			for n, ok := next(ctx); ok; n, ok = next(ctx) {
-				_ = to.Notify(ctx, n) // best effort
+				_ = send(ctx, n) // best effort
 			}
 		})
 	})

@@ -7,10 +7,183 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// scopedSession holds one legacy session: the first request that needs it opens it,
+// concurrent ones wait for that, and it is opened again after the server has lost it.
+// It belongs to a scope, to all requests, to listens, or to the sole client. The zero
+// value holds none.
+type scopedSession struct {
+	mu       sync.Mutex
+	scope    *mcp.Scope // that owns the session and ends it, or nil; set once, before trackScoped
+	opening  *handshake // the newest one, in progress or not; nil before the first
+	ended    bool       // no session is accepted any more
+	users    int        // requests in progress
+	released time.Time  // when the last request ended
+}
+
+// handshake is one handshake, for which several requests may wait.
+type handshake struct {
+	done chan struct{}
+	s    *clientSession
+	err  error // both are set before done is closed
+}
+
+func (h *handshake) inProgress() bool { return h != nil && !call.IsClosed(h.done) }
+
+// session returns the session if it is open, otherwise nil.
+func (h *handshake) session() *clientSession {
+	if h == nil || h.inProgress() || h.s == nil || !h.s.isAlive() {
+		return nil
+	}
+	return h.s
+}
+
+// get returns the session, and opens one if necessary. It returns an error when ctx
+// ends, but the handshake continues for the other requests.
+func (sl *scopedSession) get(ctx context.Context, l *Protocol, open func(context.Context) (*clientSession, error)) (*clientSession, error) {
+	hs, old := sl.begin(l, open)
+	l.retire(old)
+	if hs == nil {
+		return nil, l.Closed()
+	}
+	select {
+	case <-hs.done:
+		return hs.s, hs.err
+	case <-ctx.Done():
+		return nil, l.GivenUp(ctx, mcp.NotDispatched)
+	}
+}
+
+// begin returns the handshake to wait for, which it starts if necessary, or that of the
+// open session. It returns nil after end. old is an ended session that the caller must
+// retire, or nil.
+func (sl *scopedSession) begin(l *Protocol, open func(context.Context) (*clientSession, error)) (hs *handshake, old *clientSession) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	switch {
+	case sl.ended:
+		return nil, nil
+	// A client may have many requests in progress when its session is lost. They all
+	// wait for one handshake, since with one each the server would keep as many
+	// sessions, and the client would use one.
+	case sl.opening.inProgress(), sl.opening.session() != nil:
+		return sl.opening, nil
+	}
+	hs, old = &handshake{done: make(chan struct{})}, sl.takeLocked()
+	// Waited for by Protocol.Close; bounded by the time limit of a handshake.
+	_, ok := l.group.Start(func(ctx context.Context) {
+		s, err := open(ctx)
+		if !sl.finish(hs, s, err) {
+			l.retire(s)
+		}
+	})
+	if !ok {
+		return nil, old
+	}
+	sl.opening = hs
+	return hs, old
+}
+
+// finish ends a handshake. It reports false if the caller must retire s. That is decided
+// under the lock that also guards ended, so that a late session is not kept after end.
+func (sl *scopedSession) finish(hs *handshake, s *clientSession, err error) bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	defer close(hs.done)
+	if err != nil {
+		hs.err = err
+		return true
+	}
+	hs.s = s
+	return !sl.ended
+}
+
+// current returns the session if it is open, otherwise nil.
+func (sl *scopedSession) current() *clientSession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.opening.session()
+}
+
+// set stores a session that was opened elsewhere. It reports false if there is one
+// already, or a handshake. old is an ended session that the caller must retire.
+func (sl *scopedSession) set(s *clientSession) (old *clientSession, ok bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.ended || sl.opening.inProgress() || sl.opening.session() != nil {
+		return nil, false
+	}
+	old = sl.takeLocked()
+	sl.opening = &handshake{done: make(chan struct{}), s: s}
+	close(sl.opening.done)
+	return old, true
+}
+
+// takeLocked removes the session, or returns nil if there is none.
+func (sl *scopedSession) takeLocked() *clientSession {
+	hs := sl.opening
+	sl.opening = nil
+	if hs == nil || hs.inProgress() {
+		return nil
+	}
+	return hs.s
+}
+
+// bind sets the scope. It reports true to the first caller, which must have the end of the
+// scope end the session.
+func (sl *scopedSession) bind(scope *mcp.Scope) (first bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.scope != nil {
+		return false
+	}
+	sl.scope = scope
+	return true
+}
+
+// end retires the session and accepts no other. It does not wait, because it runs on
+// the goroutine that ends the scope.
+func (sl *scopedSession) end(l *Protocol) { l.retire(sl.clear()) }
+
+// acquire begins a request's use of the session.
+func (sl *scopedSession) acquire() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users++
+}
+
+// release ends it.
+func (sl *scopedSession) release() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.users--
+	sl.released = time.Now()
+}
+
+// idleSince returns when the last request ended. It reports false if a request is in
+// progress, or no session is open.
+func (sl *scopedSession) idleSince() (time.Time, bool) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	idle := sl.users == 0 && sl.opening.session() != nil
+	return sl.released, idle
+}
+
+// clear removes the session and accepts no other. It does not stop a handshake in
+// progress, because servers differ in how they treat an interrupted one: finish has its
+// session retired.
+func (sl *scopedSession) clear() *clientSession {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.ended = true
+	return sl.takeLocked()
+}
 
 // acquireScoped returns the session of the request's scope.
 func (l *Protocol) acquireScoped(ctx context.Context, req *mcp.Request) (lease, error) {
@@ -60,12 +233,11 @@ func (l *Protocol) scopedFor(scope *mcp.Scope) (*scopedSession, error) {
 	if !ok {
 		return nil, l.Fault(mcp.CodeInternalError, mcp.NotDispatched, nil, "foreign value in the scope")
 	}
-	if !sl.bind() {
+	// Not where the value is created: openSession creates one as well, for
+	// notifications before the first request.
+	if !sl.bind(scope) {
 		return sl, nil
 	}
-	// Not where the value is created: openSession creates one as well, for
-	// notifications before the first request. scope is read only after trackScoped.
-	sl.scope = scope
 	l.trackScoped(sl)
 	end := func() {
 		l.untrackScoped(sl)
@@ -122,9 +294,49 @@ func (l *Protocol) makeRoom() bool {
 func (l *Protocol) idleScoped() []*scopedSession {
 	since := make(map[*scopedSession]time.Time)
 	for _, sl := range l.scopedSessions() {
-		if at, idle := sl.idleSince(); idle && !sl.isRetained() {
+		at, idle := sl.idleSince()
+		if s := sl.current(); idle && s != nil && !s.isKeptForTask() {
 			since[sl] = at
 		}
 	}
 	return slices.SortedFunc(maps.Keys(since), func(a, b *scopedSession) int { return since[a].Compare(since[b]) })
+}
+
+// isSoleClient reports whether the sole client's session serves the request. The
+// request must not be for a shared session. The first request determines the client.
+func (l *Protocol) isSoleClient(req *mcp.Request) bool {
+	if !l.OneClient || req.Scope != nil && req.Scope.Unrelated() != nil {
+		return false
+	}
+	if l.soleKey.Load() == nil {
+		key := call.KeyOf(req)
+		l.soleKey.CompareAndSwap(nil, &key)
+	}
+	return l.soleKey.Load().IsOf(req)
+}
+
+// soleSession returns the sole client's session, and opens it if necessary. ours is as in
+// opener.
+func (l *Protocol) soleSession(ctx context.Context, req *mcp.Request, ours bool) (*clientSession, error) {
+	s, err := l.sole.get(ctx, l, l.opener(req.Client, routing{onlyCall: true}, ours))
+	if err == nil {
+		l.pool.addResident(&l.sole, call.KeyOf(req), s, true)
+	}
+	return s, err
+}
+
+// soleSessionForLists is soleSession for lists. It returns nil if the session must wait
+// for a call.
+func (l *Protocol) soleSessionForLists(ctx context.Context, req *mcp.Request) (*clientSession, error) {
+	if hasRoots(req.Client) {
+		return l.sole.current(), nil
+	}
+	return l.soleSession(ctx, req, true)
+}
+
+// hasRoots reports whether a client has declared roots. A server asks for them right
+// after the handshake, and a client without a session can be asked only during a call
+// of its own. So the session that is opened for that call becomes the sole client's.
+func hasRoots(client *mcp.Peer) bool {
+	return client != nil && declares(client.Capabilities, call.MethodRoots)
 }

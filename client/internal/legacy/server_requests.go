@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
-	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -30,19 +29,17 @@ type serverRequests struct {
 	last  <-chan struct{}           // forwarded of the newest request, nil before the first
 }
 
-// serverRequest is one of them. The server may cancel it before it has been forwarded.
+// serverRequest is one of them.
 type serverRequest struct {
+	cancel    context.CancelFunc
 	previous  <-chan struct{} // closed when the request before this one has been forwarded; may be nil
 	forwarded chan struct{}   // closed when this one has been forwarded, or never will be
 	once      sync.Once       // closes forwarded
-
-	// The fields below are guarded by serverRequests.mu.
-	cancel    context.CancelFunc // nil until it is forwarded
-	withdrawn bool
 }
 
-// begin registers a request. It returns an error if the request must be refused.
-func (a *serverRequests) begin(id mcp.ID) (*serverRequest, *mcp.Error) {
+// begin registers a request that cancel ends. It returns an error if the request must be
+// refused.
+func (a *serverRequests) begin(id mcp.ID, cancel context.CancelFunc) (*serverRequest, *mcp.Error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, taken := a.open[id]; taken {
@@ -59,7 +56,7 @@ func (a *serverRequests) begin(id mcp.ID) (*serverRequest, *mcp.Error) {
 	if a.open == nil {
 		a.open = make(map[mcp.ID]*serverRequest)
 	}
-	r := &serverRequest{previous: a.last, forwarded: make(chan struct{})}
+	r := &serverRequest{cancel: cancel, previous: a.last, forwarded: make(chan struct{})}
 	a.open[id], a.last = r, r.forwarded
 	a.count++
 	return r, nil
@@ -81,120 +78,93 @@ func (a *serverRequests) end(id mcp.ID) {
 	delete(a.open, id)
 }
 
-// bind sets the function that cancels a request while its client is asked. If the
-// server has cancelled the request already, bind calls it.
-func (a *serverRequests) bind(r *serverRequest, cancel context.CancelFunc) {
-	if a.arm(r, cancel) {
-		cancel()
-	}
-}
-
-func (a *serverRequests) arm(r *serverRequest, cancel context.CancelFunc) (withdrawn bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r.cancel = cancel
-	return r.withdrawn
-}
-
 // cancel cancels the request with the id, at the server's notifications/cancelled. The
 // id stays in use until the request has ended.
 func (a *serverRequests) cancel(id mcp.ID) {
-	if cancel := a.withdraw(id); cancel != nil {
-		cancel()
+	if r := a.find(id); r != nil {
+		r.cancel()
 	}
 }
 
-func (a *serverRequests) withdraw(id mcp.ID) context.CancelFunc {
+func (a *serverRequests) find(id mcp.ID) *serverRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.open[id]
-	if r == nil {
-		return nil
-	}
-	r.withdrawn = true
-	return r.cancel
-}
-
-// serveRequest asks the caller a backend's request and sends the answer. The request
-// ends with ctx, with the session, or when the backend cancels it. atHome means that
-// the caller is the client that owns the session; the backend may send requests about
-// the tasks of that client.
-func (s *clientSession) serveRequest(ctx context.Context, m *mcp.Message, caller mcp.Caller, atHome bool) {
-	if isClientTaskRequest(m) && !atHome {
-		s.serveUnrelatedRequest(m)
-		return
-	}
-	s.startRequest(m, atHome, func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error) {
-		return s.askCaller(ctx, life, r, m, caller)
-	})
+	return a.open[id]
 }
 
 // serveUnrelatedRequest is serveRequest for a request that belongs to no call.
+//
+//nolint:contextcheck,nolintlint // such a request ends with its session only
 func (s *clientSession) serveUnrelatedRequest(m *mcp.Message) {
-	s.startRequest(m, true, func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error) {
-		return s.askCaller(life, life, r, m, s.routing.unrelated)
-	})
+	s.serveRequest(context.Background(), m, s.routing.unrelated, true)
 }
 
-// startRequest serves a request in a goroutine of its own, or refuses it. The session
-// does not wait for that goroutine, because the Caller may do anything, including
-// closing this client.
-func (s *clientSession) startRequest(raw *mcp.Message, atHome bool, serve func(life context.Context, r *serverRequest, m *mcp.Message) (*mcp.Result, error)) {
-	m, err := s.clientTasks.admit(raw, atHome)
-	if err != nil {
-		s.sendError(raw.ID, err)
+// serveRequest asks the caller a backend's request and sends the answer, in a goroutine
+// of its own, or refuses the request. It ends with ctx, with the session, or when the
+// backend cancels it. atHome means that the caller is the client that owns the session;
+// the backend may send requests about the tasks of that client.
+//
+//nolint:contextcheck,nolintlint // the answer is sent even if ctx has ended
+func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, caller mcp.Caller, atHome bool) {
+	if isClientTaskRequest(raw) && !atHome {
+		s.serveUnrelatedRequest(raw)
 		return
 	}
-	r, err := s.requests.begin(m.ID)
-	if err != nil {
-		s.sendError(m.ID, err)
+	m, refusal := s.clientTasks.admit(raw, atHome)
+	if refusal != nil {
+		s.sendError(raw.ID, refusal)
+		return
+	}
+	own, cancel := context.WithCancel(context.Background())
+	r, refusal := s.requests.begin(m.ID, cancel)
+	if refusal != nil {
+		cancel()
+		s.sendError(m.ID, refusal)
 		return
 	}
 	s.clientTasks.begin(m)
-	end := make(chan session.Terminal, 1)
-	// Ends when the answer has been sent. The session's close lets it finish, as it
-	// does cancellations: the server may receive an answer and a cancellation in any
-	// order, and waits for the answer.
-	_, open := s.sends.Start(func(ctx context.Context) {
-		defer s.requests.release()
-		select {
-		case t := <-end:
-			s.sendAnswer(ctx, m, t.Result, t.Err)
-			s.settleClientTask(m, t.Result)
-		case <-ctx.Done(): // the Caller has not returned
-			s.settleClientTask(m, nil)
-		}
-	})
-	if !open {
-		s.settleClientTask(m, nil)
+	// The session's close lets the answer be sent, as it does cancellations: the server
+	// may receive an answer and a cancellation in any order, and waits for the answer. It
+	// does not wait for a Caller that does not return, because the Caller may do
+	// anything, including closing this client.
+	sending, stop := context.WithCancel(context.Background())
+	finish := func(res *mcp.Result) {
+		s.settleClientTask(m, res)
 		s.requests.release()
+		s.sends.Remove(&stop)
+		stop()
 	}
-	// Ends when the Caller returns. Its context ends with the session.
-	begun := s.group.StartUnowned(func(life context.Context) {
-		res, err := serve(life, r, m)
+	notStopped := context.AfterFunc(sending, func() { finish(nil) })
+	// Ends when the answer has been sent, or when the Caller returns after the session's
+	// close.
+	ok := s.sends.Add(&stop, true) && s.group.Launch(cancel, false, func() {
+		res, err := s.askCaller(ctx, own, r, m, caller)
 		if err == nil && res != nil {
 			res, err = s.clientTasks.readAnswer(m, res)
 		}
-		end <- session.Terminal{Result: res, Err: err}
+		if notStopped() {
+			s.sendAnswer(sending, m, res, err)
+			finish(res)
+		}
 	})
-	if !begun {
-		end <- session.Terminal{Err: errRequestEnded()}
+	if !ok { // the session has been closed
+		cancel()
+		if notStopped() {
+			finish(nil)
+		}
 	}
 }
 
 // askCaller asks the caller and returns its answer. ctx is that of the call which the
-// request is assumed to belong to, life is the session's. askCaller frees the id.
-func (s *clientSession) askCaller(ctx, life context.Context, r *serverRequest, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+// request is assumed to belong to. own is the request's: the server's cancellation and
+// the session's end cancel it. askCaller frees the id.
+func (s *clientSession) askCaller(ctx, own context.Context, r *serverRequest, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
 	defer s.requests.end(m.ID)
 	defer r.markForwarded()
-	own, cancel := context.WithCancel(life)
-	defer cancel()
-	s.requests.bind(r, cancel)
 	res, err := s.askUntil(ctx, own, r, m, caller)
-	if err == nil || ctx.Err() == nil || own.Err() != nil {
-		return res, err
-	}
 	switch {
+	case err == nil || ctx.Err() == nil || own.Err() != nil:
+		return res, err
 	case s.canAskUnrelated(m):
 		return s.askUntil(own, own, r, m, s.routing.unrelated)
 	case s.isOwnRootsRequest(m):
@@ -216,45 +186,35 @@ func (s *clientSession) canAskUnrelated(m *mcp.Message) bool {
 	return s.routing.unrelated != nil && (isClientTaskRequest(m) || s.routing.onlyCall && m.Method == call.MethodRoots)
 }
 
-// askUntil asks a caller until either context ends.
+// askUntil asks a caller until either context ends. It waits until the server's previous
+// request has been forwarded, so that a user sees the requests in the server's order.
 func (s *clientSession) askUntil(ctx, own context.Context, r *serverRequest, m *mcp.Message, caller mcp.Caller) (*mcp.Result, error) {
+	ended := mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
 	ctx, cancel := call.Both(ctx, own)
 	defer cancel()
-	if ctx.Err() == nil {
-		res, err := s.askInOrder(ctx, r, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.Self()})
-		if err == nil || ctx.Err() == nil {
-			return res, err
-		}
-	}
-	return nil, errRequestEnded()
-}
-
-// errRequestEnded is the answer to a request when its caller cannot be asked any
-// longer.
-func errRequestEnded() error {
-	return mcp.Errorf(mcp.CodeInternalError, "the request that this one belongs to has ended")
-}
-
-// askInOrder asks the caller after the server's previous request has been forwarded, so
-// that a user sees the requests in the server's order.
-func (s *clientSession) askInOrder(ctx context.Context, r *serverRequest, caller mcp.Caller, req *mcp.Request) (*mcp.Result, error) {
 	if r.previous != nil {
 		select {
 		case <-r.previous: // soon: forwarding does not wait for answers
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
 	}
-	wait, err := s.StartSafely(ctx, caller, req)
-	r.markForwarded()
-	if err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, ended
 	}
-	return wait()
+	wait, err := s.StartSafely(ctx, caller, &mcp.Request{Method: m.Method, Params: m.Params, Client: s.Self()})
+	r.markForwarded()
+	var res *mcp.Result
+	if err == nil {
+		res, err = wait()
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, ended
+	}
+	return res, err
 }
 
 // markForwarded allows the next request to be forwarded.
-func (a *serverRequest) markForwarded() { a.once.Do(func() { close(a.forwarded) }) }
+func (r *serverRequest) markForwarded() { r.once.Do(func() { close(r.forwarded) }) }
 
 // sendAnswer sends the answer to a request. It sends one in any case: the server waits
 // for it, and the client's own call may wait for the server.

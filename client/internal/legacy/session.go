@@ -6,6 +6,7 @@ package legacy
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -23,43 +24,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Conn is the connection of one legacy session: HTTP, HTTP with SSE, or a pipe of
-// its own.
-type Conn interface {
-	// callTable returns the pending calls of the session.
-	callTable() *session.Calls
-
-	// attach binds the wire to its session. It is called before anything is sent.
-	attach(s *clientSession)
-
-	// roundTrip sends a call's request and returns the call's terminal. It returns an
-	// error as soon as ctx ends.
-	roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error)
-
-	// noteClient records the client of a request that the session sends.
-	noteClient(req *mcp.Request)
-
-	// post sends a message that has no answer, within the write deadline.
-	post(ctx context.Context, msg []byte) error
-
-	// setVersion is called when the protocol version is negotiated, before anything
-	// else is sent. initialized is called after the handshake. It returns when
-	// unsolicited messages of the server can be received, or when ctx ends.
-	setVersion(v mcp.Version)
-	initialized(ctx context.Context)
-
-	// noListenStream returns a channel that is closed when the server has no stream for
-	// messages outside of a call, or has lost it. The channel may be nil.
-	noListenStream() <-chan struct{}
-
-	// retire is called when the session serves no new request and will be closed soon.
-	retire()
-
-	// close ends the connection, and notifies the server if the transport has a message
-	// for that.
-	close(ctx context.Context)
-}
-
 // routing specifies which caller receives a message that did not arrive on a call's own
 // stream.
 type routing struct {
@@ -75,8 +39,8 @@ type routing struct {
 	// scope is the scope of the client that owns the session, nil if no single client
 	// does.
 	scope *mcp.Scope
-	// watched are the tasks for which there are listens.
-	watched *watchedTasks
+	// tasks are those of the server, nil if no listen is woken by their notifications.
+	tasks *serverTasks
 	// questions counts the session while a question waits for its client. It is nil if
 	// the session is not counted.
 	questions *questionSlot
@@ -86,7 +50,7 @@ type routing struct {
 // What was negotiated does not change.
 type clientSession struct {
 	*call.Setup
-	wire     Conn
+	conn     Conn
 	calls    *session.Calls
 	routing  routing
 	group    call.Goroutines
@@ -106,11 +70,9 @@ type clientSession struct {
 
 	pending httpconn.PendingAnswers // answers that calls still wait for when the server has forgotten the session
 
-	taskOffer taskform.Offer // of the server
-	taskWaits taskWaits
-	retained  retained // tasks that keep a session without a scope open
-
-	clientTasks clientTasks // that the client runs for the server
+	taskOffer   taskform.Offer // of the server
+	tasks       sessionTasks   // that the server runs
+	clientTasks clientTasks    // that the client runs for the server
 
 	// sends are the messages in progress, cancellations and responses, that close lets
 	// finish.
@@ -145,13 +107,14 @@ type listOffer struct {
 	Subscribe   bool `json:"subscribe"` // of resources
 }
 
-func newClientSession(s *call.Setup, wire Conn, route routing) *clientSession {
-	ls := &clientSession{Setup: s, wire: wire, calls: wire.callTable(), routing: route, ended: make(chan struct{})}
+func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
+	ls := &clientSession{Setup: s, conn: conn, calls: conn.callTable(), routing: route, ended: make(chan struct{})}
 	ls.unsolicited.Max, ls.unsolicited.DropOldest = maxQueuedNotifications, true
 	ls.clientTasks.out.Max, ls.clientTasks.out.DropOldest = maxQueuedNotifications, true
 	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
+	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
-	wire.attach(ls)
+	conn.attach(ls)
 	return ls
 }
 
@@ -172,12 +135,12 @@ func (s *clientSession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.accept(res); err != nil {
 		return err
 	}
-	s.clientTasks.setOffer(caps)
-	s.wire.setVersion(s.version)
-	if err := s.wire.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
+	s.clientTasks.offer = taskform.ClientOfferOf(caps)
+	s.conn.setVersion(s.version)
+	if err := s.conn.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
 		return err
 	}
-	s.wire.initialized(ctx)
+	s.conn.initialized(ctx)
 	return nil
 }
 
@@ -207,7 +170,7 @@ func (s *clientSession) ownCall(ctx context.Context, method string, params []byt
 		return nil, err
 	}
 	f := call.Call{Setup: s.Setup, Owner: ownCalls{s}, Call: pending, Caller: call.NoCaller{}}
-	return s.wire.roundTrip(ctx, f, jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), pending.Method(), params)})
+	return s.conn.roundTrip(ctx, f, jsonrpc.Pieces{jsonrpc.AppendRequest(nil, pending.ID(), pending.Method(), params)})
 }
 
 // ownCalls is the Owner of the session's own calls.
@@ -235,10 +198,10 @@ func (s *clientSession) callWithID(ctx context.Context, req *mcp.Request, caller
 	if err != nil {
 		return nil, &call.Rejected{Why: call.SessionGone, Err: s.Unavailable(err, "its session has ended")}
 	}
-	s.wire.noteClient(req)
+	s.conn.noteClient(req)
 	note(pending.ID())
 	f := call.Call{Setup: s.Setup, Owner: s, Call: pending, Req: req, Caller: caller, Token: req.Params.Raw(mcp.MetaProgressToken), Version: s.version, Forwardable: call.IsForwardable(req)}
-	res, err := s.wire.roundTrip(ctx, f, legacyRequest(pending, &req.Params))
+	res, err := s.conn.roundTrip(ctx, f, legacyRequest(pending, &req.Params))
 	if err == nil && res.Type() != mcp.ResultComplete {
 		return nil, s.Malformed(call.UnknownType(res))
 	}
@@ -283,7 +246,7 @@ func (s *clientSession) Abandon(call *session.Call) {
 func (s *clientSession) send(ctx context.Context, msg []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Write)
 	defer cancel()
-	err := s.wire.post(ctx, msg)
+	err := s.conn.post(ctx, msg)
 	if err != nil {
 		s.Log.LogAttrs(ctx, slog.LevelDebug, "message to backend was not delivered", slog.String("cause", err.Error()))
 	}
@@ -328,13 +291,13 @@ func (s *clientSession) endCause() error {
 // close ends the session and returns when all its goroutines have ended.
 func (s *clientSession) close(ctx context.Context) {
 	// The order matters. Calls have their terminals before their HTTP requests are cut.
-	// Cancellations are sent while the wire is open. Goroutines that answer the
-	// server's requests end after the wire.
+	// Cancellations are sent while the connection is open. Goroutines that answer the
+	// server's requests end after the connection.
 	s.closing.Once(func() {
 		s.end(s.Cut())
 		s.group.Cancel()
 		s.sends.Finish(stdio.NoticeTime)
-		s.wire.close(ctx)
+		s.conn.close(ctx)
 		s.group.Close()
 	})
 }
@@ -345,10 +308,18 @@ func (s *clientSession) close(ctx context.Context) {
 func (s *clientSession) closeNow() { s.close(context.Background()) }
 
 // discover returns the answer to initialize in the form of a server/discover result.
+// Tools that can be called as tasks are declared as the extension.
 func (s *clientSession) discover() (*mcp.Result, error) {
+	caps := s.capabilities
+	if s.taskOffer.Calls {
+		caps = taskform.Declare(caps)
+	}
+	if caps == nil {
+		caps = []byte("{}")
+	}
 	out := jsonscan.AppendString([]byte(`{"resultType":"complete","supportedVersions":[`), string(s.version))
 	out = append(out, `],"capabilities":`...)
-	out = append(out, orDefault(s.declaredCapabilities(), "{}")...)
+	out = append(out, caps...)
 	if s.info != nil {
 		out = append(out, `,"_meta":{"io.modelcontextprotocol/serverInfo":`...)
 		out = append(out, s.info...)
@@ -359,11 +330,4 @@ func (s *clientSession) discover() (*mcp.Result, error) {
 		out = append(out, s.instructions...)
 	}
 	return mcp.NewResult(append(out, '}'))
-}
-
-func orDefault(raw []byte, def string) []byte {
-	if raw == nil {
-		return []byte(def)
-	}
-	return raw
 }

@@ -24,6 +24,7 @@ import (
 // SSEDialer opens legacy sessions over HTTP with SSE.
 type SSEDialer struct{ *httpconn.Endpoint }
 
+// Dial returns an open connection.
 func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
 	w, err := d.open(ctx)
 	if err != nil {
@@ -32,17 +33,19 @@ func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
 	return w, nil
 }
 
+// Failed has the next session use new connections.
 func (d SSEDialer) Failed(Conn) (keep bool) {
 	d.ForgetConnections()
 	return false
 }
 
+// SSEFallback returns nil: the connection uses HTTP with SSE.
 func (d SSEDialer) SSEFallback(context.Context, Conn) Conn { return nil }
 
-// IsModern: this transport is not probed.
+// IsModern reports false: this transport is not probed.
 func (d SSEDialer) IsModern(Conn) bool { return false }
 
-// SharesStream: the connection has one stream.
+// SharesStream reports true: the connection has one stream.
 func (d SSEDialer) SharesStream() bool { return true }
 
 // endpointTimeout bounds the wait for the endpoint event, which must be the first event
@@ -94,7 +97,7 @@ func (d SSEDialer) openStream(ctx context.Context, cancel context.CancelFunc) (*
 	if err != nil {
 		return fail(err)
 	}
-	return &sseConn{Endpoint: d.At(to), calls: session.Calls{Numbers: call.NewNumbers()}, resp: resp, events: events, hangUp: cancel}, nil
+	return &sseConn{httpSession: newHTTPSession(d.At(to)), resp: resp, events: events, hangUp: cancel}, nil
 }
 
 // resolveEndpoint returns the URL for messages from the first event of a stream.
@@ -138,20 +141,14 @@ func portOf(u *url.URL) string {
 // POSTed, and all messages of the server arrive on the stream that was opened first
 // (2024-11-05, basic/transports, "HTTP with SSE"). The session ends with the stream.
 type sseConn struct {
-	*httpconn.Endpoint // for POSTs
-	calls              session.Calls
-	served             call.ClientsServed
-	group              call.Goroutines
-	session            *clientSession
-
+	httpSession
+	served call.ClientsServed
 	resp   *http.Response
 	events *frame.EventReader
 	hangUp context.CancelFunc
 
 	version atomic.Pointer[mcp.Version] // nil before the handshake's answer
 }
-
-func (w *sseConn) callTable() *session.Calls { return &w.calls }
 
 func (w *sseConn) attach(s *clientSession) {
 	w.session = s
@@ -241,9 +238,7 @@ func (w *sseConn) doPost(ctx context.Context, out *httpconn.RequestBody) {
 	}
 	// First the call's own error, which may allow another attempt.
 	out.Call.Finish(session.Terminal{Err: err})
-	if call.IsRejected(err, call.SessionGone) {
-		w.session.end(w.Lost(call.Unwrap(err), "it has ended the session"))
-	}
+	w.endSessionIfGone(err)
 }
 
 func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
@@ -253,7 +248,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 	if v := w.version.Load(); v != nil && *v >= mcp.V20250618 {
 		header = httpconn.MergeHeaders(header, http.Header{"Mcp-Protocol-Version": {string(*v)}}) // not required here, but some servers expect it
 	}
-	resp, err := w.Endpoint.Post(ctx, header, out)
+	resp, err := w.Post(ctx, header, out) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return err
 	}
@@ -264,8 +259,7 @@ func (w *sseConn) send(ctx context.Context, out *httpconn.RequestBody) error {
 	r := w.ReadRefusal(resp)
 	err = w.Refused(ctx, r)
 	if r.Status == http.StatusNotFound || r.MayMeanSession() {
-		w.session.markEnded(w.Lost(call.Unwrap(err), "it has ended the session"))
-		return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(call.Unwrap(err), "it has ended the session")}
+		return w.goneError(err)
 	}
 	return err
 }
@@ -275,30 +269,14 @@ func (w *sseConn) noteClient(req *mcp.Request) { w.served.Note(req) }
 
 func (w *sseConn) post(ctx context.Context, msg []byte) error {
 	err := w.send(ctx, &httpconn.RequestBody{Msg: jsonrpc.Pieces{msg}})
-	if call.IsRejected(err, call.SessionGone) {
-		w.session.end(w.Lost(call.Unwrap(err), "it has ended the session"))
-	}
+	w.endSessionIfGone(err)
 	return err
 }
 
 func (w *sseConn) setVersion(v mcp.Version) { w.version.Store(&v) }
 
-func (w *sseConn) initialized(context.Context) {}
-
-// noListenStream returns nil: the stream ends with the session.
-func (w *sseConn) noListenStream() <-chan struct{} { return nil }
-
-func (w *sseConn) retire() {}
-
 func (w *sseConn) close(context.Context) {
 	w.calls.End(w.Cut())
 	w.group.Close()
 	w.hangUp()
-}
-
-// mayBeSSE reports whether a server that has refused initialize with the status may
-// have HTTP with SSE. Opening its stream shows that (2025-11-25, basic/transports,
-// "Backwards Compatibility").
-func mayBeSSE(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }

@@ -18,41 +18,63 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// maxEmptyAttempts bounds the consecutive attempts to resume a stream that brought
-// nothing new, neither a message nor an event id, and that the server did not ask for.
-// Success does not count, only progress: a server that answers 200 and ends the stream
-// at once would otherwise be asked for ever.
-const maxEmptyAttempts = 5
+// The bounds of a resumeLimiter, which says what they are for.
+const (
+	maxEmptyAttempts = 5
+	shortestPoll     = time.Second
+	stableAfter      = 20 * time.Second
+)
 
-// shortestPoll is the shortest interval that counts as polling. A server that asks for
-// less and ends its streams at once is asked less and less often.
-const shortestPoll = time.Second
-
-// resumeLimiter counts consecutive attempts to resume a stream that brought nothing
-// new.
+// resumeLimiter limits the consecutive attempts to resume a stream. Its rules:
+//
+//   - A message starts afresh: neither the waits nor the attempts so far count any
+//     longer. Success does not count, only progress: a server that answers 200 and ends
+//     the stream at once would otherwise be asked for ever.
+//   - The wait is the retry time that the server has sent, otherwise a default. It is
+//     doubled with each refusal that may pass, and with each stream that brought no
+//     message, unless the server spaces the attempts out itself, by shortestPoll at least.
+//     So a server that asks for less and ends its streams at once is asked less and less
+//     often.
+//   - After maxEmptyAttempts that brought nothing new, neither a message nor an event id,
+//     and that the server did not ask for, it is not asked again. A server that has once
+//     sent a retry time asks with each stream that it ends in order: it lets its clients
+//     poll, for as long as a call or a session lasts (2025-11-25, basic/transports,
+//     "Sending Messages to the Server"). A refusal that may pass is not counted.
+//   - The session's own stream is opened again for as long as the session lives, if the
+//     server cannot be reached, or if the last stream lasted: stableAfter, or shortestPoll
+//     if the server has sent a retry time.
 type resumeLimiter struct {
+	listening bool // the stream is the session's own, not that of a call
+
 	empty   int // nothing new, and the server did not ask for the attempt
 	quick   int // no message, and the server did not space the attempts out
 	refused int // no answer, or one that leaves open whether there is a stream
 }
 
-// exhausted reports whether to stop trying.
-func (p *resumeLimiter) exhausted() bool { return p.empty >= maxEmptyAttempts }
+// attempt is the outcome of one GET of a stream.
+type attempt struct {
+	status        int             // of the answer, 0 without one
+	err           error           // nil if the stream ended in order
+	before, after httpconn.Cursor // the position in the stream
+	lasted        time.Duration
+}
 
-// record counts an attempt that was answered. before and after are the stream's
-// position, inOrder is set if the answer did not break, and lasted is the duration of
-// the attempt. A server that has once sent a retry time lets its clients poll, for as
-// long as a call or a session lasts (2025-11-25, basic/transports, "Sending Messages to
-// the Server").
-func (p *resumeLimiter) record(before, after *httpconn.Cursor, inOrder bool, lasted time.Duration) {
-	isNew, asked := after.IDs > before.IDs, after.Retry >= 0
-	p.refused = 0
-	if after.Messages > before.Messages {
-		*p = resumeLimiter{}
+// record counts an attempt.
+func (p *resumeLimiter) record(a *attempt) {
+	isNew, asked := a.after.IDs > a.before.IDs, a.after.Retry >= 0
+	inOrder := a.err == nil
+	switch {
+	case isTransient(a.status), a.status == 0 && p.listening:
+		p.refused++
+		return
+	case a.after.Messages > a.before.Messages,
+		p.listening && a.status/100 == 2 && (a.lasted >= stableAfter || a.lasted >= shortestPoll && asked):
+		p.empty, p.quick, p.refused = 0, 0, 0
 		return
 	}
+	p.refused = 0
 	p.quick++
-	if (isNew || asked) && (lasted >= shortestPoll || inOrder && after.Retry >= shortestPoll) {
+	if (isNew || asked) && (a.lasted >= shortestPoll || inOrder && a.after.Retry >= shortestPoll) {
 		p.quick = 0
 	}
 	p.empty++
@@ -66,13 +88,16 @@ func (p *resumeLimiter) delay(pos *httpconn.Cursor) time.Duration {
 	return pos.Wait(p.quick + p.refused)
 }
 
-// hasNoStream reports whether the answer to a GET means that there is no such stream.
-func hasNoStream(status int, err error) bool {
-	switch status {
+// exhausted reports whether to stop trying.
+func (p *resumeLimiter) exhausted() bool { return p.empty >= maxEmptyAttempts }
+
+// hasNoStream reports whether the answer means that there is no such stream.
+func (a *attempt) hasNoStream() bool {
+	switch a.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone:
 		return true
 	default:
-		return status/100 == 2 && errors.Is(err, errNoStream)
+		return a.status/100 == 2 && errors.Is(a.err, errNoStream)
 	}
 }
 
@@ -96,38 +121,32 @@ func isTransient(status int) bool {
 func (w *httpConn) resume(ctx context.Context, c *httpconn.Call) {
 	life := c.Ctx
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
-	for limiter := (resumeLimiter{}); ; {
-		if !backoff.Sleep(life, limiter.delay(&c.Pos)) {
-			return
-		}
-		began, before := time.Now(), c.Pos
-		status, err := w.get(life, &c.Pos, c, func() {}, take)
+	var limiter resumeLimiter
+	for backoff.Sleep(life, limiter.delay(&c.Pos)) {
+		a := w.get(life, &c.Pos, c, func() {}, take)
 		switch {
 		case c.Call.IsOver() || life.Err() != nil:
 			return
 		case c.Doubt != nil:
 			w.checkSession(life, c)
 			return
-		case hasNoStream(status, err):
-			w.giveUp(ctx, c, status, w.Lost(err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", status))
+		case a.hasNoStream():
+			w.giveUp(ctx, c, a.status, w.Lost(a.err, "the stream of its answer broke and cannot be resumed (HTTP status %d)", a.status))
 			return
-		case isTransient(status):
-			limiter.refused++
-			continue
 		}
-		limiter.record(&before, &c.Pos, err == nil, time.Since(began))
+		limiter.record(&a)
 		switch {
-		case status == 0 && isServerGone(err, limiter.empty):
-			w.giveUp(ctx, c, status, w.Lost(err, "the stream of its answer broke, and it cannot be reached"))
+		case a.status == 0 && isServerGone(a.err, limiter.empty):
+			w.giveUp(ctx, c, a.status, w.Lost(a.err, "the stream of its answer broke, and it cannot be reached"))
 			return
 		case limiter.exhausted():
-			w.giveUp(ctx, c, status, w.Lost(err, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxEmptyAttempts))
+			w.giveUp(ctx, c, a.status, w.Lost(a.err, "the stream of its answer broke, and %d attempts to resume it brought nothing", maxEmptyAttempts))
 			return
 		}
 	}
 }
 
-// GiveUp ends a call after its stream could not be resumed. status is that of the last
+// giveUp ends a call after its stream could not be resumed. status is that of the last
 // attempt, 0 if it got no answer.
 func (w *httpConn) giveUp(ctx context.Context, c *httpconn.Call, status int, why *mcp.Fault) {
 	w.Log.LogAttrs(ctx, slog.LevelWarn, "giving up on a call's response stream",
@@ -144,18 +163,12 @@ func isServerGone(err error, n int) bool {
 	return ok && isUnreachable(f) && (n > 1 || errors.Is(f, syscall.ECONNREFUSED))
 }
 
-// stableAfter is how long a listening stream without any event must last to count as a
-// working one.
-const stableAfter = 20 * time.Second
-
 // listen keeps the session's listening stream open until ctx ends, until the server has
 // no such stream, or until the session has ended.
 //
-// An unreachable server, or one with a transient refusal, is asked again for as long as
-// the session lives. A 404 after the stream has been open means that the server has
-// forgotten the session. After a gap that cannot be replayed, every list counts as
-// changed. answered is called after each answer of the server to a GET, whatever the
-// answer.
+// A 404 after the stream has been open means that the server has forgotten the session.
+// After a gap that cannot be replayed, every list counts as changed. answered is called
+// after each answer of the server to a GET, whatever the answer.
 func (w *httpConn) listen(ctx context.Context, answered func()) {
 	defer close(w.noListen)
 	pos := httpconn.Cursor{Retry: -1}
@@ -170,38 +183,29 @@ func (w *httpConn) listen(ctx context.Context, answered func()) {
 		gap = false
 		answered()
 	}
-	for limiter := (resumeLimiter{}); ; {
-		began, before := time.Now(), pos
-		status, err := w.get(ctx, &pos, nil, open, w.takeUnsolicited)
-		lasted := time.Since(began)
+	for limiter := (resumeLimiter{listening: true}); ; {
+		a := w.get(ctx, &pos, nil, open, w.takeUnsolicited)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case hadStream && status == http.StatusNotFound, pos.LastID == "" && w.isSessionRefused(ctx, status):
-			w.endSession(err)
+		case hadStream && a.status == http.StatusNotFound, pos.LastID == "" && w.isSessionRefused(ctx, a.status):
+			w.endSession(a.err)
 			return
-		case status == http.StatusBadRequest && pos.LastID != "":
+		case a.status == http.StatusBadRequest && pos.LastID != "":
 			// The server does not know the event any more, but may have the stream.
 			pos.LastID = ""
-		case hasNoStream(status, err):
-			w.logNoListen(ctx, hadStream, status)
+		case a.hasNoStream():
+			w.logNoListen(ctx, hadStream, a.status)
 			return
 		}
-		if status != 0 {
+		if a.status != 0 {
 			answered() // with a transient error
 		}
-		if status == 0 || isTransient(status) {
-			hadStream = true // the stream may have existed before
-			limiter.refused++
-		} else {
-			hadStream = hadStream || status/100 == 2
-			limiter.record(&before, &pos, err == nil, lasted)
-		}
-		if status/100 == 2 && (lasted >= stableAfter || lasted >= shortestPoll && pos.Retry >= 0) {
-			limiter.empty, limiter.quick = 0, 0
-		}
+		// Without an answer, or with a transient one, the stream may have existed before.
+		hadStream = hadStream || a.status == 0 || isTransient(a.status) || a.status/100 == 2
+		limiter.record(&a)
 		if limiter.exhausted() {
-			w.logNoListen(ctx, true, status)
+			w.logNoListen(ctx, true, a.status)
 			return
 		}
 		// With an event id the server replays what was missed. Without one, what was
@@ -245,9 +249,15 @@ var errNoStream = errors.New("no stream")
 
 // get opens a stream by GET and passes its messages to take. It resumes at pos, which
 // must be the position in this very stream, because event ids of one stream mean
-// nothing in another. answered is called as soon as there is a stream. get returns the
-// HTTP status, 0 without an answer.
-func (w *httpConn) get(ctx context.Context, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) (int, error) {
+// nothing in another. answered is called as soon as there is a stream.
+func (w *httpConn) get(ctx context.Context, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) attempt {
+	began, a := time.Now(), attempt{before: *pos}
+	a.status, a.err = w.readStream(ctx, pos, bound, answered, take)
+	a.after, a.lasted = *pos, time.Since(began)
+	return a
+}
+
+func (w *httpConn) readStream(ctx context.Context, pos *httpconn.Cursor, bound frame.Bound, answered func(), take httpconn.MessageFunc) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := w.headers()
@@ -255,7 +265,7 @@ func (w *httpConn) get(ctx context.Context, pos *httpconn.Cursor, bound frame.Bo
 	if pos.LastID != "" {
 		h["Last-Event-Id"] = []string{pos.LastID}
 	}
-	resp, err := w.Fetch(ctx, http.MethodGet, h)
+	resp, err := w.Fetch(ctx, http.MethodGet, h) //nolint:bodyclose // Drain closes it
 	if err != nil {
 		return 0, err
 	}

@@ -26,17 +26,18 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 		var all subscriptions
 		knows := map[string]bool{} // the server's state
 		var joined []*subscription
+		var queue []*subscription
 		var busy []sentRequest
-		workers := 0
-		work := func(one bool) {
-			if one {
-				workers++
+		work := func(sub *subscription, queued bool) {
+			if queued {
+				queue = append(queue, sub)
 			}
 		}
 		begin := func() {
-			sub, wanted := all.next()
-			if sub == nil {
-				workers--
+			sub := queue[0]
+			queue = queue[1:]
+			wanted, needed := all.next(sub)
+			if !needed {
 				return
 			}
 			for _, b := range busy {
@@ -56,29 +57,29 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 			} else {
 				knows[b.sub.uri] = b.wanted
 			}
-			all.record(b.sub, b.wanted, err)
+			work(b.sub, all.record(b.sub, b.wanted, err))
 		}
 		for range 60 {
 			switch {
 			case r.IntN(3) == 0:
-				sub, one := all.acquire(fmt.Sprint("x:", r.IntN(3)))
+				sub, queued := all.acquire(fmt.Sprint("x:", r.IntN(3)))
 				joined = append(joined, sub)
-				work(one)
+				work(sub, queued)
 			case len(joined) > 0 && r.IntN(2) == 0:
 				i := r.IntN(len(joined))
-				work(all.release(joined[i]))
+				work(joined[i], all.release(joined[i]))
 				joined = append(joined[:i], joined[i+1:]...)
 			case len(busy) > 0 && r.IntN(2) == 0:
 				finish(r.IntN(4) == 0)
-			case len(busy) < workers:
+			case len(queue) > 0 && len(busy) < maxSubscribeWorkers:
 				begin()
 			}
 		}
 		for _, sub := range joined { // the session is replaced
-			work(all.release(sub))
+			work(sub, all.release(sub))
 		}
-		for len(busy) > 0 || workers > 0 {
-			for len(busy) < workers {
+		for len(busy) > 0 || len(queue) > 0 {
+			for len(queue) > 0 && len(busy) < maxSubscribeWorkers {
 				begin()
 			}
 			if len(busy) > 0 {
@@ -90,8 +91,8 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 				t.Errorf("seed %d: the server still tells of %s", seed, uri)
 			}
 		}
-		if len(all.byURI)+len(all.queue)+all.workers != 0 {
-			t.Errorf("seed %d: %d resources, %d to tell, %d workers are left", seed, len(all.byURI), len(all.queue), all.workers)
+		if len(all.byURI) != 0 {
+			t.Errorf("seed %d: %d resources are left", seed, len(all.byURI))
 		}
 	}
 }
@@ -99,22 +100,21 @@ func TestM168SubscriptionsReturnToZero(t *testing.T) {
 // The server's last state is the wanted one, also if that is subscribed.
 func TestSubscriptionsFollowWhatIsWanted(t *testing.T) {
 	var all subscriptions
-	a, work := all.acquire("x:1")
-	if !work {
+	a, queued := all.acquire("x:1")
+	if !queued {
 		t.Fatal("nobody is to tell the server")
 	}
-	sub, wanted := all.next()
-	if sub != a || !wanted {
-		t.Fatalf("told %v, want that it is wanted", wanted)
+	wanted, needed := all.next(a)
+	if !wanted || !needed {
+		t.Fatalf("told %v, %v, want that it is wanted", wanted, needed)
 	}
 	if all.release(a) { // during the request
-		t.Error("a second worker for the same")
+		t.Error("a second request for the same")
 	}
-	if b, work := all.acquire("x:1"); b != a || work {
-		t.Error("another entry, or another worker, for the same resource")
+	if b, queued := all.acquire("x:1"); b != a || queued {
+		t.Error("another entry, or another request, for the same resource")
 	}
-	all.record(sub, wanted, nil)
-	if again, _ := all.next(); again != nil {
+	if all.record(a, wanted, nil) {
 		t.Error("the server is told what it knows")
 	}
 	if agreed, wait, err := all.state(a); !agreed || wait != nil || err != nil {

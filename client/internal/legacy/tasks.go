@@ -4,9 +4,12 @@
 package legacy
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
@@ -14,6 +17,289 @@ import (
 	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
+
+// How long a session is kept open for a task without requests. A shorter TTL of the
+// task takes precedence.
+const (
+	taskSessionTime = time.Hour
+	fetchedTaskTime = time.Minute // after its result was fetched
+)
+
+// The bounds of what is stored of a server's tasks and tools. Requests on any other task
+// go to the session that their principal has. For any other tool the server is asked
+// again.
+const (
+	maxTaskSessions = 4096
+	maxSupportTools = 4096
+)
+
+// The values of execution.taskSupport that are used here.
+const (
+	taskRequired = "required"
+	taskOptional = "optional"
+)
+
+// taskKey identifies a task of a principal.
+type taskKey struct{ principal, id string }
+
+// serverTasks is what is stored of the tasks of one server of 2025-11-25, over all its
+// sessions. The zero value is ready.
+type serverTasks struct {
+	mu sync.Mutex
+
+	// support has the tools that may, or must, be called as tasks: execution.taskSupport
+	// by name, "" if unset. It is learned from the lists of tools that pass through.
+	support map[string]string
+
+	// sessions has the session in which each task began. Many servers keep a task in its
+	// session, or in its process, so requests on the task go there as long as the session
+	// lives, from any client of the principal.
+	sessions map[taskKey]*clientSession
+
+	// results has the tasks that wait for input from clients that poll with tasks/get and
+	// answer with tasks/update. A server of 2025-11-25 sends its input requests while a
+	// tasks/result is pending, so one is kept open for each of these tasks.
+	results map[taskKey]*openTaskResult
+
+	// watchers has the channels of the listens for each task, by its id. A status
+	// notification in any session wakes all of them. They poll the task themselves, each
+	// for its own client.
+	watchers map[string]map[chan struct{}]struct{}
+}
+
+// supportOf returns the taskSupport of a tool, and whether the tool was in a list.
+func (t *serverTasks) supportOf(tool string) (support string, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	support, known = t.support[tool]
+	return support, known
+}
+
+// learn stores the tools of one page of a list. A malformed list is ignored.
+func (t *serverTasks) learn(res *mcp.Result) {
+	if !bytes.Contains(res.Bytes(), []byte("taskSupport")) && !t.hasSupport() {
+		return
+	}
+	var tools []struct {
+		Name      string `json:"name"`
+		Execution struct {
+			Support string `json:"taskSupport"`
+		} `json:"execution"`
+	}
+	if err := json.Unmarshal(res.Raw(mcp.FieldTools), &tools); err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.support == nil || len(t.support)+len(tools) > maxSupportTools {
+		t.support = make(map[string]string, len(tools))
+	}
+	for _, tool := range tools {
+		t.support[tool.Name] = tool.Execution.Support
+	}
+}
+
+func (t *serverTasks) hasSupport() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.support) > 0
+}
+
+// keepSession stores the session of a task and keeps it open.
+func (t *serverTasks) keepSession(principal string, task *taskform.Task, s *clientSession) {
+	keep := taskSessionTime
+	if task.TTL > 0 && task.TTL < keep {
+		keep = task.TTL
+	}
+	key := taskKey{principal, task.ID}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions == nil {
+		t.sessions = make(map[taskKey]*clientSession)
+	}
+	if len(t.sessions) >= maxTaskSessions {
+		t.evictLocked(time.Now())
+	}
+	t.sessions[key] = s
+	s.tasks.keepUntil(key, time.Now().Add(keep))
+}
+
+// evictLocked makes room: it drops the sessions that are not kept any longer and, if that
+// is not enough, arbitrary ones.
+func (t *serverTasks) evictLocked(now time.Time) {
+	for key, s := range t.sessions {
+		if !s.isAlive() || !s.tasks.isKeptFor(key, now) {
+			t.dropLocked(key)
+		}
+	}
+	for key := range t.sessions {
+		if len(t.sessions) < maxTaskSessions {
+			return
+		}
+		t.dropLocked(key)
+	}
+}
+
+func (t *serverTasks) dropLocked(key taskKey) {
+	t.sessions[key].tasks.release(key)
+	delete(t.sessions, key)
+}
+
+// resultFetched shortens the time that the session is kept, if err shows that the task's
+// result was returned: the server's own error ends a task as well. The result may be
+// fetched once more.
+func (t *serverTasks) resultFetched(principal, id string, err error) {
+	if !call.Answered(err) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := taskKey{principal, id}
+	if s := t.sessions[key]; s != nil {
+		s.tasks.keepUntil(key, time.Now().Add(fetchedTaskTime))
+	}
+}
+
+// sessionOf returns the session in which a task began, or nil.
+func (t *serverTasks) sessionOf(principal, id string) *clientSession {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := taskKey{principal, id}
+	s := t.sessions[key]
+	if s != nil && !s.isAlive() {
+		t.dropLocked(key)
+		return nil
+	}
+	return s
+}
+
+// watch returns a channel that receives when the task has changed. The caller must call
+// unwatch.
+func (t *serverTasks) watch(id string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watchers == nil {
+		t.watchers = make(map[string]map[chan struct{}]struct{})
+	}
+	if t.watchers[id] == nil {
+		t.watchers[id] = make(map[chan struct{}]struct{})
+	}
+	wake := make(chan struct{}, 1)
+	t.watchers[id][wake] = struct{}{}
+	return wake
+}
+
+func (t *serverTasks) unwatch(id string, wake chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.watchers[id], wake)
+	if len(t.watchers[id]) == 0 {
+		delete(t.watchers, id)
+	}
+}
+
+// wake wakes the listens for the task. It does not wait.
+func (t *serverTasks) wake(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for wake := range t.watchers[id] {
+		select {
+		case wake <- struct{}{}:
+		default: // a wake-up is pending
+		}
+	}
+}
+
+// sessionTasks are the server's tasks in one session. The zero value is ready.
+type sessionTasks struct {
+	mu sync.Mutex
+
+	// kept has the times until which the session must be kept open, by the taskKey of a
+	// task that began in it or by the openTaskResult that is pending in it.
+	kept map[any]time.Time
+
+	// results has the pending tasks/result calls by their id. A message of the task may
+	// arrive on a stream that belongs to no call, or to all. It names its task, or the
+	// token of the call that began the task, and is routed to the tasks/result call
+	// (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages").
+	results map[mcp.ID]taskResultCall
+}
+
+// taskResultCall is a pending tasks/result.
+type taskResultCall struct {
+	task  string
+	token mcp.ID // of the call that began the task, zero if that was another request
+}
+
+// keepUntil keeps the session open for a task, or for an openTaskResult.
+func (t *sessionTasks) keepUntil(key any, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[any]time.Time)
+	}
+	t.kept[key] = until
+}
+
+func (t *sessionTasks) release(key any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.kept, key)
+}
+
+func (t *sessionTasks) isKeptFor(key any, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.kept[key].After(now)
+}
+
+// keptUntil returns the time until which the session must be kept open, the zero time if
+// it need not be.
+func (t *sessionTasks) keptUntil(now time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var latest time.Time
+	for key, until := range t.kept {
+		switch {
+		case !until.After(now):
+			delete(t.kept, key)
+		case until.After(latest):
+			latest = until
+		}
+	}
+	return latest
+}
+
+func (t *sessionTasks) beginResult(id mcp.ID, c taskResultCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.results == nil {
+		t.results = make(map[mcp.ID]taskResultCall)
+	}
+	t.results[id] = c
+}
+
+func (t *sessionTasks) endResult(id mcp.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.results, id)
+}
+
+// resultCall returns the id of a pending tasks/result that satisfies is, the zero ID if
+// none does.
+func (t *sessionTasks) resultCall(is func(taskResultCall) bool) mcp.ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, c := range t.results {
+		if is(c) {
+			return id
+		}
+	}
+	return mcp.ID{}
+}
+
+// isKeptForTask reports whether the session must be kept open for a task.
+func (s *clientSession) isKeptForTask() bool { return !s.tasks.keptUntil(time.Now()).IsZero() }
 
 // taskMode is how a tool is called at a server of 2025-11-25.
 type taskMode uint8
@@ -36,10 +322,13 @@ func (l *Protocol) callTool(ctx context.Context, s *clientSession, req *mcp.Requ
 		return nil, taskform.Missing(call.MethodToolsCall)
 	}
 	res, err := l.callAs(ctx, s, req, caller, mode)
-	if mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) || l.support.knows(name) {
+	if mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) {
 		return res, err
 	}
-	l.support.ask(ctx, s)
+	if _, known := l.tasks.supportOf(name); known {
+		return res, err
+	}
+	l.learnTools(ctx, s)
 	switch mode = l.modeOf(s, req, name); mode {
 	case direct:
 		return res, err
@@ -55,6 +344,23 @@ func isMethodNotFound(err error) bool {
 	return ok && e.Code == mcp.CodeMethodNotFound
 }
 
+// learnTools lists the tools in a session, up to as many pages as are read for headers.
+func (l *Protocol) learnTools(ctx context.Context, s *clientSession) {
+	var params []byte
+	for range call.MaxToolPages {
+		res, err := s.ownCall(ctx, call.MethodToolsList, params)
+		if err != nil {
+			return
+		}
+		l.tasks.learn(res)
+		cursor := res.Raw(mcp.FieldNextCursor)
+		if cursor == nil || string(cursor) == "null" {
+			return
+		}
+		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+	}
+}
+
 // modeOf decides how a tool is called. A client of the extension leaves the choice to
 // the server, which marks tools that take long. A client of 2025-11-25 chooses itself,
 // and receives an error if the choice is wrong. So does a modern client without the
@@ -62,31 +368,24 @@ func isMethodNotFound(err error) bool {
 // request (tasks, "Capability Negotiation"). Any other client gets the result, however
 // long that takes.
 func (l *Protocol) modeOf(s *clientSession, req *mcp.Request, tool string) taskMode {
-	support, client := l.support.of(tool), req.Client
+	if !s.taskOffer.Calls {
+		return direct
+	}
+	client := req.Client
 	if client == nil {
 		client = l.Self()
 	}
+	support, _ := l.tasks.supportOf(tool)
+	declared := taskform.Declared(client.Capabilities)
 	switch {
-	case !s.taskOffer.Calls:
-		return direct
-	case !taskform.Declared(client.Capabilities):
-		return undeclaredMode(req, support, client.Version)
-	case isLegacyClient(client):
+	case declared && isLegacyClient(client):
 		if req.Params.Has(mcp.FieldTask) {
 			return asTask
 		}
 		return direct
-	case support == taskRequired || support == taskOptional:
+	case declared && (support == taskRequired || support == taskOptional):
 		return asTask
-	default:
-		return direct
-	}
-}
-
-// undeclaredMode is modeOf for a client that has not declared task support.
-func undeclaredMode(req *mcp.Request, support string, v mcp.Version) taskMode {
-	switch {
-	case support != taskRequired || v == mcp.V20251125:
+	case declared, support != taskRequired, client.Version == mcp.V20251125:
 		return direct
 	case req.TakesInputRequired:
 		return refused
@@ -118,7 +417,7 @@ func (l *Protocol) callAs(ctx context.Context, s *clientSession, req *mcp.Reques
 	if err != nil {
 		return nil, s.Malformed(err)
 	}
-	l.taskSessions.put(req.Principal, &t, s)
+	l.tasks.keepSession(req.Principal, &t, s)
 	if mode == asTask {
 		return mcp.NewResult(raw)
 	}
@@ -187,10 +486,10 @@ func (s *clientSession) cancelTask(id string) {
 // receives the task's messages that arrive on no call's stream.
 func (s *clientSession) taskResult(ctx context.Context, req *mcp.Request, id string, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	var own mcp.ID
-	defer func() { s.taskWaits.end(own) }()
+	defer func() { s.tasks.endResult(own) }()
 	return s.callWithID(ctx, req, caller, func(call mcp.ID) {
 		own = call
-		s.taskWaits.begin(call, id, token)
+		s.tasks.beginResult(call, taskResultCall{task: id, token: token})
 	})
 }
 
@@ -225,7 +524,7 @@ func (l *Protocol) serveTask(ctx context.Context, s *clientSession, req *mcp.Req
 	switch req.Method {
 	case call.MethodTaskResult:
 		res, err := s.taskResult(ctx, req, id, mcp.ID{}, caller)
-		l.taskSessions.resultFetched(req.Principal, id, err)
+		l.tasks.resultFetched(req.Principal, id, err)
 		return res, err
 	case call.MethodTaskGet:
 		return l.getTask(ctx, s, req, id, caller)
@@ -238,8 +537,10 @@ func (l *Protocol) serveTask(ctx context.Context, s *clientSession, req *mcp.Req
 	}
 }
 
-// getTask returns the state of a task in the form of the extension. For a legacy
-// client, which fetches the result itself, this is a mere conversion.
+// getTask returns the state of a task in the form of the extension, with its input
+// requests. A task with the status input_required that has not sent any yet is reported
+// as working. For a legacy client, which fetches the result itself, this is a mere
+// conversion.
 func (l *Protocol) getTask(ctx context.Context, s *clientSession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	if isLegacyClient(req.Client) {
 		res, err := s.call(ctx, req, caller)
@@ -257,7 +558,7 @@ func (l *Protocol) getTask(ctx context.Context, s *clientSession, req *mcp.Reque
 		case taskform.Completed, taskform.Failed:
 			return l.endedTask(ctx, s, req, id, res)
 		case taskform.Cancelled:
-			l.openResults.cancel(req.Principal, id)
+			l.tasks.cancelResult(req.Principal, id)
 			return l.convertTask(s, req, res, status, "", nil)
 		default:
 			questions, over, err := l.pendingInputs(ctx, s, req, id, status)
@@ -267,7 +568,10 @@ func (l *Protocol) getTask(ctx context.Context, s *clientSession, req *mcp.Reque
 			if over && n == 0 {
 				continue // with the new state
 			}
-			return l.runningTask(s, req, res, questions)
+			if questions == nil {
+				return l.convertTask(s, req, res, taskform.Working, "", nil)
+			}
+			return l.convertTask(s, req, res, taskform.InputRequired, "inputRequests", questions)
 		}
 	}
 }
@@ -285,41 +589,30 @@ func (l *Protocol) convertTask(s *clientSession, req *mcp.Request, res *mcp.Resu
 	if err != nil {
 		return nil, s.Malformed(err)
 	}
-	l.taskSessions.put(req.Principal, &t, s)
+	l.tasks.keepSession(req.Principal, &t, s)
 	return mcp.NewResult(raw)
 }
 
 // endedTask returns a task that has ended, with its result or error, which it fetches
 // from the server.
 func (l *Protocol) endedTask(ctx context.Context, s *clientSession, req *mcp.Request, id string, res *mcp.Result) (*mcp.Result, error) {
-	l.openResults.cancel(req.Principal, id)
-	status := statusOf(res)
+	l.tasks.cancelResult(req.Principal, id)
 	end, err := s.call(ctx, call.AboutTask(req, call.MethodTaskResult, id), call.NoCaller{})
 	said, isError := err.(*mcp.Error) //nolint:errorlint // the server's own error only
+	var answer *mcp.Result
 	switch {
 	case err == nil:
 		if end, err = withoutRelated(end); err != nil {
 			return nil, s.Malformed(err)
 		}
-		answer, err := l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
-		l.taskSessions.resultFetched(req.Principal, id, err)
-		return answer, err
-	case isError && status == taskform.Failed:
-		answer, err := l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
-		l.taskSessions.resultFetched(req.Principal, id, err)
-		return answer, err
+		answer, err = l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
+	case isError && statusOf(res) == taskform.Failed:
+		answer, err = l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
 	default:
 		return nil, err
 	}
-}
-
-// runningTask returns a task that has not ended, with its input requests. A task with
-// the status input_required that has not sent any yet is reported as working.
-func (l *Protocol) runningTask(s *clientSession, req *mcp.Request, res *mcp.Result, questions []byte) (*mcp.Result, error) {
-	if questions == nil {
-		return l.convertTask(s, req, res, taskform.Working, "", nil)
-	}
-	return l.convertTask(s, req, res, taskform.InputRequired, "inputRequests", questions)
+	l.tasks.resultFetched(req.Principal, id, err)
+	return answer, err
 }
 
 // cancelTask serves tasks/cancel. For a client of the extension the request is
@@ -327,14 +620,14 @@ func (l *Protocol) runningTask(s *clientSession, req *mcp.Request, res *mcp.Resu
 // asked to, or if the task has ended, which a legacy server refuses to cancel.
 func (l *Protocol) cancelTask(ctx context.Context, s *clientSession, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	if !s.taskOffer.Cancel && !isLegacyClient(req.Client) {
-		l.openResults.cancel(req.Principal, id)
+		l.tasks.cancelResult(req.Principal, id)
 		return call.EmptyResult()
 	}
 	res, err := s.call(ctx, req, caller)
 	if err != nil && (isLegacyClient(req.Client) || !call.Answered(err) || !s.taskHasEnded(ctx, req)) {
 		return nil, err
 	}
-	l.openResults.cancel(req.Principal, id)
+	l.tasks.cancelResult(req.Principal, id)
 	if !isLegacyClient(req.Client) {
 		return call.EmptyResult()
 	}
@@ -348,13 +641,4 @@ func (s *clientSession) taskHasEnded(ctx context.Context, req *mcp.Request) bool
 	get.Method = call.MethodTaskGet
 	res, err := s.call(ctx, &get, call.NoCaller{})
 	return err == nil && statusOf(res).IsTerminal()
-}
-
-// declaredCapabilities returns the server's capabilities in modern form: tools that can
-// be called as tasks are declared as the extension.
-func (s *clientSession) declaredCapabilities() []byte {
-	if !s.taskOffer.Calls {
-		return s.capabilities
-	}
-	return taskform.Declare(s.capabilities)
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -37,6 +38,40 @@ func (w *httpConn) headers(req *mcp.Request, version mcp.Version, params *mcp.Ob
 	mirror(h, wanted, params)
 	w.relay(h, req, wanted)
 	return h
+}
+
+// mirror adds the Mcp-Param headers that a tool requires. It takes the values from the
+// arguments that are sent, so that the two cannot differ. A value that cannot be read
+// is left out, and the server reports what is missing.
+//
+// The arguments are read once for all headers. The server controls the schema and the
+// client the arguments, so reading them per header could cost quadratic time.
+func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
+	if len(wanted) == 0 {
+		return
+	}
+	for i, v := range jsonrpc.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
+		if v.Err == nil && v.Present {
+			h[wanted[i].Header()] = []string{mcp.EncodeHeaderValue(v.Text)}
+		}
+	}
+}
+
+// relay forwards the Mcp-Param headers of the client that the tool's list does not
+// declare: "Intermediate servers that do not recognize an Mcp-Param-{Name} header MUST
+// forward it and otherwise ignore it" (2026-07-28, basic/transports/streamable-http,
+// "Server Behavior for Custom Headers").
+//
+// Declared headers are recognized, and were made from the arguments: if an argument has
+// no value there is no header, whatever the client sent. A client cannot replace
+// headers that the operator has configured.
+func (w *httpConn) relay(h http.Header, req *mcp.Request, known []mcp.ParamHeader) {
+	for key, values := range req.ParamHeaders {
+		isKnown := slices.ContainsFunc(known, func(p mcp.ParamHeader) bool { return p.Header() == key })
+		if !isKnown && !w.Configures(key) {
+			h[key] = values
+		}
+	}
 }
 
 // headerKey holds what the headers of requests differ in, except for parameters.
@@ -71,30 +106,22 @@ type headerCache struct {
 	made map[headerKey]http.Header
 }
 
+// of returns the headers for the key, together with posts.
 func (k *headerCache) of(key headerKey, posts http.Header) http.Header {
-	if h := k.find(key); h != nil {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.made[key]; h != nil {
 		return h
 	}
 	h := key.headers(posts)
-	if len(key.name)+len(key.method) <= maxCachedName {
-		k.add(key, h)
+	if len(key.name)+len(key.method) > maxCachedName {
+		return h
 	}
-	return h
-}
-
-func (k *headerCache) find(key headerKey) http.Header {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.made[key]
-}
-
-func (k *headerCache) add(key headerKey, h http.Header) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.made == nil || len(k.made) >= maxCachedHeaders {
 		k.made = make(map[headerKey]http.Header) // those in use will be added again
 	}
 	k.made[key] = h
+	return h
 }
 
 // maxParamTools limits the tools with stored header annotations.
@@ -105,23 +132,6 @@ const maxParamTools = 4096
 type paramTable struct {
 	mu    sync.Mutex
 	tools map[string][]mcp.ParamHeader
-}
-
-// mirror adds the Mcp-Param headers that a tool requires. It takes the values from the
-// arguments that are sent, so that the two cannot differ. A value that cannot be read
-// is left out, and the server reports what is missing.
-//
-// The arguments are read once for all headers. The server controls the schema and the
-// client the arguments, so reading them per header could cost quadratic time.
-func mirror(h http.Header, wanted []mcp.ParamHeader, params *mcp.Object) {
-	if len(wanted) == 0 {
-		return
-	}
-	for i, v := range jsonrpc.ParamValues(wanted, params.Raw(mcp.FieldArguments)) {
-		if v.Err == nil && v.Present {
-			h[wanted[i].Header()] = []string{mcp.EncodeHeaderValue(v.Text)}
-		}
-	}
 }
 
 // of returns nil for a tool until its list was forwarded. The server then reports the
@@ -194,7 +204,7 @@ func (w *httpConn) refreshHeaders(ctx context.Context, p *Protocol, req *mcp.Req
 	list.ParamHeaders = nil // they belong to the call
 	var params mcp.Object
 	for range call.MaxToolPages {
-		res, err := w.call(ctx, p, &list, &params, call.NoCaller{})
+		res, err := w.post(ctx, p, &list, &params, call.NoCaller{})
 		if err != nil {
 			return false
 		}

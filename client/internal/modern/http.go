@@ -6,6 +6,7 @@ package modern
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,29 +21,52 @@ import (
 // response is that POST's body (2026-07-28, basic/transports/streamable-http).
 type httpConn struct {
 	*httpconn.Endpoint
+	open        context.Context //nolint:containedctx // of the connection: close ends it
+	cancel      context.CancelFunc
+	drains      call.Goroutines // drain responses
 	numbers     *call.Numbers
-	last        atomic.Uint64   // calls so far
-	group       call.Goroutines // calls, which close cancels, and goroutines that drain responses
+	last        atomic.Uint64 // calls so far
 	params      paramTable
 	headerCache headerCache
 	refusals    refusals
 }
 
-// call sends one request and reads its response, all on the calling goroutine. A modern
+func newHTTPConn(e *httpconn.Endpoint) *httpConn {
+	w := &httpConn{Endpoint: e, numbers: call.NewNumbers()}
+	w.open, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// call sends a request. If the server refuses it because of its headers, they are
+// refreshed and it is sent once more.
+func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if ctx.Err() != nil {
+		return nil, p.GivenUp(ctx, mcp.NotDispatched)
+	}
+	res, err := w.post(ctx, p, req, params, caller)
+	if call.IsRejected(err, call.HeaderMismatch) && w.refreshHeaders(ctx, p, req) {
+		return w.post(ctx, p, req, params, caller)
+	}
+	return res, err
+}
+
+// post sends one request and reads its response, all on the calling goroutine. A modern
 // stream cannot be resumed: if it ends without a response the call is lost, and it is
 // unknown whether it ran.
-func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+	if w.open.Err() != nil {
+		return nil, w.Closed()
+	}
 	c := &httpCall{
 		httpConn: w,
-		ctx:      ctx,
+		base:     callContext{w.open, ctx},
 		id:       jsonrpc.NumberID(w.numbers.ID(w.last.Add(1))),
 		outbound: p.outboundCall(req, params, caller),
 		pos:      httpconn.Cursor{Retry: -1},
 	}
-	if !c.begin() {
-		return nil, w.Closed()
-	}
+	c.io, c.cancel = context.WithCancel(&c.base)
 	defer c.finish()
+	defer context.AfterFunc(ctx, c.cancel)()
 	c.out.Msg = p.buildRequest(req, params, c.id)
 	resp, err := w.Post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
 	if err == nil {
@@ -68,10 +92,9 @@ func (w *httpConn) call(ctx context.Context, p *Protocol, req *mcp.Request, para
 // httpCall is one request and its response.
 type httpCall struct {
 	*httpConn
-	ctx      context.Context //nolint:containedctx // of the caller
-	io       context.Context //nolint:containedctx // of the POST: ends with ctx or after the drain of its response
-	cancel   context.CancelFunc
-	detach   func() bool // makes io independent of ctx
+	base     callContext
+	io       context.Context    //nolint:containedctx // of the POST: ends with the caller's, with the connection, or after the drain of its response
+	cancel   context.CancelFunc // ends io
 	outbound call.Call
 	id       mcp.ID
 	out      httpconn.RequestBody
@@ -84,20 +107,25 @@ type httpCall struct {
 	draining bool // a goroutine drains the response, and then cancels io
 }
 
-// begin reports false if the protocol is closing, which cancels io otherwise.
-func (c *httpCall) begin() bool {
-	c.io, c.cancel = context.WithCancel(context.WithoutCancel(c.ctx))
-	if !c.group.Add(&c.cancel, false) {
-		c.cancel()
-		return false
-	}
-	c.detach = context.AfterFunc(c.ctx, c.cancel)
-	return true
+// callContext is the parent of a POST's context. It ends with the connection only: a
+// response may be drained after the caller's context has ended. It has the values of
+// that context. Being part of the call saves an object.
+type callContext struct {
+	context.Context                 //nolint:containedctx // of the connection
+	caller          context.Context //nolint:containedctx // of the waiting caller
 }
 
+// Value returns the connection's values first. The context package needs them to find
+// what ends with the connection.
+func (v *callContext) Value(key any) any {
+	if value := v.Context.Value(key); value != nil {
+		return value
+	}
+	return v.caller.Value(key)
+}
+
+// finish ends io, unless the response is being drained.
 func (c *httpCall) finish() {
-	c.detach()
-	c.group.Remove(&c.cancel)
 	if !c.draining {
 		c.cancel()
 	}
@@ -113,8 +141,8 @@ func (c *httpCall) interrupted() error {
 	if c.out.Sent.Load() {
 		outcome = mcp.Unknown
 	}
-	if c.ctx.Err() != nil {
-		return c.GivenUp(c.ctx, outcome)
+	if c.base.caller.Err() != nil {
+		return c.GivenUp(c.base.caller, outcome)
 	}
 	f := c.Cut()
 	f.Outcome = outcome
@@ -127,7 +155,7 @@ func (c *httpCall) read(resp *http.Response) error {
 	if !httpconn.HasMessages(resp) {
 		return c.refusal(c.io, c.ReadRefusal(resp))
 	}
-	return c.Endpoint.Read(resp, &c.pos, c, c.forward, c.take)
+	return c.Read(resp, &c.pos, c, c.forward, c.take)
 }
 
 // release closes the response. If the terminal has arrived and the response goes on, it is
@@ -137,7 +165,7 @@ func (c *httpCall) release(resp *http.Response) {
 		resp.Body.Close()
 		return
 	}
-	c.draining = httpconn.StartDrain(resp, &c.group, c.cancel)
+	c.draining = httpconn.StartDrain(resp, &c.drains, c.cancel)
 }
 
 // take handles one message of the response. The response belongs to this call only, so
@@ -149,17 +177,17 @@ func (c *httpCall) take(m *mcp.Message, bad error) (more bool) {
 		c.end(nil, c.Malformed(bad))
 		return false
 	case bad != nil:
-		c.Log.WarnContext(c.ctx, "backend sent an invalid message")
+		c.Log.WarnContext(c.base.caller, "backend sent an invalid message")
 		return true
 	case m.Kind == mcp.KindNotification:
 		c.outbound.Deliver(c.io, m)
 		return c.io.Err() == nil
 	case m.Kind == mcp.KindRequest:
-		c.outbound.Owner.Asked(c.ctx, &c.outbound, m)
+		c.outbound.Owner.Asked(c.base.caller, &c.outbound, m)
 		return true
 	case m.Kind == mcp.KindError && m.ID.IsZero():
 	case m.ID != c.id:
-		c.Log.WarnContext(c.ctx, "backend sent a response to an unknown request")
+		c.Log.WarnContext(c.base.caller, "backend sent a response to an unknown request")
 		return true
 	}
 	if c.outbound.Req.Method == call.MethodToolsList && m.Kind == mcp.KindResult {
@@ -177,15 +205,15 @@ func (c *httpCall) forward(a *jsonrpc.Arrival) bool {
 		return false
 	}
 	res := jsonrpc.NewArriving(a, c.outbound.Version, c.cancel)
-	taken, err := c.outbound.Caller.Extension().Receive(c.ctx, res)
+	taken, err := c.outbound.Caller.Extension().Receive(c.base.caller, res)
 	switch {
 	case !taken:
 		return false
 	case err == nil:
 		c.end(res.Result(), nil)
 		c.answered = true
-	case c.ctx.Err() == nil:
-		c.end(nil, c.ForwardError(c.ctx, err))
+	case c.base.caller.Err() == nil:
+		c.end(nil, c.ForwardError(c.base.caller, err))
 	}
 	return true
 }
@@ -200,7 +228,17 @@ func (c *httpCall) Room(bytes int, _ []byte) error {
 	return err
 }
 
-func (w *httpConn) sharedPipe() *pipeConn { return nil }
+// stats returns zeros: a response cannot be late, or reach another call.
+func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
+
+// abandon does nothing: the end of its POST cancels a call.
+func (w *httpConn) abandon(*session.Call) {}
+
+// close cancels the calls, and waits until no response is drained any more.
+func (w *httpConn) close(context.Context) {
+	w.cancel()
+	w.drains.Close()
+}
 
 // refusal interprets an HTTP response without a result. Only a response that no modern
 // server would send means at once that the server is now a legacy one: a wrong guess
@@ -240,8 +278,69 @@ func isModernError(e *mcp.Error) bool {
 	}
 }
 
-// stats returns zeros: a response cannot be late, or reach another call.
-func (w *httpConn) stats() session.CallStats { return session.CallStats{} }
+// A server that refuses everything is probed again after so many consecutive refusals,
+// over at least so long a time.
+const (
+	refusalsInRow = 3
+	refusalTime   = 10 * time.Second
+)
 
-// close cancels the calls, and waits until no response is drained any more.
-func (w *httpConn) close(context.Context) { w.group.Close() }
+// refusals counts the consecutive requests that a server has refused since the last
+// success. The zero value is ready.
+type refusals struct {
+	any atomic.Bool // n > 0: spares successful requests the lock
+
+	mu    sync.Mutex
+	n     int
+	first time.Time
+}
+
+// worked records a request that had a result.
+func (r *refusals) worked() {
+	if !r.any.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resetLocked()
+}
+
+func (r *refusals) resetLocked() {
+	r.n = 0
+	r.any.Store(false)
+}
+
+// refused records a refusal. It reports whether the server must be probed, and then
+// resets the count.
+func (r *refusals) refused(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == 0 {
+		r.first = now
+		r.any.Store(true)
+	}
+	r.n++
+	if r.n < refusalsInRow || now.Sub(r.first) < refusalTime {
+		return false
+	}
+	r.resetLocked()
+	return true
+}
+
+// isOfServer reports whether an error is the server's answer to a request, or a
+// malformed one, and may mean that the server has changed its era. A server that is
+// busy or rejects the credentials answers before it looks at the message, in either
+// era.
+func isOfServer(ctx context.Context, err error) bool {
+	f, isFault := call.Unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case !isFault:
+		return true
+	}
+	if r, ok := f.Cause.(*httpconn.Refusal); ok { //nolint:errorlint // set unwrapped by Endpoint.Refused
+		return !r.IsBeforeMessage()
+	}
+	return f.Code == mcp.CodeBackendFailed
+}

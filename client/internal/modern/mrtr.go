@@ -35,7 +35,7 @@ func (p *Protocol) rounds(ctx context.Context, req *mcp.Request, caller mcp.Call
 	original := caller
 	var open *urlElicitations // made when the client is first asked
 	for round := 0; ; round++ {
-		res, err := p.call(ctx, req, params, caller)
+		res, err := p.wire.call(ctx, p, req, params, caller)
 		if err != nil && round > 0 {
 			res, err = p.resendRound(ctx, req, params, caller, err)
 		}
@@ -88,16 +88,8 @@ func stripInput(req *mcp.Request) (*mcp.Object, error) {
 	var e mcp.Edit
 	e.Delete(mcp.FieldInputResponses)
 	e.Delete(mcp.FieldRequestState)
-	return applied(&e, &req.Params)
-}
-
-// applied returns the edited object.
-func applied(e *mcp.Edit, o *mcp.Object) (*mcp.Object, error) {
-	changed, err := e.Apply(o)
-	if err != nil {
-		return nil, err
-	}
-	return &changed, nil
+	params, err := e.Apply(&req.Params)
+	return &params, err
 }
 
 // resendRound sends a later round again after err, if it was not sent or was refused
@@ -108,7 +100,7 @@ func (p *Protocol) resendRound(ctx context.Context, req *mcp.Request, params *mc
 	later.Params = *params
 	var res *mcp.Result
 	for n := 1; err != nil && call.Classify(&later, err) == call.Resend && n <= call.MaxResend && p.AwaitRetry(ctx, n); n++ {
-		res, err = p.call(ctx, req, params, caller)
+		res, err = p.wire.call(ctx, p, req, params, caller)
 	}
 	if err != nil {
 		return nil, p.afterFirstRound(err)
@@ -166,7 +158,8 @@ func (p *Protocol) nextRound(ctx context.Context, original *mcp.Object, res *mcp
 	} else {
 		e.Delete(mcp.FieldRequestState)
 	}
-	return applied(&e, original)
+	params, err := e.Apply(original)
+	return &params, err
 }
 
 // errNoInput rejects a result that requests nothing and carries no state. Resending the

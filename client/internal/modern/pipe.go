@@ -20,7 +20,7 @@ type pipeConn struct {
 	*stdio.Pipe
 	abandoned call.Abandoned
 	logs      logRouting
-	listens   sharedListen // all listens
+	listens   pipeListens
 }
 
 func newPipeConn(p *stdio.Pipe) *pipeConn {
@@ -34,46 +34,44 @@ func newPipeConn(p *stdio.Pipe) *pipeConn {
 
 // open rejects a call on a pipe that has ended, so that the server is started again.
 func (w *pipeConn) open(method string) (*session.Call, error) {
-	pending, err := w.Calls.Open(method)
+	c, err := w.Calls.Open(method)
 	if err != nil {
 		return nil, &call.Rejected{Why: call.WrongEra, Err: w.Unavailable(err, "its process has ended")}
 	}
-	return pending, nil
+	return c, nil
 }
 
 func (w *pipeConn) call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	call, err := w.open(req.Method)
+	if ctx.Err() != nil {
+		return nil, p.GivenUp(ctx, mcp.NotDispatched)
+	}
+	c, err := w.open(req.Method)
 	if err != nil {
 		return nil, err
 	}
-	return w.roundTrip(ctx, p, call, req, params, caller)
+	return w.roundTrip(ctx, p, c, req, params, caller)
 }
 
 // roundTrip sends the request of an open call and returns its terminal.
-func (w *pipeConn) roundTrip(ctx context.Context, p *Protocol, call *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
+func (w *pipeConn) roundTrip(ctx context.Context, p *Protocol, c *session.Call, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
 	// Before the request is sent: a log message may arrive at once.
 	if level := requestedLevel(req.LogLevel); level != mcp.LogNone {
-		w.logs.begin(call.ID(), level, req.Scope)
-		defer w.logs.end(call.ID())
+		w.logs.begin(c.ID(), level, req.Scope)
+		defer w.logs.end(c.ID())
 	}
 	w.Served.Note(req)
-	call.SetRequest(req)
-	w.Begin(call, p.buildRequest(req, params, call.ID()))
-	f := p.outboundCall(req, params, caller)
-	f.Call = call
-	return f.Run(ctx)
+	c.SetRequest(req)
+	w.Begin(c, p.buildRequest(req, params, c.ID()))
+	out := p.outboundCall(req, params, caller)
+	out.Call = c
+	return out.Run(ctx)
 }
 
-func (w *pipeConn) abandon(call *session.Call) {
+func (w *pipeConn) abandon(c *session.Call) {
 	w.abandoned.Note()
-	w.logs.abandon(call.ID())
-	w.Pipe.Abandon(call)
+	w.logs.abandon(c.ID())
+	w.Abandon(c)
 }
-
-// refreshHeaders reports false: a pipe has no headers.
-func (w *pipeConn) refreshHeaders(context.Context, *Protocol, *mcp.Request) bool { return false }
-
-func (w *pipeConn) sharedPipe() *pipeConn { return w }
 
 // take handles a message that is not a response. A message that names no call is
 // delivered to the only call that it can belong to, or dropped.
@@ -88,8 +86,8 @@ func (w *pipeConn) take(m *mcp.Message) {
 	default:
 		return
 	}
-	if call := w.addressee(m); call != nil {
-		call.Push(m)
+	if c := w.addressee(m); c != nil {
+		c.Push(m)
 	}
 }
 
@@ -128,12 +126,12 @@ func levelOf(m *mcp.Message) mcp.LogLevel {
 // endListen ends a subscription that the server has cancelled
 // (basic/patterns/cancellation).
 func (w *pipeConn) endListen(m *mcp.Message) {
-	pending := call.FindCall(&w.Calls, m.Params.Raw(mcp.FieldRequestID))
-	if pending != nil && pending.Method() == call.MethodListen {
-		pending.Finish(session.Terminal{Err: w.Lost(nil, "it ended the subscription")})
+	c := call.FindCall(&w.Calls, m.Params.Raw(mcp.FieldRequestID))
+	if c != nil && c.Method() == call.MethodListen {
+		c.Finish(session.Terminal{Err: w.Lost(nil, "it ended the subscription")})
 	}
 }
 
 func (w *pipeConn) stats() session.CallStats { return w.Calls.Stats() }
 
-func (w *pipeConn) close(context.Context) { w.Pipe.Close(w.Cut()) }
+func (w *pipeConn) close(context.Context) { w.Close(w.Cut()) }

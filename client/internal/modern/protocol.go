@@ -18,43 +18,45 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Protocol is the protocol of a modern server. Each request carries all that the server
-// may know of its client, and is independent of the others.
+// Protocol is the protocol of a modern server. Its methods may be called concurrently.
+//
+// A modern server has no sessions. Each request carries all that the server may know of
+// its client, and is independent of the others. So one protocol, and on a pipe one
+// process, serves all clients.
 type Protocol struct {
 	*call.Setup
-	// A modern server has no sessions. Each request identifies its client, so one
-	// protocol, and on a pipe one process, serves all clients.
-	wire       conn
-	version    mcp.Version
-	Discovered *mcp.Result     // the result of server/discover; nil if the version is configured
-	group      call.Goroutines // maintain the shared streams of changes
+	Discovered *mcp.Result // the result of server/discover; nil if the version is configured
+
+	wire    conn
+	version mcp.Version
+	group   call.Goroutines // maintain the shared streams of changes, and cancel tasks
 }
 
 // conn sends modern requests, over HTTP or over a pipe.
 type conn interface {
-	// call sends a request once and returns its terminal, or an error as soon as ctx
-	// ends.
+	// call sends a request and returns its terminal, or an error as soon as ctx ends. It
+	// sends the request again only if the transport requires that.
 	call(ctx context.Context, p *Protocol, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error)
 
-	// refreshHeaders is called when the server has refused a call because of its
-	// headers. It reports whether to try again.
-	refreshHeaders(ctx context.Context, p *Protocol, req *mcp.Request) bool
+	// listen serves a listen for want. See Protocol.Listen.
+	listen(ctx context.Context, p *Protocol, req *mcp.Request, want listen.Filter, sink mcp.Caller) error
 
-	// sharedPipe returns the pipe that all requests use, or nil over HTTP.
-	sharedPipe() *pipeConn
+	// abandon notifies the server, if necessary, that a call is cancelled.
+	abandon(c *session.Call)
 
-	// For stats and close see Client.
+	// For stats and close see Protocol.
 	stats() session.CallStats
 	close(ctx context.Context)
 }
 
 // NewHTTP returns the protocol of a server over Streamable HTTP.
 func NewHTTP(e *httpconn.Endpoint, version mcp.Version) *Protocol {
-	return &Protocol{Setup: e.Setup, wire: &httpConn{Endpoint: e, numbers: call.NewNumbers()}, version: version}
+	return &Protocol{Setup: e.Setup, wire: newHTTPConn(e), version: version}
 }
 
 // NewPipe returns the protocol of a server on a pipe, which it takes over.
@@ -62,8 +64,12 @@ func NewPipe(p *stdio.Pipe, version mcp.Version) *Protocol {
 	return &Protocol{Setup: p.Setup, wire: newPipeConn(p), version: version}
 }
 
+// Era returns the modern era.
 func (p *Protocol) Era() mcp.Era { return mcp.EraModern }
 
+// Serve sends a request and returns its terminal. It asks the caller for the input that
+// the server requests, and repeats the request with that. The error may be a
+// call.Rejected, about which the Client decides.
 func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	switch req.Method {
 	case call.MethodSetLevel:
@@ -79,19 +85,6 @@ func (p *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Calle
 		return p.callTool(ctx, req, caller)
 	}
 	return p.rounds(ctx, req, caller)
-}
-
-// call sends a request once and returns its terminal. If the server refuses it because
-// of its headers, they are refreshed and it is sent once more.
-func (p *Protocol) call(ctx context.Context, req *mcp.Request, params *mcp.Object, caller mcp.Caller) (*mcp.Result, error) {
-	if ctx.Err() != nil {
-		return nil, p.GivenUp(ctx, mcp.NotDispatched)
-	}
-	res, err := p.wire.call(ctx, p, req, params, caller)
-	if call.IsRejected(err, call.HeaderMismatch) && p.wire.refreshHeaders(ctx, p, req) {
-		return p.wire.call(ctx, p, req, params, caller)
-	}
-	return res, err
 }
 
 func (p *Protocol) outboundCall(req *mcp.Request, params *mcp.Object, caller mcp.Caller) call.Call {
@@ -136,13 +129,10 @@ func (p *Protocol) Asked(ctx context.Context, _ *call.Call, _ *mcp.Message) {
 	p.Log.DebugContext(ctx, "backend sent a request, which its revision forbids")
 }
 
-// Abandon notifies the server over a pipe. Over HTTP, closing the stream cancels a call.
-func (p *Protocol) Abandon(call *session.Call) {
-	if w := p.wire.sharedPipe(); w != nil {
-		w.abandon(call)
-	}
-}
+// Abandon notifies the server, if necessary, that a call is cancelled.
+func (p *Protocol) Abandon(c *session.Call) { p.wire.abandon(c) }
 
+// Stats returns the counters of messages.
 func (p *Protocol) Stats() session.CallStats { return p.wire.stats() }
 
 // Discover sends server/discover, as a probe of a server of unknown era. bound limits
@@ -151,7 +141,7 @@ func (p *Protocol) Discover(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	var err error
-	p.Discovered, err = p.call(ctx, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
+	p.Discovered, err = p.wire.call(ctx, p, &mcp.Request{Method: call.MethodDiscover, Client: p.Self()}, new(mcp.Object), call.NoCaller{})
 	return err
 }
 
@@ -165,6 +155,7 @@ func (p *Protocol) DiscoverRequest(id mcp.ID) jsonrpc.Pieces {
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: no context is left
 func (p *Protocol) CloseBackground() { p.Close(context.Background()) }
 
+// Close cancels what is in progress. It returns when nothing of the protocol is left.
 func (p *Protocol) Close(ctx context.Context) {
 	p.group.Cancel()
 	p.wire.close(ctx)

@@ -1,0 +1,241 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/audit"
+	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// serveRecorded serves a call and writes it to the audit record after it has ended,
+// however it ended: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
+// call that waits for answers of its client ends after it has received them; if the
+// client calls again with the answers, each is a call.
+func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (res *mcp.Result, err error) {
+	if !g.audit.HasCalls() {
+		_, res, err = g.call(ctx, req, caller, kind)
+		return res, err
+	}
+	var by string
+	began := time.Now()
+	// Deferred, because a Handler may panic or call runtime.Goexit.
+	defer func() {
+		c := audit.Call{Backend: by, Millis: float64(time.Since(began).Microseconds()) / 1000}
+		c.Outcome, c.Code, c.Delivery = callOutcome(ctx, res, err)
+		g.recordCall(ctx, req, c)
+	}()
+	by, res, err = g.call(ctx, req, caller, kind)
+	return res, err
+}
+
+// recordCall writes the record of a call. It retains no more of the request, which may
+// be large, than the record contains.
+func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c audit.Call) {
+	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req)}
+	name, _ := req.Params.Text(mcp.FieldName)
+	if uri, ok := req.Params.Text(mcp.FieldURI); ok && req.Method == "resources/read" {
+		name = stripURI(uri)
+	}
+	c.Method, c.Name, c.Trace = req.Method, strings.Clone(shorten(name)), traceID(req)
+	client := req.Client
+	g.audit.RecordCall(ctx, func() audit.Entry {
+		c.Name, c.Client = escapeName(c.Name), escapeName(shorten(clientName(client)))
+		e.Call = &c
+		return e
+	})
+}
+
+// callOutcome returns how a call ended, for the record. The end of ctx counts only if
+// no backend has answered, as does a client that disconnects or stops reading while a
+// result arrives: no backend is the cause of these.
+func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outcome, code int64, delivery string) {
+	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
+	rpcErr, answered := errors.AsType[*mcp.Error](err)
+	switch {
+	case err == nil && res != nil:
+		return resultOutcome(res), 0, ""
+	case concluded:
+		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)
+	case answered:
+		return audit.Refused, rpcErr.Code, ""
+	default: // it failed, and how far it got is unknown
+		o, code, delivery = audit.Failed, mcp.CodeInternalError, string(mcp.Unknown)
+	}
+	if ctx.Err() != nil || errors.Is(err, jsonrpc.ErrNotTaken) {
+		o = audit.Cancelled
+	}
+	return o, code, delivery
+}
+
+func resultOutcome(res *mcp.Result) audit.Outcome {
+	failed, _ := res.Bool(mcp.FieldIsError)
+	switch kind := res.Type(); {
+	case kind == mcp.ResultInputRequired:
+		return audit.InputRequired
+	case kind == mcp.ResultTask:
+		return audit.TaskBegun
+	case failed:
+		return audit.ToolError
+	default:
+		return audit.OK
+	}
+}
+
+// clientName returns the name that a client declares. It is shown and never relied
+// upon.
+func clientName(client *mcp.Peer) string {
+	var info struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	if client == nil || json.Unmarshal(client.Info, &info) != nil {
+		return ""
+	}
+	return strings.TrimSpace(info.Name + " " + info.Version)
+}
+
+// traceID returns the id of the trace that a request belongs to, or "" if it has no
+// valid W3C Trace Context (2026-07-28, basic, "_meta").
+func traceID(req *mcp.Request) string {
+	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldMeta)) {
+		var text string
+		if name != "traceparent" || json.Unmarshal(value, &text) != nil || len(text) < whole || text[end] != '-' {
+			continue
+		}
+		if id := text[begin:end]; strings.Trim(id, "0123456789abcdef") == "" {
+			return strings.Clone(id)
+		}
+	}
+	return ""
+}
+
+// stripURI removes the parts of a URI that may contain credentials and arguments: the
+// userinfo, the query and the fragment.
+func stripURI(uri string) string {
+	if i := strings.IndexAny(uri, "?#"); i >= 0 {
+		uri = uri[:i]
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return uri
+	}
+	authority, path, below := strings.Cut(rest, "/")
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	if below {
+		path = "/" + path
+	}
+	return scheme + "://" + authority + path
+}
+
+// escapeName quotes and shortens a text received from outside, without the quotes.
+func escapeName(text string) string {
+	quoted := quoteName(text)
+	return strings.TrimSuffix(quoted[1:], `"`)
+}
+
+// hiddenItem is the event of a request for an item that is not offered to its caller.
+// The caller receives the same answer as for an item that does not exist.
+const hiddenItem server.EventKind = "hidden_item"
+
+// eventKinds returns all kinds of events that are counted. A test compares them with
+// those of package server.
+func eventKinds() []server.EventKind {
+	return []server.EventKind{
+		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
+		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
+	}
+}
+
+// isAudited reports whether an event indicates an attack. The other kinds also happen
+// to well-behaved clients: sessions expire while clients sleep, and limits are reached.
+func isAudited(kind server.EventKind) bool {
+	switch kind {
+	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
+		server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask:
+		return true
+	default:
+		return false
+	}
+}
+
+// noteEvent counts an event, and records it if it concerns security. It does not block.
+// For two kinds that the client cannot distinguish it takes the same time, so that the
+// duration of a refusal does not reveal the kind.
+func (g *Gateway) noteEvent(ctx context.Context, e server.Event) {
+	g.metrics.Event(ctx, string(e.Kind))
+	switch {
+	case slices.Contains([]server.EventKind{server.ForeignSession, server.UnknownSession, server.ForeignState, server.UnknownState}, e.Kind):
+		g.audit.Consider(ctx, func() (audit.Entry, bool) { return entryOf(&e), isAudited(e.Kind) })
+	case isAudited(e.Kind):
+		g.audit.Record(ctx, entryOf(&e))
+	}
+}
+
+func entryOf(e *server.Event) audit.Entry {
+	return audit.Entry{Event: string(e.Kind), Principal: e.Principal, Remote: e.Remote, Session: e.Session, Detail: e.Detail}
+}
+
+// noteHidden records a request for a named item that exists but is hidden from the
+// caller. Whether such an item exists is looked up after the caller has been answered,
+// or may have been.
+func (g *Gateway) noteHidden(ctx context.Context, v *view, req *mcp.Request, w lookup) {
+	e := server.Event{Kind: hiddenItem, Principal: req.Principal, Session: sessionOf(req)}
+	ctx = context.WithoutCancel(ctx)
+	kind, name := w.kind, w.name // does not retain the parameters
+	g.audit.Consider(ctx, func() (audit.Entry, bool) {
+		if !v.catalog.Hides(kind, name) {
+			return audit.Entry{}, false
+		}
+		e.Detail = kind.String() + " " + quoteName(name)
+		g.metrics.Event(ctx, string(e.Kind))
+		return entryOf(&e), true
+	})
+}
+
+// sessionOf returns the id of the session of a request, or "".
+func sessionOf(req *mcp.Request) string {
+	if req.Scope == nil {
+		return ""
+	}
+	return req.Scope.Key()
+}
+
+// quoteName quotes and shortens a name received from outside for the record.
+func quoteName(name string) string {
+	const most = 200 // as for the texts of a server.Event
+	quoted := strconv.QuoteToASCII(name)
+	return quoted[:min(len(quoted), most)]
+}
+
+// openAudit opens the file of the audit record. It returns nil if none is configured. A
+// reload opens the file again, so that a file that was moved away is released.
+func openAudit(cfg *config.Config) (*os.File, error) {
+	if cfg.Audit.File == "" {
+		return nil, nil
+	}
+	file, err := audit.Open(cfg.Audit.File)
+	if err != nil {
+		return nil, config.Problems{{
+			Path:    "audit.file",
+			Message: "cannot write the audit record: " + err.Error(),
+			Hint:    "use a file in an existing folder that the gateway may write to",
+		}}
+	}
+	return file, nil
+}

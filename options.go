@@ -1,0 +1,166 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/auth"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/server"
+)
+
+// InProcess is a backend in this process.
+type InProcess struct {
+	Name    string  // as the key of mcpServers; no enabled entry may have the same
+	Prefix  *string // as in [config.Backend]
+	Handler mcp.Handler
+}
+
+// Options are the settings of a Gateway besides its configuration. The zero value is
+// suitable for most programs.
+type Options struct {
+	// InProcess are backends in this process. They are ordered after those of the
+	// configuration.
+	InProcess []InProcess
+
+	// OneClient declares that all requests come from one client, as those of ServeStdio
+	// do if nothing else is served. A backend is then started for that client, with its
+	// capabilities and in its session, after the first request that identifies it.
+	OneClient bool
+
+	// Transport carries the HTTP requests to backends. If nil, each backend gets its
+	// own, with the limits of the configuration. Redirects are never followed.
+	Transport http.RoundTripper
+
+	// Grace is the time that the process of a backend has at each step of its shutdown:
+	// after its input was closed, and after it was asked to terminate. Zero is 5 s.
+	Grace time.Duration
+
+	// ProcessLevel is the level of the log records about what the processes of backends
+	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
+	ProcessLevel slog.Level
+
+	// Logger may be nil. The Gateway limits the rate of its records, so that no client
+	// and no backend can flood the log, and counts the records that it drops. It writes
+	// them on a goroutine of its own: a slow Logger blocks nothing.
+	Logger *slog.Logger
+}
+
+// localPrincipal is the principal of requests through Local.
+const localPrincipal = "local"
+
+// localKey marks the context of a request through Local.
+type localKey struct{}
+
+// Local wraps a handler of a [Gateway] for a listener that only the operator can reach,
+// such as a Unix socket in a private folder. Requests through it need no token: where
+// the configuration has tokens, their principal is "local". Hosts, origins and limits
+// are checked as for all others.
+func Local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), localKey{}, true)))
+	})
+}
+
+// exemptLocal authenticates requests that did not come through Local.
+func exemptLocal(authenticate func(*http.Request) (string, error)) func(*http.Request) (string, error) {
+	return func(r *http.Request) (string, error) {
+		if r.Context().Value(localKey{}) != nil {
+			return localPrincipal, nil
+		}
+		return authenticate(r)
+	}
+}
+
+// serverConfig returns the configuration of the inbound edge. Defaults have been filled
+// in. A limit of "none" is negative in all packages that have limits.
+func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
+	l := &cfg.Limits
+	out := server.Config{
+		PassArriving:   true, // taskIDCaller marks the results that it changes
+		AllowedHosts:   cfg.AllowedHosts,
+		AllowedOrigins: cfg.AllowedOrigins,
+		Limits: server.Limits{
+			RequestBody:          l.RequestBody,
+			RequestHeaders:       int(l.RequestHeaders),
+			Depth:                l.Depth,
+			Members:              l.Members,
+			Batch:                l.Batch,
+			Sessions:             l.Sessions,
+			SessionsPerPrincipal: l.SessionsPerPrincipal,
+			InFlightPerSession:   l.InFlightPerSession,
+			InFlightPerPrincipal: l.InFlightPerPrincipal,
+			Subscriptions:        l.Subscriptions,
+			Parked:               l.Parked,
+			Rounds:               l.Rounds,
+			InputWait:            l.InputWait,
+			StreamsPerSession:    l.StreamsPerSession,
+			SessionIdle:          l.SessionIdle,
+			SessionUninitialized: l.SessionUninitialized,
+			EventLog:             l.EventLog,
+			EventLogs:            l.EventLogs,
+			EventRetention:       l.EventRetention,
+			Pending:              l.Pending,
+			PendingPerPrincipal:  l.PendingPerPrincipal,
+		},
+		StateKeys:    stateKeys(cfg),
+		WriteTimeout: l.Write,
+		StreamLife:   cfg.StreamLife,
+		Remembers:    true, // see seenLists
+		Spread:       cfg.Drain.Spread,
+		Observe:      g.noteEvent,
+		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
+	}
+	// Without tokens every client is the one anonymous principal. The configuration is
+	// then valid only if the listener is reachable from this machine alone, or if it
+	// permits this explicitly.
+	if len(cfg.Auth.Tokens) > 0 {
+		out.Authenticate = exemptLocal(bearer(cfg.Auth.Tokens).Authenticate)
+	}
+	return out
+}
+
+// stateKeys returns the secrets that seal the state held by clients, in their order.
+func stateKeys(cfg *config.Config) [][]byte {
+	keys := make([][]byte, 0, len(cfg.State.Keys))
+	for _, key := range cfg.State.Keys {
+		keys = append(keys, []byte(key.Reveal()))
+	}
+	return keys
+}
+
+// bearer returns the authenticator for the configured tokens. Their values are revealed
+// only to the comparison, so that no log and no status can print one.
+func bearer(tokens []config.Token) *auth.Bearer {
+	known := make([]auth.Token, 0, len(tokens))
+	for _, t := range tokens {
+		known = append(known, auth.Token{Principal: t.Principal, Value: t.Value.Reveal()})
+	}
+	return auth.NewBearer(known)
+}
+
+// secretsOf returns a Redactor for the edge's log. It removes the secrets of all
+// backends and the tokens of clients. Records about one backend are redacted by that
+// backend's own.
+func secretsOf(cfg *config.Config) *redact.Redactor {
+	headers := make(http.Header)
+	var env, urls []string
+	for _, srv := range cfg.Servers {
+		for name, values := range header(srv.Headers) {
+			headers[name] = append(headers[name], values...)
+		}
+		env = append(env, environ(srv.Env)...)
+		urls = append(urls, srv.URL)
+	}
+	for _, t := range cfg.Auth.Tokens {
+		env = append(env, "TOKEN="+t.Value.Reveal())
+	}
+	return redact.New(headers, env, urls...)
+}
