@@ -27,7 +27,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit"},
-	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile"},
+	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -59,7 +59,7 @@ var repoPure = map[string][]string{
 	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":   nil,
 	"internal/gctune":   nil,
-	"internal/hop":      nil,
+	"internal/http1":    nil,
 	"internal/seal":     nil,
 	"internal/spelling": nil,
 }

@@ -5,9 +5,7 @@ package httpconn
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
@@ -32,10 +30,9 @@ type Call struct {
 
 	Ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
 	end      context.CancelCauseFunc
-	unfollow func() bool // lets ctx outlive callerCtx
-	entered  bool        // the owner's close waits for this goroutine
-	answered bool        // the terminal arrived on the call's own stream
-	draining bool        // a goroutine drains that stream and ends ctx
+	entered  bool // the owner's close waits for this goroutine
+	answered bool // the terminal arrived on the call's own stream
+	draining bool // a goroutine drains that stream and ends ctx
 
 	// Doubt is set after a response that may mean that the server does not know the
 	// session.
@@ -48,8 +45,8 @@ type SessionCheck struct {
 	Looked bool // the server may have executed the call
 }
 
-// NewCall returns an Call for a call that is not waited for yet. The call is
-// held until its RequestBody is read.
+// NewCall returns a Call that is not waited for yet. It is held until its RequestBody is
+// read.
 func NewCall(e *Endpoint, f call.Call, owner *call.Goroutines, msg jsonrpc.Pieces) *Call {
 	f.Call.Hold()
 	c := &Call{Endpoint: e, outbound: f, Call: f.Call, owner: owner, Pos: Cursor{Retry: -1}}
@@ -73,8 +70,13 @@ func (c *Call) run(ctx context.Context, carry func()) {
 	}
 	c.callerCtx = ctx
 	c.Ctx, c.end = context.WithCancelCause(context.Background())
-	c.unfollow = context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
-	defer c.keepAlive()
+	unfollow := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
+	defer func() {
+		unfollow()
+		if !c.draining {
+			c.cancel()
+		}
+	}()
 	c.Call.Detach(c)
 	if c.entered = c.owner.Enter(); !c.entered {
 		c.Fail(c.Closed())
@@ -96,15 +98,6 @@ func (c *Call) OnEnd() { c.cancel() }
 
 // cancel cancels all that is done for the call.
 func (c *Call) cancel() { c.end(nil) }
-
-// keepAlive leaves the context to the goroutine that drains the stream, or ends it.
-func (c *Call) keepAlive() {
-	c.unfollow()
-	if c.draining {
-		return
-	}
-	c.cancel()
-}
 
 func (c *Call) leave() {
 	if c.entered {
@@ -153,11 +146,39 @@ func (c *Call) deliver(ctx context.Context, m *mcp.Message) bool {
 	return c.entered
 }
 
-// Limits of reading a body after its last message.
-const (
-	drainBytes = 64 << 10
-	drainTime  = 200 * time.Millisecond
-)
+// Room reserves memory for the response to the call, and ends the call if there is
+// none. The server is not read from meanwhile.
+func (c *Call) Room(bytes int, _ []byte) error {
+	err := c.outbound.Req.Reserve(c.Ctx, bytes)
+	if err != nil {
+		c.Fail(err)
+	}
+	return err
+}
+
+// Forward offers the call's result to its caller while it arrives, and ends the call
+// when the caller has all of it or never will. The owner's close does not wait for the
+// caller, which may be the one that closes the client.
+func (c *Call) Forward(ctx context.Context, a *jsonrpc.Arrival) bool {
+	f := &c.outbound
+	if !f.CanForward(a, c.Call.ID()) {
+		return false
+	}
+	c.Due.Received() // the rest may take its time
+	res := jsonrpc.NewArriving(a, f.Version, c.cancel)
+	c.leave()
+	taken, err := f.Caller.Extension().Receive(ctx, res)
+	c.entered = c.owner.Enter()
+	switch {
+	case !taken:
+		return false
+	case err == nil:
+		c.answered = c.Call.Respond(session.Terminal{Result: res.Result()})
+	case ctx.Err() == nil: // otherwise outbound.Run gives the call up
+		c.Fail(c.ForwardError(ctx, err))
+	}
+	return true
+}
 
 // Release closes the call's own stream. If the terminal has arrived on it and the
 // stream goes on, it is drained in the background, because the caller has its result.
@@ -169,49 +190,17 @@ func (c *Call) Release(resp *http.Response) {
 	c.draining = StartDrain(resp, c.owner, c.cancel)
 }
 
-// StartDrain drains a response in a goroutine of the group, which then calls cancel. It
-// reports false, and closes the response, if the group is closing.
-func StartDrain(resp *http.Response, group *call.Goroutines, cancel context.CancelFunc) bool {
-	// Ends with the stream, or after drainTime. The group's close cancels it and waits
-	// for it.
-	ok := group.Launch(cancel, true, func() { Drain(resp, cancel) })
-	if !ok {
-		resp.Body.Close()
-	}
-	return ok
+// WholeResultCaller is a caller that receives results as a whole, because something
+// must be sent before them.
+type WholeResultCaller struct {
+	mcp.Caller
+	mcp.CallerExtension // of Caller
 }
 
-// Drain reads a body to its end, if that is near, and closes it. Only a connection that
-// was read to the end can carry the next request.
-func Drain(resp *http.Response, cancel context.CancelFunc) {
-	defer resp.Body.Close()
-	if IsRead(resp) {
-		return
-	}
-	timer := time.AfterFunc(drainTime, cancel)
-	defer timer.Stop()
-	if _, err := io.CopyN(io.Discard, resp.Body, drainBytes); err == nil {
-		cancel() // too much to read
-	}
-}
+// Extension returns the caller itself, which changes Receive.
+func (c *WholeResultCaller) Extension() mcp.CallerExtension { return c }
 
-// answerBody is a response body that records whether it was read to its end.
-type answerBody struct {
-	io.ReadCloser
-	read bool
-}
-
-// Read implements io.Reader.
-func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.read = true
-	}
-	return n, err
-}
-
-// IsRead reports whether the body was read to its end.
-func IsRead(resp *http.Response) bool {
-	b, ok := resp.Body.(*answerBody)
-	return ok && b.read || resp.Body == http.NoBody
+// Receive reports false.
+func (c *WholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
+	return false, nil
 }

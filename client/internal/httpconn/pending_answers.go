@@ -44,68 +44,30 @@ func (l *PendingAnswers) Add() PendingAnswer {
 // Received is called when the answer has begun, or when the call has ended without one.
 // Further calls do nothing.
 func (a *PendingAnswer) Received() {
-	if a.owner != nil {
-		a.owner.received()
-		a.owner = nil
+	l := a.owner
+	if l == nil {
+		return
 	}
-}
-
-func (l *PendingAnswers) received() {
+	a.owner = nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count--
-	l.settleLocked()
+	if l.settled != nil && l.count == 0 {
+		l.settleLocked()
+	}
 }
 
-// SessionForgotten is called when the server has forgotten the session.
+// SessionForgotten is called when the server has forgotten the session. Calls that are
+// sent in the session after the wait are lost with it.
 func (l *PendingAnswers) SessionForgotten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled == nil {
 		l.settled = make(chan struct{})
 	}
-	l.settleLocked()
-}
-
-// settleLocked ends the wait if no answer is pending. Calls that are sent in the
-// session after that are lost with it.
-func (l *PendingAnswers) settleLocked() {
-	if l.settled != nil && l.count == 0 && !call.IsClosed(l.settled) {
-		close(l.settled)
+	if l.count == 0 {
+		l.settleLocked()
 	}
-}
-
-// wait returns a channel that is closed when no answer is pending, nil if there is
-// nothing to wait for.
-func (l *PendingAnswers) wait() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.settled == nil || call.IsClosed(l.settled) {
-		return nil
-	}
-	return l.settled
-}
-
-// RunWhenSettled calls f on a goroutine of the owner when no answer is pending, after
-// pendingAnswerTimeout, or when the owner closes. If there is nothing to wait for, it
-// reports false and does not call f.
-func (l *PendingAnswers) RunWhenSettled(owner *call.Goroutines, f func()) bool {
-	due := l.wait()
-	if due == nil {
-		return false
-	}
-	_, ok := owner.Start(func(ctx context.Context) {
-		timer := time.NewTimer(pendingAnswerTimeout)
-		defer timer.Stop()
-		select {
-		case <-due:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		l.Settle()
-		f()
-	})
-	return ok
 }
 
 // Settle ends the wait, and any later one.
@@ -115,7 +77,35 @@ func (l *PendingAnswers) Settle() {
 	if l.settled == nil {
 		l.settled = make(chan struct{})
 	}
+	l.settleLocked()
+}
+
+func (l *PendingAnswers) settleLocked() {
 	if !call.IsClosed(l.settled) {
 		close(l.settled)
 	}
+}
+
+// RunWhenSettled calls f on a goroutine of the owner when no answer is pending, after
+// pendingAnswerTimeout, or when the owner closes. If there is nothing to wait for, it
+// reports false and does not call f.
+func (l *PendingAnswers) RunWhenSettled(owner *call.Goroutines, f func()) bool {
+	l.mu.Lock()
+	settled := l.settled
+	l.mu.Unlock()
+	if settled == nil || call.IsClosed(settled) {
+		return false
+	}
+	_, ok := owner.Start(func(ctx context.Context) {
+		timer := time.NewTimer(pendingAnswerTimeout)
+		defer timer.Stop()
+		select {
+		case <-settled:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		l.Settle()
+		f()
+	})
+	return ok
 }

@@ -1,12 +1,10 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop
+package http1
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -81,20 +79,3 @@ func appendField(b []byte, name, value string) []byte {
 
 // isHost reports whether net/http writes a host unmodified. It omits parts of others.
 func isHost(s string) bool { return consistsOf(s, ".-:[]_") }
-
-// takeBody appends the body of a request after its head, and closes it.
-func (o *piece) takeBody(req *http.Request) error {
-	n, err := o.take(req.Body, req.ContentLength)
-	if err == nil {
-		var behind int64
-		behind, err = io.Copy(io.Discard, req.Body)
-		n += behind
-	}
-	if failed := req.Body.Close(); err == nil {
-		err = failed
-	}
-	if err == nil && n != req.ContentLength {
-		err = fmt.Errorf("the body has %d bytes, and %d are announced", n, req.ContentLength)
-	}
-	return err
-}

@@ -1,36 +1,38 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop
+package http1
 
 import (
-	"bufio"
-	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
 // conn is a connection. It has one exchange at a time.
 type conn struct {
-	net.Conn
+	timedConn
 	of         *Transport
 	address    string
 	round      int // the idle.round in which it was created
 	sock       nonblocking
-	cut        func()        // closes the connection
-	headerLeft int           // how many bytes may still be read before the body; negative in the body
-	received   bool          // data has been received since the request was sent
-	used       bool          // a request has been sent
-	since      time.Time     // the time at which data was last received
-	keepFor    time.Duration // the maximum idle time
+	cut        func()           // closes the connection
+	headerLeft int              // how many bytes may still be read before the body; negative in the body
+	reqBody    io.LimitedReader // what is not written yet of the request
+	received   bool             // data has been received since the request was sent
+	used       bool             // a request has been sent
+	since      time.Time        // the time at which data was last received
+	keepFor    time.Duration    // the maximum idle time
 }
 
 func newConn(t *Transport, made net.Conn, address string, round int) *conn {
-	c := &conn{Conn: made, of: t, address: address, round: round, sock: nonblockingOn(made), keepFor: t.IdleTimeout}
+	c := &conn{
+		timedConn: timedConn{made, t.WriteTimeout}, of: t, address: address, round: round,
+		sock: nonblockingOn(made), keepFor: t.IdleTimeout,
+	}
 	c.cut = func() { c.Close() }
 	return c
 }
@@ -73,13 +75,22 @@ func (c *conn) applyKeepAlive(h http.Header) {
 	}
 }
 
-// mayRepeat reports whether a request that failed with err on a reused connection may be
-// repeated on another one: the server may close an idle connection at any time.
-func (c *conn) mayRepeat(req *http.Request, err error) bool {
-	if req.Body != nil && req.Body != http.NoBody || req.Context().Err() != nil {
-		return false
+// timedConn bounds each write: a peer that does not read must not block it for ever.
+type timedConn struct {
+	net.Conn
+	timeout time.Duration
+}
+
+// Write writes p within the timeout.
+func (c *timedConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return 0, err
 	}
-	return errors.Is(err, ErrUnsent) || req.Method == http.MethodGet && !c.received
+	n, err := c.Conn.Write(p)
+	if err == nil {
+		err = c.SetWriteDeadline(time.Time{})
+	}
+	return n, err
 }
 
 // incoming is the conn as a Reader, with the limit on headers.
@@ -101,25 +112,4 @@ func (i *incoming) Read(p []byte) (int, error) {
 		i.headerLeft -= n
 	}
 	return n, err
-}
-
-// readers is the pool of the exchanges' readers. The buffer is sufficient to read most
-// responses at once. An idle connection has none.
-//
-//nolint:gochecknoglobals // a pool is shared by all connections
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readerSize) }}
-
-const readerSize = 16 << 10
-
-// getReader returns a reader of the connection.
-func (c *conn) getReader() *bufio.Reader {
-	r, _ := readers.Get().(*bufio.Reader)
-	r.Reset((*incoming)(c))
-	return r
-}
-
-// putReader returns an unused reader to the pool.
-func putReader(r *bufio.Reader) {
-	r.Reset(nil)
-	readers.Put(r)
 }

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop
+package http1
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // exchange is a request and its response, and the body of the response.
@@ -21,19 +21,26 @@ type exchange struct {
 	cancelCut func() bool     // cancels closing the connection at the end of ctx; false if it is too late
 	in        *bufio.Reader   // used until the response is complete
 	body      io.Reader
-	err       error   // of the last Read
-	last      bool    // the connection must not be reused
-	sending   *sender // writes the rest of the request, or nil
+	err       error      // of the last Read
+	last      bool       // the connection must not be reused
+	sent      chan error // receives the result of the goroutine that writes the request; nil if there is none
 	ended     atomic.Bool
 }
+
+// readers is the pool of the exchanges' readers. The buffer is sufficient to read most
+// responses at once. An idle connection has none.
+//
+//nolint:gochecknoglobals // a pool is shared by all connections
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
 // exchange sends the request and returns the response. Reading or closing its body ends the
 // exchange.
 func (c *conn) exchange(req *http.Request) (*http.Response, error) {
-	x := &exchange{conn: c, ctx: req.Context(), in: c.getReader()}
-	x.cancelCut = afterFunc(req.Context(), c.cut)
-	err := x.send(req)
-	if err != nil {
+	in, _ := readers.Get().(*bufio.Reader)
+	in.Reset((*incoming)(c))
+	x := &exchange{conn: c, ctx: req.Context(), in: in}
+	x.cancelCut = context.AfterFunc(req.Context(), c.cut)
+	if err := x.send(req); err != nil {
 		return nil, x.fail(err)
 	}
 	resp, err := x.receive(req)
@@ -46,15 +53,6 @@ func (c *conn) exchange(req *http.Request) (*http.Response, error) {
 	}
 	x.body, resp.Body = resp.Body, x
 	return resp, nil
-}
-
-// afterFunc calls f when ctx ends. Contexts of this module have a method that needs no
-// goroutine; closing a connection is fast enough for that.
-func afterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
-		return own.AfterFunc(f)
-	}
-	return context.AfterFunc(ctx, f)
 }
 
 // receive reads the header of the response. It ignores provisional responses.
@@ -111,8 +109,12 @@ func (x *exchange) fail(err error) error {
 	if x.ctx.Err() != nil {
 		return context.Cause(x.ctx)
 	}
-	if failed := x.sending.failure(); failed != nil {
-		return fmt.Errorf("%w (%w)", failed, err)
+	select {
+	case failed := <-x.sent:
+		if failed != nil {
+			return fmt.Errorf("%w (%w)", failed, err)
+		}
+	default:
 	}
 	return err
 }
@@ -123,14 +125,12 @@ func (x *exchange) end(whole bool) {
 	if x.ended.Swap(true) {
 		return
 	}
-	keep := x.cancelCut() && whole && x.sending.isDone(lateWrite) && x.in.Buffered() == 0
+	keep := x.cancelCut() && whole && x.isSent() && x.in.Buffered() == 0
 	if whole {
-		putReader(x.in)
+		x.in.Reset(nil)
+		readers.Put(x.in)
 	}
 	if !keep || !x.of.idle.put(x.conn) {
 		x.conn.Close()
 	}
 }
-
-// lateWrite bounds how long the end of a request may be written after the end of its response.
-const lateWrite = 50 * time.Millisecond

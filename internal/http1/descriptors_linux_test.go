@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"context"
@@ -46,9 +46,9 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onTCP(t, func(w *world) {
 				w.serve(script)
-				dial, before := w.hop.Dial, 0
+				dial, before := w.http1.Dial, 0
 				var held []net.Conn // keeps the garbage collector from closing them
-				w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				w.http1.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 					c, err := dial(ctx, network, address)
 					held = append(held, c)
 					return c, err
@@ -56,11 +56,11 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 				for i := range 40 {
 					w.breakOne([]string{"", "small", large[:1<<20]}[i%3])
 					if i == 9 { // everything that is opened once is open now
-						w.hop.CloseIdleConnections()
+						w.http1.CloseIdleConnections()
 						before = descriptors(w.t)
 					}
 				}
-				w.hop.CloseIdleConnections()
+				w.http1.CloseIdleConnections()
 				wait(w, func() bool { return descriptors(w.t) <= before+4 })
 				if len(held) < 10 {
 					w.t.Errorf("only %d connections were made", len(held))
@@ -72,7 +72,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 
 // breakOne makes a request, reads a part of the response and closes it.
 func (w *world) breakOne(body string) {
-	resp, err := w.hop.RoundTrip(w.request(w.t.Context(), body))
+	resp, err := w.http1.RoundTrip(w.request(w.t.Context(), body))
 	if err != nil {
 		return
 	}
@@ -85,9 +85,9 @@ func (w *world) breakOne(body string) {
 func TestClosedSocketIsNotUsed(t *testing.T) {
 	onTCP(t, func(w *world) {
 		w.serve(func(p *peer) { echo1(p) })
-		dial := w.hop.Dial
+		dial := w.http1.Dial
 		var last net.Conn
-		w.hop.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		w.http1.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
 			last, err = dial(ctx, network, address)
 			return last, err
 		}
@@ -107,8 +107,8 @@ func TestClosedSocketIsNotUsed(t *testing.T) {
 func TestLaterDataOnSocket(t *testing.T) {
 	onTCP(t, func(w *world) {
 		var last net.Conn
-		dial := w.hop.Dial
-		w.hop.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		dial := w.http1.Dial
+		w.http1.Dial = func(ctx context.Context, network, address string) (c net.Conn, err error) {
 			last, err = dial(ctx, network, address)
 			return last, err
 		}

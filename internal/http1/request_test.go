@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // A request of any size arrives unmodified, and its body is closed once.
@@ -37,7 +37,7 @@ func TestRequestArrives(t *testing.T) {
 			req.Body = body
 			req.Header["aAzZ09-_!#$%&'*+.^`|~"] = []string{"a\tkind"} // all characters that a name may have
 			req.Header["X-Many"] = []string{"", "1", "zwölf"}
-			got, err := read(w.hop.RoundTrip(req))
+			got, err := read(w.http1.RoundTrip(req))
 			if got != large[:size] || err != nil || body.closed.Load() != 1 {
 				w.t.Errorf("%d bytes came back, %v, and the body was closed %d times; want %d, and 1", len(got), err, body.closed.Load(), size)
 			}
@@ -57,7 +57,7 @@ func TestLongHeadArrives(t *testing.T) {
 		for _, body := range []string{"", "small", large[:40<<10]} {
 			req := w.request(w.t.Context(), body)
 			req.Header.Set("X-Long", large[:200<<10])
-			if got, err := read(w.hop.RoundTrip(req)); got != cmp.Or(body, "ok") || err != nil {
+			if got, err := read(w.http1.RoundTrip(req)); got != cmp.Or(body, "ok") || err != nil {
 				w.t.Errorf("the answer has %d bytes, %v", len(got), err)
 			}
 		}
@@ -91,10 +91,10 @@ func TestRequestIsRefused(t *testing.T) {
 			})
 			req, body := posted(t)
 			tt.spoil(req)
-			for name, by := range map[string]http.RoundTripper{"hop": w.hop, "net/http": w.std} {
+			for name, by := range map[string]http.RoundTripper{"http1": w.http1, "net/http": w.std} {
 				body.closed.Store(0)
 				_, err := by.RoundTrip(req)
-				if err == nil || name == "hop" && !strings.Contains(err.Error(), tt.names) || strings.Contains(err.Error(), "secret") {
+				if err == nil || name == "http1" && !strings.Contains(err.Error(), tt.names) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("%s: got %v, want an error that names %s, and nothing else", name, err, tt.names)
 				}
 				if n := body.closed.Load(); n != 1 {
@@ -122,7 +122,7 @@ func TestDialFails(t *testing.T) {
 	why := &net.OpError{Op: "dial", Err: errors.New("no route")}
 	w := newWorld(t, new(net.TCPListener), func(context.Context, string, string) (net.Conn, error) { return nil, why })
 	req, body := posted(t)
-	if _, err := w.hop.RoundTrip(req); err != error(why) || body.closed.Load() != 1 { //nolint:errorlint // not wrapped
+	if _, err := w.http1.RoundTrip(req); err != error(why) || body.closed.Load() != 1 { //nolint:errorlint // not wrapped
 		t.Errorf("got %v, and the body was closed %d times; want %v, and 1", err, body.closed.Load(), why)
 	}
 }
@@ -178,8 +178,8 @@ func TestRequestBodyFails(t *testing.T) {
 				req := w.request(w.t.Context(), "x")
 				body := &watched{Reader: &failing{tt.upTo, tt.err}}
 				req.Body, req.ContentLength = body, int64(tt.length)
-				_, err := w.hop.RoundTrip(req)
-				if err == nil || errors.Is(tt.err, errBody) && !errors.Is(err, errBody) && !tt.hidden || errors.Is(err, hop.ErrUnsent) {
+				_, err := w.http1.RoundTrip(req)
+				if err == nil || errors.Is(tt.err, errBody) && !errors.Is(err, errBody) && !tt.hidden || errors.Is(err, http1.ErrUnsent) {
 					w.t.Errorf("got %v, want %v", err, tt.err)
 				}
 				if n := body.closed.Load(); n != 1 {
@@ -210,7 +210,7 @@ func TestRequestBodyIsClosed(t *testing.T) {
 			req := w.request(ctx, body)
 			closed := &watched{Reader: strings.NewReader(body)}
 			req.Body = closed
-			if _, err := w.hop.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := w.http1.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
 				w.t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 			}
 			w.settle(time.Millisecond)
@@ -221,8 +221,8 @@ func TestRequestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// Serves reports false for requests that a Transport cannot make.
-func TestServes(t *testing.T) {
+// A request that needs more than HTTP/1.1 on a plain connection is not plain.
+func TestPlainRequests(t *testing.T) {
 	for name, spoil := range map[string]func(r *http.Request){
 		"TLS":                  func(r *http.Request) { r.URL.Scheme = "https" },
 		"no host":              func(r *http.Request) { r.URL.Host = "" },
@@ -240,16 +240,16 @@ func TestServes(t *testing.T) {
 		"a length, no body":    func(r *http.Request) { r.Body = nil },
 	} {
 		req, _ := posted(t)
-		if !hop.Serves(req) {
+		if !http1.IsPlain(req) {
 			t.Fatal("a plain request is not served")
 		}
-		if spoil(req); hop.Serves(req) {
+		if spoil(req); http1.IsPlain(req) {
 			t.Errorf("a request with %s is served", name)
 		}
 	}
 	for _, body := range []io.Reader{nil, http.NoBody} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", body)
-		if err != nil || !hop.Serves(req) {
+		if err != nil || !http1.IsPlain(req) {
 			t.Errorf("a request without a body is not served, %v", err)
 		}
 	}

@@ -5,6 +5,8 @@ package call
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -20,6 +22,7 @@ type ClientsServed struct {
 // ClientCount is a number of clients, as far as it matters.
 type ClientCount uint8
 
+// The numbers that matter.
 const (
 	NoClient ClientCount = iota
 	OneClient
@@ -55,6 +58,7 @@ func (a *ClientsServed) Note(req *mcp.Request) {
 	}
 }
 
+// Size returns the number of clients.
 func (a *ClientsServed) Size() ClientCount {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,4 +89,25 @@ func (k *ClientKey) IsOf(req *mcp.Request) bool {
 		return k.info == "" && k.capabilities == ""
 	}
 	return k.info == string(req.Client.Info) && k.capabilities == string(req.Client.Capabilities)
+}
+
+// Abandoned records when a call was last cancelled on a connection that several clients
+// share. The server may still be working on that call. So a message that names no call
+// is not necessarily for the only open one. The zero value is ready.
+type Abandoned struct{ last atomic.Pointer[time.Time] }
+
+// AbandonedTime is how long a server may continue with a call after it was notified
+// that the call is cancelled.
+const AbandonedTime = time.Minute
+
+// Note records that a call was cancelled.
+func (a *Abandoned) Note() {
+	now := time.Now()
+	a.last.Store(&now)
+}
+
+// Recently reports whether a call was cancelled within AbandonedTime.
+func (a *Abandoned) Recently() bool {
+	last := a.last.Load()
+	return last != nil && time.Since(*last) < AbandonedTime
 }

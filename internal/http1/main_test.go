@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	t      *testing.T
 	ln     net.Listener
-	hop    *hop.Transport
+	http1  *http1.Transport
 	std    *http.Transport // of net/http, for comparison
 	tcp    bool
 	served atomic.Int32  // the number of connections so far
@@ -73,7 +73,7 @@ const maxHead = 1 << 20
 
 func newWorld(t *testing.T, ln net.Listener, dial func(ctx context.Context, network, address string) (net.Conn, error)) *world {
 	w := &world{t: t, ln: ln, over: make(chan struct{})}
-	w.hop = &hop.Transport{
+	w.http1 = &http1.Transport{
 		Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead, MaxIdle: 8, IdleTimeout: time.Minute,
 	}
 	w.std = &http.Transport{
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, ln net.Listener, dial func(ctx context.Context, netw
 	}
 	t.Cleanup(func() {
 		close(w.over)
-		w.hop.CloseIdleConnections()
+		w.http1.CloseIdleConnections()
 		w.std.CloseIdleConnections()
 		_ = ln.Close()
 		w.all.Wait()
@@ -131,7 +131,7 @@ func (w *world) request(ctx context.Context, body string) *http.Request {
 
 // call makes a request and reads the response. It may be called from any goroutine.
 func (w *world) call(body string) (string, error) {
-	return read(w.hop.RoundTrip(w.request(w.t.Context(), body)))
+	return read(w.http1.RoundTrip(w.request(w.t.Context(), body)))
 }
 
 // want makes a request and checks the response.

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // answerCase is a server's response to the first request, and its outcome.
@@ -134,7 +134,7 @@ func (tt *answerCase) ask(w *world, by http.RoundTripper) outcome {
 
 func outcomeOf(resp *http.Response, err error) outcome {
 	switch {
-	case errors.Is(err, hop.ErrHeaderTooLong), err != nil && strings.Contains(err.Error(), "server response headers exceeded"):
+	case errors.Is(err, http1.ErrHeaderTooLong), err != nil && strings.Contains(err.Error(), "server response headers exceeded"):
 		return outcome{Failed: "long"}
 	case err != nil:
 		return outcome{Failed: "head"}
@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 			}
 			on(t, func(w *world) {
 				w.serve(tt.first)
-				if diff := cmp.Diff(tt.ask(w, w.hop), tt.want); diff != "" {
+				if diff := cmp.Diff(tt.ask(w, w.http1), tt.want); diff != "" {
 					w.t.Errorf("the answer (-got +want):\n%s", diff)
 				}
 				w.settle(time.Millisecond)
@@ -201,7 +201,7 @@ func TestSwitchedConnectionIsNotKept(t *testing.T) {
 	onBoth(t, func(w *world) {
 		tt := answerCase{says: []string{head("HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: x")}, stays: true}
 		w.serve(tt.first)
-		if got := tt.ask(w, w.hop); got.Status != "101 Switching Protocols" || got.Failed != "" {
+		if got := tt.ask(w, w.http1); got.Status != "101 Switching Protocols" || got.Failed != "" {
 			w.t.Errorf("the answer is %+v", got)
 		}
 		w.wantNext(false)

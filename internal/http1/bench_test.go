@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // small is the body of a call and of its response.
@@ -102,8 +102,8 @@ func (c *caller) call() {
 
 type dialing = func(context.Context, string, string) (net.Conn, error)
 
-func byHop(dial dialing) http.RoundTripper {
-	return &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead, MaxIdle: 8, IdleTimeout: time.Minute}
+func byHTTP1(dial dialing) http.RoundTripper {
+	return &http1.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead, MaxIdle: 8, IdleTimeout: time.Minute}
 }
 
 func byNetHTTP(dial dialing) http.RoundTripper {
@@ -111,7 +111,7 @@ func byNetHTTP(dial dialing) http.RoundTripper {
 }
 
 func BenchmarkCall(b *testing.B) {
-	for name, choose := range map[string]func(dialing) http.RoundTripper{"hop": byHop, "net/http": byNetHTTP} {
+	for name, choose := range map[string]func(dialing) http.RoundTripper{"http1": byHTTP1, "net/http": byNetHTTP} {
 		b.Run(name, func(b *testing.B) {
 			c := newCaller(b, choose)
 			c.call()
@@ -133,7 +133,7 @@ func TestCallAllocatesLittle(t *testing.T) {
 		c.call()
 		return testing.AllocsPerRun(1000, c.call)
 	}
-	if got, of := allocs(byHop), allocs(byNetHTTP); got > of-28 {
+	if got, of := allocs(byHTTP1), allocs(byNetHTTP); got > of-28 {
 		t.Errorf("%v allocations, and net/http has %v; want at least 28 fewer", got, of)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // recorded is a connection that records everything that is written to it, and responds
@@ -34,10 +34,10 @@ type recorded struct {
 }
 
 // record returns a recorded connection, and a transport that sends one request on it.
-func record() (*recorded, *hop.Transport) {
+func record() (*recorded, *http1.Transport) {
 	r := &recorded{canned: newCanned([][]byte{[]byte(head("HTTP/1.1 204 No Content"))})}
 	dial := func(context.Context, string, string) (net.Conn, error) { return r, nil }
-	return r, &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead}
+	return r, &http1.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: maxHead}
 }
 
 // Write records p.
@@ -74,7 +74,7 @@ func (p *post) request(ctx context.Context) *http.Request {
 	return req.WithContext(ctx)
 }
 
-// wire returns the bytes that hop and net/http send for a request. A failure adds the same
+// wire returns the bytes that http1 and net/http send for a request. A failure adds the same
 // text to both.
 func (p *post) wire(ctx context.Context, t *testing.T) (ours, std string) {
 	t.Helper()
@@ -137,7 +137,7 @@ func TestHeadsAreThoseOfNetHTTP(t *testing.T) {
 			}
 			ours, std := tt.post.wire(t.Context(), t)
 			if diff := cmp.Diff(ours, std); diff != "" {
-				t.Errorf("(-hop +net/http):\n%s", diff)
+				t.Errorf("(-http1 +net/http):\n%s", diff)
 			}
 		})
 	}
@@ -200,15 +200,15 @@ func FuzzHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, host, asked, path, query, name1, value1, name2, value2, agent, body string) {
 		p := post{method: http.MethodPost, host: host, asked: asked, path: path, query: query, body: body,
 			header: http.Header{name1: {value1, value2}, name2: {value2}, "User-Agent": {agent}}}
-		if !hop.Serves(p.request(t.Context())) {
+		if !http1.IsPlain(p.request(t.Context())) {
 			return // net/http sends it
 		}
 		ours, std := p.wire(t.Context(), t)
 		if isRefused(&p) {
-			std = "an error" // net/http omits or changes the headers that hop refuses
+			std = "an error" // net/http omits or changes the headers that http1 refuses
 		}
 		if diff := cmp.Diff(ours, std); diff != "" {
-			t.Errorf("(-hop +net/http):\n%s", diff)
+			t.Errorf("(-http1 +net/http):\n%s", diff)
 		}
 	})
 }

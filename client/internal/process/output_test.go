@@ -41,7 +41,7 @@ func TestTailKeepsTheLastLinesAndEscapes(t *testing.T) {
 	}
 	text.WriteString(strings.Repeat("x", 16<<10))
 	tl.drain(strings.NewReader(text.String()), 8<<10, nil, slog.New(slog.DiscardHandler), slog.LevelInfo)
-	got := tl.lines()
+	got := tl.lines(nil)
 	if len(got) != stderrKept || got[18] != `line 29\x1b[2J\u202e` || len(got[19]) != stderrShown {
 		t.Errorf("kept %q", got)
 	}
@@ -98,7 +98,7 @@ func TestStderrIsReadWhateverItSays(t *testing.T) {
 		if len(logged) != 1 || logged[slog.LevelInfo] != stderrPerSec {
 			t.Errorf("logged %v, want %d at the level of information", logged, stderrPerSec)
 		}
-		if got := tl.lines(); len(got) != stderrKept {
+		if got := tl.lines(nil); len(got) != stderrKept {
 			t.Errorf("%d lines are kept, want %d", len(got), stderrKept)
 		}
 	})
@@ -140,7 +140,7 @@ func TestTailIsTextWithoutSecrets(t *testing.T) {
 	secrets := redact.New(http.Header{"Authorization": {"Bearer swordfish-1"}, "X": {"short"}}, []string{"KEY=open sesame", "MODE=prod", "EMPTY="})
 	text := "keys open sesame, swordfish-1, prod, short\n" + strings.Repeat("\u20ac", 100) + "\n"
 	tl.drain(strings.NewReader(text), 8<<10, secrets, slog.New(slog.NewTextHandler(&log, nil)), slog.LevelInfo)
-	got := tl.lines()
+	got := tl.lines(secrets)
 	if got[0] != "keys [redacted], [redacted], prod, short" || strings.Contains(log.String(), "sesame") {
 		t.Errorf("%q, logged %s", got[0], log.String())
 	}
@@ -157,7 +157,7 @@ func TestTailHidesASecretAtItsEnd(t *testing.T) {
 	var tl stderrTail
 	tl.drain(strings.NewReader(secret+strings.Repeat("x", 60)+secret+"\n"), 8<<10, secrets, slog.New(slog.DiscardHandler), slog.LevelInfo)
 	want := "[redacted]" + strings.Repeat("x", 60) + "[redacted]"
-	if got := tl.lines(); len(got) != 1 || got[0] != want {
+	if got := tl.lines(secrets); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -184,7 +184,7 @@ func TestOutputIsReadToItsEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer closeFiles(r, w) // after the reading: w represents the process that holds it
+			defer closeAll(r, w) // after the reading: w represents the process that holds it
 			o := &output{file: r}
 			want := strings.Repeat("x", 40<<10)
 			if waits {

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 
 func (w *world) wantRefusal(wait time.Duration) {
 	w.t.Helper()
-	resp, err := w.hop.RoundTrip(w.request(w.t.Context(), large))
+	resp, err := w.http1.RoundTrip(w.request(w.t.Context(), large))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -109,8 +109,8 @@ func TestResetBeforeTheRequestIsRead(t *testing.T) {
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	inMemory(t, func(w *world) {
 		w.serve(func(p *peer) { p.write(ok) })
-		dial := w.hop.Dial
-		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := w.http1.Dial
+		w.http1.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
 			w.settle(time.Millisecond) // until the response has been sent
 			return c, err

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -62,14 +63,14 @@ func TestContextEnds(t *testing.T) {
 			inMemory(t, func(w *world) {
 				w.ln.(*memnet.Listener).Buffer = tt.buffer //nolint:forcetypeassert // in memory
 				if tt.dial != nil {
-					w.hop.Dial = tt.dial
+					w.http1.Dial = tt.dial
 				}
 				w.serve(func(p *peer) { tt.serve(p) })
 				before := bubble.Goroutines(w.t)
 				ctx, end := ending()
 				time.AfterFunc(time.Second, end)
 				start := time.Now()
-				_, err := read(w.hop.RoundTrip(w.request(ctx, tt.body)))
+				_, err := read(w.http1.RoundTrip(w.request(ctx, tt.body)))
 				if took := time.Since(start); !errors.Is(err, errGivenUp) || took != time.Second {
 					w.t.Errorf("got %v after %v, want %v after 1s", err, took, errGivenUp)
 				}
@@ -89,7 +90,7 @@ func TestContextHasEnded(t *testing.T) {
 		ctx, end := ending()
 		end()
 		for _, body := range []string{"", "y"} {
-			if _, err := w.hop.RoundTrip(w.request(ctx, body)); !errors.Is(err, errGivenUp) {
+			if _, err := w.http1.RoundTrip(w.request(ctx, body)); !errors.Is(err, errGivenUp) {
 				w.t.Errorf("got %v, want %v", err, errGivenUp)
 			}
 		}
@@ -111,7 +112,7 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 				}
 				end()
 			})
-			_, err := read(w.hop.RoundTrip(w.request(ctx, "first")))
+			_, err := read(w.http1.RoundTrip(w.request(ctx, "first")))
 			if err != nil && !errors.Is(err, errGivenUp) {
 				w.t.Errorf("got %v", err)
 			}
@@ -122,27 +123,37 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 	})
 }
 
-// tooLate is a context with a function that is always about to run when it is stopped.
-type tooLate struct {
-	context.Context
-	f func()
+// slowClose is a connection whose first Close takes until the test has ended.
+type slowClose struct {
+	*memnet.Conn
+	calls atomic.Int32
+	over  <-chan struct{}
 }
 
-func (c *tooLate) AfterFunc(f func()) (stop func() bool) {
-	c.f = f
-	return func() bool { return false }
+func (c *slowClose) Close() error {
+	if c.calls.Add(1) == 1 {
+		<-c.over
+	}
+	return c.Conn.Close()
 }
 
 // A connection that is about to be closed is not reused.
 func TestContextIsAboutToEnd(t *testing.T) {
-	onBoth(t, func(w *world) {
+	inMemory(t, func(w *world) {
+		dial := w.http1.Dial
+		w.http1.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return &slowClose{Conn: c.(*memnet.Conn), over: w.over}, err //nolint:forcetypeassert // of this network
+		}
 		w.serve(echo)
-		ctx := &tooLate{Context: w.t.Context()}
-		if got, err := read(w.hop.RoundTrip(w.request(ctx, "x"))); got != "x" || err != nil {
+		ctx, end := ending()
+		resp, err := w.http1.RoundTrip(w.request(ctx, "x"))
+		end()
+		w.settle(time.Millisecond)
+		if got, err := read(resp, err); got != "x" || err != nil {
 			w.t.Errorf("the answer is %q, %v", got, err)
 		}
 		w.wantNext(false)
-		ctx.f()
 	})
 }
 
@@ -152,7 +163,7 @@ func TestContextEndsBehindItsAnswer(t *testing.T) {
 		w.serve(echo)
 		for range 10 {
 			ctx, end := ending()
-			if got, err := read(w.hop.RoundTrip(w.request(ctx, "x"))); got != "x" || err != nil {
+			if got, err := read(w.http1.RoundTrip(w.request(ctx, "x"))); got != "x" || err != nil {
 				w.t.Errorf("the answer is %q, %v", got, err)
 			}
 			end()
@@ -176,7 +187,7 @@ func TestBodyIsClosedWhileItIsRead(t *testing.T) {
 			p.gone()
 			close(ended)
 		})
-		resp, err := w.hop.RoundTrip(w.request(w.t.Context(), ""))
+		resp, err := w.http1.RoundTrip(w.request(w.t.Context(), ""))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -244,7 +255,7 @@ func TestWriteTimeout(t *testing.T) {
 // The write deadline of a request does not affect the next one.
 func TestWriteTimeoutIsOver(t *testing.T) {
 	inMemory(t, func(w *world) {
-		w.hop.WriteTimeout = 10 * time.Second
+		w.http1.WriteTimeout = 10 * time.Second
 		w.serve(echo)
 		for _, body := range []string{large, "x", large} {
 			w.want(body, body)
@@ -262,8 +273,8 @@ func (c mute) Write([]byte) (int, error) { return 0, &net.OpError{Op: "write", E
 // The response of a server that no longer reads is awaited for a second at most.
 func TestResponseGraceIsBounded(t *testing.T) {
 	inMemory(t, func(w *world) {
-		dial := w.hop.Dial
-		w.hop.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := w.http1.Dial
+		w.http1.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := dial(ctx, network, address)
 			return mute{c.(*memnet.Conn)}, err //nolint:forcetypeassert // of this network
 		}
@@ -281,14 +292,14 @@ func TestResponseGraceIsBounded(t *testing.T) {
 func TestReadBehindTheEnd(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.serve(echo)
-		first, err := w.hop.RoundTrip(w.request(w.t.Context(), "first"))
+		first, err := w.http1.RoundTrip(w.request(w.t.Context(), "first"))
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if got, err := io.ReadAll(first.Body); string(got) != "first" || err != nil {
 			w.t.Fatalf("the answer is %q, %v", got, err)
 		}
-		second, err := w.hop.RoundTrip(w.request(w.t.Context(), "second"))
+		second, err := w.http1.RoundTrip(w.request(w.t.Context(), "second"))
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package hop_test
+package http1_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -84,14 +84,14 @@ func FuzzAnswer(f *testing.F) {
 		dial := func(context.Context, string, string) (net.Conn, error) {
 			return newCanned([][]byte{answer[:i], answer[i:j], answer[j:]}), nil
 		}
-		ours := &hop.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: fuzzHead}
+		ours := &http1.Transport{Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: fuzzHead}
 		std := &http.Transport{DialContext: dial, DisableCompression: true, MaxResponseHeaderBytes: fuzzHead, DisableKeepAlives: true}
 		got, want := fuzzOutcome(t, ours, noBody), fuzzOutcome(t, std, noBody)
 		if got.Status != "" && got.Status[:3] == "101" {
 			got.Body, want.Body = "", "" // as in answerCases
 		}
 		if diff := cmp.Diff(got, want); diff != "" {
-			t.Errorf("(-hop +net/http):\n%s", diff)
+			t.Errorf("(-http1 +net/http):\n%s", diff)
 		}
 	})
 }

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package hop
+package http1
 
 import (
 	"errors"
