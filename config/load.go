@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
@@ -77,9 +76,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 // parse is Parse, and also returns the reader, which has the positions.
 func parse(name string, data []byte, env func(string) (string, bool)) (*Config, *reader, error) {
 	r := &reader{file: name, lookup: env, positions: make(map[string]configfile.Position), meant: make(map[string]bool)}
-	// YAML accepts nearly all JSON, so that pipes and files without an extension can be read.
-	extension := strings.ToLower(filepath.Ext(name))
-	root, syntax := configfile.Parse(data, extension == ".json" || extension == ".jsonc")
+	root, syntax := configfile.Parse(data, configfile.IsJSON(name))
 	if syntax != nil {
 		r.reject(place{at: syntax.At}, syntax.Hint, "%s", syntax.Message)
 		return nil, nil, r.problems

@@ -64,6 +64,22 @@ func gatewayAt(ctx context.Context, socket *http.Transport) (*gatewayInfo, error
 	return a, err
 }
 
+// statusAt returns the status of the gateway of a socket.
+func statusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, error) {
+	resp, err := get(ctx, socket, socketURL(statusPath), nil)
+	switch {
+	case err != nil:
+		return nil, explainDial(err)
+	case resp.code != http.StatusOK:
+		return nil, fmt.Errorf("HTTP status %d", resp.code)
+	}
+	decoded, err := decodeStatus(resp.body)
+	if err != nil {
+		return nil, err
+	}
+	return &decoded.Status, nil
+}
+
 // joined returns the gateway of a socket as the target of a command.
 func joined(socket *http.Transport, logger *slog.Logger) *target {
 	c := client.NewHTTP(socketURL(joinPath), client.Config{
@@ -74,20 +90,7 @@ func joined(socket *http.Transport, logger *slog.Logger) *target {
 	})
 	return &target{
 		Handler: c,
-		status: func(ctx context.Context) (*signalbox.Status, error) {
-			resp, err := get(ctx, socket, socketURL(statusPath), nil)
-			switch {
-			case err != nil:
-				return nil, explainDial(err)
-			case resp.code != http.StatusOK:
-				return nil, fmt.Errorf("HTTP status %d", resp.code)
-			}
-			decoded, err := decodeStatus(resp.body)
-			if err != nil {
-				return nil, err
-			}
-			return &decoded.Status, nil
-		},
+		status:  func(ctx context.Context) (*signalbox.Status, error) { return statusAt(ctx, socket) },
 		close: func() error {
 			defer socket.CloseIdleConnections()
 			return c.Close()

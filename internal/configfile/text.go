@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -123,3 +124,11 @@ func positionAt(data []byte, offset int) Position {
 
 // errTooDeep is the error of both parsers for too much nesting.
 var errTooDeep = errors.New("nested deeper than any setting")
+
+// IsJSON reports whether the name of a file means JSON, which may have comments. Every other
+// name means YAML, which includes nearly all JSON, so that pipes and files without an
+// extension can be read.
+func IsJSON(name string) bool {
+	extension := strings.ToLower(filepath.Ext(name))
+	return extension == ".json" || extension == ".jsonc"
+}

@@ -66,9 +66,9 @@ func TestTree(t *testing.T) {
 				{"a", Position{1, 2}, Node{At: Position{1, 6}, Kind: Integer, Text: "1"}},
 				{"a", Position{1, 8}, Node{At: Position{1, 12}, Kind: Integer, Text: "2"}},
 			}}},
-		{name: "lines of Windows", Text: "a:\r\n  b: c\r\n", want: Node{
+		{name: "lines of Windows", Text: "a: # x\r\n  # y\r\n  b: c\r\n", want: Node{
 			At: Position{1, 1}, Kind: Mapping, Members: []Member{
-				{"a", Position{1, 1}, Node{At: Position{2, 3}, Kind: Mapping, Members: []Member{{"b", Position{2, 3}, text(2, 6, "c")}}}},
+				{"a", Position{1, 1}, Node{At: Position{3, 3}, Kind: Mapping, Members: []Member{{"b", Position{3, 3}, text(3, 6, "c")}}}},
 			}}},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@
 package configfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,6 +24,9 @@ import (
 // Only the library's syntax tree is used. Its decoding into a Config would lose positions,
 // and report only one mistake at a time.
 func parseYAML(data []byte) (Node, *SyntaxError) {
+	// The scanner counts the line break after a comment twice if it is CRLF. A line break in a
+	// value is LF in any case.
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	r := newYAMLReader(data)
 	// Tokens are passed to the parser, so that their nesting can be checked before.
 	tokens := lexer.Tokenize(string(data))

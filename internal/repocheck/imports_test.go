@@ -23,8 +23,8 @@ var repoLayers = [][]string{
 	{"server", "client"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/imports"},
-	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/hop", "internal/logging", "internal/listen", "internal/tasks", "internal/backoff", "internal/serial", "internal/safefile"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -37,9 +37,9 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/configfile": {"config", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox"},              // it changes settings of the whole process
-	"internal/metrics":    {"."},                          // the libraries of telemetry
+	"internal/configfile": {"config", "internal/configedit", "internal/imports"}, // the YAML library
+	"internal/gctune":     {"cmd/signalbox"},                                     // it changes settings of the whole process
+	"internal/metrics":    {"."},                                                 // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
