@@ -39,7 +39,7 @@ type addFlags struct {
 func newAdd(e *env) *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{
-		Use:   "add NAME -- COMMAND [ARG ...] | add NAME URL",
+		Use:   "add NAME (URL | -- COMMAND [ARG ...])",
 		Short: "Add a server to the configuration file",
 		Long: `Add a server to the configuration file: a program to start, or the URL of a remote
 server. It is the last one of the file, and written in the style of the one before it.
@@ -340,11 +340,11 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			return "", err
 		}
 		if refused := status.ReloadRefused; refused != nil && refused.At.After(since) {
-			text := ""
-			for _, p := range status.Problems[:len(refused.Problems)] {
-				text += fmt.Sprintf("process %d: %s\n", gateway.Process, p)
+			var text strings.Builder
+			for _, p := range status.Problems[:min(len(refused.Problems), len(status.Problems))] {
+				fmt.Fprintf(&text, "process %d: %s\n", gateway.Process, p)
 			}
-			return text, nil
+			return text.String(), nil
 		}
 		if served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
 			return fmt.Sprintf("process %d has applied it, %s\n", gateway.Process, plural(len(status.Backends), "backend")), nil

@@ -47,7 +47,7 @@ func parse(f File) (*document, error) {
 			d.lines = append(d.lines, i+1)
 		// A line break for some parsers only, so that lines have no certain numbers.
 		case c == '\r' && (i+1 == len(d.text) || d.text[i+1] != '\n'):
-			return nil, d.tooHardUnless(i, "save it with the line breaks LF or CRLF")
+			return nil, d.cannotEdit(i, "save it with the line breaks LF or CRLF")
 		}
 	}
 	if !d.json {
@@ -77,12 +77,13 @@ func (d *document) refuse(at configfile.Position, hint, format string, args ...a
 	return &Error{File: d.name, At: at, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// tooHard refuses to edit at a place.
+// tooHard returns the error for a place that cannot be edited safely.
 func (d *document) tooHard(offset int) error {
-	return d.tooHardUnless(offset, "edit the file by hand, or write this part in a simpler form")
+	return d.cannotEdit(offset, "edit the file by hand, or write this part in a simpler form")
 }
 
-func (d *document) tooHardUnless(offset int, hint string) error {
+// cannotEdit is tooHard with another hint.
+func (d *document) cannotEdit(offset int, hint string) error {
 	line, found := slices.BinarySearch(d.lines, offset)
 	if !found {
 		line = max(line-1, 0)
@@ -172,7 +173,7 @@ func (d *document) result(edits []edit, want configfile.Node) ([]byte, error) {
 		return out, nil
 	case !d.json && len(d.text) > 0 && !bytes.HasSuffix(d.text, []byte("\n")):
 		// A block scalar at the end of the text has a line break only if the text has one.
-		return nil, d.tooHardUnless(edits[0].start, "end the file with a line break, or edit it by hand")
+		return nil, d.cannotEdit(edits[0].start, "end the file with a line break, or edit it by hand")
 	default:
 		return nil, d.tooHard(edits[0].start)
 	}

@@ -196,6 +196,8 @@ listen: x
 		{"set a list of lines", "mcpServers:\n  a:\n    args:\n      - x\n      # c\n      - y\n    share: true\n", set("args", []string{"z", "null"}), "mcpServers:\n  a:\n    args: [z, \"null\"]\n    share: true\n"},
 		{"set what has no value", "mcpServers:\n  a:\n    command: # c\n    share: true\n", set("command", "x"), "mcpServers:\n  a:\n    command: x # c\n    share: true\n"},
 		{"set a block scalar", "mcpServers:\n  a:\n    command: |\n      x\n\n    share: true\n", set("command", 7), "mcpServers:\n  a:\n    command: 7\n\n    share: true\n"},
+		{"an indented first line", "mcpServers:\n  a:\n    command: |2\n        x\n      # no comment\n    # a comment\n", set("share", true), "mcpServers:\n  a:\n    command: |2\n        x\n      # no comment\n    # a comment\n    share: true\n"},
+		{"blank lines that are kept", "mcpServers:\n  a:\n    command: |+\n      x\n\n\nlisten: x\n", set("share", true), "mcpServers:\n  a:\n    command: |+\n      x\n\n\n    share: true\nlisten: x\n"},
 		{"set the first key", "mcpServers:\n  a: {}\n", set("disabled", true), "mcpServers:\n  a:\n    disabled: true\n"},
 		{"unset the last key", "mcpServers:\n  a:\n    disabled: true\n", func(f File) ([]byte, error) { return f.Unset("a", "disabled") }, "mcpServers:\n  a: {}\n"},
 	}

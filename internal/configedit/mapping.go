@@ -205,17 +205,15 @@ func (m *mapping) insert(key string, value any) []edit {
 
 // insertBlock adds lines after the last member and the comments that are indented like it.
 func (m *mapping) insertBlock(s style, key string, value any) []edit {
-	at, gap := 0, ""
+	last, gap := m.parent, ""
 	if n := len(m.members); n > 0 {
-		last := m.members[n-1]
-		at = m.lineEnd(max(last.value.end, last.colon))
+		last = &m.members[n-1]
 		if n > 1 && m.isApart(last.key.start) {
 			gap = s.newline
 		}
-	} else {
-		at = m.lineEnd(m.parent.colon)
 	}
-	at = m.afterComments(at, len(s.indent), true)
+	// The value of the parent is empty.
+	at := m.afterComments(m.lineEnd(max(last.value.end, last.colon)), len(s.indent), true)
 	return []edit{{at, at, gap + s.newline + strings.Join(s.block(key, value, s.indent), s.newline)}}
 }
 
@@ -394,7 +392,6 @@ func (m *mapping) restOfLine(offset int) int {
 	if i != end {
 		return -1
 	}
-	// Trailing white space stays with a line that stays.
 	return end
 }
 

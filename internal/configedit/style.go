@@ -5,6 +5,7 @@ package configedit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,7 +59,7 @@ func (m *mapping) style() style {
 	default:
 		s.indent = s.unit
 	}
-	s.newline = m.document.newline(m.lineStart(at))
+	s.newline = m.newline(m.lineStart(at))
 	s.multi = m.outer == nil && m.json || m.outer != nil && m.outer.flow && m.ownLine(m.parent.key.start)
 	m.spacing(&s)
 	s.quote = m.quote()
@@ -87,8 +88,7 @@ func (m *mapping) defaultForm() form {
 // unit returns the indentation of one level.
 func (m *mapping) unit() string {
 	for outer := m; outer != nil; outer = outer.outer {
-		for i := len(outer.members) - 1; i >= 0; i-- {
-			one := outer.members[i]
+		for _, one := range slices.Backward(outer.members) {
 			if len(one.Value.Members) == 0 {
 				continue
 			}
@@ -136,13 +136,12 @@ func (m *mapping) spacing(s *style) {
 // is that of the node's members.
 func nodes(n configfile.Node, kind configfile.Kind, depth int) []configfile.Node {
 	var found []configfile.Node
-	for i := len(n.Members) - 1; i >= 0; i-- {
-		value := n.Members[i].Value
-		switch {
+	for _, m := range slices.Backward(n.Members) {
+		switch v := m.Value; {
 		case depth > 0:
-			found = append(found, nodes(value, kind, depth-1)...)
-		case value.Kind == kind && (len(value.Members) > 0 || len(value.Items) > 0 || kind == configfile.Text):
-			found = append(found, value)
+			found = append(found, nodes(v, kind, depth-1)...)
+		case v.Kind == kind && (len(v.Members) > 0 || len(v.Items) > 0 || kind == configfile.Text):
+			found = append(found, v)
 		}
 	}
 	return found
@@ -268,7 +267,8 @@ func (s style) member(key string, value any, indent string) string {
 // value returns a value inside of brackets, on one line or several.
 func (s style) value(value any, indent string, depth int) string {
 	var parts []string
-	form, marks := oneLine, "{}"
+	var form form
+	marks := "{}"
 	switch v := value.(type) {
 	case Entry:
 		form = s.inner[min(depth, 1)]

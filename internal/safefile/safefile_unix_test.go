@@ -23,7 +23,7 @@ func TestLinksAndMode(t *testing.T) {
 	}
 	path, target := filepath.Join(dir, "a"), filepath.Join(dir, "dotfiles", "b")
 	write(t, target, "one")
-	if err := os.Chmod(target, 0o640); err != nil { //nolint:gosec // the mode has to stay
+	if err := os.Chmod(target, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join("dotfiles", "b"), path); err != nil {
