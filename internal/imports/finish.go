@@ -351,7 +351,7 @@ func (e *entry) finishName() {
 	}
 	e.Name = FitName(original)
 	if e.Original != "" && e.Name != e.Original {
-		e.note(e.line, "renamed from %q: names of tools begin with it", clean(e.Original))
+		e.note(e.line, "renamed from %q: tools are named after it, with letters, digits, _ and -", clean(e.Original))
 	}
 }
 

@@ -64,7 +64,7 @@ func (s *Server) Entry() string {
 	list("include", s.Include)
 	list("exclude", s.Exclude)
 	if s.Timeout > 0 {
-		line("timeout", duration(s.Timeout))
+		line("timeout", FormatTimeout(s.Timeout))
 	}
 	if s.Disabled {
 		line("disabled", "true")
@@ -111,8 +111,8 @@ func isReserved(text string) bool {
 	return strings.ContainsAny(strings.TrimLeft(text, "-.")[:1], "0123456789") && strings.ContainsAny(text[:1], "-.") || strings.HasPrefix(lower, "-.inf")
 }
 
-// duration returns a duration without parts that are zero, such as 5m for 5m0s.
-func duration(d time.Duration) string {
+// FormatTimeout returns a duration without parts that are zero, such as 5m for 5m0s.
+func FormatTimeout(d time.Duration) string {
 	text := d.String()
 	if trimmed, ok := strings.CutSuffix(text, "m0s"); ok {
 		text = trimmed + "m"

@@ -74,7 +74,7 @@ func (e *entry) replaceShell(text, at string) string {
 	}
 	return shellVariable.ReplaceAllStringFunc(text, func(found string) string {
 		if !replaced {
-			e.note(e.line, "%s has %s, which becomes ${%s} (the client would use it as it is)", at, found, found[1:])
+			e.note(e.line, "%s has %s, which is taken as a variable (the client would use it as it is)", at, found)
 		}
 		return "${" + found[1:] + "}"
 	})
@@ -142,7 +142,7 @@ func clean(text string) string {
 		return r
 	}, text)
 	if len(text) > 80 {
-		return text[:80] + "..."
+		return strings.ToValidUTF8(text[:80], "") + "..."
 	}
 	return text
 }
