@@ -10,20 +10,48 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 )
 
 // pasted reads a text that is not a file: a map of servers, one server, commands of clients,
-// or an address.
+// or an address. Of a page with blocks of code, the first block with a server is read.
 func (r *reader) pasted(data []byte) error {
-	text := unfenced(strings.TrimSpace(strings.TrimPrefix(string(data), "\ufeff")))
+	text := strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n")
+	blocks := blocksOf(text)
+	if len(blocks) == 0 {
+		return r.block(text)
+	}
+	// A program alone may be one that installs something; other blocks come first.
+	slices.SortStableFunc(blocks, func(a, b string) int { return cmp.Compare(startsProgram(a), startsProgram(b)) })
+	var first error
+	for i, block := range blocks {
+		one := &reader{result: &Result{Source: r.src}, src: r.src}
+		if err := one.block(block); err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		if len(one.result.Servers) == 0 {
+			continue
+		}
+		if r.result = one.result; len(blocks) > i+1 {
+			r.note(0, "other blocks of the text are not imported (paste one alone)")
+		}
+		return nil
+	}
+	return first
+}
+
+// block reads a text, or one block of code of a text.
+func (r *reader) block(text string) error {
+	trimmed := strings.TrimSpace(text)
 	switch {
-	case text == "":
+	case trimmed == "":
 		return errors.New("the text is empty")
-	case isAddress(text):
-		r.entry(container{dialect: clients.MCPServers}, "", 1, configfile.Node{Kind: configfile.Text, Text: text})
+	case isAddress(trimmed):
+		r.entry(container{dialect: clients.MCPServers}, "", 1, configfile.Node{Kind: configfile.Text, Text: trimmed})
 		return nil
 	}
 	if isCommand(text) {
@@ -56,14 +84,29 @@ func (r *reader) pasted(data []byte) error {
 	return nil
 }
 
-// unfenced returns the content of a block of Markdown.
-func unfenced(text string) string {
-	if !strings.HasPrefix(text, "```") {
-		return text
+// blocksOf returns the blocks of code in a page of Markdown, each on the lines it has there.
+func blocksOf(text string) []string {
+	var blocks []string
+	var block strings.Builder
+	inside, number := false, 0
+	for line := range strings.Lines(text) {
+		number++
+		switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
+		case fence && inside:
+			blocks = append(blocks, block.String())
+			inside = false
+		case fence:
+			block.Reset()
+			block.WriteString(strings.Repeat("\n", number))
+			inside = true
+		case inside:
+			block.WriteString(line)
+		}
 	}
-	_, inside, _ := strings.Cut(text, "\n")
-	inside, _, _ = strings.Cut(inside, "\n```")
-	return strings.TrimSpace(strings.TrimSuffix(inside, "```"))
+	if inside { // its end was not copied
+		blocks = append(blocks, block.String())
+	}
+	return blocks
 }
 
 func isAddress(text string) bool {
@@ -74,6 +117,14 @@ func isAddress(text string) bool {
 // programs are the programs with which the command of a server usually begins.
 func programs() []string {
 	return []string{"npx", "uvx", "bunx", "pnpm", "node", "python", "python3", "uv", "docker", "podman", "deno"}
+}
+
+// startsProgram returns 1 if a text begins with the name of a program, else 0.
+func startsProgram(text string) int {
+	if words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(text), "$ ")); len(words) > 0 && slices.Contains(programs(), words[0]) {
+		return 1
+	}
+	return 0
 }
 
 // isCommand reports whether a text is a command line, or several.
@@ -255,6 +306,12 @@ func (r *reader) add(client string, words []string, line int) error {
 		return errors.New("the name of the server is missing")
 	}
 	name, rest := rest[0], rest[1:]
+	if len(rest) > 1 && transport == "" {
+		// An address in a variable, with the flags after it.
+		if tail := withoutScope(rest[1:]); len(tail) == 2 && (tail[0] == "-t" || tail[0] == "--transport") && (tail[1] == "http" || tail[1] == "sse") {
+			transport, rest = tail[1], rest[:1]
+		}
+	}
 	if address == "" && len(rest) == 1 && (isAddress(rest[0]) || transport == "http" || transport == "sse") {
 		address = rest[0]
 	}
@@ -282,7 +339,8 @@ func isAssignment(word string) bool {
 }
 
 // split splits a command line into words, as a shell does with quotes and backslashes.
-// Nothing is replaced.
+// Nothing is replaced. A backslash before a letter or digit stays: it is one of a path of
+// Windows.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -291,7 +349,7 @@ func split(line string) ([]string, error) {
 	for _, r := range line {
 		switch {
 		case escaped:
-			if quote == '"' && !strings.ContainsRune("\"\\$`", r) {
+			if quote == '"' && !strings.ContainsRune("\"\\$`", r) || quote == 0 && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' || r == '_') {
 				word.WriteByte('\\')
 			}
 			word.WriteRune(r)

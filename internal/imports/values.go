@@ -199,7 +199,7 @@ var ownReference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 func isPlaceholder(value string, isSecret bool) bool {
 	value = strings.TrimSpace(strings.TrimPrefix(value, "Bearer "))
 	lower := strings.ToLower(value)
-	if strings.Contains(lower, "****") || strings.HasPrefix(lower, "<") && strings.HasSuffix(lower, ">") && len(lower) > 2 || strings.HasPrefix(lower, "{") && strings.HasSuffix(lower, "}") && isSecret {
+	if strings.Contains(lower, "****") || strings.HasSuffix(lower, "…") || strings.HasSuffix(lower, "...") && isSecret || strings.HasPrefix(lower, "<") && strings.HasSuffix(lower, ">") && len(lower) > 2 || strings.HasPrefix(lower, "{") && strings.HasSuffix(lower, "}") && isSecret {
 		return true
 	}
 	for _, begin := range []string{"your-", "your_", "yourapi", "replace-", "replace_", "replace with", "insert-", "insert_", "/path/to/", "path/to/", "/absolute/path/", "/full/path/"} {
