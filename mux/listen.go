@@ -68,7 +68,7 @@ func (m *Mux) agreed(want listen.Filter, principal string) listen.Filter {
 func (m *Mux) taskChanged(t *backgroundCall) {
 	n, err := mcp.NewNotification(listen.MethodTask, object("taskId", t.id))
 	if err == nil { // always: object returns valid JSON
-		m.feed.Task(n)
+		m.feed.UpdateTask(n)
 	}
 }
 

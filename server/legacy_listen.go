@@ -173,7 +173,7 @@ func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *c
 	for _, sub := range all.agreed() {
 		u := updatesCaller{streamSender: c.streamSender, all: all, sub: sub}
 		// A subscription that has ended meanwhile needs no update.
-		if err := u.Notify(ctx, listen.Updated(sub.uri)); err != nil && sub.ctx.Err() == nil {
+		if err := u.Notify(ctx, listen.ResourceUpdated(sub.uri)); err != nil && sub.ctx.Err() == nil {
 			return false
 		}
 	}

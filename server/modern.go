@@ -62,7 +62,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
 	ir.inQuota, ir.restarts = true, opened.restarts
 	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
-	ir.x.CountFor(principal, len(m.Raw))
+	ir.x.ChargeTo(principal, len(m.Raw))
 	ir.caller = s.modernCaller(ir)
 	c := attach(ir.x)
 	defer c.Detach()
@@ -78,7 +78,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
 	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
 		x := session.NewStateless(m.ID, &s.rules, ir.stop)
-		x.CountFor(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
+		x.ChargeTo(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
 		return x, nil
 	})
 	if no != nil {

@@ -22,9 +22,9 @@ type GoneError struct {
 // Error describes what is missing.
 func (e *GoneError) Error() string { return "the messages after this event are no longer retained" }
 
-// Prime returns the id of the last message that was taken, so that the client can reconnect
+// PrimingID returns the id of the last message that was taken, so that the client can reconnect
 // before it has received a message. It is zero if the stream cannot be resumed.
-func (c *Consumer) Prime() EventID {
+func (c *Consumer) PrimingID() EventID {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -241,8 +241,8 @@ func (c *core) expireLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// Kept returns how many bytes the session retains for clients that reconnect.
-func (s *Session) Kept() int {
+// Retained returns how many bytes the session retains for clients that reconnect.
+func (s *Session) Retained() int {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.histories == nil {

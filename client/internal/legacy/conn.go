@@ -19,10 +19,10 @@ type Dialer interface {
 	// Dial returns a connection for one session. The caller must close it.
 	Dial(ctx context.Context, n stdio.Purpose) (Conn, error)
 
-	// Failed is called when the handshake over the connection has failed, before it is
+	// HandshakeFailed is called when the handshake over the connection has failed, before it is
 	// closed. It reports true if the connection has turned out to be modern, and must be
 	// kept for that.
-	Failed(conn Conn) (keep bool)
+	HandshakeFailed(conn Conn) (keep bool)
 
 	// SSEFallback returns an open HTTP+SSE connection to the same server, if the server
 	// refused the handshake in a way that suggests that transport and has it. Otherwise

@@ -41,9 +41,9 @@ func (d *HTTPDialer) Dial(ctx context.Context, n stdio.Purpose) (Conn, error) {
 	return w, err
 }
 
-// Failed has the next session try Streamable HTTP first, over new connections: the server
-// may have been replaced.
-func (d *HTTPDialer) Failed(Conn) (keep bool) {
+// HandshakeFailed makes the next session try Streamable HTTP first, over new
+// connections: the server may have been replaced.
+func (d *HTTPDialer) HandshakeFailed(Conn) (keep bool) {
 	d.usesSSE.Store(false)
 	d.ForgetConnections()
 	return false

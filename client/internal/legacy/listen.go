@@ -173,7 +173,7 @@ func (s *clientSession) listen(ctx context.Context, want listen.Filter, sink mcp
 	}
 	defer undo()
 	offered.URIs = agreed
-	s.feed.Keep(listener, offered)
+	s.feed.Narrow(listener, offered)
 	if offered.Lists() == 0 && len(agreed) == 0 {
 		noStream = nil // there is nothing to miss
 	}

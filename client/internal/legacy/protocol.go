@@ -201,7 +201,7 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		}
 	}
 	if err != nil {
-		if l.dial.Failed(conn) {
+		if l.dial.HandshakeFailed(conn) {
 			return nil, &call.Rejected{Why: call.WrongEra, Err: call.Unwrap(err)}
 		}
 		l.discard(s)

@@ -128,7 +128,7 @@ func (s *clientSession) routeNotification(m *mcp.Message) {
 			s.notifyLater(&s.unsolicited, &mcp.Notification{Method: m.Method, Params: m.Params}, s.routing.unrelated.Notify)
 		}
 	case listen.MethodUpdated:
-		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
+		s.feed.UpdateResource(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
 	}
