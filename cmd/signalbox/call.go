@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments *c
 }
 
 // suggestTool adds a suggestion to the error of an unknown tool: a tool with the same
-// name after a prefix, or one with a similar name.
+// name after a prefix, one with a similar name, or else the list of tools.
 func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	own, ok := errors.AsType[*mcp.Error](err)
 	if !ok || own.Code != mcp.CodeInvalidParams || !strings.Contains(strings.ToLower(own.Message), "unknown tool") {
@@ -121,7 +122,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	if near := spelling.Nearest(name, tools); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
-	return err
+	return fmt.Errorf("%w; 'signalbox tools' lists the tools", err)
 }
 
 // serverOf describes the server of a tool for the user. The name of a gateway's tool
@@ -229,7 +230,10 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	}
 	// ParseObject is strict: these are the user's own arguments. They are sent unmodified.
 	object, err := mcp.ParseObject(text)
-	if err != nil {
+	switch {
+	case err != nil && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) && args[0] != "-":
+		return nil, usagef("the arguments: %q is neither a JSON object nor of the form key=value; %s", args[0], argumentsUsage)
+	case err != nil:
 		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	if object.IsZero() {
