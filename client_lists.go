@@ -71,9 +71,8 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 }
 
 // awaitProfileLists fetches what the backends offer to clients with the capabilities of
-// this one, unless that is known: once for all such clients. Like the first list of
-// all, it waits for at most limits.firstList. A list that is returned earlier has what
-// all clients are offered, and list_changed follows.
+// this client, once for all such clients. It waits for at most limits.firstList. If that
+// does not suffice, the client gets the lists for all clients, and list_changed later.
 func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
 	l := g.profileLists(client)
 	if l == nil {

@@ -73,8 +73,8 @@ func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) 
 	return rest[:size], rest[size:], true
 }
 
-// errUnknownTask is the answer for every id that is not valid for the caller, whatever
-// the reason.
+// errUnknownTask is the error for a task id that is not valid for the principal. The client
+// cannot distinguish an id of another principal from one that never existed.
 func errUnknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "unknown task") }
 
 // task serves a request about one task at the backend of that task.

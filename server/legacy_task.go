@@ -152,9 +152,9 @@ func (e *legacyTaskHandler) fetch(ctx context.Context, req *mcp.Request, caller 
 	return t, res, err
 }
 
-// result waits for the end of a task, and meanwhile sends its questions to the client. A
-// Handler in front of a server of 2025-11-25 can wait by itself; one with only the
-// extension is polled.
+// result sends the questions of a task to the client until the task ends, and returns the
+// result of the task. A Handler in front of a server of 2025-11-25 serves tasks/result
+// itself. A Handler that supports only the extension is polled.
 func (e *legacyTaskHandler) result(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	related := &taskCaller{Caller: caller, id: id}
 	for {

@@ -257,7 +257,7 @@ func checkTasks(m *mcp.Message) *mcp.Error {
 
 // undeclaredTask reports whether a result is a task for a client that did not declare the
 // extension, or the answer to a request that cannot become a task. Such a result must not
-// be sent, whatever became of the call.
+// be sent, even though the call has run.
 func undeclaredTask(req *mcp.Request, res *mcp.Result) bool {
 	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !task.Declared(req.Client.Capabilities))
 }

@@ -159,7 +159,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// cut ends everything that is left. The context only carries values.
+// cut ends all requests, listens and sessions. It uses only the values of ctx.
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {

@@ -72,13 +72,13 @@ func mayBecomeClientTask(m *mcp.Message) bool {
 }
 
 // admit returns the request to forward, or an error if it must be refused. If the
-// client did not declare such a task, the wish for one is removed, as the client would
+// client did not declare such tasks, params.task is removed, because the client would
 // ignore it ("Task Support and Handling").
-func (c *clientTasks) admit(m *mcp.Message, atHome bool) (*mcp.Message, *mcp.Error) {
+func (c *clientTasks) admit(m *mcp.Message, toOwner bool) (*mcp.Message, *mcp.Error) {
 	switch {
 	case isClientTaskRequest(m):
 		return m, c.check(m)
-	case !mayBecomeClientTask(m), atHome && c.offer.Runs(m.Method):
+	case !mayBecomeClientTask(m), toOwner && c.offer.Runs(m.Method):
 		return m, nil
 	}
 	var e mcp.Edit

@@ -62,8 +62,8 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
 		if err == nil {
-			// A listen does not keep its scope from yielding the session: the owner of
-			// the scope decides that, and knows the listen's purpose.
+			// A listen does not count as a use of the session, so that the session can
+			// be closed when the scope yields.
 			l.release(&use, true)
 		}
 		return use.clientSession, func() {}, err

@@ -247,9 +247,9 @@ func (l *Protocol) handshakeFailed(ctx context.Context, err error) error {
 		}
 		err = l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", text)
 	case call.IsRejected(err, call.Busy) && isFault:
-		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // which means nothing for the era
+		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // a busy server may be of either era
 	case isFault && isUnreachable(f):
-		return err // nor does this
+		return err // and so may one that cannot be reached
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
 		err = l.Unavailable(errors.Join(call.ErrNoRetry, f.Cause), "initialize failed: %s", f.Message)
@@ -262,8 +262,8 @@ func isUnreachable(f *mcp.Fault) bool {
 	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !call.IsRefusal(f)
 }
 
-// openSession returns the open session of a scope, or nil. It opens none: a server is
-// not started only to receive a notification such as a change of the client's roots.
+// openSession returns the open session of a scope, or nil. It does not open one: a server
+// is not started only to receive a notification, such as a change of the client's roots.
 func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 	if l.Share {
 		return l.shared.current()

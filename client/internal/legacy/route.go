@@ -104,8 +104,8 @@ func listMethods() []string {
 	return []string{call.MethodToolsList, "prompts/list", "resources/list", "resources/templates/list"}
 }
 
-// routeNotification passes a notification to the call or request that it names. One
-// that names none is about the session's lists, or has no receiver.
+// routeNotification passes a notification to the call or request that it names. One that
+// names no call is about the session, or goes to routeOther.
 func (s *clientSession) routeNotification(m *mcp.Message) {
 	switch m.Method {
 	case call.MethodProgress:
@@ -178,8 +178,8 @@ func (s *clientSession) noteChange(c listen.Lists) {
 	}
 }
 
-// routeOther passes on what has no address: log messages, and the end of an
-// elicitation.
+// routeOther passes on notifications that name no call: log messages, and the end of an
+// elicitation. They go to the only call in progress, or to routing.unrelated.
 func (s *clientSession) routeOther(m *mcp.Message) {
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
 		return

@@ -47,21 +47,22 @@ type taskKey struct{ principal, id string }
 type serverTasks struct {
 	mu sync.Mutex
 
-	// support has the tools that may, or must, be called as tasks: execution.taskSupport
-	// by name, "" if unset. It is learned from the lists of tools that pass through.
+	// support holds execution.taskSupport of each tool by its name, "" if unset: whether
+	// the tool may, or must, be called as a task. It is read from forwarded tools/list
+	// results.
 	support map[string]string
 
-	// sessions has the session in which each task began. Many servers keep a task in its
+	// sessions holds the session in which each task began. Many servers keep a task in its
 	// session, or in its process, so requests on the task go there as long as the session
 	// lives, from any client of the principal.
 	sessions map[taskKey]*clientSession
 
-	// results has the tasks that wait for input from clients that poll with tasks/get and
+	// results holds the tasks that wait for input from clients that poll with tasks/get and
 	// answer with tasks/update. A server of 2025-11-25 sends its input requests while a
 	// tasks/result is pending, so one is kept open for each of these tasks.
 	results map[taskKey]*openTaskResult
 
-	// watchers has the channels of the listens for each task, by its id. A status
+	// watchers holds the channels of the listens for each task, by its id. A status
 	// notification in any session wakes all of them. They poll the task themselves, each
 	// for its own client.
 	watchers map[string]map[chan struct{}]struct{}
@@ -214,11 +215,11 @@ func (t *serverTasks) wake(id string) {
 type sessionTasks struct {
 	mu sync.Mutex
 
-	// kept has the times until which the session must be kept open, by the taskKey of a
+	// kept holds the time until which the session must be kept open, by the taskKey of a
 	// task that began in it or by the openTaskResult that is pending in it.
 	kept map[any]time.Time
 
-	// results has the pending tasks/result calls by their id. A message of the task may
+	// results holds the pending tasks/result calls by their id. A message of the task may
 	// arrive on a stream that belongs to no call, or to all. It names its task, or the
 	// token of the call that began the task, and is routed to the tasks/result call
 	// (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages").

@@ -161,7 +161,7 @@ func (k *pipeLoop) run(ctx context.Context) {
 	}
 }
 
-// step brings the state up to date with what has happened. It returns what to do next,
+// step updates the state after an event. It returns what to do next,
 // if anything, and otherwise when to look again if nothing happens, or zero. ok is false
 // if no listen and no stream is left. The loop has then ended, and the next listen
 // starts another one.
