@@ -43,7 +43,9 @@ exit code is 1. An interrupt cancels the call.
 JSON is one object with all arguments; - reads it from standard input. Alternatively,
 each argument is a word KEY=VALUE. A VALUE that is JSON (a number, true, false, null, an
 object, a list or a quoted string) is sent as JSON, unless the tool's schema requires a
-string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JSON.`,
+string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JSON.
+
+` + targetHelp,
 		Example: `  signalbox call echo '{"text": "hello"}'
   signalbox call echo text=hello
   signalbox call --url http://127.0.0.1:7777/mcp countdown`,

@@ -63,6 +63,7 @@ func newList(e *env, use, short string, lists ...list) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
+		Long:  short + ".\n\n" + targetHelp,
 		Args:  argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error {
