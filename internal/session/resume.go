@@ -57,9 +57,10 @@ func (s *Stream) Pause(retry time.Duration) bool {
 	return true
 }
 
-// Missed reports whether a client of the standalone stream was refused messages that were
-// dropped: it may have missed changes. It is true for each consumer that begins anew, until
-// one of them calls ClearMissed after everything that may have changed was announced.
+// Missed reports whether the client of the standalone stream may have missed changes,
+// because Resume refused messages that were no longer retained. It is true for each consumer
+// that does not resume, until one of them has announced everything that may have changed and
+// calls ClearMissed.
 func (c *Consumer) Missed() bool { return c.missed != 0 }
 
 // ClearMissed notes that everything that may have changed was appended to the stream
@@ -172,7 +173,7 @@ func (p *histories) goneError(id EventID) error {
 }
 
 // endIncompleteLocked ends a stream with missing messages: a client that continued would
-// not know of the gap. The standalone stream continues for clients that begin anew; for
+// not know of the gap. The standalone stream continues for clients that do not resume; for
 // these Missed is true.
 func (s *Session) endIncompleteLocked(h *history) {
 	if h.stream.standalone {

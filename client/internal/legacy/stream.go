@@ -27,8 +27,8 @@ const (
 
 // resumeLimiter limits the consecutive attempts to resume a stream. Its rules:
 //
-//   - A message resets the waits and the count of attempts. A successful status does not: a server that answers 200 and ends
-//     the stream at once would otherwise be asked for ever.
+//   - A message resets the wait and the count of attempts. A successful status does not: a
+//     server that answers 200 and ends the stream at once would be asked for ever.
 //   - The wait is the retry time that the server has sent, otherwise a default. It is
 //     doubled with each refusal that may pass, and with each stream that brought no
 //     message, unless the server spaces the attempts out itself, by shortestPoll at least.
