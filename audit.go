@@ -22,8 +22,8 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// serveRecorded serves a call and writes it to the audit record after it has ended,
-// however it ended: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
+// serveRecorded serves a call and writes it to the audit record when it has ended, with a
+// result, an error or a panic: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
 // call that waits for answers of its client ends after it has received them; if the
 // client calls again with the answers, each is a call.
 func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (res *mcp.Result, err error) {

@@ -226,7 +226,7 @@ func (s *listeners) wakeAll() {
 type seenLists struct {
 	mu      sync.Mutex
 	version version
-	tracked [catalog.NumKinds]bool   // the listener has the list, or is notified of it in any case
+	tracked [catalog.NumKinds]bool   // the listener has the list, or is notified of all changes
 	serials [catalog.NumKinds]uint64 // of the snapshot or list that set the list in version
 	serial  uint64                   // counts snapshots and lists
 }

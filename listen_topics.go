@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -57,7 +57,7 @@ func (s *subscription) subscribe(want listen.Filter) listen.Filter {
 	s.resubscribe(s.ctx)
 	s.awaitAgreement(s.ctx)
 	agreed := clientFilter(s.topics)
-	s.feed.Keep(s.updates, agreed)
+	s.feed.Narrow(s.updates, agreed)
 	want.URIs, want.TaskIDs = agreed.URIs, agreed.TaskIDs
 	return want
 }
@@ -271,7 +271,7 @@ func (e *attempt) Notify(_ context.Context, n *mcp.Notification) error {
 		}
 		e.invalidate(agreed)
 	case listen.MethodUpdated:
-		e.sub.feed.Update(n)
+		e.sub.feed.UpdateResource(n)
 	case listen.MethodTask:
 		name, _ := n.Params.Text(mcp.FieldTaskID)
 		for _, t := range e.asked {
@@ -299,7 +299,7 @@ func (l *backendListen) invalidate(topics []topic) {
 	l.gaps++
 	for _, t := range topics {
 		if t.backend == "" {
-			l.sub.feed.Update(listen.Updated(t.name))
+			l.sub.feed.UpdateResource(listen.ResourceUpdated(t.name))
 		} else {
 			l.missed[t] = l.gaps
 		}
@@ -321,7 +321,7 @@ func (l *backendListen) deliver(t topic, n *mcp.Notification, gap int) {
 	}
 	delete(l.missed, t)
 	if n != nil {
-		l.sub.feed.Task(n)
+		l.sub.feed.UpdateTask(n)
 	}
 }
 
@@ -382,7 +382,7 @@ func (l *backendListen) fetchState(ctx context.Context, t topic) (*mcp.Notificat
 	case res == nil:
 		return nil, errNoState
 	}
-	params, err := tasks.Notice(res.Bytes())
+	params, err := task.Notice(res.Bytes())
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/seal"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -73,8 +73,8 @@ func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) 
 	return rest[:size], rest[size:], true
 }
 
-// errUnknownTask is the answer for every id that is not valid for the caller, whatever
-// the reason.
+// errUnknownTask is the error for a task id that is not valid for the principal. The client
+// cannot distinguish an id of another principal from one that never existed.
 func errUnknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "unknown task") }
 
 // task serves a request about one task at the backend of that task.
@@ -110,7 +110,7 @@ func (g *Gateway) noteTask(req *mcp.Request, res *mcp.Result) {
 	if res == nil || res.Type() != mcp.ResultTask {
 		return
 	}
-	if t, err := tasks.Read(res.Bytes()); err == nil {
+	if t, err := task.Read(res.Bytes()); err == nil {
 		g.taskRegistry.add(req, &t)
 	}
 }
@@ -222,7 +222,7 @@ func (r *backendRequest) decodeRelated() (err error) {
 
 func (c *taskIDCaller) decodeObject(o *mcp.Object) (mcp.Object, error) {
 	var e mcp.Edit
-	if own, ok := c.decode(tasks.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
+	if own, ok := c.decode(task.RelatedID(o.Raw(mcp.MetaRelatedTask))); ok {
 		e.Set(mcp.MetaRelatedTask, relatedTask(own))
 	} else {
 		e.Delete(mcp.MetaRelatedTask)
@@ -245,7 +245,7 @@ func (c *taskIDCaller) encodeObject(o *mcp.Object, isTask bool) (mcp.Object, err
 		e.SetText(mcp.FieldTaskID, c.encode(own))
 	}
 	if o.Has(mcp.MetaRelatedTask) {
-		if own := tasks.RelatedID(o.Raw(mcp.MetaRelatedTask)); len(own) <= maxTaskID {
+		if own := task.RelatedID(o.Raw(mcp.MetaRelatedTask)); len(own) <= maxTaskID {
 			e.Set(mcp.MetaRelatedTask, relatedTask(c.encode(own)))
 		}
 	}
@@ -293,7 +293,7 @@ func (c *taskIDCaller) decodeAnswer(res *mcp.Result, err error) (*mcp.Result, er
 	if err != nil || res == nil || !res.Has(mcp.MetaRelatedTask) {
 		return res, err
 	}
-	if id := tasks.CreatedID(res.Bytes()); id != "" && id == tasks.RelatedID(res.Raw(mcp.MetaRelatedTask)) {
+	if id := task.CreatedID(res.Bytes()); id != "" && id == task.RelatedID(res.Raw(mcp.MetaRelatedTask)) {
 		return res, nil
 	}
 	obj, err := c.decodeObject(&res.Object)

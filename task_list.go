@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -58,7 +58,7 @@ func ownerOf(req *mcp.Request) any {
 }
 
 // add records a task that a request started.
-func (r *taskRegistry) add(req *mcp.Request, t *tasks.Task) {
+func (r *taskRegistry) add(req *mcp.Request, t *task.Task) {
 	owner := ownerOf(req)
 	if owner == nil {
 		return
@@ -181,7 +181,7 @@ func (g *Gateway) taskState(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	if err != nil || res == nil {
 		return nil
 	}
-	raw, err := tasks.ToTask(res.Bytes())
+	raw, err := task.ToTask(res.Bytes())
 	if err != nil {
 		return nil
 	}

@@ -12,8 +12,9 @@
 // the scope of that request. A request without a scope borrows a session that no other
 // request uses at the time.
 //
-// Each request is a call of internal/session, which receives the response on whichever
-// stream the server sends it. What is done for a call ends with the call.
+// Over HTTP, a call to a modern server is one POST, and its response is in the body of
+// that POST. Any other call is a session.Call, which accepts its response from any stream
+// or pipe of the server. All that is done for a call ends with the call.
 //
 // Responses are returned unmodified. A program that displays tools must therefore omit
 // those for which [mcp.ParamHeaders] returns an error, as a client of Streamable HTTP

@@ -124,8 +124,9 @@ func (c *Client) decRef(ap *activeProtocol, wrong bool) bool {
 	return ap.retired && ap.users == 0
 }
 
-// dispose closes a protocol in the background. Close waits for that, or does it. The
-// cached description is dropped as well: the next server may be another program.
+// dispose closes a protocol in the background. Close waits for the goroutine, or closes
+// the protocol itself. The cached server/discover result is dropped as well: the next
+// server may be another program.
 func (c *Client) dispose(ap *activeProtocol) {
 	c.discovered.Store(nil)
 	c.group.Start(func(ctx context.Context) { // bounded by the protocol's close

@@ -67,7 +67,7 @@ func dialThrough(t *testing.T, h http.Handler, cfg client.Config, around func(ht
 	dial func(string, client.Config) *client.Client,
 ) *client.Client {
 	t.Helper()
-	tr := serve(t, h).Hop()
+	tr := serve(t, h).HTTP1()
 	if cfg.Transport == nil {
 		cfg.Transport = around(tr)
 	}

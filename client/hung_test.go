@@ -121,7 +121,7 @@ func TestHeadersTooLong(t *testing.T) {
 		t.Cleanup(tr.CloseIdleConnections)
 		wantHeadersTooLong(t, srv.URL, tr)
 	}
-	plain := serve(t, h).Hop()
+	plain := serve(t, h).HTTP1()
 	plain.MaxHeaderBytes = 4 << 10
 	wantHeadersTooLong(t, "http://backend.test/mcp", plain)
 }

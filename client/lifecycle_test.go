@@ -157,7 +157,7 @@ func TestM164ConnectionsOfManyClients(t *testing.T) {
 		}}
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-		shared := ln.Hop()
+		shared := ln.HTTP1()
 		for range clients {
 			c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: keepIdle{shared}})
 			res, err := within(t, c, echo(t), &recorder{})
@@ -217,7 +217,7 @@ func TestConnectionSurvivesANotificationWithABody(t *testing.T) {
 		}}
 		done := make(chan error, 1)
 		go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: ln.Hop()})
+		c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: ln.HTTP1()})
 		res, err := within(t, c, echo(t), &recorder{})
 		wantResult(t, res, err, `{"content":[]}`)
 		if n := opened.Load(); n != 1 {

@@ -226,9 +226,9 @@ func (l *pipeLink) reuse(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, err
 	return p, nil
 }
 
-// Failed handles a failed handshake. If the open probe has been answered meanwhile, the
-// server is modern, and the pipe is kept for that.
-func (l *pipeLink) Failed(wire legacy.Conn) (keep bool) {
+// HandshakeFailed handles a failed handshake. If the open probe has been answered
+// meanwhile, the server is modern, and the pipe is kept for that.
+func (l *pipeLink) HandshakeFailed(wire legacy.Conn) (keep bool) {
 	w, ok := wire.(*legacy.PipeConn)
 	if !ok || w.Discover == nil || call.IsClosed(w.Dead) {
 		return false

@@ -118,7 +118,7 @@ func (l *listenCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 		if err := l.Caller.Notify(ctx, n); err != nil || !l.again {
 			return err
 		}
-		gap := listen.News{Lists: l.want.Lists()}
+		gap := listen.Changes{Lists: l.want.Lists()}
 		return gap.Notify(ctx, l.Caller)
 	}
 	l.reopenIfNarrower(l.want.Agreed(&n.Params))
@@ -141,9 +141,9 @@ func (l *listenCaller) reopenIfNarrower(agreed listen.Filter) {
 // invalidate reports everything listened for as changed. A superfluous notification
 // costs a fetch; a missing one leaves the client with an outdated list.
 func (l *listenCaller) invalidate(ctx context.Context) error {
-	all := listen.News{Lists: l.want.Lists()}
+	all := listen.Changes{Lists: l.want.Lists()}
 	for _, uri := range l.agreed.URIs {
-		all.Updated = append(all.Updated, listen.Updated(uri))
+		all.Updated = append(all.Updated, listen.ResourceUpdated(uri))
 	}
 	if err := all.Notify(ctx, l.Caller); err != nil || l.era != mcp.EraModern {
 		return err // the legacy side of the gateway polls each task when a listen begins

@@ -189,7 +189,7 @@ func replaceInstance(t *testing.T, modern bool, status int) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-	tr := ln.Hop()
+	tr := ln.HTTP1()
 	c := client.NewHTTP("http://backend.test/mcp", client.Config{Name: "b", Transport: tr})
 	scope := mcp.NewScope("s", nil)
 	for range 2 {

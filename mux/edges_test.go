@@ -54,7 +54,7 @@ func open(t *testing.T, v mcp.Version, m *mux.Mux) mcp.Handler {
 	hs := &http.Server{Handler: signed(s)}
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(ln) }() // ends with hs.Close below
-	tr := ln.Hop()
+	tr := ln.HTTP1()
 	c := client.NewHTTP("http://127.0.0.1/mcp", client.Config{Version: v, Transport: tr})
 	t.Cleanup(func() {
 		if err := errors.Join(c.Close(), s.Close(), m.Close(), hs.Close()); err != nil {

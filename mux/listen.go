@@ -65,10 +65,10 @@ func (m *Mux) agreed(want listen.Filter, principal string) listen.Filter {
 }
 
 // taskChanged announces a change of a task to the clients that listen to it.
-func (m *Mux) taskChanged(t *task) {
+func (m *Mux) taskChanged(t *backgroundCall) {
 	n, err := mcp.NewNotification(listen.MethodTask, object("taskId", t.id))
 	if err == nil { // always: object returns valid JSON
-		m.feed.Task(n)
+		m.feed.UpdateTask(n)
 	}
 }
 

@@ -112,7 +112,7 @@ func (m *Mux) Updated(uri string) error {
 	if m.Fixed && m.current().served {
 		return errFixed
 	}
-	m.feed.Update(listen.Updated(uri))
+	m.feed.UpdateResource(listen.ResourceUpdated(uri))
 	return nil
 }
 

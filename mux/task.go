@@ -19,7 +19,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/question"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -27,8 +27,8 @@ import (
 // without much load.
 const pollInterval = 500 // milliseconds
 
-// task is a call that continues in the background, and the Caller of that call.
-type task struct {
+// backgroundCall is a call that continues in the background, and the Caller of that call.
+type backgroundCall struct {
 	id        string
 	principal string
 	client    *mcp.Peer
@@ -39,7 +39,7 @@ type task struct {
 
 	mu      sync.Mutex
 	updated time.Time
-	status  tasks.Status
+	status  task.Status
 	detail  jsontext.Value // result or error
 	open    []*pending     // open questions, in order
 	asked   int
@@ -62,33 +62,33 @@ type pending struct {
 // Questions that decide whether there is anything to do should be asked before, with
 // Input.
 func (c *Call) Background(ctx context.Context, f func(ctx context.Context, call *Call) (*Result, error)) (*Result, error) {
-	if !c.tasks || c.isTask() || !tasks.Declared(c.Request.Client.Capabilities) {
+	if !c.tasks || c.isTask() || !task.Declared(c.Request.Client.Capabilities) {
 		return f(ctx, c)
 	}
 	t, err := c.mux.begin(ctx, c, f)
 	if err != nil {
 		return nil, err
 	}
-	created := t.encode(tasks.Working, t.created, "", nil)
+	created := t.encode(task.Working, t.created, "", nil)
 	raw, err := mcp.NewResult(append([]byte(`{"resultType":"`+mcp.ResultTask+`",`), created[1:]...))
 	return &Result{raw: raw}, err
 }
 
 // isTask reports whether the call runs as a task.
 func (c *Call) isTask() bool {
-	_, ok := c.Caller.(*task)
+	_, ok := c.Caller.(*backgroundCall)
 	return ok
 }
 
 // Notify drops the notification: a task cannot send any (tasks, "Task Status
 // Notifications").
-func (t *task) Notify(context.Context, *mcp.Notification) error { return nil }
+func (t *backgroundCall) Notify(context.Context, *mcp.Notification) error { return nil }
 
 // Extension returns one that can do nothing: the request that began the task has ended.
-func (t *task) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+func (t *backgroundCall) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
 // Start adds a question to the task's input requests.
-func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (t *backgroundCall) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	switch missing, known := question.Missing(t.client.Capabilities, req); {
 	case !known:
 		return nil, mcp.Errorf(mcp.CodeInternalError, "a client cannot be asked for %s", req.Method)
@@ -116,7 +116,7 @@ func (t *task) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result
 // maxOpen bounds the open questions of a task: each is a dialogue with a user.
 const maxOpen = 16
 
-func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
+func (t *backgroundCall) addQuestion(req *mcp.Request) (*pending, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -132,14 +132,14 @@ func (t *task) addQuestion(req *mcp.Request) (*pending, error) {
 	return p, nil
 }
 
-func (t *task) withdraw(p *pending) bool {
+func (t *backgroundCall) withdraw(p *pending) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closeLocked(p.key) != nil
 }
 
 // closeLocked removes the question with the key, and returns it, or nil.
-func (t *task) closeLocked(key string) *pending {
+func (t *backgroundCall) closeLocked(key string) *pending {
 	for i, p := range t.open {
 		if p.key == key {
 			t.open = append(t.open[:i:i], t.open[i+1:]...)
@@ -151,20 +151,20 @@ func (t *task) closeLocked(key string) *pending {
 }
 
 // updateStatusLocked updates the status: input required or working.
-func (t *task) updateStatusLocked() {
+func (t *backgroundCall) updateStatusLocked() {
 	t.updated = time.Now()
 	switch {
 	case t.status.IsTerminal():
 	case len(t.open) > 0:
-		t.status = tasks.InputRequired
+		t.status = task.InputRequired
 	default:
-		t.status = tasks.Working
+		t.status = task.Working
 	}
 }
 
 // answer passes answers to the open questions. It ignores answers to other keys (tasks,
 // "Task Update Requests"). If an answer is invalid, it rejects all of them.
-func (t *task) answer(values map[string]jsontext.Value) error {
+func (t *backgroundCall) answer(values map[string]jsontext.Value) error {
 	taken, err := t.take(values)
 	if taken {
 		t.mux.taskChanged(t)
@@ -172,7 +172,7 @@ func (t *task) answer(values map[string]jsontext.Value) error {
 	return err
 }
 
-func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
+func (t *backgroundCall) take(values map[string]jsontext.Value) (taken bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.open {
@@ -196,12 +196,12 @@ func (t *task) take(values map[string]jsontext.Value) (taken bool, err error) {
 }
 
 // run runs the task. A panic in its function affects no other task.
-func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) {
-	status, detail := tasks.Failed, jsontext.Value(nil)
+func (t *backgroundCall) run(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) {
+	status, detail := task.Failed, jsontext.Value(nil)
 	defer func() {
 		if p := recover(); p != nil {
 			t.mux.logPanic(ctx, t, p)
-			status, detail = tasks.Failed, tasks.ErrorJSON(mcp.ToWire(errPanic))
+			status, detail = task.Failed, task.ErrorJSON(mcp.ToWire(errPanic))
 		}
 		t.end(status, detail)
 	}()
@@ -209,17 +209,17 @@ func (t *task) run(ctx context.Context, call *Call, f func(context.Context, *Cal
 	res, err := own.toResult(f(ctx, own))
 	switch {
 	case err == nil:
-		status, detail = tasks.Completed, res.Bytes()
+		status, detail = task.Completed, res.Bytes()
 	case ctx.Err() != nil:
-		status = tasks.Cancelled
+		status = task.Cancelled
 	default:
 		t.mux.logFailure(ctx, t, err)
-		detail = tasks.ErrorJSON(mcp.ToWire(err))
+		detail = task.ErrorJSON(mcp.ToWire(err))
 	}
 }
 
 // logFailure logs an error that the client receives without its text.
-func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
+func (m *Mux) logFailure(ctx context.Context, t *backgroundCall, err error) {
 	_, ours := errors.AsType[*mcp.Fault](err)
 	_, wire := errors.AsType[*mcp.Error](err)
 	if m.Logger != nil && !ours && !wire {
@@ -227,7 +227,7 @@ func (m *Mux) logFailure(ctx context.Context, t *task, err error) {
 	}
 }
 
-func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
+func (m *Mux) logPanic(ctx context.Context, t *backgroundCall, p any) {
 	if m.Logger != nil {
 		m.Logger.ErrorContext(ctx, "task panicked", slog.String("task", t.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	}
@@ -236,13 +236,13 @@ func (m *Mux) logPanic(ctx context.Context, t *task, p any) {
 var errPanic = errors.New("the function panicked")
 
 // end ends the task and notifies listening clients.
-func (t *task) end(status tasks.Status, detail jsontext.Value) {
+func (t *backgroundCall) end(status task.Status, detail jsontext.Value) {
 	t.finish(status, detail)
 	t.cancel(nil)
 	t.mux.taskChanged(t)
 }
 
-func (t *task) finish(status tasks.Status, detail jsontext.Value) {
+func (t *backgroundCall) finish(status task.Status, detail jsontext.Value) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.status.IsTerminal() {
@@ -253,23 +253,23 @@ func (t *task) finish(status tasks.Status, detail jsontext.Value) {
 
 // stop cancels the task. Its status stays cancelled, whatever the function returns,
 // because the client has been promised that.
-func (t *task) stop() { t.end(tasks.Cancelled, nil) }
+func (t *backgroundCall) stop() { t.end(task.Cancelled, nil) }
 
 // describe returns the task as JSON, with the member of its status.
-func (t *task) describe() []byte {
+func (t *backgroundCall) describe() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch t.status {
-	case tasks.Completed:
+	case task.Completed:
 		return t.encode(t.status, t.updated, "result", t.detail)
-	case tasks.Failed:
+	case task.Failed:
 		return t.encode(t.status, t.updated, "error", t.detail)
-	case tasks.InputRequired:
+	case task.InputRequired:
 		var keys []string
 		for _, p := range t.open {
 			keys = append(keys, p.key)
 		}
-		inputs := tasks.Inputs(keys, func(key string) *mcp.Request { return t.open[slices.Index(keys, key)].req })
+		inputs := task.Inputs(keys, func(key string) *mcp.Request { return t.open[slices.Index(keys, key)].req })
 		return t.encode(t.status, t.updated, "inputRequests", inputs)
 	default:
 		return t.encode(t.status, t.updated, "", nil)
@@ -278,7 +278,7 @@ func (t *task) describe() []byte {
 
 // encode returns the task as JSON: the members of every status, and another one unless its
 // name is empty.
-func (t *task) encode(status tasks.Status, updated time.Time, member string, value jsontext.Value) []byte {
+func (t *backgroundCall) encode(status task.Status, updated time.Time, member string, value jsontext.Value) []byte {
 	out := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
 	out = jsonscan.AppendString(append(out, `,"status":`...), string(status))
 	out = jsonscan.AppendString(append(out, `,"createdAt":`...), t.created.UTC().Format(time.RFC3339Nano))
@@ -300,13 +300,13 @@ type taskStore struct {
 
 	mu     sync.Mutex
 	closed bool
-	all    map[string]*task
-	order  []*task // all of them, the oldest first
+	all    map[string]*backgroundCall
+	order  []*backgroundCall // all of them, the oldest first
 }
 
 // begin runs f, the rest of a call, as a task. The task can be found when begin
 // returns.
-func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*task, error) {
+func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Call) (*Result, error)) (*backgroundCall, error) {
 	ttl := m.TaskTTL
 	if ttl <= 0 {
 		ttl = DefaultTaskTTL
@@ -316,9 +316,9 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 	// cancellation.
 	ctx, stop := context.WithDeadline(context.WithoutCancel(ctx), now.Add(ttl))
 	ctx, cancel := context.WithCancelCause(ctx)
-	t := &task{
+	t := &backgroundCall{
 		id: rand.Text(), principal: call.Request.Principal, client: call.Request.Client,
-		created: now, updated: now, ttl: ttl, status: tasks.Working, mux: m,
+		created: now, updated: now, ttl: ttl, status: task.Working, mux: m,
 		cancel: func(cause error) { cancel(cause); stop() },
 	}
 	if err := m.tasks.add(t, now); err != nil {
@@ -333,7 +333,7 @@ func (m *Mux) begin(ctx context.Context, call *Call, f func(context.Context, *Ca
 }
 
 // add keeps the task and counts it as running.
-func (b *taskStore) add(t *task, now time.Time) error {
+func (b *taskStore) add(t *backgroundCall, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.removeExpiredLocked(now)
@@ -344,7 +344,7 @@ func (b *taskStore) add(t *task, now time.Time) error {
 		return &mcp.Fault{Code: mcp.CodeLimit, Outcome: mcp.NotDispatched, Message: "too many tasks"}
 	}
 	if b.all == nil {
-		b.all = make(map[string]*task)
+		b.all = make(map[string]*backgroundCall)
 	}
 	b.all[t.id] = t
 	b.order = append(b.order, t)
@@ -362,10 +362,10 @@ func (b *taskStore) removeExpiredLocked(now time.Time) {
 	}
 }
 
-func (t *task) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
+func (t *backgroundCall) isOver(now time.Time) bool { return now.Sub(t.created) >= t.ttl }
 
 // find returns the task if it exists and belongs to the principal.
-func (b *taskStore) find(id, principal string) *task {
+func (b *taskStore) find(id, principal string) *backgroundCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.all[id]
@@ -383,7 +383,7 @@ func (b *taskStore) close() {
 }
 
 // removeAll removes all tasks and admits no more.
-func (b *taskStore) removeAll() map[string]*task {
+func (b *taskStore) removeAll() map[string]*backgroundCall {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.all

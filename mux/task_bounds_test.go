@@ -24,7 +24,7 @@ func TestTasksAreBounded(t *testing.T) {
 		begin(t, m)
 		for i := range maxTasks - 1 { // without functions, which is less work
 			now := time.Now()
-			if err := m.tasks.add(&task{id: fmt.Sprint(i), created: now, ttl: DefaultTaskTTL}, now); err != nil {
+			if err := m.tasks.add(&backgroundCall{id: fmt.Sprint(i), created: now, ttl: DefaultTaskTTL}, now); err != nil {
 				t.Fatal(err)
 			}
 			m.tasks.running.Done()

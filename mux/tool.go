@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -102,8 +102,8 @@ func (m *Mux) serveTools(ctx context.Context, req *mcp.Request, caller mcp.Calle
 	if err := mcp.CheckParamHeaders(t.headers, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
 		return nil, err
 	}
-	if t.Task == TaskRequired && !tasks.Declared(req.Client.Capabilities) {
-		return nil, tasks.Missing(fmt.Sprintf("%s of %q", req.Method, name))
+	if t.Task == TaskRequired && !task.Declared(req.Client.Capabilities) {
+		return nil, task.Missing(fmt.Sprintf("%s of %q", req.Method, name))
 	}
 	call := &Call{Request: req, Caller: caller, mux: m, tasks: t.Task != TaskNever}
 	if err := call.checkRequired(t.required); err != nil {

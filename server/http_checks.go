@@ -55,7 +55,7 @@ func (s *Server) admit(r *http.Request, checks ...check) (principal string, no *
 }
 
 // checkHeaders refuses a header that exceeds the limit, and names the limit. The limit of
-// net/http must be higher, since it closes the connection without a response of ours. If
+// net/http must be higher, since net/http closes the connection without a JSON-RPC error. If
 // only the credentials exceed the limit, the answer is 401: no valid credential is that
 // long.
 func (s *Server) checkHeaders(r *http.Request) *refusal {

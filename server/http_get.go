@@ -88,8 +88,8 @@ func (s *Server) legacyResume(p *response, r *http.Request, sess *session.Sessio
 	defer s.retain(sess)
 	defer c.Detach()
 	if c.IsSpent() {
-		// 400 and not a stream without events: a client that took such a stream for a
-		// success would reconnect for ever (M063, M066).
+		// A client that gets a stream without events reconnects for ever (M063, M066), so
+		// it gets a 400.
 		return refuse(http.StatusBadRequest, "nothing follows event id %s; its stream has ended", escape(sent)).inSession(sess)
 	}
 	p.beginStream()

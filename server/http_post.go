@@ -52,7 +52,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, respond func(p *response, principal string) *refusal) {
 	p := s.newResponse(w, r)
 	defer p.end()
-	// A preflight for a foreign host goes on, and is refused like any other request.
+	// A preflight for another host is refused by the checks below, like any other request.
 	if s.allowOrigin(w.Header(), r) && isPreflight(r) && s.isOurHost(r) {
 		answerPreflight(w, r)
 		return

@@ -276,7 +276,7 @@ func (d *deadlineWriter) applyDeadline(until time.Time) {
 	defer d.mu.Unlock()
 	d.deadline = until
 	if d.final.IsZero() {
-		_ = d.rc.SetWriteDeadline(until) // a writer without deadlines has no slow client either
+		_ = d.rc.SetWriteDeadline(until) // without deadlines, as in a test, writes do not block
 	}
 }
 

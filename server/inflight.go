@@ -53,8 +53,8 @@ func (entry *inflight) exchange() *session.Exchange {
 	return nil
 }
 
-// inflightSet is all that is in flight for clients. Each entry has one goroutine of ours
-// or of net/http. add decides under one lock whether an activity starts before a shutdown
+// inflightSet is all that is in flight for clients. Each entry has one goroutine, of the
+// Server or of net/http. add decides under one lock whether an activity starts before a shutdown
 // or is refused by it, so that Shutdown waits for exactly those that have started.
 type inflightSet struct {
 	mu         sync.Mutex

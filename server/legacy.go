@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -111,9 +111,9 @@ func levelParam(m *mcp.Message) (mcp.LogLevel, *mcp.Error) {
 	return level, nil
 }
 
-// scoped returns the value of a type that the scope of a session keeps, which build makes
-// the first time. If it has a method end, that is called when the scope ends. The result is
-// nil if the scope has ended.
+// scoped returns the value of type T in the scope of a session. The first call creates it
+// with build. If the value has a method end, that is called when the scope ends. The result
+// is nil if the scope has ended.
 func scoped[T any](scope *mcp.Scope, build func() *T) *T {
 	type key struct{} // one for each T
 	var made *T
@@ -142,7 +142,7 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 	case "notifications/roots/list_changed":
 		s.forwardNotification(ctx, sess, m, false)
 	case "notifications/tasks/status":
-		if tasks.ClientOfferOf(sess.Client.Capabilities).Any() {
+		if task.ClientOfferOf(sess.Client.Capabilities).Any() {
 			s.forwardNotification(ctx, sess, m, true)
 		}
 	}

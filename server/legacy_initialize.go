@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -110,8 +110,8 @@ func (s *Server) addSession(sess *session.Session) error {
 	return nil
 }
 
-// evictIdle ends a session for a Handler that has no space left for its state. A session
-// in use stays. The client of one that ends gets a 404 when it returns, and opens another
+// evictIdle ends a session, unless it is in use, for a Handler that has no space left for
+// its state. The client of the session gets a 404 with its next request, and opens another
 // (2025-11-25, basic/transports, "Session Management").
 func (s *Server) evictIdle(sess *session.Session) bool {
 	if !sess.EndIdle() {
@@ -122,9 +122,9 @@ func (s *Server) evictIdle(sess *session.Session) bool {
 	return true
 }
 
-// addressOf returns the part of an address that distinguishes anonymous clients. A host
-// with one address of the loopback network has all of them, and one with an IPv6 address
-// has the 2^64 of its network.
+// addressOf returns the part of an address that distinguishes anonymous clients. It is
+// the same for all addresses of the loopback network, and for the 2^64 of an IPv6 network,
+// because one host can use all of them.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -184,12 +184,12 @@ func newInitializeResult(res *mcp.Result, v mcp.Version) initializeResult {
 		info = []byte(`{"name":"signalbox","version":"0"}`)
 	}
 	out := jsonscan.AppendString([]byte(`{"protocolVersion":`), string(v))
-	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, tasks.WithLegacyOffer(caps))...)
+	out = append(append(out, `,"capabilities":`...), revision.ServerCapabilities(v, task.WithLegacyOffer(caps))...)
 	out = append(append(out, `,"serverInfo":`...), info...)
 	if text := res.Raw(mcp.FieldInstructions); text != nil {
 		out = append(append(out, `,"instructions":`...), text...)
 	}
-	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && tasks.OfferOf(caps).Any()}
+	return initializeResult{result: append(out, '}'), tasks: v >= mcp.V20251125 && task.OfferOf(caps).Any()}
 }
 
 // noCaller is the Caller of requests that have no stream before their answer: initialize,

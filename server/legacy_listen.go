@@ -98,8 +98,8 @@ func (s *Server) goListen(stop func(why error), f func()) bool {
 
 // listenLoop listens for a session, and listens again if the listen has ended for a
 // temporary reason: the client has an open stream and cannot see that the listen has
-// ended. It returns when ctx or the listen has ended. If the Handler goes on by itself,
-// it returns a function to call at the end of ctx.
+// ended. It returns when ctx or the listen has ended. If the Handler needs no goroutine
+// for the listen, it returns a function to call at the end of ctx.
 func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed missedChanges, consumer *session.Consumer) (stop func()) {
 	c := &changesCaller{streamSender: streamSender{server: s, stream: sess.Standalone()}, consumer: consumer}
 	c.acked.Store(missed != missedNothing)
@@ -122,8 +122,8 @@ func (s *Server) listenLoop(ctx context.Context, sess *session.Session, missed m
 	return stop
 }
 
-// listenOnce has the Handler serve a listen. It returns when the listen has ended, or
-// returns a function that ends it if the Handler goes on by itself.
+// listenOnce passes a listen to the Handler. It returns when the listen has ended. If the
+// Handler needs no goroutine for the listen, it returns a function that ends it.
 func (s *Server) listenOnce(ctx context.Context, req *mcp.Request, c mcp.Caller) (stop func(), err error) {
 	if w, ok := s.handler.(mcp.HandlerExtension); ok {
 		watch := func(ctx context.Context, req *mcp.Request, c mcp.Caller) (_ *mcp.Result, err error) {
@@ -173,7 +173,7 @@ func (s *Server) sendAllUpdates(ctx context.Context, sess *session.Session, c *c
 	for _, sub := range all.agreed() {
 		u := updatesCaller{streamSender: c.streamSender, all: all, sub: sub}
 		// A subscription that has ended meanwhile needs no update.
-		if err := u.Notify(ctx, listen.Updated(sub.uri)); err != nil && sub.ctx.Err() == nil {
+		if err := u.Notify(ctx, listen.ResourceUpdated(sub.uri)); err != nil && sub.ctx.Err() == nil {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Server) writeStream(p *response, sess *session.Session, c *session.Cons
 	s.kept.track(sess)
 	opts.onWrite = s.shedIfFull
 	if canPoll(sess.Client.Version) && !c.IsSpent() {
-		p.writePriming(c.Prime())
+		p.writePriming(c.PrimingID())
 		opts.maxLife = s.cfg.StreamLife
 	}
 	state := p.writeStream(c, opts)

@@ -151,7 +151,7 @@ func (u *updatesCaller) Notify(ctx context.Context, n *mcp.Notification) error {
 	switch n.Method {
 	case listen.MethodAcknowledged:
 		if isClosed(u.sub.settled) {
-			return u.update(ctx, listen.Updated(u.sub.uri))
+			return u.update(ctx, listen.ResourceUpdated(u.sub.uri))
 		}
 		if requested := (listen.Filter{URIs: []string{u.sub.uri}}); requested.Agreed(&n.Params).URIs != nil {
 			u.all.settle(u.sub, nil)

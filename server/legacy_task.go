@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -103,7 +103,7 @@ func (e *legacyTaskHandler) create(ctx context.Context, req *mcp.Request, caller
 	case res.Type() != mcp.ResultTask:
 		return e.tasks.store(req, res, time.Now())
 	}
-	raw, err := tasks.ToCreated(res.Bytes())
+	raw, err := task.ToCreated(res.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -122,15 +122,15 @@ func (e *legacyTaskHandler) immediate(method, id string) (*mcp.Result, error) {
 	case method == "tasks/result":
 		return relatedTo(id, t.result)
 	case method == "tasks/cancel":
-		return nil, errTerminal(tasks.Completed)
+		return nil, errTerminal(task.Completed)
 	default:
-		return mcp.NewResult(t.encode(tasks.Completed))
+		return mcp.NewResult(t.encode(task.Completed))
 	}
 }
 
 // asTask translates a task to the form of 2025-11-25.
 func asTask(res *mcp.Result) (*mcp.Result, error) {
-	raw, err := tasks.ToTask(res.Bytes())
+	raw, err := task.ToTask(res.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -138,23 +138,23 @@ func asTask(res *mcp.Result) (*mcp.Result, error) {
 }
 
 // fetch asks the Handler for the state of the task that a request is about.
-func (e *legacyTaskHandler) fetch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (tasks.Task, *mcp.Result, error) {
+func (e *legacyTaskHandler) fetch(ctx context.Context, req *mcp.Request, caller mcp.Caller) (task.Task, *mcp.Result, error) {
 	get := *req
 	get.Method = "tasks/get"
 	res, err := e.handler.Serve(ctx, &get, caller)
 	if err != nil {
-		return tasks.Task{}, nil, err
+		return task.Task{}, nil, err
 	}
 	if res == nil {
-		return tasks.Task{}, nil, errNoResult
+		return task.Task{}, nil, errNoResult
 	}
-	t, err := tasks.Read(res.Bytes())
+	t, err := task.Read(res.Bytes())
 	return t, res, err
 }
 
-// result waits for the end of a task, and meanwhile sends its questions to the client. A
-// Handler in front of a server of 2025-11-25 can wait by itself; one with only the
-// extension is polled.
+// result sends the questions of a task to the client until the task ends, and returns the
+// result of the task. A Handler in front of a server of 2025-11-25 serves tasks/result
+// itself. A Handler that supports only the extension is polled.
 func (e *legacyTaskHandler) result(ctx context.Context, req *mcp.Request, id string, caller mcp.Caller) (*mcp.Result, error) {
 	related := &taskCaller{Caller: caller, id: id}
 	for {
@@ -184,10 +184,10 @@ func (e *legacyTaskHandler) await(ctx context.Context, req *mcp.Request, id stri
 	if err != nil {
 		return nil, err
 	}
-	if t.Status == tasks.Failed && t.Error == nil {
+	if t.Status == task.Failed && t.Error == nil {
 		return nil, refused
 	}
-	return tasks.Await(ctx, e.handler, req, id, caller)
+	return task.Await(ctx, e.handler, req, id, caller)
 }
 
 func isDeadline(err error) bool {
@@ -226,7 +226,7 @@ func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller
 		switch {
 		case err != nil:
 			return nil, err
-		case t.Status == tasks.Cancelled, !t.Status.IsTerminal() && n == cancelPolls:
+		case t.Status == task.Cancelled, !t.Status.IsTerminal() && n == cancelPolls:
 			return asTask(res)
 		case t.Status.IsTerminal():
 			return nil, errTerminal(t.Status)
@@ -237,7 +237,7 @@ func (e *legacyTaskHandler) cancel(ctx context.Context, req *mcp.Request, caller
 	}
 }
 
-func errTerminal(status tasks.Status) error {
+func errTerminal(status task.Status) error {
 	return mcp.Errorf(mcp.CodeInvalidParams, "the task cannot be cancelled: it is %s", status)
 }
 
@@ -247,7 +247,7 @@ func (e *legacyTaskHandler) list(ctx context.Context, req *mcp.Request, caller m
 	if err != nil || res == nil || req.Params.Has(mcp.FieldCursor) {
 		return res, err
 	}
-	raw, err := tasks.Prepend(res.Bytes(), e.tasks.all(time.Now()))
+	raw, err := task.Prepend(res.Bytes(), e.tasks.all(time.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ func offerTasks(scope *mcp.Scope) {
 // declareTasks returns the client with the tasks extension declared.
 func declareTasks(p *mcp.Peer) *mcp.Peer {
 	client := *p
-	client.Capabilities = tasks.Declare(p.Capabilities)
+	client.Capabilities = task.Declare(p.Capabilities)
 	return &client
 }
 
@@ -344,11 +344,11 @@ func declareTasks(p *mcp.Peer) *mcp.Peer {
 // reported as working, the state in which every task begins ("Task Status Lifecycle").
 func (k *sessionTasks) store(req *mcp.Request, res *mcp.Result, now time.Time) (*mcp.Result, error) {
 	t := &immediateTask{id: k.prefix + rand.Text(), created: now, ttl: defaultTaskTTL, result: res}
-	if asked := tasks.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
+	if asked := task.TTL(req.Params.Raw(mcp.FieldTask)); asked > 0 {
 		t.ttl = min(asked, maxTaskTTL)
 	}
 	k.add(t)
-	created := append([]byte(`{"task":`), t.encode(tasks.Working)...)
+	created := append([]byte(`{"task":`), t.encode(task.Working)...)
 	return mcp.NewResult(append(created, '}'))
 }
 
@@ -401,16 +401,16 @@ func (k *sessionTasks) all(now time.Time) [][]byte {
 	k.expireLocked(now)
 	listed := make([][]byte, 0, len(k.tasks))
 	for _, t := range k.tasks {
-		listed = append(listed, t.encode(tasks.Completed))
+		listed = append(listed, t.encode(task.Completed))
 	}
 	return listed
 }
 
 // encode returns the task in the given state; a result with isError is a failed task
 // ("Task Execution Errors").
-func (t *immediateTask) encode(status tasks.Status) []byte {
-	if failed, _ := t.result.Bool(mcp.FieldIsError); failed && status == tasks.Completed {
-		status = tasks.Failed
+func (t *immediateTask) encode(status task.Status) []byte {
+	if failed, _ := t.result.Bool(mcp.FieldIsError); failed && status == task.Completed {
+		status = task.Failed
 	}
 	at := t.created.UTC().Format(time.RFC3339)
 	b := jsonscan.AppendString([]byte(`{"taskId":`), t.id)
@@ -524,14 +524,14 @@ func (t *taskStatusCaller) sendStatus(n *mcp.Notification) error {
 	if id, _ := n.Params.Text(mcp.FieldTaskID); id != t.task.id {
 		return t.drop()
 	}
-	raw, err := tasks.ToTask(withoutSubscription(n).AppendTo(nil, &n.Params))
+	raw, err := task.ToTask(withoutSubscription(n).AppendTo(nil, &n.Params))
 	if err != nil {
 		return t.drop()
 	}
 	m := session.Message{Class: session.Progress, Key: "notifications/tasks/status " + t.task.id}
 	m.Head = jsonrpc.AppendNotification(nil, "notifications/tasks/status", raw)
 	full, err := t.stream.Append(m)
-	if tasks.StatusOf(raw).IsTerminal() {
+	if task.StatusOf(raw).IsTerminal() {
 		t.task.cancel(errTaskOver)
 	}
 	if full != nil {

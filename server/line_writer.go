@@ -78,7 +78,7 @@ func (w *pipeWriter) close() {
 }
 
 // run writes until close, and calls live at each tick of beat, if that is not nil. After
-// a failed write it goes on and discards messages, so that no Handler blocks on a client
+// a failed write it discards all further messages, so that no Handler blocks on a client
 // that is gone.
 func (w *pipeWriter) run(beat <-chan time.Time, live func() error) {
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -62,7 +62,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
 	ir.inQuota, ir.restarts = true, opened.restarts
 	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
-	ir.x.CountFor(principal, len(m.Raw))
+	ir.x.ChargeTo(principal, len(m.Raw))
 	ir.caller = s.modernCaller(ir)
 	c := attach(ir.x)
 	defer c.Detach()
@@ -78,7 +78,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 func (s *Server) modernRetry(p *response, r *http.Request, m *mcp.Message, opened *openedRequest) *refusal {
 	ir, x, no := s.resumeParked(m, opened, 0, func(ir *inflightRequest) (*session.Exchange, *refusal) {
 		x := session.NewStateless(m.ID, &s.rules, ir.stop)
-		x.CountFor(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
+		x.ChargeTo(ir.original.Principal, len(ir.original.Params.Bytes())+len(ir.original.Params.Beside()))
 		return x, nil
 	})
 	if no != nil {
@@ -243,23 +243,23 @@ func checkTasks(m *mcp.Message) *mcp.Error {
 	switch m.Method {
 	case "tasks/get", "tasks/update", "tasks/cancel":
 	case "subscriptions/listen":
-		if !tasks.Watches(m.Params.Raw(mcp.FieldNotifications)) {
+		if !task.Watches(m.Params.Raw(mcp.FieldNotifications)) {
 			return nil
 		}
 	default:
 		return nil
 	}
-	if tasks.Declared(m.Params.Raw(mcp.MetaClientCapabilities)) {
+	if task.Declared(m.Params.Raw(mcp.MetaClientCapabilities)) {
 		return nil
 	}
-	return tasks.Missing(m.Method)
+	return task.Missing(m.Method)
 }
 
 // undeclaredTask reports whether a result is a task for a client that did not declare the
 // extension, or the answer to a request that cannot become a task. Such a result must not
-// be sent, whatever became of the call.
+// be sent, even though the call has run.
 func undeclaredTask(req *mcp.Request, res *mcp.Result) bool {
-	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !tasks.Declared(req.Client.Capabilities))
+	return res.Type() == mcp.ResultTask && (req.Method != "tools/call" || !task.Declared(req.Client.Capabilities))
 }
 
 // modernEncoder is the encoder of 2026-07-28.
@@ -269,7 +269,7 @@ type modernEncoder struct{}
 // that it must not be cached (2026-07-28, basic, "ResultType"; server/utilities/caching).
 func (enc modernEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mcp.Result) session.Message {
 	if undeclaredTask(req, res) {
-		return enc.failure(id, req, tasks.Missing(req.Method))
+		return enc.failure(id, req, task.Missing(req.Method))
 	}
 	// Existing fields stay: they are from a modern backend.
 	var e mcp.Edit
@@ -294,7 +294,7 @@ func (enc modernEncoder) result(buf []byte, id mcp.ID, req *mcp.Request, res *mc
 		e.Set(mcp.MetaSubscriptionID, id.AppendTo(nil))
 	case "server/discover":
 		e.Set(mcp.FieldSupportedVersions, versionsJSON())
-		caps := tasks.ModernOffer(res.Raw(mcp.FieldCapabilities))
+		caps := task.ModernOffer(res.Raw(mcp.FieldCapabilities))
 		e.Set(mcp.FieldCapabilities, revision.ServerCapabilities(req.Client.Version, caps))
 	}
 	return resultMessage(buf, id, &e, &res.Object)

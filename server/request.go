@@ -179,8 +179,8 @@ func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Resu
 	}
 	switch {
 	case ir.kind == kindListen && ir.tornDown.Load():
-		// A listen that we end has succeeded, whatever its Handler returned for the end
-		// of its context (2026-07-28, basic/patterns/subscriptions, "Graceful Closure").
+		// A listen that the server ends has succeeded, whatever error its Handler returned
+		// when the context ended (2026-07-28, basic/patterns/subscriptions, "Graceful Closure").
 		res, err = &mcp.Result{}, nil
 	case err == nil && res == nil:
 		err = errNoResult
@@ -268,9 +268,9 @@ func (s *Server) answerCached(ctx context.Context, p *response, id mcp.ID, req *
 	return true
 }
 
-// serveCached asks the Handler for a cached answer. It is registered as in flight
-// meanwhile, so that a Server that has ended calls no Handler; one that is draining
-// refuses in the usual way.
+// serveCached asks the Handler for a cached answer. The request is registered as in
+// flight, so that a Server that has ended calls no Handler. While the Server is draining,
+// serveCached returns errNotCached, and the request is refused later like any other.
 func (s *Server) serveCached(ctx context.Context, h mcp.HandlerExtension, req *mcp.Request) (*mcp.Result, error) {
 	entry := &inflight{kind: kindCall, stop: func(error) {}}
 	if !s.inflight.add(entry) {

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/question"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -400,7 +400,7 @@ func checkDeclared(client *mcp.Peer, req *mcp.Request) error {
 	switch req.Method {
 	case "tasks/get", "tasks/result", "tasks/list", "tasks/cancel":
 		// (2025-11-25, basic/utilities/tasks, "Client Capabilities")
-		if client.Version.Era() == mcp.EraLegacy && tasks.ClientOfferOf(client.Capabilities).Serves(req.Method) {
+		if client.Version.Era() == mcp.EraLegacy && task.ClientOfferOf(client.Capabilities).Serves(req.Method) {
 			return nil
 		}
 		return mcp.Errorf(mcp.CodeMethodNotFound, "the client did not declare %s", req.Method)

@@ -126,9 +126,9 @@ var (
 	errUnsubscribed = errors.New("the client unsubscribed")
 )
 
-// Quiesce stops accepting new sessions: initialize is refused with 503. Everything else
-// goes on, modern requests included. It is for the time in which load balancers learn
-// that the server is about to end, and cannot be undone.
+// Quiesce stops accepting new sessions: initialize is refused with 503. Everything else,
+// modern requests included, is still served. Quiesce is for the time in which load
+// balancers learn that the server is about to end. It cannot be undone.
 func (s *Server) Quiesce() { s.quiet.Store(true) }
 
 // Shutdown ends the server gracefully. New requests are refused. Listens end with their
@@ -159,7 +159,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// cut ends everything that is left. The context only carries values.
+// cut ends all requests, listens and sessions. It uses only the values of ctx.
 func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,9 @@ exit code is 1. An interrupt cancels the call.
 JSON is one object with all arguments; - reads it from standard input. Alternatively,
 each argument is a word KEY=VALUE. A VALUE that is JSON (a number, true, false, null, an
 object, a list or a quoted string) is sent as JSON, unless the tool's schema requires a
-string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JSON.`,
+string. Any other VALUE is sent as a string. KEY:=VALUE always sends VALUE as JSON.
+
+` + targetHelp,
 		Example: `  signalbox call echo '{"text": "hello"}'
   signalbox call echo text=hello
   signalbox call --url http://127.0.0.1:7777/mcp countdown`,
@@ -98,7 +101,7 @@ func (e *env) callTool(ctx context.Context, t *target, name string, arguments *c
 }
 
 // suggestTool adds a suggestion to the error of an unknown tool: a tool with the same
-// name after a prefix, or one with a similar name.
+// name after a prefix, one with a similar name, or else the list of tools.
 func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	own, ok := errors.AsType[*mcp.Error](err)
 	if !ok || own.Code != mcp.CodeInvalidParams || !strings.Contains(strings.ToLower(own.Message), "unknown tool") {
@@ -121,7 +124,7 @@ func suggestTool(ctx context.Context, t *target, name string, err error) error {
 	if near := spelling.Nearest(name, tools); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
-	return err
+	return fmt.Errorf("%w; 'signalbox tools' lists the tools", err)
 }
 
 // serverOf describes the server of a tool for the user. The name of a gateway's tool
@@ -229,7 +232,10 @@ func (e *env) arguments(args []string) (*callArguments, error) {
 	}
 	// ParseObject is strict: these are the user's own arguments. They are sent unmodified.
 	object, err := mcp.ParseObject(text)
-	if err != nil {
+	switch {
+	case err != nil && !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) && args[0] != "-":
+		return nil, usagef("the arguments: %q is neither a JSON object nor of the form key=value; %s", args[0], argumentsUsage)
+	case err != nil:
 		return nil, usagef("the arguments: %w; %s", err, argumentsUsage)
 	}
 	if object.IsZero() {

@@ -28,7 +28,7 @@ func TestArguments(t *testing.T) {
 		{name: "numbers keep their digits", args: []string{`{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`}, want: `{"n": 1.0, "big": 12345678901234567890, "e": 1E2}`},
 		{name: "order and escapes stay", args: []string{`{"b": "\u00e9\/", "a": null}`}, want: `{"b": "\u00e9\/", "a": null}`},
 		{name: "from standard input", stdin: "{\"a\": 1}\n", args: []string{"-"}, want: `{"a": 1}`},
-		{name: "no JSON", args: []string{"text"}, err: `at byte 0; expected true, false or null; write them as '{"key": "value"}', or each as key=value`},
+		{name: "no JSON", args: []string{"text"}, err: `"text" is neither a JSON object nor of the form key=value; write them as '{"key": "value"}', or each as key=value`},
 		{name: "a text", args: []string{"text=hello"}, want: `{"text":"hello"}`},
 		{name: "texts", args: []string{"b=x y", `a="x"`, "c=", "d=e=f", "g={", "h= "}, want: `{"b":"x y","a":"x","c":"","d":"e=f","g":"{","h":" "}`},
 		{name: "values that are JSON", args: []string{"n=1.0", "t=true", "z=null", `o={"a": [1]}`, "zip=01234", `i=1,"x":2`}, want: `{"n":1.0,"t":true,"z":null,"o":{"a": [1]},"zip":"01234","i":"1,\"x\":2"}`},

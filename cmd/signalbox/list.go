@@ -67,6 +67,7 @@ func newList(e *env, use, short string, lists ...list) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
+		Long:  short + ".\n\n" + targetHelp,
 		Args:  argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strict && f.url != "" {

@@ -26,7 +26,9 @@ func newRead(e *env) *cobra.Command {
 		Use:   "read URI",
 		Short: "Read a resource",
 		Long: `Read a resource and print its text unmodified. For contents that are not text, use
---output to write them to a file, or --json to print them as JSON.`,
+--output to write them to a file, or --json to print them as JSON.
+
+` + targetHelp,
 		Args: argsBetween(1, 1, "one URI"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.read(cmd.Context(), &f, args[0]) },
 	}

@@ -27,6 +27,11 @@ import (
 // of the machine can see those.
 const tokenVariable = "SIGNALBOX_TOKEN"
 
+// targetHelp is the part of the help about the target, for all commands that have one.
+const targetHelp = `The request goes to the running gateway that serves the configuration file. If there is
+none, or with --alone, the command starts a gateway of its own. With --url it goes to the
+MCP server at that URL.`
+
 // targetFlags select what a command talks to.
 type targetFlags struct {
 	config  string   // the gateway's file; empty means the one that is found

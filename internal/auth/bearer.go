@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth identifies the senders of requests.
+// Package auth identifies the senders of requests by their bearer tokens.
 package auth
 
 import (

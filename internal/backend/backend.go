@@ -6,8 +6,8 @@
 //
 // A Backend tracks its server by itself. It fetches the lists, listens for changes if
 // the server announces them, fetches again, and retries after a failure. Only the first
-// list waits for this: a call goes straight to the server, and a list is what is known
-// now.
+// list waits for this. A call is sent to the server at once, and any other list is
+// answered from the last one fetched.
 package backend
 
 import (

@@ -67,7 +67,7 @@ func (f *faulty) dial(t *testing.T, cfg client.Config) *client.Client {
 	srv := &http.Server{Handler: f.http, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(ln) }() // ends with srv.Close below
-	tr := ln.Hop()
+	tr := ln.HTTP1()
 	cfg.Transport = tr
 	if f.via != nil {
 		cfg.Transport = f.via

@@ -112,7 +112,8 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 			}
 			kept = append(kept, e)
 		}
-		// Also for items left out: a second one with that name is no better.
+		// Also if the item is left out: a second item with the name is not offered in its
+		// place.
 		seen[name] = true
 	}
 	return kept

@@ -34,8 +34,8 @@ func (c *collisions) add(e *Entry, group []*Entry) {
 	if c.between == nil {
 		c.between = make(map[parties]*collision)
 	}
-	// If one backend has both items, one of them was renamed, and each such pair is a
-	// mistake of its own.
+	// If one backend has both items, one of them was renamed, and each such pair is
+	// reported separately.
 	name := func(other *Entry) string {
 		if other.Backend == e.Backend {
 			return origin(other)
@@ -83,7 +83,7 @@ func origin(e *Entry) string {
 // maxOthers bounds how many of the other items are named.
 const maxOthers = 3
 
-// others names the rest of a group.
+// others returns the names of the other items of a group.
 func others(group []*Entry, not *Entry, name func(*Entry) string) string {
 	var names []string
 	for _, e := range group {

@@ -48,8 +48,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 		own, reason := identity(k, &obj)
 		return nil, own, cmp.Or(reason, fmt.Sprintf("it is nested deeper than the %d levels allowed for an item of a list", maxItemDepth))
 	}
-	obj = repair(obj)
-	// Repaired first, so that the following code reads the same as clients.
+	obj = repair(obj) // first, so that the code below reads what clients are sent
 	own, reason := identity(k, &obj)
 	if reason != "" {
 		return nil, "", reason
@@ -162,5 +161,6 @@ func (e *Entry) readAnnotations(raw []byte) {
 	}
 }
 
-// place names an item that has no name.
+// place returns the position of an item in its list, for a problem of an item without a
+// name.
 func place(i int) string { return "at place " + strconv.Itoa(i+1) }

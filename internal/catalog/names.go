@@ -19,10 +19,9 @@ type Rules struct {
 	// see, without a prefix, so that one tool of many can have a name without a prefix.
 	Rename map[string]string
 
-	// Include, if not empty, has the patterns of the only items that are offered.
-	// Exclude has the patterns of items that are not offered, and takes precedence. In
-	// a pattern * matches any characters, including none; other characters match
-	// themselves.
+	// Include, if not empty, holds the patterns of the only items that are offered.
+	// Exclude holds the patterns of items that are not offered, and takes precedence. In
+	// a pattern, * matches any number of characters, and other characters match themselves.
 	Include, Exclude []string
 }
 

@@ -55,7 +55,7 @@ func (r *report) item(backend string, k Kind, item, text string) {
 	}
 }
 
-// whole reports a problem with a backend's lists as such.
+// whole reports a problem that concerns no single item of a backend.
 func (r *report) whole(backend, text string) {
 	r.problems = append(r.problems, Problem{Backend: backend, Text: text})
 }

@@ -114,7 +114,7 @@ func mayRefer(raw []byte) bool {
 	return bytes.Contains(raw, []byte("Ref")) || bytes.Contains(raw, []byte("$ref")) || bytes.Contains(raw, []byte(`\u`))
 }
 
-// isMetaSchema reports whether every validator has the schema built in.
+// isMetaSchema reports whether ref is a schema that validators have built in.
 func isMetaSchema(ref string) bool {
 	return strings.HasPrefix(ref, "https://json-schema.org/") || strings.HasPrefix(ref, "http://json-schema.org/")
 }
@@ -128,7 +128,8 @@ type refWalk struct {
 	truncated bool // deeper parts were skipped
 }
 
-// schema looks for the id first: it applies to its siblings, whatever their order.
+// schema collects the ids and references of one schema. It reads $id before the other
+// keywords, because references are relative to it, whatever the order of the keywords.
 func (w *refWalk) schema(raw []byte, base *url.URL, depth int) {
 	if depth > maxSchemaDepth {
 		w.truncated = true

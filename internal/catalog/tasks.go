@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	"github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 )
 
 // taskCapabilities declare tasks in the form of each era: the extension, and the
 // equivalent in 2025-11-25. Each client receives its own form.
 var taskCapabilities = [...]string{ //nolint:gochecknoglobals // never written to
-	`"extensions":{"` + tasks.Extension + `":{}}`,
+	`"extensions":{"` + task.Extension + `":{}}`,
 	`"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`,
 }
 
@@ -22,14 +22,14 @@ var taskCapabilities = [...]string{ //nolint:gochecknoglobals // never written t
 // and calls of tools that need tasks are served anyway.
 func offersTasks(backends []Backend) bool {
 	return slices.ContainsFunc(backends, func(in Backend) bool {
-		return in.State != Missing && tasks.OfferOf(in.Capabilities).Any()
+		return in.State != Missing && task.OfferOf(in.Capabilities).Any()
 	})
 }
 
 // leavesTasksToTools reports whether a backend has the extension, in which the server
 // decides which tools may be called as tasks, without another way to declare it.
 func leavesTasksToTools(capabilities []byte) bool {
-	offer := tasks.OfferOf(capabilities)
+	offer := task.OfferOf(capabilities)
 	return offer.Extension && !offer.Calls
 }
 

@@ -63,7 +63,7 @@ func openHTTP(t *testing.T, s *server.Server, cfg client.Config) mcp.Handler {
 	hs := &http.Server{Handler: s}
 	served := make(chan error, 1)
 	go func() { served <- hs.Serve(ln) }() // ends with hs.Close below
-	tr := ln.Hop()
+	tr := ln.HTTP1()
 	cfg.Transport = tr
 	c := client.NewHTTP("http://127.0.0.1/mcp", cfg)
 	t.Cleanup(func() {

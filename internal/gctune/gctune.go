@@ -1,8 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gctune tunes the garbage collector of a process that makes much garbage with
-// little in its heap.
+// Package gctune makes collections less frequent in a busy process with a small live heap.
 //
 // The collector starts when the heap is twice the live heap. With a few MiB, as in a gateway,
 // this happens many times a second, since each request makes garbage. With tens of MiB it is

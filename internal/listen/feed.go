@@ -12,15 +12,15 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// News holds the changes not yet reported to a listen.
-type News struct {
+// Changes holds the changes not yet reported to a listen.
+type Changes struct {
 	Lists     Lists
 	announced Lists               // those of lists that the server has announced; the others are presumed
 	Updated   []*mcp.Notification // of resources, in the order of their first change, then of tasks in the order of the filter
 }
 
 // Notify sends the changes to a listen's caller.
-func (n News) Notify(ctx context.Context, to mcp.Caller) error {
+func (n Changes) Notify(ctx context.Context, to mcp.Caller) error {
 	announced := n.announced.Methods()
 	for _, method := range n.Lists.Methods() {
 		n := &mcp.Notification{Method: method, Synthetic: !slices.Contains(announced, method)}
@@ -36,8 +36,8 @@ func (n News) Notify(ctx context.Context, to mcp.Caller) error {
 	return nil
 }
 
-// Updated returns a notification for a changed resource.
-func Updated(uri string) *mcp.Notification {
+// ResourceUpdated returns a notification for a changed resource.
+func ResourceUpdated(uri string) *mcp.Notification {
 	n, err := mcp.NewNotification(MethodUpdated, append(jsonscan.AppendString([]byte(`{"uri":`), uri), '}'))
 	if err != nil {
 		panic("listen: a notice with one string does not parse: " + err.Error()) //nolint:forbidigo // AppendString writes valid JSON, whatever the text
@@ -105,8 +105,8 @@ func (f *Feed) dropLocked(uri string) {
 	}
 }
 
-// Keep removes from the listen the resources and tasks that were not agreed on.
-func (f *Feed) Keep(l *Listener, agreed Filter) {
+// Narrow removes from the listen the resources and tasks that were not agreed on.
+func (f *Feed) Narrow(l *Listener, agreed Filter) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.setTasks(agreed.TaskIDs)
@@ -141,9 +141,9 @@ func (f *Feed) Mark(c Lists) {
 	}
 }
 
-// Update records that a resource has changed for the listens that ask for it, and
+// UpdateResource records that a resource has changed for the listens that ask for it, and
 // reports whether there is one. It does not block.
-func (f *Feed) Update(n *mcp.Notification) bool {
+func (f *Feed) UpdateResource(n *mcp.Notification) bool {
 	uri, ok := n.Params.Text(mcp.FieldURI)
 	if !ok {
 		return false
@@ -161,9 +161,9 @@ func (f *Feed) Update(n *mcp.Notification) bool {
 	return found
 }
 
-// Task records the state of a task for the listens that ask for it. It does not block.
+// UpdateTask records the state of a task for the listens that ask for it. It does not block.
 // Only the newest state is kept, so that the memory is bounded by the tasks asked for.
-func (f *Feed) Task(n *mcp.Notification) {
+func (f *Feed) UpdateTask(n *mcp.Notification) {
 	id, ok := n.Params.Text(mcp.FieldTaskID)
 	if !ok {
 		return
@@ -220,7 +220,7 @@ const (
 
 func (l *Listener) noteLocked(uri string, n *mcp.Notification) {
 	if len(n.Params.Bytes())+len(n.Params.Beside()) > MaxUpdate {
-		n = Updated(uri)
+		n = ResourceUpdated(uri)
 	}
 	if l.updated == nil {
 		l.updated = make(map[string]*mcp.Notification)
@@ -242,7 +242,7 @@ func (l *Listener) updateAllLocked() {
 	l.order = sorted(l.uris)
 	l.updated = make(map[string]*mcp.Notification, len(l.uris))
 	for _, uri := range l.order {
-		l.updated[uri] = Updated(uri)
+		l.updated[uri] = ResourceUpdated(uri)
 	}
 	l.wakeLocked()
 }
@@ -270,10 +270,10 @@ func (l *Listener) wakeLocked() {
 }
 
 // Take returns the changes of a listen and clears them.
-func (f *Feed) Take(l *Listener) News {
+func (f *Feed) Take(l *Listener) Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := News{Lists: l.lists, announced: l.announced}
+	n := Changes{Lists: l.lists, announced: l.announced}
 	for _, uri := range l.order {
 		n.Updated = append(n.Updated, l.updated[uri])
 	}

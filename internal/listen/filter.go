@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package listen holds what both sides of subscriptions/listen share (2026-07-28,
-// basic/patterns/subscriptions): the filter, which says what a listener wants or what was
-// agreed, and the feed, which gives each of many listeners the changes that it wants.
+// basic/patterns/subscriptions): the filter, which lists the notifications that a client
+// wants or that were agreed, and the feed, which passes changes to listeners with filters.
 //
 // A change is a level and not an event: a list that changes several times before a
 // listener takes the change is reported once, and always after the last change.

@@ -152,10 +152,10 @@ func (c *Consumer) assignPosLocked(m *Message) Message {
 // not see them twice. An Ask among them ends.
 //
 // On a resumable stream nothing is lost and nothing ends: a client that resumes gets the
-// messages that were taken, and only a client that begins anew gets those that were
+// messages that were taken, and only a client that does not resume gets those that were
 // requeued.
 //
-// A consumer that was superseded meanwhile may still call Requeue.
+// A consumer that was superseded may still call Requeue.
 func (c *Consumer) Requeue(unwritten []Message) {
 	s := c.stream
 	s.core.mu.Lock()

@@ -167,7 +167,7 @@ func TestConsumersAreLimited(t *testing.T) {
 	}
 	second.Detach()
 	third.Detach()
-	if !s.Idle() {
+	if !s.IsIdle() {
 		t.Error("the session is not idle after all consumers have detached")
 	}
 }

@@ -161,7 +161,8 @@ type ownerUsage struct {
 	lru       lru
 }
 
-// owners holds all owners of sessions; the heap has the one with the most sessions first.
+// owners holds all owners of sessions. The owner with the most sessions is the first of the
+// heap.
 type owners struct {
 	last uint64
 	by   map[owner]*ownerUsage

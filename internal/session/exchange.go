@@ -58,10 +58,10 @@ func (s *Stateless) Begin(id mcp.ID, rules *Rules, stop func(why error)) *Exchan
 	return &s.exchange
 }
 
-// CountFor charges what is queued on an exchange without a session to the principal, plus
+// ChargeTo charges what is queued on an exchange without a session to the principal, plus
 // beside bytes for memory that is retained as long. It must be called before the exchange
 // is shared.
-func (x *Exchange) CountFor(principal string, beside int) {
+func (x *Exchange) ChargeTo(principal string, beside int) {
 	x.stream.core.mu.Lock()
 	defer x.stream.core.mu.Unlock()
 	x.stream.core.principal, x.stream.overhead = principal, beside

@@ -323,7 +323,7 @@ func (d *driver) check() {
 			d.t.Fatalf("an exchange (over: %v) was stopped %d times", s.ended, s.stopped)
 		}
 	}
-	if got := d.sess.Idle(); got == busy {
+	if got := d.sess.IsIdle(); got == busy {
 		d.t.Fatalf("Idle = %v, want %v", got, !busy)
 	}
 	for _, a := range d.asks {

@@ -22,7 +22,7 @@ func TestRetentionReachesTheLimit(t *testing.T) {
 	const limit = 4000
 	measured := newSession(retaining())
 	keep(measured, 1, 0)
-	overhead := measured.Kept()
+	overhead := measured.Retained()
 	for _, tt := range []struct {
 		name          string
 		first, second int
@@ -87,13 +87,13 @@ func TestRetainedMessagesAreCharged(t *testing.T) {
 		if away {
 			r.c.Detach()
 		}
-		kept := []int{r.sess.Kept()}
+		kept := []int{r.sess.Retained()}
 		for range 10 {
 			r.append(text)
 			if !away {
 				r.see(session.Open, text)
 			}
-			kept = append(kept, r.sess.Kept())
+			kept = append(kept, r.sess.Retained())
 		}
 		one := kept[1] - kept[0]
 		if one <= len(text) || kept[2] != kept[1]+one || kept[3] != kept[2]+one {
@@ -143,8 +143,8 @@ func TestOldestAnswersAreDroppedFirst(t *testing.T) {
 	giant.c.Detach()
 	after := newResumable(t, sess, 10).prime()
 	after.x.Finish(finish("end"))
-	if sess.Kept() > 4000 {
-		t.Errorf("%d bytes are kept after the next one", sess.Kept())
+	if sess.Retained() > 4000 {
+		t.Errorf("%d bytes are kept after the next one", sess.Retained())
 	}
 }
 

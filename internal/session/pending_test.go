@@ -41,7 +41,7 @@ func TestPendingCountsUntilWritten(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
 	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-	x.CountFor("p", 32*kib)
+	x.ChargeTo("p", 32*kib)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	wantBytes(t, r, "before", 0)
 	if full, err := x.Stream().Append(sized(160)); full != nil || err != nil {
@@ -77,7 +77,7 @@ func TestPendingExcessOfAll(t *testing.T) {
 	for total, want := range map[int64]session.Excess{511: session.TotalExcess, 512: session.TotalExcess, 513: session.NoExcess} {
 		r := pendingRules(total, 1024)
 		x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-		x.CountFor("p", 0)
+		x.ChargeTo("p", 0)
 		attach(x.Stream())
 		x.Finish(sized(512))
 		if got := r.Pending.Excess("q"); got != want {
@@ -109,7 +109,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 512)
 	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-	x.CountFor("p", 0)
+	x.ChargeTo("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(64))
 	c.Detach()
@@ -122,7 +122,7 @@ func TestPendingEndsWithItsClient(t *testing.T) {
 	}
 	c = y.Stream().Attach(make(chan struct{}, 1))
 	c.MakeResumable()
-	c.Prime()
+	c.PrimingID()
 	y.Finish(sized(64))
 	wantBytes(t, r, "it waits", 64)
 	c.Detach()
@@ -141,7 +141,7 @@ func TestPendingBoundsStreams(t *testing.T) {
 	for name, r := range map[string]*session.Rules{"principal": pendingRules(1024, 128), "total": pendingRules(128, 1024)} {
 		fill := func() (n int) {
 			x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-			x.CountFor("p", 0)
+			x.ChargeTo("p", 0)
 			attach(x.Stream())
 			for ; n < 100; n++ {
 				if full, err := x.Stream().Append(sized(16)); full != nil || err != nil {
@@ -180,7 +180,7 @@ func TestReservationWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	r := pendingRules(1024, 128)
 	x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-	x.CountFor("p", 0)
+	x.ChargeTo("p", 0)
 	c := x.Stream().Attach(make(chan struct{}, 1))
 	x.Finish(sized(128))
 	v := reservation(r, "p")
@@ -278,7 +278,7 @@ func TestReservationIsWoken(t *testing.T) {
 					<-room
 				}
 				x := session.NewStateless(jsonrpc.NumberID(1), r, nil)
-				x.CountFor("p", 0)
+				x.ChargeTo("p", 0)
 				c := x.Stream().Attach(make(chan struct{}, 1))
 				x.Finish(session.Message{Body: bytes.Repeat([]byte{'x'}, 64*kib)})
 				v.Release()

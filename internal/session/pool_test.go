@@ -34,8 +34,8 @@ func TestPoolIsShared(t *testing.T) {
 	r.x.Finish(finish(strings.Repeat("y", 3500)))
 	if !rules.Logs.IsFull() {
 		for _, s := range []*session.Session{greedy, modest, third} {
-			if s.Kept() > 4000+4000 {
-				t.Errorf("%s keeps %d", s.ID, s.Kept())
+			if s.Retained() > 4000+4000 {
+				t.Errorf("%s keeps %d", s.ID, s.Retained())
 			}
 		}
 	}

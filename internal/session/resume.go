@@ -22,9 +22,9 @@ type GoneError struct {
 // Error describes what is missing.
 func (e *GoneError) Error() string { return "the messages after this event are no longer retained" }
 
-// Prime returns the id of the last message that was taken, so that the client can reconnect
+// PrimingID returns the id of the last message that was taken, so that the client can reconnect
 // before it has received a message. It is zero if the stream cannot be resumed.
-func (c *Consumer) Prime() EventID {
+func (c *Consumer) PrimingID() EventID {
 	s := c.stream
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
@@ -57,9 +57,10 @@ func (s *Stream) Pause(retry time.Duration) bool {
 	return true
 }
 
-// Missed reports whether a client of the standalone stream was refused messages that were
-// dropped: it may have missed changes. It is true for each consumer that begins anew, until
-// one of them calls ClearMissed after everything that may have changed was announced.
+// Missed reports whether the client of the standalone stream may have missed changes,
+// because Resume refused messages that were no longer retained. It is true for each consumer
+// that does not resume, until one of them has announced everything that may have changed and
+// calls ClearMissed.
 func (c *Consumer) Missed() bool { return c.missed != 0 }
 
 // ClearMissed notes that everything that may have changed was appended to the stream
@@ -172,7 +173,7 @@ func (p *histories) goneError(id EventID) error {
 }
 
 // endIncompleteLocked ends a stream with missing messages: a client that continued would
-// not know of the gap. The standalone stream continues for clients that begin anew; for
+// not know of the gap. The standalone stream continues for clients that do not resume; for
 // these Missed is true.
 func (s *Session) endIncompleteLocked(h *history) {
 	if h.stream.standalone {
@@ -241,8 +242,8 @@ func (c *core) expireLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// Kept returns how many bytes the session retains for clients that reconnect.
-func (s *Session) Kept() int {
+// Retained returns how many bytes the session retains for clients that reconnect.
+func (s *Session) Retained() int {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	if s.core.histories == nil {

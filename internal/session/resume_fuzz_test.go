@@ -133,7 +133,7 @@ func (p *resumeModel) open(arg int) {
 		s.x, s.c = x, attach(x.Stream())
 	}
 	s.c.MakeResumable()
-	s.last = s.c.Prime()
+	s.last = s.c.PrimingID()
 	s.first = s.last
 	p.streams = append(p.streams, s)
 }
@@ -273,10 +273,10 @@ func (p *resumeModel) check() {
 	}
 	// In addition to the limit: the last answer, the overhead of streams, and the rest of
 	// replays, which was within the limit once.
-	if most := 2*p.rules.Limits.LogBytes + 2000 + 512*len(p.streams); p.sess.Kept() > most {
-		p.t.Fatalf("%d bytes are retained, want at most %d", p.sess.Kept(), most)
+	if most := 2*p.rules.Limits.LogBytes + 2000 + 512*len(p.streams); p.sess.Retained() > most {
+		p.t.Fatalf("%d bytes are retained, want at most %d", p.sess.Retained(), most)
 	}
-	if p.sess.Idle() && carried > 0 {
+	if p.sess.IsIdle() && carried > 0 {
 		p.t.Fatal("idle while a stream has a consumer")
 	}
 }
@@ -300,7 +300,7 @@ func (p *resumeModel) end() {
 		}
 	}
 	p.sess.End(mcp.Errorf(1, "over"))
-	if p.sess.Kept() != 0 || p.rules.Logs.Used() != 0 {
-		p.t.Fatalf("%d and %d bytes are left", p.sess.Kept(), p.rules.Logs.Used())
+	if p.sess.Retained() != 0 || p.rules.Logs.Used() != 0 {
+		p.t.Fatalf("%d and %d bytes are left", p.sess.Retained(), p.rules.Logs.Used())
 	}
 }

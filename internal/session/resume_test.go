@@ -51,7 +51,7 @@ func newResumable(t *testing.T, sess *session.Session, id uint64) *resumable {
 
 // prime gives the client the id of the beginning of the stream.
 func (r *resumable) prime() *resumable {
-	r.last = r.c.Prime()
+	r.last = r.c.PrimingID()
 	return r
 }
 
@@ -151,7 +151,7 @@ func TestStreamWithoutAnIDIsLost(t *testing.T) {
 	if s := r.x.Stream(); !s.IsLost() || s.IsAway() {
 		t.Fatal("the stream waits for a client that cannot come back")
 	}
-	if n := r.sess.Kept(); n != 0 {
+	if n := r.sess.Retained(); n != 0 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	r.x.Finish(finish("end"))
@@ -173,8 +173,8 @@ func TestNoIDsWithoutMakeResumable(t *testing.T) {
 	c := attach(x.Stream())
 	mustAppend(t, x.Stream(), plain("a"))
 	ms, _ := c.Take(nil)
-	if !ms[0].Event().IsZero() || !c.Prime().IsZero() || sess.Kept() != 0 {
-		t.Errorf("event %v, primed %v, %d bytes kept; want nothing", ms[0].Event(), c.Prime(), sess.Kept())
+	if !ms[0].Event().IsZero() || !c.PrimingID().IsZero() || sess.Retained() != 0 {
+		t.Errorf("event %v, primed %v, %d bytes kept; want nothing", ms[0].Event(), c.PrimingID(), sess.Retained())
 	}
 	alone := stateless(t, retaining())
 	c = attach(alone.Stream())
@@ -351,8 +351,8 @@ func TestRetentionExpires(t *testing.T) {
 	if next := sess.Expire(at(2059)); next != at(2060) {
 		t.Errorf("next = %v, want %v", next, at(2060))
 	}
-	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Kept() != 0 {
-		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Kept())
+	if next := sess.Expire(at(2060)); !next.IsZero() || sess.Retained() != 0 {
+		t.Errorf("next = %v, %d bytes kept; want nothing", next, sess.Retained())
 	}
 	r.wantErr(r.last, at(2060), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, Expired: true})
 	last := session.EventID{Stream: r.last.Stream, Pos: r.last.Pos + 1}
@@ -393,8 +393,8 @@ func TestGapIsReported(t *testing.T) {
 		r.see(session.Open, strings.Repeat("x", 1000))
 	}
 	late := r.last
-	if rules.Counts.Purged.Load() == 0 || sess.Kept() > 4000 {
-		t.Fatalf("%d bytes kept, %d messages given up", sess.Kept(), rules.Counts.Purged.Load())
+	if rules.Counts.Purged.Load() == 0 || sess.Retained() > 4000 {
+		t.Fatalf("%d bytes kept, %d messages given up", sess.Retained(), rules.Counts.Purged.Load())
 	}
 	r.append("tail")
 	r.c.Detach()
@@ -428,8 +428,8 @@ func TestQueueOfAwayClientIsLimited(t *testing.T) {
 	if !isDone(a) || !errors.Is(a.Answer().Err, session.ErrNoReceiver) {
 		t.Error("a question that was given up is open")
 	}
-	if r.sess.Kept() > 4000 {
-		t.Errorf("%d bytes are kept", r.sess.Kept())
+	if r.sess.Retained() > 4000 {
+		t.Errorf("%d bytes are kept", r.sess.Retained())
 	}
 	r.wantErr(r.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1)})
 }
@@ -483,7 +483,7 @@ func TestSessionEndsDuringAReplay(t *testing.T) {
 	r.see(session.Ended, "a", "b", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"over"}}`)
 	r.c.Detach()
 	r.wantErr(start, at(0), session.ErrEnded)
-	if r.sess.Kept() != 0 {
+	if r.sess.Retained() != 0 {
 		t.Error("a session that has ended keeps something")
 	}
 }
@@ -492,11 +492,11 @@ func TestSessionEndsDuringAReplay(t *testing.T) {
 func TestRetainedStreamsAreIdle(t *testing.T) {
 	r := newResumable(t, newSession(retaining()), 1).prime()
 	r.c.Detach()
-	if r.sess.Idle() {
+	if r.sess.IsIdle() {
 		t.Error("idle while a request is in flight whose client is away")
 	}
 	r.x.Finish(finish("end"))
-	if !r.sess.Idle() {
+	if !r.sess.IsIdle() {
 		t.Error("busy with what is kept")
 	}
 }
@@ -550,7 +550,7 @@ func TestStandaloneIsResumed(t *testing.T) {
 		s.Initialized()
 		c := attach(s.Standalone())
 		c.MakeResumable()
-		return s, c, c.Prime()
+		return s, c, c.PrimingID()
 	}
 	t.Run("resumed", func(t *testing.T) {
 		s, c, id := open(t)
@@ -613,7 +613,7 @@ func TestMissedUntilCleared(t *testing.T) {
 	s.Initialized()
 	c := attach(s.Standalone())
 	c.MakeResumable()
-	id := c.Prime()
+	id := c.PrimingID()
 	for range 5 {
 		mustAppend(t, s.Standalone(), plain(strings.Repeat("x", 1000)))
 		take(c)

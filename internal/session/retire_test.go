@@ -41,11 +41,11 @@ func TestRetire(t *testing.T) {
 	retire("its client has come back", 110, none)
 	away.c.Detach()
 	retire("and left", 120, at(180))
-	if next := sess.Expire(at(160)); next != at(180) || sess.Kept() == 0 {
-		t.Errorf("%d bytes are kept, and some until %v, want %v", sess.Kept(), next, at(180))
+	if next := sess.Expire(at(160)); next != at(180) || sess.Retained() == 0 {
+		t.Errorf("%d bytes are kept, and some until %v, want %v", sess.Retained(), next, at(180))
 	}
-	if next := sess.Expire(at(180)); !next.IsZero() || sess.Kept() != 0 {
-		t.Errorf("%d bytes are kept until %v, want nothing", sess.Kept(), next)
+	if next := sess.Expire(at(180)); !next.IsZero() || sess.Retained() != 0 {
+		t.Errorf("%d bytes are kept until %v, want nothing", sess.Retained(), next)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRetireOfTwo(t *testing.T) {
 	if next := sess.Expire(at(64)); next != at(65) {
 		t.Errorf("next = %v, want %v", next, at(65))
 	}
-	if next := sess.Expire(at(65)); !next.IsZero() || sess.Kept() != 0 {
-		t.Errorf("%d bytes are kept until %v, want nothing", sess.Kept(), next)
+	if next := sess.Expire(at(65)); !next.IsZero() || sess.Retained() != 0 {
+		t.Errorf("%d bytes are kept until %v, want nothing", sess.Retained(), next)
 	}
 }

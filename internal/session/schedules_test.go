@@ -72,7 +72,7 @@ func TestReplayedAskThatIsRequeuedEnds(t *testing.T) {
 	s := sess.Standalone()
 	first := attach(s)
 	first.MakeResumable()
-	id := first.Prime()
+	id := first.PrimingID()
 	a, err := s.Ask("m", nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestResumedMessagesAreSentOnce(t *testing.T) {
 		s.Initialized()
 		old := attach(s.Standalone())
 		old.MakeResumable()
-		id := old.Prime()
+		id := old.PrimingID()
 		mustAppend(t, s.Standalone(), msg(session.Change, "tools", "changed"))
 		taken, _ := old.Take(nil)
 		if !late {

@@ -156,8 +156,8 @@ func (s *Session) EndIdle() bool {
 	return s.endIf(nil, s.idleLocked)
 }
 
-// Idle reports whether no request is in flight and no stream has a consumer.
-func (s *Session) Idle() bool {
+// IsIdle reports whether no request is in flight and no stream has a consumer.
+func (s *Session) IsIdle() bool {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	return s.idleLocked()

@@ -163,21 +163,21 @@ func TestEndEndsEverything(t *testing.T) {
 // I20: open streams and requests in flight keep a session busy.
 func TestIdle(t *testing.T) {
 	s := newSession(rules())
-	if !s.Idle() {
+	if !s.IsIdle() {
 		t.Error("a new session is not idle")
 	}
 	x := begin(t, s, 1)
-	if s.Idle() || s.EndIdle() {
+	if s.IsIdle() || s.EndIdle() {
 		t.Error("a session with a request in flight is idle")
 	}
 	x.Finish(plain("end"))
 	c := attach(s.Standalone())
-	if s.Idle() || s.EndIdle() {
+	if s.IsIdle() || s.EndIdle() {
 		t.Error("a session with an open stream is idle")
 	}
 	second := attach(s.Standalone())
 	c.Detach()
-	if s.Idle() {
+	if s.IsIdle() {
 		t.Error("a session whose stream changed consumers is idle")
 	}
 	second.Detach()

@@ -245,8 +245,8 @@ func (s *Stream) dropAsksLocked() {
 
 // Retract removes the queued changes with keys that begin with the prefix, because their
 // receiver no longer wants them. It reports whether there were any. Changes that a consumer
-// has taken are delivered. Of changes that were requeued, only a client that begins anew no
-// longer gets them: a client that resumes gets the messages that were there.
+// has taken are delivered. Changes that were requeued are removed only for a client that does
+// not resume: a client that resumes gets the messages that were taken.
 func (s *Stream) Retract(prefix string) (found bool) {
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()

@@ -220,8 +220,8 @@ func (d *tableDriver) check() {
 		}
 	}
 	for _, s := range d.open {
-		if s.Idle() != (s.busy == nil) {
-			d.t.Fatalf("%s is idle: %t; want %t", s.ID, s.Idle(), s.busy == nil)
+		if s.IsIdle() != (s.busy == nil) {
+			d.t.Fatalf("%s is idle: %t; want %t", s.ID, s.IsIdle(), s.busy == nil)
 		}
 	}
 }

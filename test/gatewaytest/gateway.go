@@ -21,7 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
@@ -318,13 +318,13 @@ func ConfigOf(n int) config.Config {
 
 // ServeBackends serves h in memory until the test ends, and returns a transport to it,
 // of the kind that a gateway has of its own.
-func ServeBackends(t *testing.T, h http.Handler) *hop.Transport {
+func ServeBackends(t *testing.T, h http.Handler) *http1.Transport {
 	t.Helper()
 	ln := memnet.Listen()
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := ln.Hop()
+	way := ln.HTTP1()
 	t.Cleanup(func() {
 		way.CloseIdleConnections()
 		srv.Close()

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
 // DefaultBuffer is the default buffer size of one direction of a connection.
@@ -103,14 +103,14 @@ func AnyHTTP() *http.Protocols {
 	return &p
 }
 
-// Hop returns a transport like Transport, of the type that package client uses.
-func (l *Listener) Hop() *hop.Transport {
-	return Hop(func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) })
+// HTTP1 returns a transport like Transport, of the type that package client uses.
+func (l *Listener) HTTP1() *http1.Transport {
+	return HTTP1(func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) })
 }
 
-// Hop returns a transport of that type with another dial function.
-func Hop(dial func(ctx context.Context, network, address string) (net.Conn, error)) *hop.Transport {
-	return &hop.Transport{
+// HTTP1 returns a transport of that type with another dial function.
+func HTTP1(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http1.Transport {
+	return &http1.Transport{
 		Dial: dial, WriteTimeout: time.Minute, MaxHeaderBytes: 1 << 20, MaxIdle: 64, IdleTimeout: 90 * time.Second,
 	}
 }

@@ -335,7 +335,7 @@ func twoPods(t *testing.T, balance func(connection int, id string) int, keeps bo
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
-	way := ln.Hop()
+	way := ln.HTTP1()
 	t.Cleanup(func() {
 		way.CloseIdleConnections()
 		srv.Close()

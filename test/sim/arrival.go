@@ -300,7 +300,7 @@ func (w *world) beginStateless(t *arrival) {
 	}
 	r := &request{no: len(w.requests), client: t.from, id: idOf(t.id), deferred: -1, response: t.response}
 	r.x = session.NewStateless(r.id, w.rules, w.stop(r))
-	r.x.CountFor(t.from.principal, 0)
+	r.x.ChargeTo(t.from.principal, 0)
 	r.stream = &stream{name: r.String(), of: r, real: r.x.Stream()}
 	if t.what == modernListen {
 		r.x.HoldUntilOpening()

@@ -47,7 +47,7 @@ func (w *world) checkInvariants() {
 		if w.set.purges {
 			w.checkKeptLimit(s, w.set.limits.LogBytes, true)
 		}
-		if !s.ended && s.real.Idle() == s.busy() {
+		if !s.ended && s.real.IsIdle() == s.busy() {
 			w.fail("I20", "%s is idle: %v, and has %d requests and %d consumers", s, !s.busy(), len(s.running), s.consumers)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // stream that alone exceeds the limit is retained while it is the last: a client that lost
 // its connection right after a large result could otherwise never receive it.
 func (w *world) checkKeptLimit(s *sess, limit int, spares bool) {
-	kept := s.real.Kept()
+	kept := s.real.Retained()
 	if kept <= limit {
 		return
 	}
@@ -54,7 +54,7 @@ func (w *world) checkKept() {
 	all := int64(0)
 	var owners []string
 	for _, s := range w.sessions {
-		kept := s.real.Kept()
+		kept := s.real.Retained()
 		all += int64(kept)
 		if of := s.client.owner(); kept > 0 && !slices.Contains(owners, of) {
 			owners = append(owners, of)
@@ -194,7 +194,7 @@ func (t *poolTrimmer) run(w *world) bool {
 func (w *world) share(s *sess) int {
 	owners := make(map[string]int)
 	for _, o := range w.sessions {
-		if o.real.Kept() > 0 {
+		if o.real.Retained() > 0 {
 			owners[o.client.owner()]++
 		}
 	}

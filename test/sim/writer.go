@@ -252,7 +252,7 @@ func (t *writer) makeResumable(w *world) {
 	t.consumer.MakeResumable()
 	switch {
 	case s.writer != t: // superseded meanwhile
-		if id := t.consumer.Prime(); !id.IsZero() || t.consumer.IsSpent() {
+		if id := t.consumer.PrimingID(); !id.IsZero() || t.consumer.IsSpent() {
 			w.fail("I12", "%s: a superseded consumer begins with %s", s.name, id)
 		}
 		return
@@ -264,7 +264,7 @@ func (t *writer) makeResumable(w *world) {
 	if t.isSpent(w) || !s.sess.client.primed {
 		return
 	}
-	id := t.consumer.Prime()
+	id := t.consumer.PrimingID()
 	if id.IsZero() == s.resumable || s.resumable && id.Pos != t.pos {
 		w.fail("I14", "%s begins at %d with the id %s, resumable: %v", s.name, t.pos, id, s.resumable)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -33,7 +33,7 @@ type world struct {
 
 	gateway  *signalbox.Gateway
 	front    *memnet.Listener
-	outside  *hop.Transport // connects to the backends, by host
+	outside  *http1.Transport // connects to the backends, by host
 	backends map[string]*backend
 	clients  map[string]*transcriptClient
 	raw      *rawHTTP
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, d *transcript, p pair) *world {
 	w := &world{t: t, d: d, pair: p, front: memnet.Listen(), backends: make(map[string]*backend), clients: make(map[string]*transcriptClient), pipes: make(map[string]*rawPipe)}
 	t.Cleanup(func() { time.Sleep(time.Second) }) // net/http closes some connections late
 	w.log = &transcriptLog{w: w, shown: make(map[string][]string), seen: make(map[string]int)}
-	w.outside = memnet.Hop(w.dialBackend)
+	w.outside = memnet.HTTP1(w.dialBackend)
 	t.Cleanup(w.outside.CloseIdleConnections)
 	for i := range d.script {
 		if cmd := &d.script[i]; cmd.actor == "backend" || cmd.actor == "wire" {

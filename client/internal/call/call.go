@@ -19,27 +19,6 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// CanForward reports whether a response to the request with the id may be forwarded
-// while it arrives.
-func (f *Call) CanForward(a *jsonrpc.Arrival, id mcp.ID) bool {
-	return f.Forwardable && a.ID() == id && a.Head() != nil && a.Head().Type() == mcp.ResultComplete
-}
-
-// IsForwardable reports whether a request's result may be forwarded while it arrives. A
-// request for a task returns a task, which the gateway must read.
-func IsForwardable(req *mcp.Request) bool {
-	return CanAsk(req.Method) && !req.Params.Has(mcp.FieldTask)
-}
-
-// BackendLimits returns the limits of a message from a backend. Members are limited by
-// the size of the message rather than by their number: a large table is a legitimate
-// result. An item of a list may be deeper than a client accepts. It is then left out,
-// so that the other items are not lost.
-func BackendLimits() mcp.Limits { return mcp.Limits{Depth: 128, ListDepth: 1024, Members: 4_000_000} }
-
-// MaxBatch limits the messages of a batch (2025-03-26).
-const MaxBatch = 100
-
 // Call is a call in progress, seen from its caller. It takes the messages that
 // arrive for the call and delivers them to the caller, in order.
 type Call struct {
@@ -61,7 +40,7 @@ type Call struct {
 type Owner interface {
 	// Asked serves a request of the backend that belongs to the call. It must not
 	// block. ctx ends with the call.
-	Asked(ctx context.Context, f *Call, m *mcp.Message)
+	Asked(ctx context.Context, c *Call, m *mcp.Message)
 
 	// Abandon notifies the backend that the call is cancelled. It must not block.
 	Abandon(call *session.Call)
@@ -70,96 +49,90 @@ type Owner interface {
 // Run returns the call's terminal, or an error as soon as ctx ends. A result that has
 // arrived is returned even if ctx has ended. Messages received before the terminal are
 // delivered first, by the goroutine that has begun to deliver them.
-func (f *Call) Run(ctx context.Context) (*mcp.Result, error) {
-	defer f.cancelRequests()
+func (c *Call) Run(ctx context.Context) (*mcp.Result, error) {
+	defer func() {
+		if c.stopRequests != nil {
+			c.stopRequests()
+		}
+	}()
 	over := ctx.Done()
 	for {
-		m, end := f.Call.Next()
+		m, end := c.Call.Next()
 		switch {
 		case end != nil:
 			return end.Result, end.Err
 		case m != nil:
-			f.Deliver(ctx, m)
+			c.Deliver(ctx, m)
 		default:
 			select {
-			case <-f.Call.Wake():
+			case <-c.Call.Wake():
 			case <-over:
-				f.giveUp(ctx)
+				c.giveUp(ctx)
 				over = nil
 			}
 		}
 	}
 }
 
-// GiveUp ends a call after its context has ended. A request that was not sent is
+// giveUp ends a call after its context has ended. A request that was not sent is
 // withdrawn without a notification to the backend.
-func (f *Call) giveUp(ctx context.Context) {
-	if f.Call.Withdraw(session.Terminal{Err: f.GivenUp(ctx, mcp.NotDispatched)}) {
+func (c *Call) giveUp(ctx context.Context) {
+	if c.Call.Withdraw(session.Terminal{Err: c.GivenUp(ctx, mcp.NotDispatched)}) {
 		return
 	}
-	if f.Call.Finish(session.Terminal{Err: f.GivenUp(ctx, mcp.Unknown)}) {
-		f.Owner.Abandon(f.Call)
+	if c.Call.Finish(session.Terminal{Err: c.GivenUp(ctx, mcp.Unknown)}) {
+		c.Owner.Abandon(c.Call)
 	}
 }
 
 // DeliverAll delivers the messages that arrived other than on the call's own stream. It
 // runs while the waiting goroutine is busy with that stream.
-func (f *Call) DeliverAll(ctx context.Context) {
-	for m := f.Call.Take(); m != nil; m = f.Call.Take() {
-		f.Deliver(ctx, m)
+func (c *Call) DeliverAll(ctx context.Context) {
+	for m := c.Call.Take(); m != nil; m = c.Call.Take() {
+		c.Deliver(ctx, m)
 	}
 }
 
 // Deliver passes one message to the caller. It is called by one goroutine at a time,
 // nearly always the one that waits for the result. So progress arrives in order and
-// before the result, and a slow caller delays only its own call. An error of the caller
-// does not fail the call.
-func (f *Call) Deliver(ctx context.Context, m *mcp.Message) {
+// before the result, and a slow caller delays only its own call.
+func (c *Call) Deliver(ctx context.Context, m *mcp.Message) {
 	if m.Kind == mcp.KindRequest {
-		f.Owner.Asked(f.requestsContext(ctx), f, m) // it also refuses the request if ctx has ended: a request needs a response
+		c.Owner.Asked(c.requestsContext(ctx), c, m) // it also refuses the request if ctx has ended: a request needs a response
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	n, ok := f.translate(m)
-	if ok {
-		n, ok = f.Redact(n)
-	}
+	n, ok := c.translate(m)
 	if !ok {
 		return
 	}
-	if err := f.Caller.Notify(ctx, n); err != nil {
-		return
+	if n, ok = c.Redact(n); ok {
+		_ = c.Caller.Notify(ctx, n) // its error does not fail the call
 	}
 }
 
 // requestsContext returns the context of the server's requests. It ends with the call,
 // because no answer is possible after that.
-func (f *Call) requestsContext(ctx context.Context) context.Context {
-	if f.requests == nil {
-		f.requests, f.stopRequests = context.WithCancel(ctx)
+func (c *Call) requestsContext(ctx context.Context) context.Context {
+	if c.requests == nil {
+		c.requests, c.stopRequests = context.WithCancel(ctx)
 	}
-	return f.requests
-}
-
-func (f *Call) cancelRequests() {
-	if f.stopRequests != nil {
-		f.stopRequests()
-	}
+	return c.requests
 }
 
 // translate replaces the gateway's progress token with the caller's and removes the
 // gateway's subscription id. Everything else is left unmodified. Progress that the
 // caller did not request is dropped, because the caller could not attribute it.
-func (f *Call) translate(m *mcp.Message) (*mcp.Notification, bool) {
+func (c *Call) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	n := &mcp.Notification{Method: m.Method, Params: m.Params}
 	var e mcp.Edit
 	if m.Method == MethodProgress {
-		if f.Token == nil {
+		if c.Token == nil {
 			return nil, false
 		}
-		e.Set(mcp.FieldProgressToken, f.Token)
+		e.Set(mcp.FieldProgressToken, c.Token)
 	}
 	if m.Params.Has(mcp.MetaSubscriptionID) {
 		e.Delete(mcp.MetaSubscriptionID)
@@ -173,6 +146,12 @@ func (f *Call) translate(m *mcp.Message) (*mcp.Notification, bool) {
 	}
 	n.Params = params
 	return n, true
+}
+
+// CanForward reports whether a response to the request with the id may be forwarded
+// while it arrives.
+func (c *Call) CanForward(a *jsonrpc.Arrival, id mcp.ID) bool {
+	return c.Forwardable && a.ID() == id && a.Head() != nil && a.Head().Type() == mcp.ResultComplete
 }
 
 // Respond ends the call that a response names, whatever stream it arrived on: a server
@@ -209,42 +188,21 @@ func (NoCaller) Start(context.Context, *mcp.Request) (func() (*mcp.Result, error
 // Extension returns one that can do nothing.
 func (NoCaller) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
+// EmptyResult returns a result without members.
 func EmptyResult() (*mcp.Result, error) { return mcp.NewResult([]byte("{}")) }
-
-// FindCall returns the open call with the id raw, or nil.
-func FindCall(calls *session.Calls, raw []byte) *session.Call {
-	id, err := mcp.ParseID(raw)
-	if err != nil {
-		return nil
-	}
-	return calls.Find(id)
-}
-
-// CanAsk reports whether a server may request input from a modern client during the
-// method (2026-07-28, basic/patterns/mrtr, "Supported Requests").
-func CanAsk(method string) bool {
-	return method == MethodToolsCall || method == "prompts/get" || method == "resources/read"
-}
-
-// MaxServerRequests bounds the requests of one backend session that wait for an answer.
-const MaxServerRequests = 16
 
 // StartSafely calls caller.Start and returns a panic as an error, also one of the
 // returned function. The calling goroutine has no other recover.
-func (s *Setup) StartSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (func() (*mcp.Result, error), error) {
-	wait, err := s.tryStart(ctx, caller, req)
+func (s *Setup) StartSafely(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
+	defer s.recoverPanic(ctx, &err)
+	started, err := caller.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return func() (res *mcp.Result, err error) {
 		defer s.recoverPanic(ctx, &err)
-		return wait()
+		return started()
 	}, nil
-}
-
-func (s *Setup) tryStart(ctx context.Context, caller mcp.Caller, req *mcp.Request) (wait func() (*mcp.Result, error), err error) {
-	defer s.recoverPanic(ctx, &err)
-	return caller.Start(ctx, req)
 }
 
 // recoverPanic turns a panic into the request's error.

@@ -6,50 +6,99 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// Causes of faults.
+var (
+	// ErrClosed is the cause of faults after Close.
+	ErrClosed = errors.New("the client is closed")
+
+	// ErrNoListenStream is the cause if a listen ends because the server, which is
+	// still available, no longer has a stream of changes.
+	ErrNoListenStream = errors.New("no listening stream")
+
+	// ErrNoRetry marks failures that another attempt would only repeat.
+	ErrNoRetry = errors.New("must not be retried now")
+)
+
+// Fault returns a Fault in the backend's name, for a failure determined here.
+func (s *Setup) Fault(code int64, outcome mcp.Outcome, cause error, format string, args ...any) *mcp.Fault {
+	return &mcp.Fault{Code: code, Outcome: outcome, Backend: s.Name, Message: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Unavailable is the failure of a request that was not sent.
+func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault {
+	return s.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
+}
+
+// Lost is the failure of a request that the backend may have executed.
+func (s *Setup) Lost(cause error, format string, args ...any) *mcp.Fault {
+	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
+}
+
+// GivenUp is the failure of a request after its own context has ended.
+func (s *Setup) GivenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return s.Fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")
+	}
+	return s.Fault(mcp.CodeBackendFailed, outcome, context.Cause(ctx), "the request was cancelled")
+}
+
+// Closed is the failure of requests after the client was closed.
+func (s *Setup) Closed() *mcp.Fault {
+	return s.Fault(mcp.CodeShuttingDown, mcp.NotDispatched, ErrClosed, "shutting down")
+}
+
+// Cut is the error of requests in progress when the client closes.
+func (s *Setup) Cut() *mcp.Fault {
+	return s.Fault(mcp.CodeShuttingDown, mcp.Unknown, ErrClosed, "shutting down")
+}
+
+// NoListen is the end of a listen of a server that no longer has a stream of changes.
+func (s *Setup) NoListen() *mcp.Fault {
+	return s.Fault(mcp.CodeUnsupported, mcp.Completed, ErrNoListenStream, "it no longer reports changes")
+}
+
+// TooLong is the failure of a call with a response longer than MaxMessage.
+func (s *Setup) TooLong(cause error) *mcp.Fault {
+	return s.Fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", s.MaxMessage)
+}
+
+// IsTooLong reports whether a message was longer than the limit.
 func IsTooLong(err error) bool {
 	pe, ok := errors.AsType[*mcp.ParseError](err)
 	return ok && pe.Exceeded == mcp.LimitBytes
+}
+
+// Malformed is the failure of a call with an invalid response.
+func (s *Setup) Malformed(cause error) *mcp.Fault {
+	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
 }
 
 // ForwardError returns the error of a call if its result was cut while it was
 // forwarded. Its client has a part of it and gets no other result.
 func (s *Setup) ForwardError(ctx context.Context, err error) error {
 	cause := errors.Join(ErrNoRetry, err)
-	if errors.Is(err, jsonrpc.ErrNotTaken) {
+	_, isWrong := errors.AsType[*mcp.ParseError](err)
+	var f *mcp.Fault
+	switch {
+	case errors.Is(err, jsonrpc.ErrNotTaken):
 		return s.Fault(mcp.CodeBackendFailed, mcp.Completed, cause, "its answer was cut, because the client did not take it")
+	case IsTooLong(err):
+		f = s.TooLong(cause)
+	case isWrong:
+		f = s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
+	default:
+		f = s.Lost(cause, "the connection broke during its answer")
 	}
-	f := s.arrivalError(err, cause)
 	s.Log.WarnContext(ctx, "backend's response broke off while it was forwarded, and the client's response was cut off; look at the backend's own log",
 		slog.String("reason", f.Message), slog.Any("cause", err))
 	return f
-}
-
-// arrivalError returns the fault for a result that did not arrive completely.
-func (s *Setup) arrivalError(err, cause error) *mcp.Fault {
-	_, isWrong := errors.AsType[*mcp.ParseError](err)
-	switch {
-	case IsTooLong(err):
-		return s.TooLong(cause)
-	case isWrong:
-		return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
-	default:
-		return s.Lost(cause, "the connection broke during its answer")
-	}
-}
-
-func (s *Setup) TooLong(cause error) *mcp.Fault {
-	return s.Fault(mcp.CodeLimit, mcp.Unknown, cause, "it sent a message of more than %d bytes (limits.backendMessage)", s.MaxMessage)
-}
-
-// Malformed returns the error of a call with an invalid response.
-func (s *Setup) Malformed(cause error) *mcp.Fault {
-	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
 }
 
 // BeforeSend converts the failure of a step before a request, such as the handshake,
@@ -59,13 +108,6 @@ func BeforeSend(f *mcp.Fault) *mcp.Fault {
 	before.Code, before.Outcome = mcp.CodeBackendUnavailable, mcp.NotDispatched
 	return &before
 }
-
-// ErrClosed is the cause of faults after Close.
-var ErrClosed = errors.New("the client is closed")
-
-// ErrNoListenStream is the cause if a listen ends because the server, which is still
-// available, no longer has a stream of changes.
-var ErrNoListenStream = errors.New("no listening stream")
 
 // Rejected reports that the backend refused a message unprocessed, so that it may be
 // sent again another way. err is returned to the caller if there is no other way.
@@ -77,6 +119,7 @@ type Rejected struct {
 // rejection is the reason why a backend refused a message unprocessed.
 type rejection uint8
 
+// Reasons of rejections.
 const (
 	WrongEra       rejection = iota + 1 // it does not speak, or no longer speaks, this era
 	SessionGone                         // it does not know the session

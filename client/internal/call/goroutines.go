@@ -9,34 +9,6 @@ import (
 	"time"
 )
 
-// CloseOnce runs a close function once. Unlike sync.Once it holds no lock while the
-// function runs. The zero value is ready.
-type CloseOnce struct {
-	mu   sync.Mutex
-	done chan struct{} // closed when f has returned; nil until once is called
-}
-
-// Once calls f on the first call. Every call returns after f has returned.
-func (e *CloseOnce) Once(f func()) {
-	first, over := e.begin()
-	if !first {
-		<-over
-		return
-	}
-	defer close(over)
-	f()
-}
-
-func (e *CloseOnce) begin() (first bool, over chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	first = e.done == nil
-	if first {
-		e.done = make(chan struct{})
-	}
-	return first, e.done
-}
-
 // Goroutines is the set of goroutines of one owner: a client, a session, a connection.
 // Each has a context that ends with the owner. The owner's close waits for all that it
 // owns. The zero value is ready.
@@ -49,26 +21,22 @@ type Goroutines struct {
 }
 
 // Start runs f in a goroutine that the owner's close waits for. It ends when f returns,
-// which f must do when its context ends. cancel ends that context. start reports false,
+// which f must do when its context ends. cancel ends that context. Start reports false,
 // and does not run f, if the owner is closing.
 //
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: f ends with the owner, not with the request that starts it
 func (t *Goroutines) Start(f func(ctx context.Context)) (cancel context.CancelFunc, ok bool) {
-	return t.run(f, true)
-}
-
-// StartUnowned is start for a function that calls foreign code. close ends its context
-// but does not wait for it, because the foreign code may be the caller of close.
-//
-//nolint:contextcheck,nolintlint // as start
-func (t *Goroutines) StartUnowned(f func(ctx context.Context)) (ok bool) {
-	_, ok = t.run(f, false)
-	return ok
-}
-
-func (t *Goroutines) run(f func(ctx context.Context), owned bool) (cancel context.CancelFunc, ok bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	return cancel, t.Launch(cancel, owned, func() { f(ctx) })
+	return cancel, t.Launch(cancel, true, func() { f(ctx) })
+}
+
+// StartUnowned is Start for a function that calls foreign code. Close ends its context
+// but does not wait for it, because the foreign code may be the caller of Close.
+//
+//nolint:contextcheck,nolintlint // as Start
+func (t *Goroutines) StartUnowned(f func(ctx context.Context)) (ok bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return t.Launch(cancel, false, func() { f(ctx) })
 }
 
 // Launch runs f, which must return when cancel is called. It calls cancel after f, or
@@ -78,7 +46,7 @@ func (t *Goroutines) Launch(cancel context.CancelFunc, owned bool, f func()) boo
 		cancel()
 		return false
 	}
-	// If owned, close waits for it. It ends with f, which the context bounds.
+	// If owned, Close waits for it. It ends with f, which the context bounds.
 	go func() {
 		defer t.Remove(&cancel)
 		defer cancel()
@@ -87,7 +55,7 @@ func (t *Goroutines) Launch(cancel context.CancelFunc, owned bool, f func()) boo
 	return true
 }
 
-// Enter makes close wait for the calling goroutine until it calls leave. It reports
+// Enter makes Close wait for the calling goroutine until it calls Leave. It reports
 // false if the owner is closing. Meanwhile the goroutine may only wait for something
 // that ends before the owner closes, such as a call: its terminal cancels all that is
 // done for it.
@@ -100,6 +68,7 @@ func (t *Goroutines) Enter() bool {
 	return !t.closing
 }
 
+// Leave ends what a successful Enter has begun.
 func (t *Goroutines) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,12 +91,14 @@ func (t *Goroutines) Finish(d time.Duration) {
 	t.Close()
 }
 
-// Close is cancel, followed by a wait for the owned goroutines.
+// Close is Cancel, followed by a wait for the owned goroutines.
 func (t *Goroutines) Close() {
 	t.Cancel()
 	<-t.ended()
 }
 
+// Add registers a goroutine that the caller starts, with what ends its context. It
+// reports false if the owner is closing.
 func (t *Goroutines) Add(key *context.CancelFunc, owned bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,6 +115,7 @@ func (t *Goroutines) Add(key *context.CancelFunc, owned bool) bool {
 	return true
 }
 
+// Remove is called at the end of a goroutine that was added.
 func (t *Goroutines) Remove(key *context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,14 +152,32 @@ func (t *Goroutines) ended() <-chan struct{} {
 // noteIdleLocked closes idle once its conditions hold. It is called after each change
 // of them.
 func (t *Goroutines) noteIdleLocked() {
-	if t.idle == nil || !t.closing || t.owned > 0 {
-		return
-	}
-	select {
-	case <-t.idle:
-	default:
+	if t.idle != nil && t.closing && t.owned == 0 && !IsClosed(t.idle) {
 		close(t.idle)
 	}
+}
+
+// CloseOnce runs a close function once. Unlike sync.Once it holds no lock while the
+// function runs. The zero value is ready.
+type CloseOnce struct {
+	mu   sync.Mutex
+	done chan struct{} // closed when f has returned; nil until Once is called
+}
+
+// Once calls f on the first call. Every call returns after f has returned.
+func (e *CloseOnce) Once(f func()) {
+	e.mu.Lock()
+	first := e.done == nil
+	if first {
+		e.done = make(chan struct{})
+	}
+	e.mu.Unlock()
+	if !first {
+		<-e.done
+		return
+	}
+	defer close(e.done)
+	f()
 }
 
 // Both returns a context that ends with either of the two and has the values of the
@@ -201,6 +191,7 @@ func Both(ctx, other context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
+// IsClosed reports whether the channel is closed.
 func IsClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
@@ -210,6 +201,7 @@ func IsClosed(ch <-chan struct{}) bool {
 	}
 }
 
+// Within reports whether the channel is closed within d.
 func Within(ch <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

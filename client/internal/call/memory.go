@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 
+	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -21,6 +23,7 @@ type SharedBound struct {
 	served    *ClientsServed
 }
 
+// NewSharedBound returns the bound of a connection that is read until ctx ends.
 func NewSharedBound(ctx context.Context, calls *session.Calls, served *ClientsServed) *SharedBound {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
@@ -52,6 +55,18 @@ func (r *SharedBound) Room(bytes int, start []byte) error {
 		return nil // it may be the response to another call
 	}
 	return mcp.ErrRequestEnded
+}
+
+// Drop ends the call after its response was skipped, and returns its id.
+func (s *Setup) Drop(ctx context.Context, calls *session.Calls, no *frame.NoRoomError) mcp.ID {
+	id, _ := parseHead(no.Head)
+	if id.IsZero() {
+		id = tailID(no.Tail)
+	}
+	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
+		s.Log.WarnContext(ctx, "backend's message was dropped; the call that it answers is unknown", slog.Any("reason", no.Err))
+	}
+	return id
 }
 
 // parseHead reports whether the message that starts with start is a response, and

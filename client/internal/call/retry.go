@@ -20,6 +20,7 @@ const (
 // RetryDecision is how to proceed with a failed request.
 type RetryDecision uint8
 
+// The decisions on a failed request.
 const (
 	GiveUp     RetryDecision = iota
 	Resend                   // not sent, or refused unprocessed: send again after a pause
@@ -27,6 +28,7 @@ const (
 	resendOnce               // it may have run, which does no harm
 )
 
+// ResendDelay returns how long to wait before the n-th resend.
 func ResendDelay(n int) time.Duration { return backoff.Jitter(firstBackoff << n) }
 
 // Classify decides whether a request may be sent again. A request that may have run is
@@ -55,9 +57,6 @@ func Classify(req *mcp.Request, err error) RetryDecision {
 	}
 }
 
-// ErrNoRetry marks failures that another attempt would only repeat.
-var ErrNoRetry = errors.New("must not be retried now")
-
 // serverRefusal is the cause of a fault that is the server's response. The server would
 // respond the same again.
 type serverRefusal interface {
@@ -65,6 +64,7 @@ type serverRefusal interface {
 	IsServerRefusal()
 }
 
+// IsRefusal reports whether the fault is the response of the server.
 func IsRefusal(f *mcp.Fault) bool {
 	_, ok := errors.AsType[serverRefusal](f.Cause)
 	return ok

@@ -4,22 +4,15 @@
 package call
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-mcp/signalbox/internal/frame"
-	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
-	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/revision"
-	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -73,6 +66,7 @@ type Setup struct {
 	Hurried chan struct{}
 }
 
+// NewSetup returns the setup of cfg. A negative limit is none, and zero is its default.
 func NewSetup(cfg Config) *Setup {
 	s := &Setup{Config: cfg, Log: cfg.Logger, Recheck: func() {}, Hurried: make(chan struct{})}
 	if s.Log == nil {
@@ -141,16 +135,6 @@ func CapabilitiesOf(p *mcp.Peer, v mcp.Version) []byte {
 	return revision.ClientCapabilities(p.Version, v, p.Capabilities)
 }
 
-// Fault returns a Fault in the backend's name, for a failure determined here.
-func (s *Setup) Fault(code int64, outcome mcp.Outcome, cause error, format string, args ...any) *mcp.Fault {
-	return &mcp.Fault{Code: code, Outcome: outcome, Backend: s.Name, Message: fmt.Sprintf(format, args...), Cause: cause}
-}
-
-// Unavailable is the failure of a request that was not sent.
-func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault {
-	return s.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
-}
-
 // OtherOutputText describes the first invalid line of a process's output, or is empty.
 func (s *Setup) OtherOutputText() string {
 	line := s.OtherOutput.Load()
@@ -158,82 +142,4 @@ func (s *Setup) OtherOutputText() string {
 		return ""
 	}
 	return "it wrote \"" + *line + "\" to its output, which is not a message"
-}
-
-// Lost is the failure of a request that the backend may have executed.
-func (s *Setup) Lost(cause error, format string, args ...any) *mcp.Fault {
-	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)
-}
-
-// GivenUp is the failure of a request after its own context has ended.
-func (s *Setup) GivenUp(ctx context.Context, outcome mcp.Outcome) *mcp.Fault {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return s.Fault(mcp.CodeDeadline, outcome, context.Cause(ctx), "no answer in time")
-	}
-	return s.Fault(mcp.CodeBackendFailed, outcome, context.Cause(ctx), "the request was cancelled")
-}
-
-func (s *Setup) Closed() *mcp.Fault {
-	return s.Fault(mcp.CodeShuttingDown, mcp.NotDispatched, ErrClosed, "shutting down")
-}
-
-// Cut is the error of requests in progress when the client closes.
-func (s *Setup) Cut() *mcp.Fault {
-	return s.Fault(mcp.CodeShuttingDown, mcp.Unknown, ErrClosed, "shutting down")
-}
-
-func (s *Setup) NoListen() *mcp.Fault {
-	return s.Fault(mcp.CodeUnsupported, mcp.Completed, ErrNoListenStream, "it no longer reports changes")
-}
-
-// Drop ends the call after its response was skipped, and returns its id.
-func (s *Setup) Drop(ctx context.Context, calls *session.Calls, no *frame.NoRoomError) mcp.ID {
-	id, _ := parseHead(no.Head)
-	if id.IsZero() {
-		id = tailID(no.Tail)
-	}
-	if !calls.Respond(id, session.Terminal{Err: no.Err}) && !errors.Is(no.Err, mcp.ErrRequestEnded) {
-		s.Log.WarnContext(ctx, "backend's message was dropped; the call that it answers is unknown", slog.Any("reason", no.Err))
-	}
-	return id
-}
-
-// Redact removes from a log message the secrets that the configuration gave to the
-// server: "Log messages MUST NOT contain: Credentials or secrets" (2026-07-28,
-// server/utilities/logging). Everything else is forwarded unmodified, including the
-// level, which is required. Of a message with secrets only the parameters are
-// forwarded. It reports false if nothing can be forwarded.
-func (s *Setup) Redact(n *mcp.Notification) (*mcp.Notification, bool) {
-	if n.Method != MethodMessage || s.Secrets == nil {
-		return n, true
-	}
-	raw := n.Params.Bytes()
-	clean := jsonscan.RewriteMembers(raw, func(name string, value []byte) []byte {
-		if name == mcp.FieldLevel.Key() {
-			return value
-		}
-		return s.Secrets.JSON(value)
-	})
-	isClean := len(clean) == len(raw) && (len(raw) == 0 || &clean[0] == &raw[0])
-	if isClean && s.isClean(n.Params.Beside()) {
-		return n, true
-	}
-	n, err := mcp.NewNotification(n.Method, clean)
-	return n, err == nil
-}
-
-// isClean reports whether the members beside an object contain no secrets.
-func (s *Setup) isClean(beside []byte) bool {
-	if len(beside) == 0 {
-		return true
-	}
-	text := jsonrpc.AppendBeside([]byte(`{"":0}`), beside)
-	return bytes.Equal(s.Secrets.JSON(text), text)
-}
-
-// Sanitize returns the beginning of invalid output in a form that may be logged.
-// Secrets are removed before the text is cut.
-func (s *Setup) Sanitize(text []byte) string {
-	clean := s.Secrets.CutText(string(text[:min(len(text), maxScanned)]))
-	return Sanitize(clean[:min(len(clean), maxLogged)])
 }

@@ -24,6 +24,15 @@ const (
 // observes the server.
 const maxTrace = 8192
 
+// DropInvalidTraces makes the edit omit what validTraceMeta omits. It must be applied
+// before other edits of _meta.
+func DropInvalidTraces(e *mcp.Edit, params *mcp.Object) {
+	meta := params.Raw(mcp.FieldMeta)
+	if traced := validTraceMeta(meta); len(traced) < len(meta) {
+		e.Set(mcp.FieldMeta, traced)
+	}
+}
+
 // validTraceMeta returns a request's _meta without invalid trace values: "When present,
 // their values MUST follow W3C Trace Context and W3C Baggage formats respectively"
 // (2026-07-28, basic, "_meta"). An invalid value is omitted, and the request continues
@@ -59,15 +68,6 @@ func validTraceMeta(meta []byte) []byte {
 // names, or an escape sequence.
 func mayTrace(meta []byte) bool {
 	return bytes.Contains(meta, []byte("trace")) || bytes.Contains(meta, []byte(baggage)) || bytes.IndexByte(meta, '\\') >= 0
-}
-
-// DropInvalidTraces makes the edit omit what validTraceMeta omits. It must be applied
-// before other edits of _meta.
-func DropInvalidTraces(e *mcp.Edit, params *mcp.Object) {
-	meta := params.Raw(mcp.FieldMeta)
-	if traced := validTraceMeta(meta); len(traced) < len(meta) {
-		e.Set(mcp.FieldMeta, traced)
-	}
 }
 
 // isTrace reports whether a JSON value is a string that has the format.

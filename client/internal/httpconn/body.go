@@ -4,6 +4,7 @@
 package httpconn
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -15,28 +16,17 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Cursor is the position in one event stream, from which a reconnect resumes. It
-// belongs to that stream only.
-type Cursor struct {
-	LastID   string
-	Retry    time.Duration // negative until the server specifies it
-	Messages int           // so far
-	IDs      int           // event ids that differ from the one before
-}
-
 // MessageFunc receives the messages of a body, in order. For a message that cannot be
 // parsed, bad is the reason, and m has the id if that could be read. It returns false
 // to stop.
 type MessageFunc func(m *mcp.Message, bad error) (more bool)
 
-// HasMessages reports whether the response's media type is one that carries messages.
-func HasMessages(resp *http.Response) bool {
-	if resp.StatusCode/100 != 2 {
-		return false
-	}
-	t := MediaType(resp)
-	return t == typeJSON || t == TypeEvents
-}
+// ForwardFunc forwards the rest of a response to the caller while it arrives. It
+// reports false if the response must be read as a whole.
+type ForwardFunc func(a *jsonrpc.Arrival) bool
+
+// NeverForward is the ForwardFunc for responses of requests that no caller made.
+func NeverForward(*jsonrpc.Arrival) bool { return false }
 
 // Read calls take for each message of a body, until the body ends, take returns false,
 // or the rest was forwarded. The error reports a broken body; nil means that it ended
@@ -46,45 +36,97 @@ func (e *Endpoint) Read(resp *http.Response, pos *Cursor, bound frame.Bound, pas
 		return e.Lost(nil, "its answer is compressed (%s), which was not requested", enc)
 	}
 	if MediaType(resp) == TypeEvents {
-		return e.readEvents(resp.Body, pos, bound, take)
+		events := frame.NewEventReader(resp.Body, e.MaxMessage)
+		events.Bound(bound)
+		return e.TakeEvents(events, pos, take)
 	}
 	return e.readJSON(resp, bound, pass, take)
 }
 
-// takeText parses one message, or a batch, which 2025-03-26 allows in documents and in
-// events. Each element of a batch is a message of its own. The error reports an invalid
-// batch.
-func (e *Endpoint) takeText(data []byte, take MessageFunc) (more bool, err error) {
-	if !jsonrpc.IsBatch(data) {
-		return e.parse(data, take), nil
+// bufferUpTo is the message limit up to which responses are buffered instead of
+// forwarded. So much memory is acceptable, and a response that is too long then fails
+// with an error instead of being cut.
+const bufferUpTo = 1 << 20
+
+// readJSON reads a whole document within the limits before it parses any of it, unless
+// the document is forwarded. It does not trust the declared length.
+func (e *Endpoint) readJSON(resp *http.Response, bound frame.Bound, pass ForwardFunc, take MessageFunc) error {
+	data, passed, err := e.readOrForward(resp, bound, pass)
+	switch {
+	case passed:
+		return nil
+	case call.IsTooLong(err):
+		return e.TooLong(nil)
+	case err != nil:
+		return e.Lost(err, "the connection broke during its answer")
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil
 	}
-	parts, err := jsonrpc.SplitBatch(data, call.MaxBatch, call.BackendLimits())
-	if err != nil {
-		return true, err
+	if _, err = takeText(data, take); err != nil {
+		return e.Lost(err, "its answer is not JSON")
 	}
-	for _, part := range parts {
-		if !e.parse(part, take) {
-			return false, nil
+	return nil
+}
+
+// readOrForward returns the whole document, or reports that it was forwarded. A
+// document that declares a small length is read directly.
+func (e *Endpoint) readOrForward(resp *http.Response, bound frame.Bound, pass ForwardFunc) (data []byte, passed bool, err error) {
+	if n := resp.ContentLength; n > 0 && n <= min(smallDocument, int64(e.MaxMessage)) {
+		data = make([]byte, n+1) // one byte more, to read the end, so that the connection is free
+		k, err := io.ReadFull(resp.Body, data)
+		if errors.Is(err, io.ErrUnexpectedEOF) && int64(k) == n {
+			err = nil
 		}
+		return data[:k], false, err
 	}
-	return true, nil
+	body := &meteredReader{Reader: resp.Body}
+	a := jsonrpc.NewArrival(body, resp.ContentLength, call.BackendLimits(), e.MaxMessage)
+	data, err = a.Begin()
+	if err != nil || data != nil {
+		return data, false, err
+	}
+	if e.MaxMessage > bufferUpTo && resp.ContentLength <= int64(e.MaxMessage) && pass(a) {
+		return nil, true, nil
+	}
+	if n := int(min(resp.ContentLength, int64(e.MaxMessage))); n > 0 && bound != nil {
+		if err := bound.Room(n, nil); err != nil {
+			return nil, false, err
+		}
+		body.most = n // a longer one fails before more is held
+	}
+	body.bound = bound
+	data, err = a.Gather()
+	return data, false, err
 }
 
-func (e *Endpoint) parse(data []byte, take MessageFunc) (more bool) {
-	m, err := mcp.Parse(data, call.BackendLimits())
-	return take(&m, err)
+// smallDocument is at most the window of a forwarded result.
+const smallDocument = 63 << 10
+
+// meteredReader reserves memory for a document as it is read.
+type meteredReader struct {
+	io.Reader
+	bound frame.Bound // nil until it is known that the document will be buffered
+	have  int
+	most  int // bytes that memory is reserved for
 }
 
-// readEvents calls take for messages as they arrive. It ignores events of another name,
-// events without data, which only mark a position (2025-11-25, basic/transports,
-// "Resumability and Redelivery"), and an incomplete last event.
-func (e *Endpoint) readEvents(body io.Reader, pos *Cursor, bound frame.Bound, take MessageFunc) error {
-	events := frame.NewEventReader(body, e.MaxMessage)
-	events.Bound(bound)
-	return e.TakeEvents(events, pos, take)
+// Read implements io.Reader.
+func (r *meteredReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.have += n
+	if r.bound == nil || r.have <= r.most {
+		return n, err
+	}
+	r.most = 2 * r.have
+	if no := r.bound.Room(r.most, nil); no != nil {
+		return n, no
+	}
+	return n, err
 }
 
-// TakeEvents is readEvents for an open event stream.
+// TakeEvents calls take for messages as they arrive, as Read does. It ignores events of
+// another name, events without data, which only mark a position (2025-11-25,
+// basic/transports, "Resumability and Redelivery"), and an incomplete last event.
 func (e *Endpoint) TakeEvents(events *frame.EventReader, pos *Cursor, take MessageFunc) error {
 	for {
 		ev, err := events.Next()
@@ -108,10 +150,62 @@ func (e *Endpoint) TakeEvents(events *frame.EventReader, pos *Cursor, take Messa
 		}
 		pos.Messages++
 		// An invalid batch is skipped, like any event that is not a message.
-		if more, _ := e.takeText(ev.Data, take); !more {
+		if more, _ := takeText(ev.Data, take); !more {
 			return nil
 		}
 	}
+}
+
+// takeText parses one message, or a batch, which 2025-03-26 allows in documents and in
+// events. Each element of a batch is a message of its own. The error reports an invalid
+// batch.
+func takeText(data []byte, take MessageFunc) (more bool, err error) {
+	if !jsonrpc.IsBatch(data) {
+		return parse(data, take), nil
+	}
+	parts, err := jsonrpc.SplitBatch(data, call.MaxBatch, call.BackendLimits())
+	if err != nil {
+		return true, err
+	}
+	for _, part := range parts {
+		if !parse(part, take) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func parse(data []byte, take MessageFunc) (more bool) {
+	m, err := mcp.Parse(data, call.BackendLimits())
+	return take(&m, err)
+}
+
+// Cursor is the position in one event stream, from which a reconnect resumes. It
+// belongs to that stream only.
+type Cursor struct {
+	LastID   string
+	Retry    time.Duration // negative until the server specifies it
+	Messages int           // so far
+	IDs      int           // event ids that differ from the one before
+}
+
+// Limits of the wait before an attempt to resume. The server sets it; maxBackoff limits
+// its growth while attempts bring nothing.
+const (
+	minRetry     = 100 * time.Millisecond
+	defaultRetry = time.Second
+	maxRetry     = 5 * time.Minute
+	maxBackoff   = 30 * time.Second
+)
+
+// Wait returns how long to wait before resuming, after n attempts in a row that brought
+// nothing. It is at least the retry time that the server has set.
+func (p *Cursor) Wait(n int) time.Duration {
+	least := defaultRetry
+	if p.Retry >= 0 {
+		least = min(max(p.Retry, minRetry), maxRetry)
+	}
+	return max(least, min(least<<min(n, 9), maxBackoff)) // 9: enough to grow from minRetry to maxBackoff
 }
 
 // note records the position and the retry time of an event.
@@ -135,23 +229,4 @@ func resumableID(id string) string {
 		}
 	}
 	return id
-}
-
-// Limits of the wait before an attempt to resume. The server sets it; maxBackoff limits
-// its growth while attempts bring nothing.
-const (
-	minRetry     = 100 * time.Millisecond
-	defaultRetry = time.Second
-	maxRetry     = 5 * time.Minute
-	maxBackoff   = 30 * time.Second
-)
-
-// Wait returns how long to wait before resuming, after n attempts in a row that brought
-// nothing. It is at least the retry time that the server has set.
-func (p *Cursor) Wait(n int) time.Duration {
-	least := defaultRetry
-	if p.Retry >= 0 {
-		least = min(max(p.Retry, minRetry), maxRetry)
-	}
-	return max(least, min(least<<min(n, 9), maxBackoff)) // 9: enough to grow from minRetry to maxBackoff
 }

@@ -4,22 +4,19 @@
 // Package httpconn sends messages to one MCP server over HTTP and reads its responses.
 //
 // An [Endpoint] posts a message and reads the JSON or the SSE that answers it. A
-// [Refusal] is a response without a message. A [Call] is one request in a session with
-// its POST and the GETs that resume its stream, of any revision of Streamable HTTP.
+// [Refusal] is a response without a message.
 package httpconn
 
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -41,6 +38,8 @@ type Endpoint struct {
 	Posts      http.Header // with every message
 }
 
+// NewEndpoint returns an endpoint of the URL. If no transport is configured, it has one of
+// its own, with connections of its own.
 func NewEndpoint(s *call.Setup, url string) *Endpoint {
 	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil}
 	s.Secrets = redact.New(s.Header, nil, url)
@@ -109,12 +108,9 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, out *RequestBod
 		req.GetBody = nil
 	}
 	resp, err := e.transport.RoundTrip(req)
-	for errors.Is(err, hop.ErrUnsent) && ctx.Err() == nil {
-		// Each attempt uses up one idle connection, so the loop ends.
-		resp, err = e.transport.RoundTrip(out.rebuild(req))
-	}
-	if resp, err = withAnswerBody(resp, err, &out.answer); err != nil {
-		return nil, e.failure(ctx, err, isConnError(err), out.Sent.Load())
+	if resp, err = checkResponse(resp, err, &out.answer); err != nil {
+		sent := out.Sent.Load() && !errors.Is(err, http1.ErrUnsent)
+		return nil, e.failure(ctx, err, isConnError(err), sent)
 	}
 	return resp, nil
 }
@@ -129,7 +125,7 @@ func (e *Endpoint) Fetch(ctx context.Context, method string, header http.Header)
 		return nil, err
 	}
 	resp, err := e.transport.RoundTrip(req)
-	if resp, err = withAnswerBody(resp, err, new(answerBody)); err != nil {
+	if resp, err = checkResponse(resp, err, new(answerBody)); err != nil {
 		return nil, e.failure(ctx, err, connected.Load(), connected.Load())
 	}
 	return resp, nil
@@ -147,8 +143,9 @@ func (e *Endpoint) request(ctx context.Context, method string, header http.Heade
 	return req, nil
 }
 
-// withAnswerBody returns what RoundTrip has returned, with the body wrapped in body.
-func withAnswerBody(resp *http.Response, err error, body *answerBody) (*http.Response, error) {
+// checkResponse returns what RoundTrip has returned, with the body of the response wrapped
+// in body.
+func checkResponse(resp *http.Response, err error, body *answerBody) (*http.Response, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -172,25 +169,18 @@ func isReplayable(h http.Header) bool {
 	return one || other
 }
 
-// isConnError reports whether err concerns an existing connection, rather than dialing
-// one. It only chooses the error text, for requests that were not sent.
-func isConnError(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
-}
-
-// failure returns the fault for a request without an HTTP response. left reports
+// failure returns the fault for a request without an HTTP response. sent reports
 // whether the server may have received the request, connected whether there was a
 // connection.
-func (e *Endpoint) failure(ctx context.Context, err error, connected, left bool) *mcp.Fault {
+func (e *Endpoint) failure(ctx context.Context, err error, connected, sent bool) *mcp.Fault {
 	switch {
-	case ctx.Err() != nil && left:
+	case ctx.Err() != nil && sent:
 		return e.GivenUp(ctx, mcp.Unknown)
 	case ctx.Err() != nil:
 		return e.GivenUp(ctx, mcp.NotDispatched)
-	case left && isHeaderOverflow(err):
+	case sent && isHeaderOverflow(err):
 		return e.Fault(mcp.CodeLimit, mcp.Unknown, err, "the headers of its answer are too long")
-	case left:
+	case sent:
 		return e.Lost(err, "the connection broke")
 	case connected:
 		return e.Unavailable(err, "the connection broke")

@@ -5,77 +5,15 @@ package httpconn
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
-	"net"
 	"net/http"
-	"os"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
-
-// subject returns the name in a certificate, quoted: it is foreign text, and errors are
-// shown on terminals.
-func subject(c *x509.Certificate) string {
-	if c == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (%.100q)", c.Subject.String())
-}
-
-// dialReason describes why there is no connection. It contains no address; the cause
-// does, for the log. The order matters, because net/http nests the reasons: a
-// certificate for another host is also a failed verification, and a name that was not
-// resolved in time is also a timeout.
-func dialReason(err error) string {
-	dns, isDNS := errors.AsType[*net.DNSError](err)
-	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
-	host, isHost := errors.AsType[x509.HostnameError](err)
-	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
-	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
-	switch {
-	case isDNS && dns.IsNotFound:
-		return "the name of its host is not known (DNS)"
-	case isDNS:
-		return "the name of its host could not be resolved (DNS)"
-	case isCertificate && certificate.Reason == x509.Expired:
-		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
-			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
-	case isHost:
-		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
-	case isAuthority:
-		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
-	case isVerify || isCertificate:
-		return "its certificate is not acceptable"
-	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak TLS"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "its host is unreachable"
-	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
-		return "no connection in time (limits.connect)"
-	default:
-		return "no connection"
-	}
-}
-
-// isTimeout uses the net.Error interface, the only thing that timeouts of net, TLS and
-// HTTP/2 have in common.
-func isTimeout(err error) bool {
-	ne, ok := errors.AsType[net.Error](err)
-	return ok && ne.Timeout()
-}
 
 // Refusal is an HTTP response without a response to the message.
 type Refusal struct {
@@ -96,14 +34,17 @@ const refusalHead = 64 << 10
 // text.
 func (e *Endpoint) ReadRefusal(resp *http.Response) *Refusal {
 	head, err := io.ReadAll(io.LimitReader(resp.Body, refusalHead))
-	r := &Refusal{Status: resp.StatusCode, mediaType: MediaType(resp), head: head}
-	r.retryAfter = resp.Header.Get("Retry-After") != ""
+	r := &Refusal{Status: resp.StatusCode, mediaType: MediaType(resp), head: head, retryAfter: resp.Header.Get("Retry-After") != ""}
 	if r.isRedirect() {
 		r.location = redirectTarget(resp)
 	}
-	if r.mayBeOtherServer() {
-		// This connection too, because its body was read. The next attempt finds the
-		// server, if it has moved.
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
+		// Another server may have responded, for example one that has taken over the
+		// address of a replaced instance. The next attempt finds the server, if it has
+		// moved: this connection is closed too, because its body was read. Status 404
+		// may also mean an unknown session or path; callers that know the request
+		// check it.
 		e.ForgetConnections()
 	}
 	if err != nil {
@@ -119,35 +60,6 @@ func (e *Endpoint) ReadRefusal(resp *http.Response) *Refusal {
 	return r
 }
 
-// mayBeOtherServer reports whether another server may have responded, for example one
-// that has taken over the address of a replaced instance. Status 404 may also mean an
-// unknown session or path; callers that know the request check it.
-func (r *Refusal) mayBeOtherServer() bool {
-	return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusMisdirectedRequest
-}
-
-// Media types that may carry messages.
-const (
-	typeJSON   = "application/json"
-	TypeEvents = "text/event-stream"
-)
-
-// MediaType returns the media type without parameters, even if those are malformed:
-// they do not affect the body.
-func MediaType(resp *http.Response) string {
-	contentType := resp.Header.Get("Content-Type")
-	for _, t := range [...]string{typeJSON, TypeEvents} {
-		if rest, ok := strings.CutPrefix(contentType, t); ok && (rest == "" || rest[0] == ';') {
-			return t
-		}
-	}
-	t, _, err := mime.ParseMediaType(contentType)
-	if err != nil && t == "" {
-		return ""
-	}
-	return t
-}
-
 // IsBeforeMessage reports whether the server has not processed the message, so that the
 // refusal does not indicate its era.
 func (r *Refusal) IsBeforeMessage() bool {
@@ -159,6 +71,7 @@ func (r *Refusal) IsBeforeMessage() bool {
 	}
 }
 
+// IsServerRefusal marks the cause of a fault that is the server's response.
 func (r *Refusal) IsServerRefusal() {}
 
 // Error returns the status and the media type.
@@ -259,6 +172,7 @@ func redirectTarget(resp *http.Response) string {
 	}
 }
 
+// TypeOrNone describes a media type.
 func TypeOrNone(mediaType string) string {
 	if mediaType == "" {
 		return "a body without a media type"

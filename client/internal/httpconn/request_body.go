@@ -29,21 +29,12 @@ type RequestBody struct {
 // call has its terminal.
 var errWithdrawn = errors.New("the call ended before its request was sent")
 
-// setOn makes p the body of a request. net/http may resend a request that a server
-// refused to process, and then opens the body again.
+// setOn makes p the body of a request. A transport may resend a request that was not sent,
+// or that a server refused to process, and then opens the body again.
 func (p *RequestBody) setOn(req *http.Request) {
 	req.ContentLength = int64(p.Msg.Len())
 	req.Body = p.open(&p.first)
 	req.GetBody = func() (io.ReadCloser, error) { return p.open(new(requestBodyReader)), nil }
-}
-
-// rebuild returns a copy of req that sends the body from the start. Nothing of it must
-// have been sent.
-func (p *RequestBody) rebuild(req *http.Request) *http.Request {
-	p.Sent.Store(false)
-	again := *req
-	again.Body = p.open(new(requestBodyReader))
-	return &again
 }
 
 func (p *RequestBody) open(r *requestBodyReader) io.ReadCloser {

@@ -19,7 +19,7 @@ func TestReceiveBufferOfConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	conn, err := newTransport(call.NewSetup(call.Config{})).plain.Dial(t.Context(), "tcp", l.Addr().String())
+	conn, err := newTransport(call.NewSetup(call.Config{})).Dial(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

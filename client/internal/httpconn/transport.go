@@ -4,100 +4,105 @@
 package httpconn
 
 import (
-	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/internal/hop"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
-// transport sends the requests of one client, so that idle connections to one instance
-// of a backend can be closed without affecting others. It does not limit the time of a
-// response: that is the call's deadline.
-type transport struct {
-	plain *hop.Transport  // without TLS or a proxy
-	other *http.Transport // everything else
-}
-
-// maxHeaders limits the headers of a response, far above what servers send.
-const maxHeaders = 1 << 20
-
-// Limits of idle connections.
-const (
-	maxIdle  = 64
-	idleTime = 90 * time.Second
-)
-
-func newTransport(s *call.Setup) *transport {
+// newTransport returns the transport of one client, so that idle connections to one
+// instance of a backend can be closed without affecting others. It does not limit the
+// time of a response: that is the call's deadline.
+func newTransport(s *call.Setup) *http1.Transport {
 	dialer := &net.Dialer{Timeout: s.Connect, KeepAlive: 15 * time.Second, Control: growReceiveBuffer}
-	return &transport{
-		plain: &hop.Transport{
-			Dial: dialer.DialContext, WriteTimeout: s.Write,
-			MaxHeaderBytes: maxHeaders, MaxIdle: maxIdle, IdleTimeout: idleTime,
-		},
-		other: &http.Transport{
-			Proxy: http.ProxyFromEnvironment,
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := dialer.DialContext(ctx, network, addr)
-				if err != nil {
-					return nil, err
-				}
-				return &connection{Conn: conn, write: s.Write}, nil
-			},
-			ForceAttemptHTTP2:      true,
-			TLSHandshakeTimeout:    s.Connect,
-			MaxIdleConnsPerHost:    maxIdle,
-			IdleConnTimeout:        idleTime,
-			MaxResponseHeaderBytes: maxHeaders,
-			// A compressed response could be far larger than it appears, and a
-			// compressed stream is delayed.
-			DisableCompression: true,
-		},
+	return &http1.Transport{
+		Dial:                dialer.DialContext,
+		Proxy:               http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: s.Connect,
+		WriteTimeout:        s.Write,
+		MaxHeaderBytes:      1 << 20, // far above what servers send
+		MaxIdle:             64,
+		IdleTimeout:         90 * time.Second,
 	}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !hop.Serves(req) {
-		return t.other.RoundTrip(req)
-	}
-	if proxy, err := t.other.Proxy(req); proxy != nil || err != nil {
-		return t.other.RoundTrip(req) // reports what is wrong with the proxy
-	}
-	return t.plain.RoundTrip(req)
-}
-
-// CloseIdleConnections closes the idle connections.
-func (t *transport) CloseIdleConnections() {
-	t.plain.CloseIdleConnections()
-	t.other.CloseIdleConnections()
-}
-
-// connection is a connection of net/http to a backend. Each write has its own deadline,
-// so that a peer that does not read cannot block a request for ever.
-type connection struct {
-	net.Conn
-	write time.Duration
-}
-
-// Write writes p within the deadline.
-func (c *connection) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(c.write)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(p)
 }
 
 // isHeaderOverflow reports whether a response was rejected because of the size of its
 // headers. net/http identifies that error only by its text, in either version of HTTP.
 func isHeaderOverflow(err error) bool {
-	if errors.Is(err, hop.ErrHeaderTooLong) {
+	if errors.Is(err, http1.ErrHeaderTooLong) {
 		return true
 	}
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
+}
+
+// isConnError reports whether err concerns an existing connection, rather than dialing
+// one. It only chooses the error text, for requests that were not sent.
+func isConnError(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
+}
+
+// dialReason describes why there is no connection. It contains no address; the cause
+// does, for the log. The order matters, because net/http nests the reasons: a
+// certificate for another host is also a failed verification, and a name that was not
+// resolved in time is also a timeout.
+func dialReason(err error) string {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
+	host, isHost := errors.AsType[x509.HostnameError](err)
+	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case isDNS && dns.IsNotFound:
+		return "the name of its host is not known (DNS)"
+	case isDNS:
+		return "the name of its host could not be resolved (DNS)"
+	case isCertificate && certificate.Reason == x509.Expired:
+		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
+			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
+	case isHost:
+		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
+	case isAuthority:
+		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
+	case isVerify || isCertificate:
+		return "its certificate is not acceptable"
+	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
+		return "it does not speak TLS"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "its host is unreachable"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no connection in time (limits.connect)"
+	default:
+		return "no connection"
+	}
+}
+
+// isTimeout uses the net.Error interface, the only thing that timeouts of net, TLS and
+// HTTP/2 have in common.
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+// subject returns the name in a certificate, quoted: it is foreign text, and errors are
+// shown on terminals.
+func subject(c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.100q)", c.Subject.String())
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/http1"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -43,11 +44,11 @@ func newPipeDialer(t *testing.T) *pipeDialer {
 		Endpoint: NewEndpoint(call.NewSetup(call.Config{Name: "b"}), "http://b.test/mcp"),
 		room:     memnet.DefaultBuffer, ends: make(chan *memnet.Conn, 10),
 	}
-	tr, ok := l.transport.(*transport)
+	tr, ok := l.transport.(*http1.Transport)
 	if !ok {
 		t.Fatal("the endpoint has no transport of its own")
 	}
-	tr.plain.Dial = l.dial
+	tr.Dial = l.dial
 	t.Cleanup(tr.CloseIdleConnections)
 	return l
 }
@@ -342,46 +343,6 @@ func TestForgetConnections(t *testing.T) {
 	})
 }
 
-var (
-	errPlain = errors.New("plain")
-	errOther = errors.New("other")
-	errProxy = errors.New("no proxy can be had")
-)
-
-// A plain request uses the plain transport. One that needs TLS or a proxy, or that sets
-// how it is to be sent, uses that of net/http.
-func TestTransportOfRequests(t *testing.T) {
-	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.test"})
-	wrong := func(*http.Request) (*url.URL, error) { return nil, errProxy }
-	for _, tt := range []struct {
-		name, url string
-		header    http.Header
-		proxy     func(*http.Request) (*url.URL, error)
-		want      error
-	}{
-		{"plain", "http://b.test/mcp", nil, http.ProxyURL(nil), errPlain},
-		{"TLS", "https://b.test/mcp", nil, http.ProxyURL(nil), errOther},
-		{"proxy", "http://b.test/mcp", nil, proxy, errOther},
-		{"proxy and TLS", "https://b.test/mcp", nil, proxy, errOther},
-		{"no such proxy", "http://b.test/mcp", nil, wrong, errProxy},
-		{"header", "http://b.test/mcp", http.Header{"Expect": {"100-continue"}}, http.ProxyURL(nil), errOther},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			e := NewEndpoint(call.NewSetup(call.Config{Name: "b", Header: tt.header}), tt.url)
-			tr := e.transport.(*transport) //nolint:forcetypeassert // NewEndpoint made it
-			tr.other.Proxy = tt.proxy
-			tr.plain.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errPlain }
-			tr.other.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errOther }
-			if _, err := e.Post(t.Context(), e.Posts, &RequestBody{Msg: jsonrpc.Pieces{[]byte("message")}}); !errors.Is(err, tt.want) {
-				t.Errorf("a message: got %v, want %v", err, tt.want)
-			}
-			if _, err := e.Fetch(t.Context(), http.MethodGet, e.Configured); !errors.Is(err, tt.want) {
-				t.Errorf("no message: got %v, want %v", err, tt.want)
-			}
-		})
-	}
-}
-
 // A proxy that does not read blocks a write only up to its deadline, too.
 func TestProxyThatDoesNotRead(t *testing.T) {
 	t.Parallel()
@@ -391,8 +352,8 @@ func TestProxyThatDoesNotRead(t *testing.T) {
 	}
 	defer ln.Close()
 	e := NewEndpoint(call.NewSetup(call.Config{Name: "b", Write: 50 * time.Millisecond}), "http://b.test/mcp")
-	tr := e.transport.(*transport) //nolint:forcetypeassert // NewEndpoint made it
-	tr.other.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
+	tr := e.transport.(*http1.Transport) //nolint:forcetypeassert // NewEndpoint made it
+	tr.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()})
 	_, err = e.Post(t.Context(), e.Posts, &RequestBody{Msg: jsonrpc.Pieces{make([]byte, 16<<20)}})
 	if fault, ok := errors.AsType[*mcp.Fault](err); !ok || fault.Outcome != mcp.Unknown || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want the outcome %v because of %v", err, mcp.Unknown, os.ErrDeadlineExceeded)

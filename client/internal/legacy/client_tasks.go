@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -29,7 +29,7 @@ const (
 // well, so a server has access only to those that it began in this session. The zero
 // value has none.
 type clientTasks struct {
-	offer taskform.ClientOffer // sent to the server; does not change afterwards
+	offer task.ClientOffer // sent to the server; does not change afterwards
 
 	mu      sync.Mutex
 	tasks   []clientTask                    // oldest first
@@ -50,7 +50,7 @@ type clientTask struct {
 func (s *clientSession) capabilitiesOf(client *mcp.Peer, v mcp.Version) []byte {
 	caps := call.CapabilitiesOf(client, v)
 	if s.routing.scope == nil || client == nil || client.Version.Era() != mcp.EraLegacy {
-		return taskform.WithoutOwn(caps)
+		return task.WithoutOwn(caps)
 	}
 	return caps
 }
@@ -72,13 +72,13 @@ func mayBecomeClientTask(m *mcp.Message) bool {
 }
 
 // admit returns the request to forward, or an error if it must be refused. If the
-// client did not declare such a task, the wish for one is removed, as the client would
+// client did not declare such tasks, params.task is removed, because the client would
 // ignore it ("Task Support and Handling").
-func (c *clientTasks) admit(m *mcp.Message, atHome bool) (*mcp.Message, *mcp.Error) {
+func (c *clientTasks) admit(m *mcp.Message, toOwner bool) (*mcp.Message, *mcp.Error) {
 	switch {
 	case isClientTaskRequest(m):
 		return m, c.check(m)
-	case !mayBecomeClientTask(m), atHome && c.offer.Runs(m.Method):
+	case !mayBecomeClientTask(m), toOwner && c.offer.Runs(m.Method):
 		return m, nil
 	}
 	var e mcp.Edit
@@ -133,13 +133,13 @@ func (c *clientTasks) begin(m *mcp.Message) {
 func (c *clientTasks) readAnswer(m *mcp.Message, res *mcp.Result) (*mcp.Result, error) {
 	switch {
 	case mayBecomeClientTask(m):
-		id := taskform.CreatedID(res.Bytes())
+		id := task.CreatedID(res.Bytes())
 		if len(id) > maxClientTaskID {
 			return nil, mcp.Errorf(mcp.CodeInternalError, "the id of the client's task is too long")
 		}
 		c.add(id)
 	case m.Method == call.MethodTaskList:
-		raw, err := taskform.Keep(res.Bytes(), c.has)
+		raw, err := task.Keep(res.Bytes(), c.has)
 		if err != nil {
 			return nil, mcp.Errorf(mcp.CodeInternalError, "the client's task list is invalid")
 		}
@@ -166,7 +166,7 @@ func (s *clientSession) settleClientTask(m *mcp.Message, res *mcp.Result) {
 	}
 	id := ""
 	if res != nil {
-		id = taskform.CreatedID(res.Bytes())
+		id = task.CreatedID(res.Bytes())
 	}
 	c := &s.clientTasks
 	c.mu.Lock()

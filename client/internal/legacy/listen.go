@@ -12,7 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -62,8 +62,8 @@ func (l *Protocol) sessionForListen(ctx context.Context, want listen.Filter, req
 	if l.Share || req.Scope != nil {
 		use, err := l.acquire(ctx, req)
 		if err == nil {
-			// A listen does not keep its scope from yielding the session: the owner of
-			// the scope decides that, and knows the listen's purpose.
+			// A listen does not count as a use of the session, so that the session can
+			// be closed when the scope yields.
 			l.release(&use, true)
 		}
 		return use.clientSession, func() {}, err
@@ -173,7 +173,7 @@ func (s *clientSession) listen(ctx context.Context, want listen.Filter, sink mcp
 	}
 	defer undo()
 	offered.URIs = agreed
-	s.feed.Keep(listener, offered)
+	s.feed.Narrow(listener, offered)
 	if offered.Lists() == 0 && len(agreed) == 0 {
 		noStream = nil // there is nothing to miss
 	}
@@ -277,7 +277,7 @@ type watchedTask struct {
 	last    *mcp.Notification // the last state received
 }
 
-func (t *watchedTask) status() taskform.Status { return taskform.StatusOf(t.last.Params.Bytes()) }
+func (t *watchedTask) status() task.Status { return task.StatusOf(t.last.Params.Bytes()) }
 
 // begin polls each task once. A task that the server does not know is not acknowledged.
 // If the server cannot be asked, the listen fails.
@@ -319,7 +319,7 @@ func (w *taskListen) run(ctx context.Context, one *watchedTask) {
 	case <-ctx.Done():
 		return
 	}
-	fresh := one.status() != taskform.Working
+	fresh := one.status() != task.Working
 	for {
 		if fresh && w.Caller.Notify(ctx, one.last) != nil {
 			return
@@ -327,10 +327,10 @@ func (w *taskListen) run(ctx context.Context, one *watchedTask) {
 		if one.status().IsTerminal() {
 			return
 		}
-		t, _ := taskform.Read(one.last.Params.Bytes()) // an invalid one suggests no interval
+		t, _ := task.Read(one.last.Params.Bytes()) // an invalid one suggests no interval
 		select {
 		case <-one.changed:
-		case <-time.After(taskform.Interval(t.Poll)):
+		case <-time.After(task.Interval(t.Poll)):
 		case <-ctx.Done():
 			return
 		}

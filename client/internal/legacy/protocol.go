@@ -201,7 +201,7 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		}
 	}
 	if err != nil {
-		if l.dial.Failed(conn) {
+		if l.dial.HandshakeFailed(conn) {
 			return nil, &call.Rejected{Why: call.WrongEra, Err: call.Unwrap(err)}
 		}
 		l.discard(s)
@@ -247,9 +247,9 @@ func (l *Protocol) handshakeFailed(ctx context.Context, err error) error {
 		}
 		err = l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", text)
 	case call.IsRejected(err, call.Busy) && isFault:
-		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // which means nothing for the era
+		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // a busy server may be of either era
 	case isFault && isUnreachable(f):
-		return err // nor does this
+		return err // and so may one that cannot be reached
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
 		err = l.Unavailable(errors.Join(call.ErrNoRetry, f.Cause), "initialize failed: %s", f.Message)
@@ -262,8 +262,8 @@ func isUnreachable(f *mcp.Fault) bool {
 	return f.Outcome == mcp.NotDispatched && f.Code == mcp.CodeBackendUnavailable && !call.IsRefusal(f)
 }
 
-// openSession returns the open session of a scope, or nil. It opens none: a server is
-// not started only to receive a notification such as a change of the client's roots.
+// openSession returns the open session of a scope, or nil. It does not open one: a server
+// is not started only to receive a notification, such as a change of the client's roots.
 func (l *Protocol) openSession(scope *mcp.Scope) *clientSession {
 	if l.Share {
 		return l.shared.current()
@@ -301,7 +301,7 @@ func (l *Protocol) Close(context.Context) {
 	l.sole.end(l)
 	l.pool.close(l)
 	for _, s := range l.sessions() {
-		s.pending.Settle()
+		s.pending.settle()
 		l.retire(s)
 	}
 	l.group.Close()
@@ -359,7 +359,7 @@ func (l *Protocol) sessions() []*clientSession {
 // list or waits for the goroutine. If the goroutine cannot be started, Protocol.Close has
 // found it in the list.
 func (l *Protocol) retire(s *clientSession) {
-	if s == nil || s.pending.RunWhenSettled(&l.group, func() { l.retire(s) }) {
+	if s == nil || s.pending.runWhenSettled(&l.group, func() { l.retire(s) }) {
 		return
 	}
 	s.end(s.Cut())

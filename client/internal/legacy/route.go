@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -104,8 +104,8 @@ func listMethods() []string {
 	return []string{call.MethodToolsList, "prompts/list", "resources/list", "resources/templates/list"}
 }
 
-// routeNotification passes a notification to the call or request that it names. One
-// that names none is about the session's lists, or has no receiver.
+// routeNotification passes a notification to the call or request that it names. One that
+// names no call is about the session, or goes to routeOther.
 func (s *clientSession) routeNotification(m *mcp.Message) {
 	switch m.Method {
 	case call.MethodProgress:
@@ -128,7 +128,7 @@ func (s *clientSession) routeNotification(m *mcp.Message) {
 			s.notifyLater(&s.unsolicited, &mcp.Notification{Method: m.Method, Params: m.Params}, s.routing.unrelated.Notify)
 		}
 	case listen.MethodUpdated:
-		s.feed.Update(&mcp.Notification{Method: m.Method, Params: m.Params})
+		s.feed.UpdateResource(&mcp.Notification{Method: m.Method, Params: m.Params})
 	default:
 		s.routeOther(m)
 	}
@@ -139,7 +139,7 @@ func (s *clientSession) taskCall(m *mcp.Message) *session.Call {
 	if !m.Params.Has(mcp.MetaRelatedTask) {
 		return nil
 	}
-	task := taskform.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
+	task := task.RelatedID(m.Params.Raw(mcp.MetaRelatedTask))
 	return s.calls.Find(s.tasks.resultCall(func(c taskResultCall) bool { return c.task == task }))
 }
 
@@ -178,8 +178,8 @@ func (s *clientSession) noteChange(c listen.Lists) {
 	}
 }
 
-// routeOther passes on what has no address: log messages, and the end of an
-// elicitation.
+// routeOther passes on notifications that name no call: log messages, and the end of an
+// elicitation. They go to the only call in progress, or to routing.unrelated.
 func (s *clientSession) routeOther(m *mcp.Message) {
 	if call := s.onlyCall(); call != nil && call.Push(m) == session.Queued {
 		return

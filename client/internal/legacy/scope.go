@@ -135,7 +135,7 @@ func (sl *scopedSession) takeLocked() *clientSession {
 	return hs.s
 }
 
-// bind sets the scope. It reports true to the first caller, which must have the end of the
+// bind sets the scope. It reports true to the first caller, which must make the end of the
 // scope end the session.
 func (sl *scopedSession) bind(scope *mcp.Scope) (first bool) {
 	sl.mu.Lock()

@@ -101,16 +101,16 @@ func (s *clientSession) serveUnrelatedRequest(m *mcp.Message) {
 
 // serveRequest asks the caller a backend's request and sends the answer, in a goroutine
 // of its own, or refuses the request. It ends with ctx, with the session, or when the
-// backend cancels it. atHome means that the caller is the client that owns the session;
+// backend cancels it. toOwner means that the caller is the client that owns the session;
 // the backend may send requests about the tasks of that client.
 //
 //nolint:contextcheck,nolintlint // the answer is sent even if ctx has ended
-func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, caller mcp.Caller, atHome bool) {
-	if isClientTaskRequest(raw) && !atHome {
+func (s *clientSession) serveRequest(ctx context.Context, raw *mcp.Message, caller mcp.Caller, toOwner bool) {
+	if isClientTaskRequest(raw) && !toOwner {
 		s.serveUnrelatedRequest(raw)
 		return
 	}
-	m, refusal := s.clientTasks.admit(raw, atHome)
+	m, refusal := s.clientTasks.admit(raw, toOwner)
 	if refusal != nil {
 		s.sendError(raw.ID, refusal)
 		return

@@ -13,14 +13,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/internal/serial"
 	"github.com/signalbox-mcp/signalbox/internal/session"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -68,11 +67,11 @@ type clientSession struct {
 
 	abandoned call.Abandoned
 
-	pending httpconn.PendingAnswers // answers that calls still wait for when the server has forgotten the session
+	pending pendingAnswers // answers that calls still wait for when the server has forgotten the session
 
-	taskOffer   taskform.Offer // of the server
-	tasks       sessionTasks   // that the server runs
-	clientTasks clientTasks    // that the client runs for the server
+	taskOffer   task.Offer   // of the server
+	tasks       sessionTasks // that the server runs
+	clientTasks clientTasks  // that the client runs for the server
 
 	// sends are the messages in progress, cancellations and responses, that close lets
 	// finish.
@@ -135,7 +134,7 @@ func (s *clientSession) initialize(ctx context.Context, client *mcp.Peer, want m
 	if err := s.accept(res); err != nil {
 		return err
 	}
-	s.clientTasks.offer = taskform.ClientOfferOf(caps)
+	s.clientTasks.offer = task.ClientOfferOf(caps)
 	s.conn.setVersion(s.version)
 	if err := s.conn.post(ctx, jsonrpc.AppendNotification(nil, call.MethodInitialized, nil)); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (s *clientSession) accept(res *mcp.Result) error {
 	s.capabilities = res.Raw(mcp.FieldCapabilities)
 	s.info = res.Raw(mcp.FieldServerInfo)
 	if s.version >= mcp.V20251125 {
-		s.taskOffer = taskform.OfferOf(s.capabilities)
+		s.taskOffer = task.OfferOf(s.capabilities)
 	}
 	s.instructions = res.Raw(mcp.FieldInstructions)
 	if err := json.Unmarshal(s.capabilities, &s.offers); err != nil {
@@ -312,7 +311,7 @@ func (s *clientSession) closeNow() { s.close(context.Background()) }
 func (s *clientSession) discover() (*mcp.Result, error) {
 	caps := s.capabilities
 	if s.taskOffer.Calls {
-		caps = taskform.Declare(caps)
+		caps = task.Declare(caps)
 	}
 	if caps == nil {
 		caps = []byte("{}")

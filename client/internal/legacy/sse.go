@@ -33,8 +33,8 @@ func (d SSEDialer) Dial(ctx context.Context, _ stdio.Purpose) (Conn, error) {
 	return w, nil
 }
 
-// Failed has the next session use new connections.
-func (d SSEDialer) Failed(Conn) (keep bool) {
+// HandshakeFailed makes the next session use new connections.
+func (d SSEDialer) HandshakeFailed(Conn) (keep bool) {
 	d.ForgetConnections()
 	return false
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// The bounds of a resumeLimiter, which says what they are for.
+// The bounds of a resumeLimiter; its comment describes their use.
 const (
 	maxEmptyAttempts = 5
 	shortestPoll     = time.Second
@@ -27,9 +27,8 @@ const (
 
 // resumeLimiter limits the consecutive attempts to resume a stream. Its rules:
 //
-//   - A message starts afresh: neither the waits nor the attempts so far count any
-//     longer. Success does not count, only progress: a server that answers 200 and ends
-//     the stream at once would otherwise be asked for ever.
+//   - A message resets the wait and the count of attempts. A successful status does not: a
+//     server that answers 200 and ends the stream at once would be asked for ever.
 //   - The wait is the retry time that the server has sent, otherwise a default. It is
 //     doubled with each refusal that may pass, and with each stream that brought no
 //     message, unless the server spaces the attempts out itself, by shortestPoll at least.
@@ -101,8 +100,9 @@ func (a *attempt) hasNoStream() bool {
 	}
 }
 
-// isTransient reports whether a refusal means nothing about the stream that was asked
-// for. A server that has not noticed the end of the last connection answers with 409.
+// isTransient reports whether a status may change with another attempt, and so does not
+// mean that the server lacks the stream. A server that has not noticed the end of the last
+// connection answers with 409.
 func isTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -118,16 +118,16 @@ func isTransient(status int) bool {
 // Redelivery").
 //
 //nolint:contextcheck,nolintlint // as in exchange
-func (w *httpConn) resume(ctx context.Context, c *httpconn.Call) {
-	life := c.Ctx
+func (w *httpConn) resume(ctx context.Context, c *httpCall) {
+	life := c.ctx
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
 	var limiter resumeLimiter
-	for backoff.Sleep(life, limiter.delay(&c.Pos)) {
-		a := w.get(life, &c.Pos, c, func() {}, take)
+	for backoff.Sleep(life, limiter.delay(&c.pos)) {
+		a := w.get(life, &c.pos, c, func() {}, take)
 		switch {
-		case c.Call.IsOver() || life.Err() != nil:
+		case c.call.IsOver() || life.Err() != nil:
 			return
-		case c.Doubt != nil:
+		case c.doubt != nil:
 			w.checkSession(life, c)
 			return
 		case a.hasNoStream():
@@ -148,10 +148,10 @@ func (w *httpConn) resume(ctx context.Context, c *httpconn.Call) {
 
 // giveUp ends a call after its stream could not be resumed. status is that of the last
 // attempt, 0 if it got no answer.
-func (w *httpConn) giveUp(ctx context.Context, c *httpconn.Call, status int, why *mcp.Fault) {
+func (w *httpConn) giveUp(ctx context.Context, c *httpCall, status int, why *mcp.Fault) {
 	w.Log.LogAttrs(ctx, slog.LevelWarn, "giving up on a call's response stream",
-		slog.String("method", c.Call.Method()), slog.Int("status", status), slog.Any("cause", why))
-	c.Fail(why)
+		slog.String("method", c.call.Method()), slog.Int("status", status), slog.Any("cause", why))
+	c.fail(why)
 }
 
 // isServerGone reports whether the n-th consecutive attempt shows that the server has
@@ -168,7 +168,7 @@ func isServerGone(err error, n int) bool {
 //
 // A 404 after the stream has been open means that the server has forgotten the session.
 // After a gap that cannot be replayed, every list counts as changed. answered is called
-// after each answer of the server to a GET, whatever the answer.
+// after each response to a GET, whatever its status.
 func (w *httpConn) listen(ctx context.Context, answered func()) {
 	defer close(w.noListen)
 	pos := httpconn.Cursor{Retry: -1}

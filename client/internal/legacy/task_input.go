@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -153,9 +153,9 @@ func (r *openTaskResult) end() {
 
 // pendingInputs returns the inputRequests of a task, or nil. ended reports that its
 // tasks/result has ended, so that status is out of date.
-func (l *Protocol) pendingInputs(ctx context.Context, s *clientSession, req *mcp.Request, id string, status taskform.Status) (questions []byte, ended bool, err error) {
+func (l *Protocol) pendingInputs(ctx context.Context, s *clientSession, req *mcp.Request, id string, status task.Status) (questions []byte, ended bool, err error) {
 	r := l.tasks.openResult(req.Principal, id)
-	if r == nil && status != taskform.InputRequired {
+	if r == nil && status != task.InputRequired {
 		return nil, false, nil
 	}
 	if r == nil {
@@ -164,7 +164,7 @@ func (l *Protocol) pendingInputs(ctx context.Context, s *clientSession, req *mcp
 		}
 	}
 	r.touch()
-	return r.waitForInputs(ctx, status == taskform.InputRequired)
+	return r.waitForInputs(ctx, status == task.InputRequired)
 }
 
 // touch records that the client has returned. The session is kept open until the
@@ -202,7 +202,7 @@ func (r *openTaskResult) inputRequests() []byte {
 	if len(r.keys) == 0 {
 		return nil
 	}
-	return taskform.Inputs(r.keys, func(key string) *mcp.Request { return r.inputs[key].req })
+	return task.Inputs(r.keys, func(key string) *mcp.Request { return r.inputs[key].req })
 }
 
 // Notify drops n: the extension has neither progress nor log messages of a task.
@@ -314,7 +314,7 @@ func (l *Protocol) updateTask(ctx context.Context, s *clientSession, req *mcp.Re
 
 // readInputResponses parses all answers before any is used.
 func readInputResponses(req *mcp.Request) (map[string]*mcp.Result, error) {
-	raw, err := taskform.Answers(req.Params.Raw(mcp.FieldInputResponses))
+	raw, err := task.Answers(req.Params.Raw(mcp.FieldInputResponses))
 	if err != nil {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "inputResponses is not an object")
 	}

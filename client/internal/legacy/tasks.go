@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,21 +47,22 @@ type taskKey struct{ principal, id string }
 type serverTasks struct {
 	mu sync.Mutex
 
-	// support has the tools that may, or must, be called as tasks: execution.taskSupport
-	// by name, "" if unset. It is learned from the lists of tools that pass through.
+	// support holds execution.taskSupport of each tool by its name, "" if unset: whether
+	// the tool may, or must, be called as a task. It is read from forwarded tools/list
+	// results.
 	support map[string]string
 
-	// sessions has the session in which each task began. Many servers keep a task in its
+	// sessions holds the session in which each task began. Many servers keep a task in its
 	// session, or in its process, so requests on the task go there as long as the session
 	// lives, from any client of the principal.
 	sessions map[taskKey]*clientSession
 
-	// results has the tasks that wait for input from clients that poll with tasks/get and
+	// results holds the tasks that wait for input from clients that poll with tasks/get and
 	// answer with tasks/update. A server of 2025-11-25 sends its input requests while a
 	// tasks/result is pending, so one is kept open for each of these tasks.
 	results map[taskKey]*openTaskResult
 
-	// watchers has the channels of the listens for each task, by its id. A status
+	// watchers holds the channels of the listens for each task, by its id. A status
 	// notification in any session wakes all of them. They poll the task themselves, each
 	// for its own client.
 	watchers map[string]map[chan struct{}]struct{}
@@ -106,7 +107,7 @@ func (t *serverTasks) hasSupport() bool {
 }
 
 // keepSession stores the session of a task and keeps it open.
-func (t *serverTasks) keepSession(principal string, task *taskform.Task, s *clientSession) {
+func (t *serverTasks) keepSession(principal string, task *task.Task, s *clientSession) {
 	keep := taskSessionTime
 	if task.TTL > 0 && task.TTL < keep {
 		keep = task.TTL
@@ -214,11 +215,11 @@ func (t *serverTasks) wake(id string) {
 type sessionTasks struct {
 	mu sync.Mutex
 
-	// kept has the times until which the session must be kept open, by the taskKey of a
+	// kept holds the time until which the session must be kept open, by the taskKey of a
 	// task that began in it or by the openTaskResult that is pending in it.
 	kept map[any]time.Time
 
-	// results has the pending tasks/result calls by their id. A message of the task may
+	// results holds the pending tasks/result calls by their id. A message of the task may
 	// arrive on a stream that belongs to no call, or to all. It names its task, or the
 	// token of the call that began the task, and is routed to the tasks/result call
 	// (2025-11-25, basic/utilities/tasks, "Associating Task-Related Messages").
@@ -319,7 +320,7 @@ func (l *Protocol) callTool(ctx context.Context, s *clientSession, req *mcp.Requ
 	name, _ := req.Params.Text(mcp.FieldName)
 	mode := l.modeOf(s, req, name)
 	if mode == refused {
-		return nil, taskform.Missing(call.MethodToolsCall)
+		return nil, task.Missing(call.MethodToolsCall)
 	}
 	res, err := l.callAs(ctx, s, req, caller, mode)
 	if mode != direct || !s.taskOffer.Calls || !isMethodNotFound(err) {
@@ -333,7 +334,7 @@ func (l *Protocol) callTool(ctx context.Context, s *clientSession, req *mcp.Requ
 	case direct:
 		return res, err
 	case refused:
-		return nil, taskform.Missing(call.MethodToolsCall)
+		return nil, task.Missing(call.MethodToolsCall)
 	default:
 		return l.callAs(ctx, s, req, caller, mode)
 	}
@@ -376,7 +377,7 @@ func (l *Protocol) modeOf(s *clientSession, req *mcp.Request, tool string) taskM
 		client = l.Self()
 	}
 	support, _ := l.tasks.supportOf(tool)
-	declared := taskform.Declared(client.Capabilities)
+	declared := task.Declared(client.Capabilities)
 	switch {
 	case declared && isLegacyClient(client):
 		if req.Params.Has(mcp.FieldTask) {
@@ -409,11 +410,11 @@ func (l *Protocol) callAs(ctx context.Context, s *clientSession, req *mcp.Reques
 	if err != nil || mode == direct {
 		return res, err
 	}
-	raw, ok := taskform.FromCreated(res.Bytes())
+	raw, ok := task.FromCreated(res.Bytes())
 	if !ok {
 		return res, nil // the server returned the result at once
 	}
-	t, err := taskform.Read(raw)
+	t, err := task.Read(raw)
 	if err != nil {
 		return nil, s.Malformed(err)
 	}
@@ -441,7 +442,7 @@ func withTask(req *mcp.Request, mode taskMode) (*mcp.Request, error) {
 // awaitTask waits for the result of a task for a client without task support. The input
 // requests of the task arrive while tasks/result is pending, and its progress under the
 // token of the call. The task has no other owner and is cancelled with the call.
-func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *taskform.Task, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
+func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task.Task, token mcp.ID, caller mcp.Caller) (*mcp.Result, error) {
 	watching, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -460,8 +461,8 @@ func (s *clientSession) awaitTask(ctx context.Context, req *mcp.Request, t *task
 
 // pollTask polls a task while a caller waits for its result. Each answer resets the
 // caller's idle timeout.
-func (s *clientSession) pollTask(ctx context.Context, req *mcp.Request, t *taskform.Task, caller mcp.Caller) {
-	for backoff.Sleep(ctx, max(taskform.Interval(t.Poll), time.Second)) {
+func (s *clientSession) pollTask(ctx context.Context, req *mcp.Request, t *task.Task, caller mcp.Caller) {
+	for backoff.Sleep(ctx, max(task.Interval(t.Poll), time.Second)) {
 		if _, err := s.call(ctx, call.AboutTask(req, call.MethodTaskGet, t.ID), caller); err == nil {
 			caller.Extension().Pulse()
 		}
@@ -555,9 +556,9 @@ func (l *Protocol) getTask(ctx context.Context, s *clientSession, req *mcp.Reque
 			return nil, err
 		}
 		switch status := statusOf(res); status {
-		case taskform.Completed, taskform.Failed:
+		case task.Completed, task.Failed:
 			return l.endedTask(ctx, s, req, id, res)
-		case taskform.Cancelled:
+		case task.Cancelled:
 			l.tasks.cancelResult(req.Principal, id)
 			return l.convertTask(s, req, res, status, "", nil)
 		default:
@@ -569,23 +570,23 @@ func (l *Protocol) getTask(ctx context.Context, s *clientSession, req *mcp.Reque
 				continue // with the new state
 			}
 			if questions == nil {
-				return l.convertTask(s, req, res, taskform.Working, "", nil)
+				return l.convertTask(s, req, res, task.Working, "", nil)
 			}
-			return l.convertTask(s, req, res, taskform.InputRequired, "inputRequests", questions)
+			return l.convertTask(s, req, res, task.InputRequired, "inputRequests", questions)
 		}
 	}
 }
 
-func statusOf(res *mcp.Result) taskform.Status { return taskform.StatusOf(res.Bytes()) }
+func statusOf(res *mcp.Result) task.Status { return task.StatusOf(res.Bytes()) }
 
 // convertTask converts a legacy server's description of a task to that of the
 // extension, and records the session of the task.
-func (l *Protocol) convertTask(s *clientSession, req *mcp.Request, res *mcp.Result, status taskform.Status, detail string, value []byte) (*mcp.Result, error) {
-	raw, err := taskform.FromTask(res.Bytes(), status, detail, value)
+func (l *Protocol) convertTask(s *clientSession, req *mcp.Request, res *mcp.Result, status task.Status, detail string, value []byte) (*mcp.Result, error) {
+	raw, err := task.FromTask(res.Bytes(), status, detail, value)
 	if err != nil {
 		return nil, s.Malformed(err)
 	}
-	t, err := taskform.Read(raw)
+	t, err := task.Read(raw)
 	if err != nil {
 		return nil, s.Malformed(err)
 	}
@@ -605,9 +606,9 @@ func (l *Protocol) endedTask(ctx context.Context, s *clientSession, req *mcp.Req
 		if end, err = withoutRelated(end); err != nil {
 			return nil, s.Malformed(err)
 		}
-		answer, err = l.convertTask(s, req, res, taskform.Completed, "result", end.Bytes())
-	case isError && statusOf(res) == taskform.Failed:
-		answer, err = l.convertTask(s, req, res, taskform.Failed, "error", taskform.ErrorJSON(said))
+		answer, err = l.convertTask(s, req, res, task.Completed, "result", end.Bytes())
+	case isError && statusOf(res) == task.Failed:
+		answer, err = l.convertTask(s, req, res, task.Failed, "error", task.ErrorJSON(said))
 	default:
 		return nil, err
 	}

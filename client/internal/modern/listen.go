@@ -77,7 +77,7 @@ func (g *listenGroup) serve(ctx context.Context, p *Protocol, maintain func(cont
 			return err
 		case agreed := <-sub.agreed:
 			if wake == nil { // later acknowledgements do not change what was promised
-				g.feed.Keep(sub.news, agreed)
+				g.feed.Narrow(sub.news, agreed)
 			}
 			if err := agreed.Acknowledge(ctx, sink); err != nil {
 				return err
@@ -184,9 +184,9 @@ func (g *listenGroup) publish(n *mcp.Notification) (wanted bool) {
 	case listen.MethodResources:
 		g.feed.Mark(listen.Resources)
 	case listen.MethodUpdated:
-		return g.feed.Update(n)
+		return g.feed.UpdateResource(n)
 	case listen.MethodTask:
-		g.feed.Task(n)
+		g.feed.UpdateTask(n)
 	}
 	return true
 }

@@ -19,8 +19,8 @@ import (
 // second was acknowledged may arrive after that.
 const overlap = 500 * time.Millisecond
 
-// maxReplaced limits the replaced streams that are read. Each was current for as long
-// as the next one took to open, so the oldest has been read for several times that.
+// maxReplaced limits the replaced streams that are read. Beyond it, the oldest is
+// closed early. It has then been read while several newer streams were opened.
 const maxReplaced = 3
 
 // listen serves a listen. The resource subscriptions of one scope share one stream: a
@@ -58,12 +58,12 @@ type scopeLoop struct {
 	failures int         // in a row
 	retryAt  time.Time   // when a stream may be opened again after a failure
 
-	// The fields below are guarded by listenGroup.mu. While replaced streams are read,
-	// nearly always the current stream brings the same notifications. So theirs are
-	// held back for as long as the current stream may bring them: each change is
-	// reported at least once, and if possible only once.
-	seen     map[string]bool              // what the current stream has brought; nil if no replaced stream is read
-	heldBack map[string]*mcp.Notification // what only the replaced streams have brought
+	// The fields below are guarded by listenGroup.mu. A notification on a replaced stream
+	// nearly always arrives on the current stream, too. So it is held back until the
+	// current stream has had time for it: each change is reported at least once, and
+	// mostly only once.
+	seen     map[string]bool              // received on the current stream; nil if no replaced stream is read
+	heldBack map[string]*mcp.Notification // received on replaced streams only
 }
 
 // run maintains the stream until no listen is left or ctx ends.
@@ -99,7 +99,7 @@ type scopeStep struct {
 	again  time.Time // zero if there is nothing to wait for
 }
 
-// step brings the streams up to date with what has happened, grants the listens that
+// step updates the state of the streams after an event, grants the listens that
 // the current stream serves, and returns what to do next. ok is false if no listen is
 // left. The loop has then ended, and the next listen starts another one.
 func (k *scopeLoop) step(now time.Time) (todo scopeStep, ok bool) {
@@ -269,7 +269,7 @@ func (k *scopeLoop) open(want listen.Set) {
 	k.next = st
 }
 
-// report publishes a change. A stream that brings unwanted ones may have to be replaced.
+// report publishes a change. If no listen wants it, a narrower stream may be needed.
 func (k *scopeLoop) report(n *mcp.Notification) {
 	if k.publish(n) {
 		return

@@ -14,7 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -42,7 +42,7 @@ const (
 // listen serves a listen. All of them share one stream.
 func (w *pipeConn) listen(ctx context.Context, p *Protocol, req *mcp.Request, want listen.Filter, sink mcp.Caller) error {
 	w.Served.Note(req)
-	if req.Client == nil || !taskform.Declared(req.Client.Capabilities) {
+	if req.Client == nil || !task.Declared(req.Client.Capabilities) {
 		want.TaskIDs = nil // the stream would ask for them in the gateway's name
 	}
 	k := &pipeLoop{pipeListens: &w.listens, p: p, wire: w, batch: math.MaxInt}
@@ -161,7 +161,7 @@ func (k *pipeLoop) run(ctx context.Context) {
 	}
 }
 
-// step brings the state up to date with what has happened. It returns what to do next,
+// step updates the state after an event. It returns what to do next,
 // if anything, and otherwise when to look again if nothing happens, or zero. ok is false
 // if no listen and no stream is left. The loop has then ended, and the next listen
 // starts another one.

@@ -25,11 +25,10 @@ type pipeConn struct {
 
 func newPipeConn(p *stdio.Pipe) *pipeConn {
 	w := &pipeConn{Pipe: p}
-	p.SetOnAnswer(func(id mcp.ID) {
+	p.Attach(stdio.Handlers{Message: w.take, Answered: func(id mcp.ID) {
 		w.logs.answered(id)
 		w.listens.noteAnswer(id)
-	})
-	p.Attach(w.take)
+	}})
 	return w
 }
 

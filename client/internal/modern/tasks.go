@@ -8,7 +8,7 @@ import (
 	"errors"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	taskform "github.com/signalbox-mcp/signalbox/internal/tasks"
+	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -28,7 +28,7 @@ func (p *Protocol) callTool(ctx context.Context, req *mcp.Request, caller mcp.Ca
 		return nil, err
 	}
 	res, err := p.rounds(ctx, own, caller)
-	if e, ok := err.(*mcp.Error); ok && taskform.IsMissing(e) { //nolint:errorlint // only the server's own error
+	if e, ok := err.(*mcp.Error); ok && task.IsMissing(e) { //nolint:errorlint // only the server's own error
 		own = declaringTasks(own)
 		res, err = p.rounds(ctx, own, caller)
 	}
@@ -45,7 +45,7 @@ func isUndeclaredTask(req *mcp.Request, res *mcp.Result) bool {
 	if res.Type() != mcp.ResultTask {
 		return false
 	}
-	return req.Client == nil || !taskform.Declared(req.Client.Capabilities)
+	return req.Client == nil || !task.Declared(req.Client.Capabilities)
 }
 
 // declaringTasks returns the request with the tasks capability, which the gateway
@@ -55,7 +55,7 @@ func declaringTasks(req *mcp.Request) *mcp.Request {
 	if req.Client != nil {
 		client = *req.Client
 	}
-	client.Capabilities = taskform.Declare(client.Capabilities)
+	client.Capabilities = task.Declare(client.Capabilities)
 	own.Client = &client
 	return &own
 }
@@ -63,12 +63,12 @@ func declaringTasks(req *mcp.Request) *mcp.Request {
 // awaitTask waits for the end of a task for a client without task support. The task
 // belongs to the call only and ends with it.
 func (p *Protocol) awaitTask(ctx context.Context, req *mcp.Request, created *mcp.Result, caller mcp.Caller) (*mcp.Result, error) {
-	t, err := taskform.Read(created.Bytes())
+	t, err := task.Read(created.Bytes())
 	if err != nil {
 		return nil, p.Malformed(err)
 	}
-	res, err := taskform.Await(ctx, mcp.HandlerFunc(p.rounds), req, t.ID, &safeCaller{caller, p.Setup})
-	if left, ok := errors.AsType[*taskform.LeftError](err); ok {
+	res, err := task.Await(ctx, mcp.HandlerFunc(p.rounds), req, t.ID, &safeCaller{caller, p.Setup})
+	if left, ok := errors.AsType[*task.LeftError](err); ok {
 		p.cancelTask(req, t.ID)
 		err = left.Err
 	}

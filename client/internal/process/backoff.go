@@ -19,15 +19,14 @@ const (
 
 // crashBackoff delays the start of a child that keeps exiting. A start costs more than
 // an error, and a model that receives an error often tries again at once. After a while
-// a start is attempted again, because the cause may have been fixed meanwhile.
+// a start is attempted again, because the cause may have been fixed meanwhile. The zero
+// value is ready.
 type crashBackoff struct {
 	mu      sync.Mutex
 	deaths  []time.Time // within the window, oldest first; includes failed starts
 	last    string      // how it ended last, or why it was not started
 	started bool        // last describes an exit, not a failed start
 }
-
-func newCrashBackoff() *crashBackoff { return &crashBackoff{} }
 
 // died records an exit that the gateway did not cause. Children that the gateway ended
 // do not count.

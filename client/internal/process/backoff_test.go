@@ -16,7 +16,7 @@ import (
 // the client SHOULD restart it."
 func TestCrashBackoff(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := newCrashBackoff()
+	var c crashBackoff
 	var waits []time.Duration
 	for range maxCrashes {
 		wait, err := c.admit(now)
@@ -44,7 +44,7 @@ func TestCrashBackoff(t *testing.T) {
 // A failed start counts like an exit, and is reported as what it is.
 func TestCrashBackoffOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := newCrashBackoff()
+	var c crashBackoff
 	for range maxCrashes {
 		c.failed(now, "it is not there")
 	}

@@ -7,6 +7,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,16 +36,14 @@ type Command struct {
 // of them has ended.
 type Launcher struct {
 	*call.Setup
-	cmd     Command
-	backoff *crashBackoff
-	spawner spawner
-
+	cmd      Command
+	backoff  crashBackoff
+	spawner  spawner
 	guardian guardian
 }
 
-func NewLauncher(s *call.Setup, cmd Command) *Launcher {
-	return &Launcher{Setup: s, cmd: cmd, backoff: newCrashBackoff()}
-}
+// NewLauncher returns a Launcher of the command.
+func NewLauncher(s *call.Setup, cmd Command) *Launcher { return &Launcher{Setup: s, cmd: cmd} }
 
 // Start starts a child, unless too many have exited recently.
 func (l *Launcher) Start(ctx context.Context) (*Child, error) {
@@ -69,31 +68,42 @@ func (l *Launcher) Start(ctx context.Context) (*Child, error) {
 //
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: the process outlives the request that starts it
 func (l *Launcher) spawn() (*Child, error) {
-	var p pipes
-	if err := p.open(); err != nil {
-		p.closeAll()
-		return nil, err
-	}
+	inR, inW, inErr := os.Pipe()
+	outR, outW, outErr := os.Pipe()
+	errR, errW, errErr := os.Pipe()
 	cmd := exec.Command(l.cmd.Path, l.cmd.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
 	cmd.Dir = l.cmd.Dir
 	cmd.Env = environment(os.Environ(), l.cmd.Env)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.inR, p.outW, p.errW
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	ownGroup(cmd)
-	err := l.spawner.start(cmd)
-	p.closeTheirs()
+	err := cmp.Or(inErr, outErr, errErr)
+	if err == nil {
+		err = l.spawner.start(cmd)
+	}
+	closeAll(inR, outW, errW)
 	if err != nil {
-		p.closeAll()
+		closeAll(inW, outR, errR)
 		return nil, err
 	}
 	c := &Child{
-		Setup: l.Setup, launcher: l, cmd: cmd, in: p.inW, out: &output{file: p.outR}, err: &output{file: p.errR},
+		Setup: l.Setup, launcher: l, cmd: cmd, in: inW, out: &output{file: outR}, err: &output{file: errR},
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
-	go c.reap()        // ends with the process; end waits for it
-	go c.drainStderr() // ends at the end of standard error, which reap causes; end waits for it
+	go c.reap() // ends with the process; End waits for it
+	go func() { // ends at the end of standard error, which reap causes; End waits for it
+		defer close(c.drained)
+		c.stderr.drain(c.err, c.MaxLogLine, c.Secrets, c.Log, c.ProcessLevel)
+	}()
 	return c, nil
+}
+
+// closeAll closes files, of which some may be nil.
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // Quit runs after the last child has ended: then the guardian has nothing to guard, and
@@ -101,34 +111,6 @@ func (l *Launcher) spawn() (*Child, error) {
 func (l *Launcher) Quit() {
 	l.guardian.stop()
 	l.spawner.stop()
-}
-
-// pipes holds both ends of a child's standard streams.
-type pipes struct {
-	inR, inW, outR, outW, errR, errW *os.File
-}
-
-func (p *pipes) open() (err error) {
-	if p.inR, p.inW, err = os.Pipe(); err != nil {
-		return err
-	}
-	if p.outR, p.outW, err = os.Pipe(); err != nil {
-		return err
-	}
-	p.errR, p.errW, err = os.Pipe()
-	return err
-}
-
-func (p *pipes) closeTheirs() { closeFiles(p.inR, p.outW, p.errW) }
-
-func (p *pipes) closeAll() { closeFiles(p.inR, p.inW, p.outR, p.outW, p.errR, p.errW) }
-
-func closeFiles(files ...*os.File) {
-	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
-	}
 }
 
 // Child is a running server process.
@@ -170,11 +152,6 @@ func (c *Child) reap() {
 
 func (c *Child) died() { c.launcher.backoff.died(time.Now()) }
 
-func (c *Child) drainStderr() {
-	defer close(c.drained)
-	c.stderr.drain(c.err, c.MaxLogLine, c.Secrets, c.Log, c.ProcessLevel)
-}
-
 // exitWait limits the wait for the exit of a process after the end of its output, and
 // for the end of its standard error. On a busy machine the kernel may schedule other
 // processes in between.
@@ -193,7 +170,12 @@ func (c *Child) ExitReason(served call.ClientCount) string {
 		return "it closed its output"
 	}
 	call.Within(c.drained, exitWait)
-	open, closed := c.exitTexts()
+	open := "its process ended: " + exitText(c.cmd, nil) // for the only client
+	closed := open                                       // for any
+	if lines := c.stderr.lines(c.Secrets); len(lines) > 0 {
+		open += "; its last lines on stderr: " + strings.Join(lines, " | ")
+		closed += "; see the log for its last lines on stderr"
+	}
 	if served == call.SeveralClients {
 		open = closed
 	}
@@ -202,16 +184,6 @@ func (c *Child) ExitReason(served call.ClientCount) string {
 	}
 	c.launcher.backoff.explain(closed)
 	return open
-}
-
-// exitTexts describes how the process ended, with its last lines on stderr and without.
-func (c *Child) exitTexts() (open, closed string) {
-	text := "its process ended: " + exitText(c.cmd, nil)
-	lines := c.stderr.lines()
-	if len(lines) == 0 {
-		return text, text
-	}
-	return text + "; its last lines on stderr: " + strings.Join(lines, " | "), text + "; see the log for its last lines on stderr"
 }
 
 // exitText returns the kernel's status if there is one, rather than Wait's error.
@@ -238,7 +210,7 @@ func (c *Child) End(why string) {
 	<-c.exited
 	<-c.drained
 	c.launcher.guardian.forget(c.cmd.Process.Pid)
-	closeFiles(c.out.file, c.err.file)
+	closeAll(c.out.file, c.err.file)
 }
 
 // hurryTime is how long a process may take to terminate if the client must close at

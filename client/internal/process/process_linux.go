@@ -20,42 +20,33 @@ func ownGroup(cmd *exec.Cmd) {
 
 // spawner starts processes from one thread that lives as long as they do: the kernel
 // sends the parent-death signal when the thread that started the child ends, not when
-// the process does.
+// the process does. The zero value is ready.
 type spawner struct {
 	mu      sync.Mutex
-	work    chan func()
-	stopped bool
+	work    chan func() // to the thread; nil before the first start
 	done    chan struct{}
+	stopped bool
 }
 
 // start calls cmd.Start on the spawner's thread. Starts are serialized, which is
 // negligible beside a server's own start.
 func (s *spawner) start(cmd *exec.Cmd) error {
-	work := s.thread()
-	if work == nil {
-		return call.ErrClosed
-	}
-	result := make(chan error, 1)
-	work <- func() { result <- cmd.Start() }
-	return <-result
-}
-
-// thread returns the channel to the thread. The first call starts the thread.
-func (s *spawner) thread() chan<- func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return nil
+		return call.ErrClosed
 	}
 	if s.work == nil {
 		s.work, s.done = make(chan func()), make(chan struct{})
 		go runOnThread(s.work, s.done) // ends when stop closes the channel; stop waits for it
 	}
-	return s.work
+	result := make(chan error, 1)
+	s.work <- func() { result <- cmd.Start() }
+	return <-result
 }
 
-func runOnThread(work <-chan func(), gone chan<- struct{}) {
-	defer close(gone)
+func runOnThread(work <-chan func(), done chan<- struct{}) {
+	defer close(done)
 	// Not unlocked: the thread must end with the goroutine.
 	runtime.LockOSThread()
 	for f := range work {
@@ -63,20 +54,13 @@ func runOnThread(work <-chan func(), gone chan<- struct{}) {
 	}
 }
 
-// stop ends the thread. All children must have ended.
+// stop ends the thread, if there is one. All children must have ended.
 func (s *spawner) stop() {
-	if gone := s.closeWork(); gone != nil {
-		<-gone
-	}
-}
-
-// closeWork may be called more than once, and if there is no thread.
-func (s *spawner) closeWork() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work != nil && !s.stopped {
 		close(s.work)
+		<-s.done
 	}
 	s.stopped = true
-	return s.done
 }

@@ -36,3 +36,12 @@ func (spawner) stop() {}
 // readBuffered reports io.EOF: pipes have no deadlines here, after which it would be
 // needed.
 func readBuffered(*os.File, []byte) (int, error) { return 0, io.EOF }
+
+// guardian does nothing: there are no process groups.
+type guardian struct{}
+
+func (guardian) watch(int, func(*exec.Cmd) error) {}
+
+func (guardian) forget(int) {}
+
+func (guardian) stop() {}

@@ -40,7 +40,7 @@ func TestExitReasonWaits(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &Child{launcher: &Launcher{backoff: newCrashBackoff()}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
+				c := &Child{Setup: &call.Setup{}, launcher: &Launcher{}, cmd: cmd, exited: make(chan struct{}), drained: make(chan struct{})}
 				go func() { // ends after the last event; the bubble waits for it
 					if tt.exit == silent {
 						return

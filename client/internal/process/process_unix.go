@@ -6,9 +6,13 @@
 package process
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // terminateGroup asks a child and all that it has started to terminate.
@@ -47,5 +51,99 @@ func readOnce(fd int, p []byte) (int, error) {
 		if err != syscall.EINTR {
 			return n, err
 		}
+	}
+}
+
+// guardianScript reads "+ pid" and "- pid". When its input ends, which happens however
+// this process ends, it kills the remaining groups.
+const guardianScript = `trap '' HUP INT TERM
+all=
+while read -r op pid; do
+	case $op in
+	+) all="$all $pid" ;;
+	-) rest=; for p in $all; do [ "$p" = "$pid" ] || rest="$rest $p"; done; all=$rest ;;
+	esac
+done
+for p in $all; do kill -9 "-$p"; done 2>/dev/null
+`
+
+// guardianTime limits each write to the guardian, and its end.
+const guardianTime = time.Second
+
+// guardian is a process that outlives this one briefly, to kill the process groups of
+// its children. A child may be killed with its parent, but not what it has started.
+// Without a shell there is no guardian, and such processes end with their input. The
+// zero value is ready.
+type guardian struct {
+	mu      sync.Mutex
+	started bool
+	cmd     *exec.Cmd // nil without a guardian
+	input   *os.File
+}
+
+// watch makes the guardian kill a child's group when this process ends. spawn starts a
+// process.
+func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) {
+	g.mu.Lock()
+	if !g.started {
+		// Also if that fails: it is not repeated with each child, and children start
+		// without a guardian.
+		g.started = true
+		g.startLocked(spawn)
+	}
+	input := g.input
+	g.mu.Unlock()
+	send(input, "+", pid)
+}
+
+func (g *guardian) startLocked(spawn func(*exec.Cmd) error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	cmd := exec.Command("/bin/sh", "-c", guardianScript) //nolint:noctx // it outlives every request
+	cmd.Stdin = r
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals to this process group do not end it
+	err = spawn(cmd)
+	r.Close()
+	if err != nil {
+		w.Close()
+		return
+	}
+	g.cmd, g.input = cmd, w
+}
+
+// forget removes a group that has ended.
+func (g *guardian) forget(pid int) {
+	g.mu.Lock()
+	input := g.input
+	g.mu.Unlock()
+	send(input, "-", pid)
+}
+
+// send blocks only briefly: if the guardian is stuck, groups are not guarded, but
+// children still start.
+func send(input *os.File, op string, pid int) {
+	if input == nil || input.SetWriteDeadline(time.Now().Add(guardianTime)) != nil {
+		return
+	}
+	fmt.Fprintf(input, "%s %d\n", op, pid) // without a guardian there is nothing to do
+}
+
+// stop ends the guardian, which is not used or started again. All children have ended.
+func (g *guardian) stop() {
+	g.mu.Lock()
+	cmd, input := g.cmd, g.input
+	g.started, g.cmd, g.input = true, nil, nil
+	g.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	input.Close() // the end of its input ends it
+	kill := time.AfterFunc(guardianTime, func() { killGroup(cmd.Process.Pid) })
+	defer kill.Stop()
+	if err := cmd.Wait(); err != nil {
+		return // it was killed
 	}
 }

@@ -11,24 +11,24 @@ import (
 
 // Slots limits the pipes to one server, which often are processes. A pipe holds
 // a slot from before it is opened until its remote end has ended, so that an ending
-// process still counts.
+// process still counts. The methods may be called concurrently.
 //
 // One more slot is reserved for requests of the gateway itself: it can learn what a
 // server offers even if clients occupy all other slots, and no client is evicted for
 // that.
 type Slots struct {
-	Max int
+	Max int // without the reserved one; set before the first Take
 
-	mu       sync.Mutex
-	used     int  // without the reserved one
-	reserved bool // the reserved one is in use
-	queue    []*waiter
+	mu               sync.Mutex
+	shared, reserved slotCount
+	queue            []*waiter
+}
 
-	// closing counts those of used with a remote end that is ending; reservedClosing is
-	// the same for the reserved one. No more requests wait than slots will become free;
-	// others are refused at once.
-	closing         int
-	reservedClosing bool
+// slotCount counts slots of one kind. No more requests wait than slots are closing;
+// others are refused at once.
+type slotCount struct {
+	used    int
+	closing int // those of used with a remote end that is ending
 }
 
 // Slot is one slot. Its methods may be called more than once.
@@ -36,7 +36,7 @@ type Slot struct {
 	of *Slots
 
 	// The fields below are guarded by of.mu.
-	reserved      bool
+	kind          *slotCount
 	closing, free bool
 }
 
@@ -60,17 +60,22 @@ type waiter struct {
 
 // Take returns a slot. It returns nil if no slot is free and no pipe can be evicted, or
 // if ctx ends first.
-func (r *Slots) Take(ctx context.Context, n Purpose) *Slot {
+func (s *Slots) Take(ctx context.Context, p Purpose) *Slot {
 	for ctx.Err() == nil {
-		pl, w := r.ask(n.Internal)
+		slot, w := s.ask(p.Internal)
 		switch {
-		case pl != nil:
-			return pl
+		case slot != nil:
+			return slot
 		case w != nil:
-			return r.await(ctx, w)
+			select {
+			case <-w.granted:
+			case <-ctx.Done():
+				s.withdraw(w)
+			}
+			return w.got
 		// An earlier waiter may get the slot. Then evict another pipe, while there is
 		// one.
-		case n.Evict == nil || !n.Evict():
+		case p.Evict == nil || !p.Evict():
 			return nil
 		}
 	}
@@ -78,115 +83,91 @@ func (r *Slots) Take(ctx context.Context, n Purpose) *Slot {
 }
 
 // ask returns a slot or a waiter for one, or neither if all are in use.
-func (r *Slots) ask(internal bool) (*Slot, *waiter) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if pl := r.grantLocked(internal); pl != nil {
-		return pl, nil
+func (s *Slots) ask(internal bool) (*Slot, *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slot := s.grantLocked(internal); slot != nil {
+		return slot, nil
 	}
-	free := r.closing
-	if internal && r.reservedClosing {
-		free++
+	closing := s.shared.closing
+	if internal {
+		closing += s.reserved.closing
 	}
 	// Count all waiters, because any of them may get a slot that a client could have.
-	if len(r.queue) >= free {
+	if len(s.queue) >= closing {
 		return nil, nil
 	}
 	w := &waiter{internal: internal, granted: make(chan struct{})}
-	r.queue = append(r.queue, w)
+	s.queue = append(s.queue, w)
 	return nil, w
 }
 
-func (r *Slots) grantLocked(internal bool) *Slot {
+func (s *Slots) grantLocked(internal bool) *Slot {
+	kind := &s.shared
 	switch {
-	case internal && !r.reserved:
-		r.reserved = true
-		return &Slot{of: r, reserved: true}
-	case r.used < r.Max:
-		r.used++
-		return &Slot{of: r}
-	default:
+	case internal && s.reserved.used == 0:
+		kind = &s.reserved
+	case s.shared.used >= s.Max:
 		return nil
 	}
-}
-
-func (r *Slots) await(ctx context.Context, w *waiter) *Slot {
-	select {
-	case <-w.granted:
-	case <-ctx.Done():
-		r.withdraw(w)
-	}
-	return w.got
+	kind.used++
+	return &Slot{of: s, kind: kind}
 }
 
 // withdraw removes a waiter, unless it has its slot already.
-func (r *Slots) withdraw(w *waiter) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queue = slices.DeleteFunc(r.queue, func(o *waiter) bool { return o == w })
+func (s *Slots) withdraw(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = slices.DeleteFunc(s.queue, func(o *waiter) bool { return o == w })
 }
 
 // Swap exchanges the slots: a pipe that was opened for the gateway itself is now a
 // client's.
-func (r *Slots) Swap(a, b *Slot) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (s *Slots) Swap(a, b *Slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if a.free || b.free {
 		return // its pipe has ended, and another may hold the slot by now
 	}
-	r.countLocked(a, -1)
-	r.countLocked(b, -1)
-	a.reserved, b.reserved = b.reserved, a.reserved
-	r.countLocked(a, +1)
-	r.countLocked(b, +1)
-}
-
-// countLocked adds by to the count of closing slots, if pl is closing.
-func (r *Slots) countLocked(pl *Slot, by int) {
-	switch {
-	case !pl.closing || pl.free:
-	case pl.reserved:
-		r.reservedClosing = by > 0
-	default:
-		r.closing += by
+	if a.closing {
+		a.kind.closing--
+		b.kind.closing++
 	}
+	if b.closing {
+		b.kind.closing--
+		a.kind.closing++
+	}
+	a.kind, b.kind = b.kind, a.kind
 }
 
 // MarkClosing records that the pipe is no longer used and its remote end is ending.
-func (pl *Slot) MarkClosing() {
-	r := pl.of
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if pl.closing || pl.free {
+func (t *Slot) MarkClosing() {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	if t.closing || t.free {
 		return
 	}
-	pl.closing = true
-	r.countLocked(pl, +1)
+	t.closing = true
+	t.kind.closing++
 }
 
 // Release frees the slot. It goes to the first waiter that may have it.
-func (pl *Slot) Release() {
-	r := pl.of
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if pl.free {
+func (t *Slot) Release() {
+	s := t.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.free {
 		return
 	}
-	r.countLocked(pl, -1)
-	pl.free = true
-	if pl.reserved {
-		r.reserved = false
-	} else {
-		r.used--
+	t.free = true
+	t.kind.used--
+	if t.closing {
+		t.kind.closing--
 	}
-	r.serveLocked()
-}
-
-func (r *Slots) serveLocked() {
-	for i, w := range r.queue {
-		if w.got = r.grantLocked(w.internal); w.got != nil {
+	for i, w := range s.queue {
+		if w.got = s.grantLocked(w.internal); w.got != nil {
 			close(w.granted)
-			r.queue = slices.Delete(r.queue, i, i+1)
+			s.queue = slices.Delete(s.queue, i, i+1)
 			return // only one slot became free
 		}
 	}

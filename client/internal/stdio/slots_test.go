@@ -17,7 +17,7 @@ func mustTake(t *testing.T, r *Slots, ours bool) *Slot {
 	t.Helper()
 	pl := r.Take(t.Context(), Purpose{Internal: ours})
 	if pl == nil {
-		t.Fatalf("no place: %d of %d used, kept one taken: %v", r.used, r.Max, r.reserved)
+		t.Fatalf("no place: %d of %d used, kept one taken: %d", r.shared.used, r.Max, r.reserved.used)
 	}
 	return pl
 }
@@ -44,8 +44,8 @@ func wantEmpty(t *testing.T, r *Slots) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used != 0 || r.reserved || r.closing != 0 || r.reservedClosing || len(r.queue) != 0 {
-		t.Errorf("left behind: %d used, kept %v, %d leaving (kept: %v), %d waiting", r.used, r.reserved, r.closing, r.reservedClosing, len(r.queue))
+	if r.shared != (slotCount{}) || r.reserved != (slotCount{}) || len(r.queue) != 0 {
+		t.Errorf("left behind: %+v, kept: %+v, %d waiting", r.shared, r.reserved, len(r.queue))
 	}
 }
 
@@ -167,8 +167,8 @@ func TestSlotsSwap(t *testing.T) {
 	client := mustTake(t, r, false)
 	client.MarkClosing()
 	r.Swap(spare, client)
-	if r.closing != 0 || !r.reservedClosing {
-		t.Errorf("%d leaving, the kept one: %v; want the one that leaves to be the kept one now", r.closing, r.reservedClosing)
+	if r.shared.closing != 0 || r.reserved.closing != 1 {
+		t.Errorf("%d leaving, the kept one: %d; want the one that leaves to be the kept one now", r.shared.closing, r.reserved.closing)
 	}
 	client.Release()
 	own := mustTake(t, r, true)

@@ -91,7 +91,7 @@ func newTransport(foreign bool, dial func(ctx context.Context, network, address 
 	if foreign {
 		return &http.Transport{DialContext: dial, DisableCompression: true}
 	}
-	own := memnet.Hop(dial)
+	own := memnet.HTTP1(dial)
 	own.WriteTimeout = 10 * time.Second // the default of a client
 	return own
 }
