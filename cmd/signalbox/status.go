@@ -310,9 +310,17 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
 		if u := &s.Backends[i]; u.Reason != "" {
-			fmt.Fprintf(b, "%s is %s: %s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason))
+			fmt.Fprintf(b, "%s is %s: %s%s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason), codeSuffix(u.Code))
 		}
 	}
+}
+
+// codeSuffix formats the code at the end of a reason.
+func codeSuffix(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " [" + visibleLine(code) + "]"
 }
 
 // writeProblems writes the problems. Those of a refused configuration come first, each

@@ -113,6 +113,9 @@ type Backend struct {
 	// The fields below belong to Run.
 	failures [catalog.NumKinds]listFailure
 	answered listSet // the lists that were fetched, or have failed, once
+
+	warnedAt  time.Time // of the last warning about a failure
+	notWarned int       // the failures since, which were not logged
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.

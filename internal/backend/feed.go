@@ -289,7 +289,7 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 		return nil, err
 	}
 	next := *old
-	next.State, next.Reason, next.changes = Live, "", changes
+	next.State, next.Reason, next.Code, next.changes = Live, "", "", changes
 	g.fillOffer(&next)
 	return &next, nil
 }
@@ -302,9 +302,43 @@ func (b *Backend) markStale(err error) {
 	if b.Offer().Known() {
 		next.State = Stale
 	}
-	next.Reason, next.late = reason(err), 0
-	b.log.Warn("backend not reachable", slog.String("state", next.State.String()), slog.Any("err", err))
+	next.Reason, next.Code, next.late = reason(err), reasonCode(err), 0
+	b.warn(&next, err)
 	b.publish(&next)
+}
+
+// warnInterval is the time between two warnings about the same failure.
+const warnInterval = time.Minute
+
+// warn logs a failure that changes the state or the code, and one that does not at most
+// once a minute, with the number of those in between.
+func (b *Backend) warn(next *Offer, err error) {
+	old, now := b.Offer(), time.Now()
+	if old.State == next.State && old.Code == next.Code && now.Sub(b.warnedAt) < warnInterval {
+		b.notWarned++
+		return
+	}
+	attrs := []slog.Attr{slog.String("state", next.State.String())}
+	if next.Code != "" {
+		attrs = append(attrs, slog.String("code", next.Code))
+	}
+	if b.notWarned > 0 {
+		attrs = append(attrs, slog.Int("notLogged", b.notWarned))
+	}
+	b.log.LogAttrs(context.Background(), slog.LevelWarn, "backend not reachable", append(attrs, slog.Any("err", err))...)
+	b.warnedAt, b.notWarned = now, 0
+}
+
+// reasonCode returns the code of the cause: that of the outermost fault that has one.
+func reasonCode(err error) string {
+	f, ok := errors.AsType[*mcp.Fault](err)
+	for ok && f.Reason == "" {
+		f, ok = errors.AsType[*mcp.Fault](f.Cause)
+	}
+	if !ok {
+		return ""
+	}
+	return f.Reason
 }
 
 // reason returns why a backend is not live, as a text that may be shown to clients: the
