@@ -57,7 +57,9 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) End(string) { s.Close() }
 
-func (s stream) ExitReason(call.ClientCount) string { return "it closed the connection" }
+func (s stream) ExitReason(call.ClientCount) (text, reason string) {
+	return "it closed the connection", ""
+}
 
 // pipeLink connects to a server over pipes that it opens: one for all requests in the
 // modern era, one per session in the legacy era.

@@ -36,6 +36,12 @@ func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault 
 	return s.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
 }
 
+// Because returns the fault with the code of its cause, which may be empty.
+func Because(code string, f *mcp.Fault) *mcp.Fault {
+	f.Reason = code
+	return f
+}
+
 // Lost is the failure of a request that the backend may have executed.
 func (s *Setup) Lost(cause error, format string, args ...any) *mcp.Fault {
 	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, format, args...)

@@ -36,9 +36,9 @@ type Remote interface {
 	End(why string)
 
 	// ExitReason describes how the remote end ended, for an error: an exit status, and
-	// its last lines on stderr if only one client was served, which gets the error. It
-	// may block briefly to find out.
-	ExitReason(served call.ClientCount) string
+	// its last lines on stderr if only one client was served, which gets the error.
+	// reason is the code of the cause, or "". It may block briefly to find out.
+	ExitReason(served call.ClientCount) (text, reason string)
 }
 
 // Pipe is a line-based connection to one server (basic/transports/stdio), with one

@@ -72,11 +72,11 @@ func (p *Pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 		return p.Fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
 	}
-	how := p.remote.ExitReason(p.Served.Size())
+	how, reason := p.remote.ExitReason(p.Served.Size())
 	if how == "" {
 		how = "it closed its output"
 	}
-	return p.Lost(err, "%s", how)
+	return call.Because(reason, p.Lost(err, "%s", how))
 }
 
 // handleLine processes one line. It reports false if the line is not a message.
