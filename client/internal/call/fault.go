@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,8 +38,8 @@ func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault 
 }
 
 // Because returns the fault with the code of its cause, which may be empty.
-func Because(code string, f *mcp.Fault) *mcp.Fault {
-	f.Reason = code
+func Because(reason string, f *mcp.Fault) *mcp.Fault {
+	f.Reason = reason
 	return f
 }
 
@@ -83,7 +84,7 @@ func IsTooLong(err error) bool {
 
 // Malformed is the failure of a call with an invalid response.
 func (s *Setup) Malformed(cause error) *mcp.Fault {
-	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
+	return Because(code.TalkNotMCP, s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause))
 }
 
 // ForwardError returns the error of a call if its result was cut while it was
@@ -98,7 +99,7 @@ func (s *Setup) ForwardError(ctx context.Context, err error) error {
 	case IsTooLong(err):
 		f = s.TooLong(cause)
 	case isWrong:
-		f = s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
+		f = Because(code.TalkNotMCP, s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err))
 	default:
 		f = s.Lost(cause, "the connection broke during its answer")
 	}

@@ -186,7 +186,8 @@ func (e *Endpoint) failure(ctx context.Context, err error, connected, sent bool)
 	case connected:
 		return e.Unavailable(err, "the connection broke")
 	default:
-		return e.Unavailable(err, "%s", dialReason(err))
+		reason, text := dialReason(err)
+		return call.Because(reason, e.Unavailable(err, "%s", text))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -49,7 +50,7 @@ func (p *Pipe) readAll(ctx context.Context) {
 			p.Log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line to its output that is not a message", slog.String("line", shown))
 		}
 		if junk >= maxJunk {
-			p.fail(p.Lost(nil, "it wrote %d lines to its output that are not messages", junk))
+			p.fail(call.Because(code.TalkOtherOutput, p.Lost(nil, "it wrote %d lines to its output that are not messages", junk)))
 			return
 		}
 	}
