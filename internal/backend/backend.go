@@ -106,6 +106,7 @@ type Backend struct {
 	limits  *limits
 	offer   atomic.Pointer[Offer]
 	refresh chan struct{} // capacity 1; requests a fetch of the lists
+	retry   chan struct{} // capacity 1; ends the wait after a failure
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
 	changes atomic.Uint64 // how many the server has notified to the only client
@@ -129,6 +130,7 @@ func New(cfg Config) *Backend {
 		log:     logger.With(slog.String("backend", cfg.Name)),
 		limits:  newLimits(&cfg),
 		refresh: make(chan struct{}, 1),
+		retry:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
@@ -166,6 +168,17 @@ func (b *Backend) Began() (at time.Time, ok bool) {
 func (b *Backend) Refresh() {
 	select {
 	case b.refresh <- struct{}{}:
+	default: // already requested
+	}
+}
+
+// Retry ends the wait after a failure to reach the server. It does not block.
+func (b *Backend) Retry() {
+	if b.Offer().State == Live {
+		return
+	}
+	select {
+	case b.retry <- struct{}{}:
 	default: // already requested
 	}
 }

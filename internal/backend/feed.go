@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,6 +38,9 @@ func (b *Backend) relistInterval() time.Duration {
 const (
 	minRetryDelay = 500 * time.Millisecond
 	maxRetryDelay = 30 * time.Second
+
+	// maxStartDelay is maxRetryDelay for a process that could not be started.
+	maxStartDelay = 10 * time.Second
 )
 
 // Run tracks the backend until ctx ends: it fetches the lists, listens for changes, and
@@ -64,8 +68,28 @@ func (b *Backend) Run(ctx context.Context) {
 			continue
 		}
 		b.markStale(err)
-		backoff.Sleep(ctx, again.Next())
+		wait := again.Next()
+		if code.IsNotStarted(b.Offer().Code) {
+			wait = min(wait, maxStartDelay)
+		}
+		if b.awaitRetry(ctx, wait) {
+			again.Reset()
+		}
 	}
+}
+
+// awaitRetry waits before the next attempt. It reports true if that was requested by
+// Retry.
+func (b *Backend) awaitRetry(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-b.retry:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // awaitClient waits for the only client. The returned context ends with the session of

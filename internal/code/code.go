@@ -62,6 +62,17 @@ const (
 	FilesLimit = "SB_FILES_LIMIT"
 )
 
+// IsNotStarted reports whether the code is of a process that was never started. To try
+// again costs little.
+func IsNotStarted(code string) bool {
+	switch code {
+	case StartNotFound, StartFolder, StartForbidden, StartOneString, FilesLimit:
+		return true
+	default:
+		return false
+	}
+}
+
 // Entry describes a code.
 type Entry struct {
 	Code   string
