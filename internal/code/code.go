@@ -32,6 +32,7 @@ const (
 	NetTimeout  = "SB_NET_TIMEOUT"
 	NetRedirect = "SB_NET_REDIRECT"
 	NetStatus   = "SB_NET_STATUS"
+	NetProxy    = "SB_NET_PROXY"
 )
 
 // The codes of a server that refuses the credentials.
@@ -60,6 +61,7 @@ const (
 // The codes of the gateway's own machine.
 const (
 	FilesLimit = "SB_FILES_LIMIT"
+	PortTaken  = "SB_PORT_TAKEN"
 )
 
 // IsNotStarted reports whether the code is of a process that was never started. To try
@@ -154,6 +156,10 @@ func All() []Entry {
 			"The path in `url` is wrong (404), or the server or a proxy before it fails (5xx).",
 			"Correct `url`, or look at the server's own log.", true,
 		}, {
+			NetProxy, "The proxy on the way to a server cannot be reached.",
+			"HTTPS_PROXY or HTTP_PROXY in the environment of the gateway names one that does not run, or that is in another network.",
+			"Correct the variable, or except the server's host with NO_PROXY.", true,
+		}, {
 			AuthSignIn, "A server requires a sign-in (OAuth).",
 			"It answered 401 and named its metadata (RFC 9728).",
 			"Get a token from its authority, and write an Authorization header in `headers`.", false,
@@ -201,6 +207,10 @@ func All() []Entry {
 			FilesLimit, "The gateway may not open more files.",
 			"Its limit of open files, or that of the machine, is reached. Each process and each connection needs some.",
 			"Raise the limit (`ulimit -n`, `LimitNOFILE`).", true,
+		}, {
+			PortTaken, "The port that the gateway shall listen on is in use.",
+			"Another gateway runs, or another program uses the port.",
+			"Stop that program, or choose another port with `--listen`.", true,
 		},
 	}
 }

@@ -33,6 +33,7 @@ type Endpoint struct {
 	template        *http.Request // copied for every request
 	urlErr          error         // why template is nil
 	transport       http.RoundTripper
+	refusals        refusalLog
 	CustomTransport bool // the transport is not the gateway's, and might modify the request
 
 	Configured http.Header // sent with every request

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/code"
@@ -122,9 +124,11 @@ func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
 	if r.RPC != nil && !r.isCutOff() {
 		return r.RPC
 	}
-	e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
-		slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
-		slog.String("body", e.Sanitize(r.head)))
+	if skipped, ok := e.refusals.admit(r, time.Now()); ok {
+		e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
+			slog.String("code", r.code()), slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
+			slog.String("body", e.Sanitize(r.head)), slog.Int("notLogged", skipped))
+	}
 	f := call.Because(r.code(), e.Fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason()))
 	if f.Outcome == mcp.NotDispatched {
 		f.Code = mcp.CodeBackendUnavailable
@@ -133,6 +137,32 @@ func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
 		return &call.Rejected{Why: call.Busy, Err: f}
 	}
 	return f
+}
+
+// refusalInterval is the time between two log records of the same refusal.
+const refusalInterval = time.Minute
+
+// refusalLog bounds the log records of refusals. The zero value is ready.
+type refusalLog struct {
+	mu        sync.Mutex
+	at        time.Time // of the last record
+	status    int
+	mediaType string
+	skipped   int // how many were not logged since
+}
+
+// admit reports whether a refusal is logged, and how many were not since the last record: it
+// is if it differs from the last one, or a minute has passed.
+func (l *refusalLog) admit(r *Refusal, now time.Time) (skipped int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.status == r.Status && l.mediaType == r.mediaType && now.Sub(l.at) < refusalInterval {
+		l.skipped++
+		return 0, false
+	}
+	skipped = l.skipped
+	l.at, l.status, l.mediaType, l.skipped = now, r.Status, r.mediaType, 0
+	return skipped, true
 }
 
 // isCutOff reports whether the server stopped waiting for the rest of the message (RFC

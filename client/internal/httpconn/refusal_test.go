@@ -64,10 +64,12 @@ func TestDialReasonCodes(t *testing.T) {
 		code.NetDNS:     {&net.DNSError{IsNotFound: true}, &net.DNSError{IsTimeout: true}},
 		code.NetRefused: {syscall.ECONNREFUSED, syscall.EHOSTUNREACH, errors.New("odd")},
 		code.NetTimeout: {os.ErrDeadlineExceeded},
+		code.NetProxy:   {&net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED}},
 	} {
 		for _, err := range errs {
-			if got, _ := dialReason(&net.OpError{Op: "dial", Err: err}); got != want {
-				t.Errorf("%v: %s, want %s", err, got, want)
+			got, text := dialReason(&net.OpError{Op: "dial", Err: err})
+			if isProxy := strings.Contains(text, "to the proxy"); got != want || isProxy != (want == code.NetProxy) {
+				t.Errorf("%v: %s %q, want %s", err, got, text, want)
 			}
 		}
 	}
@@ -96,6 +98,31 @@ func TestRefusalCodes(t *testing.T) {
 		r := e.ReadRefusal(&http.Response{StatusCode: tt.status, Header: tt.header, Body: http.NoBody})
 		if got, text := r.code(), r.reason(); got != tt.code || !strings.Contains(text, tt.reason) {
 			t.Errorf("%d %v: %s %q, want %s %q", tt.status, tt.header, got, text, tt.code, tt.reason)
+		}
+	}
+}
+
+// The same refusal is logged once a minute, with the number of those in between.
+func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
+	var l refusalLog
+	now := time.Unix(1000, 0)
+	page := &Refusal{Status: 200, mediaType: "text/html"}
+	for i, tt := range []struct {
+		r       *Refusal
+		after   time.Duration
+		skipped int
+		ok      bool
+	}{
+		{page, 0, 0, true},
+		{page, time.Second, 0, false},
+		{page, refusalInterval - 1, 0, false},
+		{page, refusalInterval, 2, true},
+		{page, refusalInterval + 1, 0, false},
+		{&Refusal{Status: 502}, refusalInterval + 2, 1, true},
+		{page, refusalInterval + 3, 0, true},
+	} {
+		if skipped, ok := l.admit(tt.r, now.Add(tt.after)); skipped != tt.skipped || ok != tt.ok {
+			t.Errorf("%d: %d, %v; want %d, %v", i, skipped, ok, tt.skipped, tt.ok)
 		}
 	}
 }

@@ -65,7 +65,14 @@ func dialReason(err error) (reason, text string) {
 	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	for isOp && op.Op != "proxyconnect" {
+		op, isOp = errors.AsType[*net.OpError](op.Err)
+	}
 	switch {
+	case isOp:
+		_, text = dialReason(op.Err)
+		return code.NetProxy, "no connection to the proxy (HTTPS_PROXY, HTTP_PROXY): " + text
 	case isDNS && dns.IsNotFound:
 		return code.NetDNS, "the name of its host is not known (DNS)"
 	case isDNS:
