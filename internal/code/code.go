@@ -55,7 +55,9 @@ const (
 
 // The codes of names that are not offered as configured.
 const (
-	NameLong = "SB_NAME_LONG"
+	NameConflict   = "SB_NAME_CONFLICT"
+	NameLong       = "SB_NAME_LONG"
+	NameUnusedRule = "SB_NAME_UNUSED_RULE"
 )
 
 // The codes of the gateway's own machine.
@@ -120,7 +122,7 @@ func All() []Entry {
 			"It is not an MCP server, or not told to use stdio, or prints its log to the standard output.",
 			"Correct `args`; a log belongs on the standard error.", false,
 		}, {
-			TalkExited, "The process of a server ended.",
+			TalkExited, "The process of a server ended, or closed its output.",
 			"It crashed, was killed, or ends because of its arguments. Its last lines on stderr usually say why.",
 			"Read these lines in the log; start it by hand with the same arguments and variables.", true,
 		}, {
@@ -200,9 +202,17 @@ func All() []Entry {
 			"The file was copied from a client. The note says whether the key is read as another one, or ignored.",
 			"Nothing, if the note is as intended.", false,
 		}, {
+			NameConflict, "Several servers offer the same name, and some of them do not get it.",
+			"They have the same prefix or none, or a `rename` gives the name of another one.",
+			"Give one of them a `prefix`, rename one of the items, or set `conflict: first`.", false,
+		}, {
 			NameLong, "A tool's name is not accepted by model providers.",
 			"With the prefix of its server it has more than 64 characters, or has characters other than letters, digits, `_` and `-`.",
 			"Give the server a short `prefix`, or the tool another name with `rename`.", false,
+		}, {
+			NameUnusedRule, "A rule of a server matches nothing that the server lists.",
+			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
+			"Correct the rule, or remove it.", false,
 		}, {
 			FilesLimit, "The gateway may not open more files.",
 			"Its limit of open files, or that of the machine, is reached. Each process and each connection needs some.",

@@ -33,7 +33,7 @@ type Endpoint struct {
 	template        *http.Request // copied for every request
 	urlErr          error         // why template is nil
 	transport       http.RoundTripper
-	refusals        refusalLog
+	refusals        *refusalLog
 	CustomTransport bool // the transport is not the gateway's, and might modify the request
 
 	Configured http.Header // sent with every request
@@ -43,7 +43,7 @@ type Endpoint struct {
 // NewEndpoint returns an endpoint of the URL. If no transport is configured, it has one of
 // its own, with connections of its own.
 func NewEndpoint(s *call.Setup, url string) *Endpoint {
-	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil}
+	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil, refusals: new(refusalLog)}
 	s.Secrets = redact.New(s.Header, nil, url)
 	if e.transport == nil {
 		e.transport = newTransport(s)

@@ -65,7 +65,7 @@ func (p *Pipe) outputEnded() {
 		f()
 	}
 	p.Slot.MarkClosing() // before the calls, because their callers may ask for a slot
-	p.Calls.Close(p.Unavailable(nil, "it has closed its output"))
+	p.Calls.Close(call.Because(code.TalkExited, p.Unavailable(nil, "it has closed its output")))
 }
 
 // endReason returns the error of the calls in progress when reading ended.
