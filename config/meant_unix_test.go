@@ -22,9 +22,9 @@ func TestInspectFindsWhatNobodyMeans(t *testing.T) {
 		{`"command": "known", "args": ["--root=/path/to/folder"]`, "args[0]", code.FilePlaceholder},
 		{`"url": "https://h/mcp", "headers": {"Authorization": "Bearer <token>"}`, "Authorization", code.FilePlaceholder},
 
-		{`"command": "known", "args": ["--token", "` + github + `"]`, "args[1]", code.FileLiteralSecret},
-		{`"command": "known", "env": {"A": "Bearer ` + github + `"}`, "A", code.FileLiteralSecret},
-		{`"url": "https://h/mcp?key=` + github + `"`, "url", code.FileLiteralSecret},
+		{`"command": "known", "args": ["--token", "` + github + `"]`, "args[1]", code.FileLiteral},
+		{`"command": "known", "env": {"A": "Bearer ` + github + `"}`, "A", code.FileLiteral},
+		{`"url": "https://h/mcp?key=` + github + `"`, "url", code.FileLiteral},
 		{`"command": "known", "args": ["${A}", "ghp_short", "task-management-for-the-whole-team", "sketch"]`, "", ""},
 
 		{`"command": "known", "args": ["~/notes"]`, "args[0]", code.FileTilde},

@@ -45,7 +45,9 @@ func newStatus(e *env) *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of a running gateway",
 		Long: `Show the state of a running gateway: its backends, why one is not available, what is
-not offered as configured, and why a reload was refused.
+not offered as configured, and why a reload was refused. The code at the end of a
+reason, such as [SB_NET_DNS], is the same in the log and in the errors of calls;
+docs/codes.md has its cause and cure.
 
 Without --url, the gateway that serve would start here is asked, at the address of the
 configuration file or of the demo. ` + tokenVariable + ` may hold a bearer token for it.`,

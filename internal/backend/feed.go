@@ -67,7 +67,7 @@ func (b *Backend) Run(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		b.markStale(err)
+		b.markStale(ctx, err)
 		wait := again.Next()
 		if code.IsNotStarted(b.Offer().Code) {
 			wait = min(wait, maxStartDelay)
@@ -320,14 +320,14 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 
 // markStale marks the offer after a failure: what was live is stale now, and what was
 // never reached is down.
-func (b *Backend) markStale(err error) {
+func (b *Backend) markStale(ctx context.Context, err error) {
 	next := *b.Offer()
 	next.State = Down
 	if b.Offer().Known() {
 		next.State = Stale
 	}
 	next.Reason, next.Code, next.late = reason(err), reasonCode(err), 0
-	b.warn(&next, err)
+	b.warn(ctx, &next, err)
 	b.publish(&next)
 }
 
@@ -336,7 +336,7 @@ const warnInterval = time.Minute
 
 // warn logs a failure that changes the state or the code, and one that does not at most
 // once a minute, with the number of those in between.
-func (b *Backend) warn(next *Offer, err error) {
+func (b *Backend) warn(ctx context.Context, next *Offer, err error) {
 	old, now := b.Offer(), time.Now()
 	if old.State == next.State && old.Code == next.Code && now.Sub(b.warnedAt) < warnInterval {
 		b.notWarned++
@@ -349,7 +349,7 @@ func (b *Backend) warn(next *Offer, err error) {
 	if b.notWarned > 0 {
 		attrs = append(attrs, slog.Int("notLogged", b.notWarned))
 	}
-	b.log.LogAttrs(context.Background(), slog.LevelWarn, "backend not reachable", append(attrs, slog.Any("err", err))...)
+	b.log.LogAttrs(ctx, slog.LevelWarn, "backend not reachable", append(attrs, slog.Any("err", err))...)
 	b.warnedAt, b.notWarned = now, 0
 }
 

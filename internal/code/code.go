@@ -45,12 +45,12 @@ const (
 
 // The codes of notes on a configuration file.
 const (
-	FilePlaceholder   = "SB_FILE_PLACEHOLDER"
-	FileLiteralSecret = "SB_FILE_LITERAL_SECRET"
-	FileTilde         = "SB_FILE_TILDE"
-	FileRelative      = "SB_FILE_RELATIVE"
-	FileUnpinned      = "SB_FILE_UNPINNED"
-	FileDialect       = "SB_FILE_DIALECT"
+	FilePlaceholder = "SB_FILE_PLACEHOLDER"
+	FileLiteral     = "SB_FILE_LITERAL_SECRET"
+	FileTilde       = "SB_FILE_TILDE"
+	FileRelative    = "SB_FILE_RELATIVE"
+	FileUnpinned    = "SB_FILE_UNPINNED"
+	FileDialect     = "SB_FILE_DIALECT"
 )
 
 // The codes of names that are not offered as configured.
@@ -182,7 +182,7 @@ func All() []Entry {
 			"`<YOUR_TOKEN>`, `/path/to/folder` or the like was not replaced.",
 			"Write the real value.", false,
 		}, {
-			FileLiteralSecret, "A credential is written into the configuration.",
+			FileLiteral, "A credential is written into the configuration.",
 			"A value has the form of a token of a known service.",
 			"Write `${NAME}`, and set that variable.", false,
 		}, {
