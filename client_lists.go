@@ -249,6 +249,7 @@ type backendLists struct {
 	base  backend.Lists  // the base lists at the time of the fetch
 
 	dirty bool          // they may have changed since the current fetch began
+	began time.Time     // when the last fetch began
 	busy  chan struct{} // closed when the current fetch has ended; nil without one
 }
 
@@ -289,10 +290,21 @@ const minRefetchInterval = 200 * time.Millisecond
 
 // keepFetching fetches until the lists are as new as the last refresh.
 func (l *clientLists) keepFetching(b *activeBackend, own *backendLists) {
-	for l.fetchOnce(b, own) {
-		backoff.Sleep(l.g.ctx, minRefetchInterval)
+	for again := true; again; {
+		backoff.Sleep(l.g.ctx, l.untilFetch(own))
+		again = l.fetchOnce(b, own)
 	}
 	l.g.changed.wakeAll()
+}
+
+// untilFetch returns how long to wait before the next fetch.
+func (l *clientLists) untilFetch(own *backendLists) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own.began.IsZero() {
+		return 0
+	}
+	return minRefetchInterval - time.Since(own.began)
 }
 
 // fetchOnce reports whether another fetch must follow. If the fetch fails, the previous
@@ -327,7 +339,7 @@ func (l *clientLists) fetchOnce(b *activeBackend, own *backendLists) (again bool
 func (l *clientLists) clearDirty(own *backendLists) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own.dirty = false
+	own.dirty, own.began = false, time.Now()
 }
 
 func (l *clientLists) doneLocked(own *backendLists) {

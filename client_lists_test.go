@@ -287,10 +287,11 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 					uses.note(x, "tools/call")
 					x.Result(`{"content":[]}`)
 				}
-				first := true
+				var listens atomic.Bool // the gateway's own session has a stream
+				listens.Store(listening)
 				s.On["GET"] = func(x *faultyserver.Exchange) {
 					if uses.of(x) == "tools/list" { // the gateway's own
-						if first = first && listening; !first {
+						if !listens.CompareAndSwap(true, false) {
 							x.Status(http.StatusMethodNotAllowed, "", "")
 							return
 						}

@@ -10,6 +10,7 @@
 //	status                         print the state of a running Gateway
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
+//	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable
 //
@@ -111,7 +112,7 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newReload(e), newCheck(e), newVersion(e),
-		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where

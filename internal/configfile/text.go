@@ -6,6 +6,7 @@ package configfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,10 +31,26 @@ func (e *SyntaxError) Error() string { return e.Message }
 
 // Parse parses a file of either syntax. An empty file is a Null.
 func Parse(data []byte, isJSON bool) (Node, *SyntaxError) {
+	return parse(data, isJSON, MaxSize)
+}
+
+// maxLarge is far above the size of files in which programs keep their state, too.
+const maxLarge = 64 << 20
+
+// ParseLarge is Parse for files of other programs: one in JSON may be larger than a
+// configuration.
+func ParseLarge(data []byte, isJSON bool) (Node, *SyntaxError) {
+	if !isJSON {
+		return parse(data, isJSON, MaxSize)
+	}
+	return parse(data, isJSON, maxLarge)
+}
+
+func parse(data []byte, isJSON bool, most int) (Node, *SyntaxError) {
 	// Not a mistake of the author.
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors on Windows write it
-	if len(data) > MaxSize {
-		message := "the file is larger than 1MiB"
+	if len(data) > most {
+		message := fmt.Sprintf("the file is larger than %dMiB", most>>20)
 		return Node{}, &SyntaxError{At: Position{1, 1}, Message: message, Hint: "is it the right one?"}
 	}
 	if err := checkText(data); err != nil {

@@ -26,8 +26,8 @@ var repoLayers = [][]string{
 	{"client/internal/call"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit"},
-	{"internal/configfile", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/code"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/code"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -40,9 +40,9 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/configfile": {"config", "internal/configedit"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox"},                 // it changes settings of the whole process
-	"internal/metrics":    {"."},                             // the libraries of telemetry
+	"internal/configfile": {"config", "internal/configedit", "internal/imports"}, // the YAML library
+	"internal/gctune":     {"cmd/signalbox"},                                     // it changes settings of the whole process
+	"internal/metrics":    {"."},                                                 // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
@@ -59,6 +59,7 @@ var repoPure = map[string][]string{
 	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
 	"internal/redact":   nil,
 	"internal/code":     nil,
+	"internal/clients":  nil,
 	"internal/gctune":   nil,
 	"internal/http1":    nil,
 	"internal/seal":     nil,

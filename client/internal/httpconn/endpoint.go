@@ -4,8 +4,7 @@
 // Package httpconn sends messages to one MCP server over HTTP and reads its responses.
 //
 // An [Endpoint] posts a message and reads the JSON or the SSE that answers it. A
-// [Refusal] is a response without a message. A [Call] is one request in a session with
-// its POST and the GETs that resume its stream, of any revision of Streamable HTTP.
+// [Refusal] is a response without a message.
 package httpconn
 
 import (

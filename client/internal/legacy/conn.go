@@ -114,7 +114,7 @@ func (w *httpSession) attach(s *clientSession) { w.session = s }
 func (w *httpSession) goneError(cause error) error {
 	cause = call.Unwrap(cause)
 	w.session.markEnded(w.Lost(cause, "it has ended the session"))
-	w.session.pending.SessionForgotten()
+	w.session.pending.sessionForgotten()
 	return &call.Rejected{Why: call.SessionGone, Err: w.Unavailable(cause, "it has ended the session")}
 }
 
@@ -133,9 +133,9 @@ func (w *httpSession) endSession(cause error) {
 	w.ForgetConnections()
 	err := w.Lost(call.Unwrap(cause), "it has ended the session")
 	w.session.markEnded(err)
-	w.session.pending.SessionForgotten()
+	w.session.pending.sessionForgotten()
 	lose := func() { w.session.end(err) }
-	if !w.session.pending.RunWhenSettled(&w.group, lose) {
+	if !w.session.pending.runWhenSettled(&w.group, lose) {
 		lose()
 	}
 }

@@ -118,36 +118,36 @@ func (w *httpConn) cacheHeaders() {
 }
 
 func (w *httpConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error) {
-	c := httpconn.NewCall(w.Endpoint, f, &w.group, msg)
-	return c.Do(ctx, func() { w.exchange(ctx, c) })
+	c := newHTTPCall(w.Endpoint, f, &w.group, msg)
+	return c.do(ctx, func() { w.exchange(ctx, c) })
 }
 
 // exchange POSTs a request and reads its stream, over reconnects, until the response.
 // ctx is the caller's. The lifetime of c ends with ctx and with the call.
 //
 //nolint:contextcheck,nolintlint // that lifetime is ctx, but for how it ends
-func (w *httpConn) exchange(ctx context.Context, c *httpconn.Call) {
-	c.Due = w.session.pending.Add()
-	defer c.Due.Received()
+func (w *httpConn) exchange(ctx context.Context, c *httpCall) {
+	c.due = w.session.pending.add()
+	defer c.due.received()
 	accepted, err := w.doPost(ctx, c)
 	// A suspected loss of the session explains the stream's error, so it is checked
 	// first. Resuming is tried before an error is returned, because then nothing is
 	// lost yet.
 	switch {
-	case c.Call.IsOver() || c.Ctx.Err() != nil:
+	case c.call.IsOver() || c.ctx.Err() != nil:
 		return
-	case c.Doubt != nil:
-		w.checkSession(c.Ctx, c)
+	case c.doubt != nil:
+		w.checkSession(c.ctx, c)
 	case accepted:
 		w.awaitOnListenStream(c)
-	case c.Pos.LastID != "":
+	case c.pos.LastID != "":
 		w.resume(ctx, c)
 	case err != nil:
-		c.Fail(err)
-		c.Due.Received() // the error is the answer
+		c.fail(err)
+		c.due.received() // the error is the answer
 		w.endSessionIfGone(err)
 	default:
-		c.Fail(w.Lost(nil, "its answer ended without a response"))
+		c.fail(w.Lost(nil, "its answer ended without a response"))
 	}
 }
 
@@ -155,32 +155,32 @@ func (w *httpConn) exchange(ctx context.Context, c *httpconn.Call) {
 // the request and will answer on another stream.
 //
 //nolint:contextcheck,nolintlint // as in exchange
-func (w *httpConn) doPost(ctx context.Context, c *httpconn.Call) (accepted bool, err error) {
-	resp, err := w.send(c.Ctx, &c.Out) //nolint:bodyclose // c.Release closes it
+func (w *httpConn) doPost(ctx context.Context, c *httpCall) (accepted bool, err error) {
+	resp, err := w.send(c.ctx, &c.out) //nolint:bodyclose // c.Release closes it
 	if err != nil {
 		return false, err
 	}
-	defer c.Release(resp)
+	defer c.release(resp)
 	if resp.StatusCode == http.StatusAccepted {
-		c.Due.Received()
+		c.due.received()
 		return true, nil
 	}
 	if !httpconn.HasMessages(resp) {
-		if c.Call.Method() == call.MethodInitialize {
+		if c.call.Method() == call.MethodInitialize {
 			w.refusedWith = resp.StatusCode
 		}
-		return false, w.refusal(c.Ctx, w.ReadRefusal(resp), c)
+		return false, w.refusal(c.ctx, w.ReadRefusal(resp), c)
 	}
 	if httpconn.MediaType(resp) == httpconn.TypeEvents {
-		c.Due.Received() // the stream has begun and may take its time
+		c.due.received() // the stream has begun and may take its time
 	}
 	// The header is read before the body: the body continues the handshake, and its
 	// next message must carry the session id.
-	if c.Call.Method() == call.MethodInitialize {
+	if c.call.Method() == call.MethodInitialize {
 		w.id = resp.Header.Get("Mcp-Session-Id")
 		w.cacheHeaders()
 	}
-	return false, w.Read(resp, &c.Pos, c, func(a *jsonrpc.Arrival) bool { return c.Forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
+	return false, w.Read(resp, &c.pos, c, func(a *jsonrpc.Arrival) bool { return c.forward(ctx, a) }, func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) })
 }
 
 // send POSTs a message with the session's headers.
@@ -194,19 +194,19 @@ func (w *httpConn) send(ctx context.Context, out *httpconn.RequestBody) (*http.R
 
 // receive handles one message of a call's stream. A response ends the call that it
 // names, even if it arrives on another call's stream.
-func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message, bad error) (more bool) {
+func (w *httpConn) receive(ctx context.Context, c *httpCall, m *mcp.Message, bad error) (more bool) {
 	isResponse := m.Kind == mcp.KindResult || m.Kind == mcp.KindError
 	switch {
-	case bad != nil && m.ID == c.Call.ID():
-		c.Fail(w.Malformed(bad))
+	case bad != nil && m.ID == c.call.ID():
+		c.fail(w.Malformed(bad))
 		return false
 	case bad != nil:
 		w.Log.WarnContext(ctx, "backend sent an invalid message")
 		return true
-	case m.Kind == mcp.KindError && m.ID == c.Call.ID() && w.noteSessionError(c, m):
+	case m.Kind == mcp.KindError && m.ID == c.call.ID() && w.noteSessionError(c, m):
 		return false
-	case m.Kind == mcp.KindError && m.ID.IsZero(), isResponse && m.ID == c.Call.ID():
-		c.Respond(m)
+	case m.Kind == mcp.KindError && m.ID.IsZero(), isResponse && m.ID == c.call.ID():
+		c.respond(m)
 		return false
 	case isResponse:
 		w.Respond(&w.calls, m.ID, m)
@@ -216,13 +216,13 @@ func (w *httpConn) receive(ctx context.Context, c *httpconn.Call, m *mcp.Message
 		return true
 	default:
 		w.session.noteTaskStatus(m) // and passed to the call, because it arrived on its stream
-		return c.DeliverMessage(ctx, m)
+		return c.deliverMessage(ctx, m)
 	}
 }
 
 // noteSessionError reports whether an error may mean that the server does not know the
 // session. It stores the error in c.doubt until checkSession has asked the server.
-func (w *httpConn) noteSessionError(c *httpconn.Call, m *mcp.Message) bool {
+func (w *httpConn) noteSessionError(c *httpCall, m *mcp.Message) bool {
 	if w.id == "" {
 		return false
 	}
@@ -230,7 +230,7 @@ func (w *httpConn) noteSessionError(c *httpconn.Call, m *mcp.Message) bool {
 	if err != nil || !isSessionError(e) {
 		return false
 	}
-	c.Doubt = &httpconn.SessionCheck{Said: e, Looked: !call.IsReadMethod(c.Call.Method())}
+	c.doubt = &sessionCheck{said: e, looked: !call.IsReadMethod(c.call.Method())}
 	return true
 }
 
@@ -248,16 +248,16 @@ func isSessionError(e *mcp.Error) bool {
 // checkSession ends a call after the server has reported an unknown session. A tool may
 // report that of its own sessions, so checkSession asks the server whether it knows
 // ours. A call that the server may have executed ends with the server's error.
-func (w *httpConn) checkSession(ctx context.Context, c *httpconn.Call) {
-	said := c.Doubt.Said
+func (w *httpConn) checkSession(ctx context.Context, c *httpCall) {
+	said := c.doubt.said
 	switch {
 	case !w.isForgotten(ctx):
-		c.Fail(call.Unwrap(said))
+		c.fail(call.Unwrap(said))
 		return
-	case c.Doubt.Looked:
-		c.Fail(call.Unwrap(said))
+	case c.doubt.looked:
+		c.fail(call.Unwrap(said))
 	default:
-		c.Fail(w.goneError(said))
+		c.fail(w.goneError(said))
 	}
 	w.endSession(said)
 }
@@ -294,13 +294,13 @@ func (w *httpConn) isForgotten(ctx context.Context) bool {
 
 // refusal returns the error for an HTTP answer without a message. c is the refused
 // call, nil if the message was not a call.
-func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpconn.Call) error {
+func (w *httpConn) refusal(ctx context.Context, r *httpconn.Refusal, c *httpCall) error {
 	err := w.Refused(ctx, r)
 	switch {
 	case w.id != "" && r.Status == http.StatusNotFound:
 		return w.goneError(err)
 	case w.id != "" && c != nil && r.MayMeanSession():
-		c.Doubt = &httpconn.SessionCheck{Said: err}
+		c.doubt = &sessionCheck{said: err}
 		return err
 	case r.RPC != nil && isModernOnly(r.RPC.Code):
 		return &call.Rejected{Why: call.WrongEra, Err: err}
@@ -316,12 +316,12 @@ func isModernOnly(code int64) bool {
 
 // awaitOnListenStream waits for the response to arrive on the listening stream, as long
 // as there is one.
-func (w *httpConn) awaitOnListenStream(c *httpconn.Call) {
+func (w *httpConn) awaitOnListenStream(c *httpCall) {
 	select {
-	case <-c.Call.Done():
-	case <-c.Ctx.Done():
+	case <-c.call.Done():
+	case <-c.ctx.Done():
 	case <-w.noListen:
-		c.Fail(w.Lost(nil, "it accepted the request and has no stream to answer it on"))
+		c.fail(w.Lost(nil, "it accepted the request and has no stream to answer it on"))
 	}
 }
 

@@ -25,11 +25,11 @@ func (w *PipeConn) callTable() *session.Calls { return &w.Calls }
 func (w *PipeConn) attach(s *clientSession) {
 	// Between the end of the server's output and the end of the pipe the session takes
 	// no call and is not closed yet, so that its calls fail with the cause.
-	pending := s.pending.Add()
-	w.Attach(stdio.Handlers{Message: s.route, EOF: s.pending.SessionForgotten})
+	pending := s.pending.add()
+	w.Attach(stdio.Handlers{Message: s.route, EOF: s.pending.sessionForgotten})
 	// Ends with the pipe, and ends the session then. Waited for by close.
 	w.Group.Start(func(ctx context.Context) {
-		defer pending.Received()
+		defer pending.received()
 		select {
 		case <-w.Dead:
 			s.end(w.Calls.Err())

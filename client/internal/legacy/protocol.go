@@ -302,7 +302,7 @@ func (l *Protocol) Close(context.Context) {
 	l.sole.end(l)
 	l.pool.close(l)
 	for _, s := range l.sessions() {
-		s.pending.Settle()
+		s.pending.settle()
 		l.retire(s)
 	}
 	l.group.Close()
@@ -360,7 +360,7 @@ func (l *Protocol) sessions() []*clientSession {
 // list or waits for the goroutine. If the goroutine cannot be started, Protocol.Close has
 // found it in the list.
 func (l *Protocol) retire(s *clientSession) {
-	if s == nil || s.pending.RunWhenSettled(&l.group, func() { l.retire(s) }) {
+	if s == nil || s.pending.runWhenSettled(&l.group, func() { l.retire(s) }) {
 		return
 	}
 	s.end(s.Cut())

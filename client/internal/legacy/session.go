@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
@@ -69,7 +68,7 @@ type clientSession struct {
 
 	abandoned call.Abandoned
 
-	pending httpconn.PendingAnswers // answers that calls still wait for when the server has forgotten the session
+	pending pendingAnswers // answers that calls still wait for when the server has forgotten the session
 
 	taskOffer   task.Offer   // of the server
 	tasks       sessionTasks // that the server runs

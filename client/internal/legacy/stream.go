@@ -118,16 +118,16 @@ func isTransient(status int) bool {
 // Redelivery").
 //
 //nolint:contextcheck,nolintlint // as in exchange
-func (w *httpConn) resume(ctx context.Context, c *httpconn.Call) {
-	life := c.Ctx
+func (w *httpConn) resume(ctx context.Context, c *httpCall) {
+	life := c.ctx
 	take := func(m *mcp.Message, bad error) bool { return w.receive(ctx, c, m, bad) }
 	var limiter resumeLimiter
-	for backoff.Sleep(life, limiter.delay(&c.Pos)) {
-		a := w.get(life, &c.Pos, c, func() {}, take)
+	for backoff.Sleep(life, limiter.delay(&c.pos)) {
+		a := w.get(life, &c.pos, c, func() {}, take)
 		switch {
-		case c.Call.IsOver() || life.Err() != nil:
+		case c.call.IsOver() || life.Err() != nil:
 			return
-		case c.Doubt != nil:
+		case c.doubt != nil:
 			w.checkSession(life, c)
 			return
 		case a.hasNoStream():
@@ -148,10 +148,10 @@ func (w *httpConn) resume(ctx context.Context, c *httpconn.Call) {
 
 // giveUp ends a call after its stream could not be resumed. status is that of the last
 // attempt, 0 if it got no answer.
-func (w *httpConn) giveUp(ctx context.Context, c *httpconn.Call, status int, why *mcp.Fault) {
+func (w *httpConn) giveUp(ctx context.Context, c *httpCall, status int, why *mcp.Fault) {
 	w.Log.LogAttrs(ctx, slog.LevelWarn, "giving up on a call's response stream",
-		slog.String("method", c.Call.Method()), slog.Int("status", status), slog.Any("cause", why))
-	c.Fail(why)
+		slog.String("method", c.call.Method()), slog.Int("status", status), slog.Any("cause", why))
+	c.fail(why)
 }
 
 // isServerGone reports whether the n-th consecutive attempt shows that the server has

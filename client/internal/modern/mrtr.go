@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
-	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/task"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -59,7 +58,7 @@ func (p *Protocol) rounds(ctx context.Context, req *mcp.Request, caller mcp.Call
 		if params, err = p.nextRound(ctx, &req.Params, res, open, original); err != nil {
 			return nil, err
 		}
-		caller = &httpconn.WholeResultCaller{Caller: original, CallerExtension: original.Extension()} // completed URL elicitations are reported before the result
+		caller = &wholeResultCaller{Caller: original, CallerExtension: original.Extension()} // completed URL elicitations are reported before the result
 	}
 }
 
@@ -257,4 +256,19 @@ func (p *Protocol) startQuestion(ctx context.Context, q inputRequest, open *urlE
 		answered(res)
 		return res.Bytes(), nil
 	}, nil
+}
+
+// wholeResultCaller is a caller that receives results as a whole, because something
+// must be sent before them.
+type wholeResultCaller struct {
+	mcp.Caller
+	mcp.CallerExtension // of Caller
+}
+
+// Extension returns the caller itself, which changes Receive.
+func (c *wholeResultCaller) Extension() mcp.CallerExtension { return c }
+
+// Receive reports false.
+func (c *wholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
+	return false, nil
 }

@@ -14,6 +14,12 @@ import (
 // No wrapper of a Caller loses what the Caller can do.
 func TestWrappersPassEverything(t *testing.T) {
 	callertest.CheckPackage(t, map[string]callertest.Wrapper{
+		"wholeResultCaller": {
+			Wrap: func(c mcp.Caller) mcp.Caller {
+				return &wholeResultCaller{Caller: c, CallerExtension: c.Extension()}
+			},
+			Without: []string{"Receive"}, // it must have the whole result
+		},
 		"safeCaller": {Wrap: func(c mcp.Caller) mcp.Caller { return &safeCaller{c, call.NewSetup(call.Config{})} }},
 	})
 }

@@ -53,7 +53,7 @@ var edgeMutations = []edgeMutation{
 		"	return c.server.startAsk(ctx, c.askSession, c.stream, req)\n", "	return c.server.startAsk(ctx, c.askSession, c.askSession.Standalone(), req)\n"},
 	{"a stream is kept for a client that comes back (I13)", "was not kept for its time", "server/config.go",
 		"	sl.LogKeep = l.EventRetention\n", "	sl.LogKeep = 1\n"},
-	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/internal/httpconn/call.go",
+	{"a call that is over lets go of its carrier (I2, I28)", "went on for .* after it was cancelled", "client/internal/legacy/http_call.go",
 		"func() { c.end(context.Cause(ctx)) })\n", "func() { time.AfterFunc(time.Minute, c.cancel) })\n"},
 	{"a stream that breaks was deaf for a while (I33)", "was not told of", "client/listen.go",
 		"	return l.invalidate(ctx)\n", "	return nil\n"},

@@ -1,62 +1,63 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package httpconn
+package legacy
 
 import (
 	"context"
 	"net/http"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Call runs one request over HTTP: the POST and any GETs that resume its stream. It
+// httpCall runs one request over HTTP: the POST and any GETs that resume its stream. It
 // runs on the caller's goroutine. Messages of the call's own stream are delivered as
 // they are read, so that a slow caller slows the server down. Messages that arrive
 // another way do not wait for that stream: they are delivered by a separate goroutine,
-// and a terminal cancels whatever the Call is doing.
-type Call struct {
-	*Endpoint
+// and a terminal cancels whatever the httpCall is doing.
+type httpCall struct {
+	*httpconn.Endpoint
 	outbound  call.Call
-	Call      *session.Call
+	call      *session.Call
 	owner     *call.Goroutines
 	callerCtx context.Context //nolint:containedctx // of the waiting caller, for OnMessage
-	Out       RequestBody
-	Pos       Cursor
-	Due       PendingAnswer // in a session
+	out       httpconn.RequestBody
+	pos       httpconn.Cursor
+	due       pendingAnswer // in a session
 
-	Ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
+	ctx      context.Context //nolint:containedctx // ends when nothing more is done for the call
 	end      context.CancelCauseFunc
 	entered  bool // the owner's close waits for this goroutine
 	answered bool // the terminal arrived on the call's own stream
 	draining bool // a goroutine drains that stream and ends ctx
 
-	// Doubt is set after a response that may mean that the server does not know the
+	// doubt is set after a response that may mean that the server does not know the
 	// session.
-	Doubt *SessionCheck
+	doubt *sessionCheck
 }
 
-// SessionCheck is a response that may be about the session or about the call.
-type SessionCheck struct {
-	Said   error
-	Looked bool // the server may have executed the call
+// sessionCheck is a response that may be about the session or about the call.
+type sessionCheck struct {
+	said   error
+	looked bool // the server may have executed the call
 }
 
-// NewCall returns a Call that is not waited for yet. It is held until its RequestBody is
-// read.
-func NewCall(e *Endpoint, f call.Call, owner *call.Goroutines, msg jsonrpc.Pieces) *Call {
+// newHTTPCall returns an httpCall that is not waited for yet. The call is held until its
+// RequestBody is read.
+func newHTTPCall(e *httpconn.Endpoint, f call.Call, owner *call.Goroutines, msg jsonrpc.Pieces) *httpCall {
 	f.Call.Hold()
-	c := &Call{Endpoint: e, outbound: f, Call: f.Call, owner: owner, Pos: Cursor{Retry: -1}}
-	c.Out.Msg, c.Out.Call = msg, f.Call
+	c := &httpCall{Endpoint: e, outbound: f, call: f.Call, owner: owner, pos: httpconn.Cursor{Retry: -1}}
+	c.out.Msg, c.out.Call = msg, f.Call
 	return c
 }
 
-// Do runs carry and returns the call's terminal. The Call's context ends with ctx
-// and with the call: once the terminal has arrived, no stream is waited for.
-func (c *Call) Do(ctx context.Context, carry func()) (*mcp.Result, error) {
+// do runs carry and returns the call's terminal. The context of the httpCall ends with
+// ctx and with the call: once the terminal has arrived, no stream is waited for.
+func (c *httpCall) do(ctx context.Context, carry func()) (*mcp.Result, error) {
 	c.run(ctx, carry)
 	return c.outbound.Run(ctx)
 }
@@ -64,12 +65,12 @@ func (c *Call) Do(ctx context.Context, carry func()) (*mcp.Result, error) {
 // run calls carry. If ctx has ended it does nothing: outbound.Run then ends the call.
 //
 //nolint:contextcheck,nolintlint // the stream is drained after ctx has ended, so that the connection can be reused
-func (c *Call) run(ctx context.Context, carry func()) {
+func (c *httpCall) run(ctx context.Context, carry func()) {
 	if ctx.Err() != nil {
 		return // AfterFunc would cancel only after carry had begun
 	}
 	c.callerCtx = ctx
-	c.Ctx, c.end = context.WithCancelCause(context.Background())
+	c.ctx, c.end = context.WithCancelCause(context.Background())
 	unfollow := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	defer func() {
 		unfollow()
@@ -77,9 +78,9 @@ func (c *Call) run(ctx context.Context, carry func()) {
 			c.cancel()
 		}
 	}()
-	c.Call.Detach(c)
+	c.call.Detach(c)
 	if c.entered = c.owner.Enter(); !c.entered {
-		c.Fail(c.Closed())
+		c.fail(c.Closed())
 		return
 	}
 	defer c.leave()
@@ -87,38 +88,38 @@ func (c *Call) run(ctx context.Context, carry func()) {
 }
 
 // OnMessage delivers messages that arrived other than on the call's own stream.
-func (c *Call) OnMessage() {
+func (c *httpCall) OnMessage() {
 	// Ends when there is nothing left to deliver, or with the caller's context. run
 	// waits for it.
 	go c.outbound.DeliverAll(c.callerCtx)
 }
 
 // OnEnd cancels what is done for a call that has ended another way.
-func (c *Call) OnEnd() { c.cancel() }
+func (c *httpCall) OnEnd() { c.cancel() }
 
 // cancel cancels all that is done for the call.
-func (c *Call) cancel() { c.end(nil) }
+func (c *httpCall) cancel() { c.end(nil) }
 
-func (c *Call) leave() {
+func (c *httpCall) leave() {
 	if c.entered {
 		c.entered = false
 		c.owner.Leave()
 	}
 }
 
-// Fail ends the call with err, if it has not ended.
-func (c *Call) Fail(err error) { c.Call.Finish(session.Terminal{Err: err}) }
+// fail ends the call with err, if it has not ended.
+func (c *httpCall) fail(err error) { c.call.Finish(session.Terminal{Err: err}) }
 
-// Respond ends the call with a response from its own stream.
-func (c *Call) Respond(m *mcp.Message) {
-	c.answered = c.Call.Respond(c.Terminal(m))
+// respond ends the call with a response from its own stream.
+func (c *httpCall) respond(m *mcp.Message) {
+	c.answered = c.call.Respond(c.Terminal(m))
 }
 
-// DeliverMessage delivers a message of the call's own stream. It reports false if the
+// deliverMessage delivers a message of the call's own stream. It reports false if the
 // stream must not be read any further.
-func (c *Call) DeliverMessage(ctx context.Context, m *mcp.Message) bool {
+func (c *httpCall) deliverMessage(ctx context.Context, m *mcp.Message) bool {
 	for {
-		switch c.Call.Offer(m) {
+		switch c.call.Offer(m) {
 		case session.DeliverDirectly:
 			return c.deliver(ctx, m)
 		case session.Queued:
@@ -127,8 +128,8 @@ func (c *Call) DeliverMessage(ctx context.Context, m *mcp.Message) bool {
 			return false
 		default:
 			select {
-			case <-c.Call.Space():
-			case <-c.Ctx.Done():
+			case <-c.call.Space():
+			case <-c.ctx.Done():
 				return false
 			}
 		}
@@ -138,7 +139,7 @@ func (c *Call) DeliverMessage(ctx context.Context, m *mcp.Message) bool {
 // deliver passes a message to the caller, and any that arrive another way meanwhile.
 // The owner's close does not wait for this goroutine during that time, because the
 // caller may be the one that closes the client.
-func (c *Call) deliver(ctx context.Context, m *mcp.Message) bool {
+func (c *httpCall) deliver(ctx context.Context, m *mcp.Message) bool {
 	c.leave()
 	c.outbound.Deliver(ctx, m)
 	c.outbound.DeliverAll(ctx)
@@ -148,23 +149,23 @@ func (c *Call) deliver(ctx context.Context, m *mcp.Message) bool {
 
 // Room reserves memory for the response to the call, and ends the call if there is
 // none. The server is not read from meanwhile.
-func (c *Call) Room(bytes int, _ []byte) error {
-	err := c.outbound.Req.Reserve(c.Ctx, bytes)
+func (c *httpCall) Room(bytes int, _ []byte) error {
+	err := c.outbound.Req.Reserve(c.ctx, bytes)
 	if err != nil {
-		c.Fail(err)
+		c.fail(err)
 	}
 	return err
 }
 
-// Forward offers the call's result to its caller while it arrives, and ends the call
+// forward offers the call's result to its caller while it arrives, and ends the call
 // when the caller has all of it or never will. The owner's close does not wait for the
 // caller, which may be the one that closes the client.
-func (c *Call) Forward(ctx context.Context, a *jsonrpc.Arrival) bool {
+func (c *httpCall) forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 	f := &c.outbound
-	if !f.CanForward(a, c.Call.ID()) {
+	if !f.CanForward(a, c.call.ID()) {
 		return false
 	}
-	c.Due.Received() // the rest may take its time
+	c.due.received() // the rest may take its time
 	res := jsonrpc.NewArriving(a, f.Version, c.cancel)
 	c.leave()
 	taken, err := f.Caller.Extension().Receive(ctx, res)
@@ -173,34 +174,19 @@ func (c *Call) Forward(ctx context.Context, a *jsonrpc.Arrival) bool {
 	case !taken:
 		return false
 	case err == nil:
-		c.answered = c.Call.Respond(session.Terminal{Result: res.Result()})
+		c.answered = c.call.Respond(session.Terminal{Result: res.Result()})
 	case ctx.Err() == nil: // otherwise outbound.Run gives the call up
-		c.Fail(c.ForwardError(ctx, err))
+		c.fail(c.ForwardError(ctx, err))
 	}
 	return true
 }
 
-// Release closes the call's own stream. If the terminal has arrived on it and the
+// release closes the call's own stream. If the terminal has arrived on it and the
 // stream goes on, it is drained in the background, because the caller has its result.
-func (c *Call) Release(resp *http.Response) {
-	if !c.answered || IsRead(resp) {
+func (c *httpCall) release(resp *http.Response) {
+	if !c.answered || httpconn.IsRead(resp) {
 		resp.Body.Close()
 		return
 	}
-	c.draining = StartDrain(resp, c.owner, c.cancel)
-}
-
-// WholeResultCaller is a caller that receives results as a whole, because something
-// must be sent before them.
-type WholeResultCaller struct {
-	mcp.Caller
-	mcp.CallerExtension // of Caller
-}
-
-// Extension returns the caller itself, which changes Receive.
-func (c *WholeResultCaller) Extension() mcp.CallerExtension { return c }
-
-// Receive reports false.
-func (c *WholeResultCaller) Receive(context.Context, mcp.StreamedResult) (taken bool, err error) {
-	return false, nil
+	c.draining = httpconn.StartDrain(resp, c.owner, c.cancel)
 }

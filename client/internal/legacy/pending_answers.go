@@ -1,7 +1,7 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package httpconn
+package legacy
 
 import (
 	"context"
@@ -15,35 +15,35 @@ import (
 // own answers. A server that refuses a request does so at once.
 const pendingAnswerTimeout = time.Second
 
-// PendingAnswers counts the calls of one session that wait for the beginning of their
+// pendingAnswers counts the calls of one session that wait for the beginning of their
 // answers.
 //
 // A server that has forgotten the session refuses most of these calls as it did the
 // first, without executing them. A call that receives its own refusal can be sent
 // again, while a call that merely loses its session may have been executed. So the
 // session waits for these answers before it ends. The zero value is ready.
-type PendingAnswers struct {
+type pendingAnswers struct {
 	mu      sync.Mutex
 	count   int
 	settled chan struct{} // closed when the wait is over; nil before the session is forgotten
 }
 
-// PendingAnswer is one of them. It must be used by one goroutine.
-type PendingAnswer struct {
-	owner *PendingAnswers // nil once received
+// pendingAnswer is one of them. It must be used by one goroutine.
+type pendingAnswer struct {
+	owner *pendingAnswers // nil once received
 }
 
-// Add counts a call that waits for its answer.
-func (l *PendingAnswers) Add() PendingAnswer {
+// add counts a call that waits for its answer.
+func (l *pendingAnswers) add() pendingAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	return PendingAnswer{owner: l}
+	return pendingAnswer{owner: l}
 }
 
-// Received is called when the answer has begun, or when the call has ended without one.
+// received is called when the answer has begun, or when the call has ended without one.
 // Further calls do nothing.
-func (a *PendingAnswer) Received() {
+func (a *pendingAnswer) received() {
 	l := a.owner
 	if l == nil {
 		return
@@ -57,9 +57,9 @@ func (a *PendingAnswer) Received() {
 	}
 }
 
-// SessionForgotten is called when the server has forgotten the session. Calls that are
+// sessionForgotten is called when the server has forgotten the session. Calls that are
 // sent in the session after the wait are lost with it.
-func (l *PendingAnswers) SessionForgotten() {
+func (l *pendingAnswers) sessionForgotten() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled == nil {
@@ -70,8 +70,8 @@ func (l *PendingAnswers) SessionForgotten() {
 	}
 }
 
-// Settle ends the wait, and any later one.
-func (l *PendingAnswers) Settle() {
+// settle ends the wait, and any later one.
+func (l *pendingAnswers) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled == nil {
@@ -80,16 +80,16 @@ func (l *PendingAnswers) Settle() {
 	l.settleLocked()
 }
 
-func (l *PendingAnswers) settleLocked() {
+func (l *pendingAnswers) settleLocked() {
 	if !call.IsClosed(l.settled) {
 		close(l.settled)
 	}
 }
 
-// RunWhenSettled calls f on a goroutine of the owner when no answer is pending, after
+// runWhenSettled calls f on a goroutine of the owner when no answer is pending, after
 // pendingAnswerTimeout, or when the owner closes. If there is nothing to wait for, it
 // reports false and does not call f.
-func (l *PendingAnswers) RunWhenSettled(owner *call.Goroutines, f func()) bool {
+func (l *pendingAnswers) runWhenSettled(owner *call.Goroutines, f func()) bool {
 	l.mu.Lock()
 	settled := l.settled
 	l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *PendingAnswers) RunWhenSettled(owner *call.Goroutines, f func()) bool {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		l.Settle()
+		l.settle()
 		f()
 	})
 	return ok

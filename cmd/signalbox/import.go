@@ -1,0 +1,509 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/internal/clients"
+	"github.com/signalbox-mcp/signalbox/internal/configedit"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/safefile"
+)
+
+type importFlags struct {
+	from string // the ID of a client
+	into string
+	yes  bool
+}
+
+func newImport(e *env) *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import [FILE | -]",
+		Short: "Import the servers of MCP clients into the configuration file",
+		Long: `Import the servers that MCP clients have in their files, into one configuration file. What
+was found is shown first, and is written only after a question. No other file is changed.
+
+Without FILE, the files of all known clients are read, of the user and of the project in the
+working directory. FILE is a file of any client. With -, standard input is read: a map of
+servers, one server, a command such as "claude mcp add ...", or an address.
+
+Equal servers of several clients are imported once. Different servers with one name get the
+client as a suffix. What cannot be imported is reported with its cause and a cure.`,
+		Example: `  signalbox import
+  signalbox import --from cursor --yes
+  signalbox import ~/work/.vscode/mcp.json --into team.yaml`,
+		Args: argsBetween(0, 1, "one FILE, or - for standard input"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.importServers(cmd.Context(), f, args)
+		},
+	}
+	addWord(cmd, &f.from, "from", "", "read the files of one `CLIENT`: "+strings.Join(clients.IDs(), ", ")+"; with FILE, read it as one of this client")
+	addWord(cmd, &f.into, "into", "", "configuration `FILE` to write (default: signalbox.yaml or signalbox.json in the working directory)")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without a question")
+	return cmd
+}
+
+// found is what import has read.
+type found struct {
+	results []*imports.Result
+	// counts has the number of servers of each client, in the order of the files; empty are
+	// the clients with files but without servers.
+	counts []string
+	empty  []string
+	// failed are the files that cannot be read, each in one line.
+	failed []string
+	files  []string
+}
+
+func (e *env) importServers(ctx context.Context, f importFlags, args []string) error {
+	target, err := e.importTarget(f.into)
+	if err != nil {
+		return err
+	}
+	in, err := e.readForeign(f.from, args)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(in.files, func(name string) bool { return fileID(name) == fileID(target) }) {
+		return usagef("%s would be written and read; name another file with --into", target)
+	}
+	file, err := readTarget(target)
+	if err != nil {
+		return err
+	}
+	before := configedit.File{Name: target, Text: file.Text}
+	servers, known := e.newServers(in.results, before)
+	if err := e.printText(e.Stdout, e.importTable(in, servers, known)); err != nil || len(servers) == 0 {
+		return err
+	}
+	after, err := withServers(before, servers)
+	if err != nil {
+		return err
+	}
+	if err := e.checkEdit(before, after); err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Write %s (%s)?", e.tilde(target), plural(len(servers), "new server"))
+	if ok, err := e.confirm(ctx, f.yes, question); !ok {
+		return err
+	}
+	return e.writeImported(ctx, file, after, servers)
+}
+
+// readTarget reads the file to write. Its folder is created when it is written.
+func readTarget(path string) (*safefile.File, error) {
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return &safefile.File{}, nil
+	}
+	return safefile.Read(path, configedit.MaxSize)
+}
+
+// importTarget returns the file to write. Files of other programs that serve would use are
+// not written to.
+func (e *env) importTarget(flag string) (string, error) {
+	if flag != "" {
+		return filepath.Abs(e.path(flag))
+	}
+	for _, name := range []string{newConfigName, "signalbox.json"} {
+		if info, err := os.Stat(e.path(name)); err == nil && !info.IsDir() {
+			return filepath.Abs(e.path(name))
+		}
+	}
+	return filepath.Abs(e.path(newConfigName))
+}
+
+// places returns the folders in which files of clients are looked for.
+func (e *env) places() clients.Places {
+	getenv := func(name string) string {
+		value, _ := e.LookupEnv(name)
+		return value
+	}
+	p := clients.Places{System: clients.System(runtime.GOOS), Home: getenv("HOME"), Getenv: getenv}
+	if p.System == clients.Windows {
+		p.Home = getenv("USERPROFILE")
+	}
+	if p.Home != "" {
+		p.Config = clients.DefaultConfig(p.System, p.Home, getenv)
+	}
+	if dir, err := filepath.Abs(e.path(".")); err == nil {
+		p.Project = dir
+	}
+	return p
+}
+
+// readForeign reads what the arguments name.
+func (e *env) readForeign(from string, args []string) (*found, error) {
+	client, ok := clients.ByID(from)
+	if from != "" && !ok {
+		return nil, usagef("unknown client %q; known are %s", from, strings.Join(clients.IDs(), ", "))
+	}
+	p := e.places()
+	switch {
+	case len(args) == 1 && args[0] == "-":
+		return e.readPasted(client, p)
+	case len(args) == 1:
+		return e.readForeignFile(args[0], client, p)
+	}
+	var all []clients.Found
+	if from == "" {
+		all = p.Find()
+	} else {
+		all = p.FindOf(client)
+	}
+	in := &found{}
+	for _, file := range all {
+		in.read(file, p.Home)
+	}
+	if len(all) == 0 {
+		if from != "" {
+			return nil, fmt.Errorf("no file of %s is here: %s", client.Name, strings.Join(placesOf(client, p), ", "))
+		}
+		return nil, errors.New("no file of a known client is here; name a FILE, or paste the servers into 'signalbox import -'")
+	}
+	return in, nil
+}
+
+// placesOf returns where the files of a client would be.
+func placesOf(c clients.Client, p clients.Places) []string {
+	var paths []string
+	for _, f := range c.Files {
+		if path := p.Path(f); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// readPasted reads standard input.
+func (e *env) readPasted(client clients.Client, p clients.Places) (*found, error) {
+	text, err := io.ReadAll(io.LimitReader(e.Stdin, configedit.MaxSize+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read standard input: %w", err)
+	case len(text) > configedit.MaxSize:
+		return nil, errors.New("standard input is larger than 1 MiB; is it the right text?")
+	}
+	result, err := imports.Read(imports.Source{Client: client.ID, Dialect: client.Dialect, Home: p.Home, Exists: isFile}, text)
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return &found{results: []*imports.Result{result}}, nil
+}
+
+// readForeignFile reads a file that the user has named. Its place may show which client it
+// belongs to.
+func (e *env) readForeignFile(name string, client clients.Client, p clients.Places) (*found, error) {
+	path, err := filepath.Abs(e.path(name))
+	if err != nil {
+		return nil, err
+	}
+	file := clients.Found{Client: client, Path: path, Project: filepath.Dir(path)}
+	for _, c := range clients.All() {
+		if client.ID != "" && c.ID != client.ID {
+			continue
+		}
+		for _, f := range c.Files {
+			place := string(filepath.Separator) + filepath.FromSlash(f.Path)
+			if project, ok := strings.CutSuffix(path, place); ok && f.Scope == clients.Project && file.File.Path == "" {
+				file = clients.Found{Client: c, File: f, Path: path, Project: project}
+			} else if p.Path(f) == path {
+				file = clients.Found{Client: c, File: f, Path: path}
+			}
+		}
+	}
+	in := &found{}
+	in.read(file, p.Home)
+	if len(in.failed) > 0 {
+		return nil, errors.New(in.failed[0])
+	}
+	return in, nil
+}
+
+// maxForeign bounds the size of a file of a client. Some keep their state in it, too.
+const maxForeign = 64 << 20
+
+// read reads one file.
+func (in *found) read(file clients.Found, home string) {
+	in.files = append(in.files, file.Path)
+	text, err := readUpTo(file.Path, maxForeign)
+	if err != nil {
+		in.failed = append(in.failed, err.Error())
+		return
+	}
+	result, err := imports.Read(imports.Source{
+		File: file.Path, Client: file.Client.ID, Dialect: file.Client.Dialect, Project: file.Project, Home: home, Exists: isFile,
+	}, text)
+	if err != nil {
+		in.failed = append(in.failed, err.Error())
+		return
+	}
+	name := file.Client.ID
+	if name == "" {
+		name = filepath.Base(file.Path)
+	}
+	if count := len(result.Servers); count > 0 {
+		in.counts = append(in.counts, fmt.Sprintf("%s %d", name, count))
+	} else if !slices.Contains(in.empty, name) {
+		in.empty = append(in.empty, name)
+	}
+	in.results = append(in.results, result)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// readUpTo reads a regular file of at most a number of bytes.
+func readUpTo(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, most>>20)
+	}
+	return os.ReadFile(path)
+}
+
+// newServers returns the servers that the file does not have yet, and those that it has.
+func (e *env) newServers(results []*imports.Result, file configedit.File) (servers, known []imports.Server) {
+	var existing []imports.Server
+	var taken []string
+	// A file that cannot be read is reported when it is changed.
+	if own, err := imports.Read(imports.Source{File: file.Name, Dialect: clients.MCPServers, Project: filepath.Dir(file.Name)}, file.Text); err == nil {
+		existing = own.Servers
+	}
+	for _, s := range existing {
+		taken = append(taken, s.Original)
+	}
+	var rest []*imports.Result
+	for _, result := range results {
+		left := *result
+		left.Servers = nil
+		for _, s := range result.Servers {
+			at := slices.IndexFunc(existing, func(own imports.Server) bool { return imports.IsSame(&s, &own, e.LookupEnv) })
+			if at < 0 {
+				left.Servers = append(left.Servers, s)
+				continue
+			}
+			s.Name = existing[at].Original
+			known = append(known, s)
+		}
+		rest = append(rest, &left)
+	}
+	return imports.Merge(rest, taken, e.LookupEnv), imports.Merge([]*imports.Result{{Servers: known}}, nil, e.LookupEnv)
+}
+
+// importTable describes what was found, and what would be written.
+func (e *env) importTable(in *found, servers, known []imports.Server) string {
+	var b strings.Builder
+	if len(in.counts)+len(in.empty) > 0 {
+		b.WriteString("found  " + strings.Join(in.counts, ", "))
+		if len(in.empty) > 0 {
+			b.WriteString("  (without servers: " + strings.Join(in.empty, ", ") + ")")
+		}
+		b.WriteString("\n")
+	}
+	var rows bytes.Buffer
+	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	for i := range servers {
+		fmt.Fprintf(w, " + %s\t%s\t%s\n", servers[i].Name, visibleLine(servers[i].Summary()), e.originsOf(&servers[i]))
+	}
+	for i := range known {
+		fmt.Fprintf(w, " = %s\t%s\t%s: already configured\n", known[i].Name, visibleLine(known[i].Summary()), e.originsOf(&known[i]))
+	}
+	_ = w.Flush() // to memory
+	lines := strings.SplitAfter(rows.String(), "\n")
+	for i, line := range lines {
+		b.WriteString(line)
+		if i >= len(servers) {
+			continue
+		}
+		for _, n := range servers[i].Notes {
+			b.WriteString("     " + n.Text + "\n")
+		}
+		if servers[i].Disabled && len(servers[i].Notes) == 0 {
+			b.WriteString("     disabled\n")
+		}
+	}
+	for _, result := range in.results {
+		for _, n := range result.Notes {
+			b.WriteString(" - " + e.placeOf(result.Source.File, n.Line) + n.Text + "\n")
+		}
+	}
+	for _, failed := range in.failed {
+		b.WriteString(" ! " + e.tilde(failed) + "\n")
+	}
+	if len(servers) == 0 {
+		b.WriteString("nothing to import\n")
+	}
+	return b.String()
+}
+
+// originsOf returns the clients of a server, or its files if the clients are unknown.
+func (e *env) originsOf(s *imports.Server) string {
+	var names []string
+	for _, o := range s.Origins {
+		name := o.Client
+		if name == "" {
+			name = e.tilde(o.String())
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// placeOf returns the beginning of a note.
+func (e *env) placeOf(file string, line int) string {
+	switch {
+	case file == "":
+		return ""
+	case line == 0:
+		return e.tilde(file) + ": "
+	default:
+		return fmt.Sprintf("%s:%d: ", e.tilde(file), line)
+	}
+}
+
+// tilde abbreviates the home folder at the beginning of a path.
+func (e *env) tilde(path string) string {
+	home, _ := e.LookupEnv("HOME")
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
+		return "~" + string(filepath.Separator) + rest
+	}
+	return path
+}
+
+// withServers adds servers to a file.
+func withServers(file configedit.File, servers []imports.Server) (configedit.File, error) {
+	if len(bytes.TrimSpace(file.Text)) == 0 && strings.ToLower(filepath.Ext(file.Name)) != ".json" {
+		file.Text = imports.Render(servers)
+		return file, nil
+	}
+	for i := range servers {
+		text, err := file.Add(servers[i].Name, entryOf(&servers[i]))
+		if err != nil {
+			return file, err
+		}
+		file.Text = text
+	}
+	return file, nil
+}
+
+// entryOf returns a server as an entry of a configuration file.
+func entryOf(s *imports.Server) configedit.Entry {
+	var entry configedit.Entry
+	add := func(key string, value any, is bool) {
+		if is {
+			entry = append(entry, configedit.Field{Key: key, Value: value})
+		}
+	}
+	pairs := func(all []imports.Pair) configedit.Entry {
+		var mapping configedit.Entry
+		for _, p := range all {
+			mapping = append(mapping, configedit.Field{Key: p.Name, Value: p.Value})
+		}
+		return mapping
+	}
+	add("type", s.Type, s.Type != "")
+	add("command", s.Command, s.Command != "")
+	add("args", s.Args, len(s.Args) > 0)
+	add("env", pairs(s.Env), len(s.Env) > 0)
+	add("envFile", s.EnvFile, s.EnvFile != "")
+	add("cwd", s.Cwd, s.Cwd != "")
+	add("url", s.URL, s.URL != "")
+	add("headers", pairs(s.Headers), len(s.Headers) > 0)
+	add("include", s.Include, len(s.Include) > 0)
+	add("exclude", s.Exclude, len(s.Exclude) > 0)
+	add("timeout", imports.FormatTimeout(s.Timeout), s.Timeout > 0)
+	add("disabled", true, s.Disabled)
+	return entry
+}
+
+// confirm asks a question. Without a terminal to ask on, the answer is no, with an error.
+func (e *env) confirm(ctx context.Context, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	if !e.Terminal(e.Stdin) {
+		return false, errors.New("nothing was written: standard input is not a terminal (add --yes to write)")
+	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	fmt.Fprint(e.Stderr, visibleLine(question)+" [y/N] ")
+	answer, err := readLine(ctx, e.Stdin)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return true, nil
+	}
+	return false, e.printText(e.Stdout, "nothing was written\n")
+}
+
+// writeImported writes the file, and describes what is left to do.
+func (e *env) writeImported(ctx context.Context, file *safefile.File, after configedit.File, servers []imports.Server) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	if err := os.MkdirAll(filepath.Dir(after.Name), 0o700); err != nil {
+		return err
+	}
+	if !file.Exists {
+		again, err := safefile.Read(after.Name, configedit.MaxSize)
+		if err != nil {
+			return err
+		}
+		if again.Exists {
+			return fmt.Errorf("%s: %w", after.Name, safefile.ErrChanged)
+		}
+		file = again
+	}
+	lock := ""
+	folder, folderErr := e.controlFolder(after.Name)
+	if folderErr == nil {
+		lock = filepath.Join(folder, "edit.lock")
+	}
+	written := time.Now()
+	if err := file.Replace(ctx, after.Text, lock); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("wrote %s: %s\n", e.tilde(after.Name), plural(len(servers), "new server"))
+	var missing []string
+	for i := range servers {
+		for _, name := range servers[i].Variables {
+			if _, set := e.LookupEnv(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		text += "to be set in the environment: " + strings.Join(missing, ", ") + "\n"
+	}
+	if err := e.printText(e.Stdout, text); err != nil || folderErr != nil {
+		return err
+	}
+	return e.printApplied(ctx, after, servers[len(servers)-1].Name, socketsIn(folder), written)
+}
