@@ -4,7 +4,6 @@
 package backend
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -21,12 +21,14 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newToolServer(false, "a")
 		s.failAll(&mcp.Fault{Reason: code.NetRefused, Message: "connection refused"})
-		var out bytes.Buffer // only Run writes to it, and not while the bubble is blocked
-		b, _ := follow(t, s, Config{Logger: slog.New(slog.NewTextHandler(&out, nil))})
-		lines := func() []string {
+		var log logtest.Log
+		b, _ := follow(t, s, Config{Logger: slog.New(log.Handler())})
+		seen := 0
+		lines := func() []string { // those since the last call
 			synctest.Wait()
-			defer out.Reset()
-			return strings.Split(strings.TrimSpace(out.String()), "\n")
+			all := log.Lines()
+			defer func() { seen = len(all) }()
+			return all[seen:]
 		}
 		if got := lines(); len(got) != 1 || !strings.Contains(got[0], `state=down code=SB_NET_REFUSED err=`) {
 			t.Errorf("first failure: %q", got)
@@ -43,7 +45,7 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 		}
 		s.failAll(&mcp.Fault{Message: "initialize failed", Cause: &mcp.Fault{Reason: code.TalkSilent}})
 		time.Sleep(maxRetryDelay)
-		if got := lines(); !strings.Contains(got[0], "code=SB_TALK_SILENT") {
+		if got := lines(); len(got) == 0 || !strings.Contains(got[0], "code=SB_TALK_SILENT") {
 			t.Errorf("another failure: %q", got)
 		}
 		if got := b.Offer().Code; got != code.TalkSilent {
