@@ -182,6 +182,8 @@ func (g *Gateway) apply(cfg *config.Config) {
 		}
 		if b == nil {
 			b = g.start(srv, cfg.Limits, last)
+		} else {
+			b.Retry() // what it was missing may be there now
 		}
 		kept[b.Backend] = true
 		next.backends = append(next.backends, b)

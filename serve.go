@@ -261,7 +261,8 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		// Use the offer from which the catalog was built: a later one may have the
 		// name.
 		var why string
-		switch o := v.offered[i]; {
+		o := v.offered[i]
+		switch {
 		case !o.Known():
 			why = "it has not been reached yet: " + b.unreachedReason(o)
 		case o.Lists[kind].Failed && len(o.Lists[kind].Items) == 0:
@@ -269,7 +270,7 @@ func (v *view) unknown(kind catalog.Kind, name string) error {
 		default:
 			continue
 		}
-		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: b.Name(), Message: why}
+		return &mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Backend: b.Name(), Reason: o.Code, Message: why}
 	}
 	return mcp.Errorf(mcp.CodeInvalidParams, "unknown %s: %q", kind, shorten(name))
 }

@@ -68,6 +68,7 @@ type BackendStatus struct {
 	Name      string      `json:"name"`
 	State     string      `json:"state"`            // starting, live, stale, down
 	Reason    string      `json:"reason,omitempty"` // why it is not live
+	Code      string      `json:"code,omitempty"`   // the code of the reason; see docs/codes.md
 	Era       string      `json:"era,omitempty"`    // legacy or modern, once known
 	Version   mcp.Version `json:"version,omitempty"`
 	Tools     int         `json:"tools"`
@@ -113,6 +114,7 @@ func (b *activeBackend) status() BackendStatus {
 		Name:      b.Name(),
 		State:     o.State.String(),
 		Reason:    o.Reason,
+		Code:      o.Code,
 		Version:   o.Server.Version,
 		Tools:     len(o.Lists[catalog.Tools].Items),
 		Resources: len(o.Lists[catalog.Resources].Items),

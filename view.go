@@ -4,6 +4,7 @@
 package signalbox
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -269,6 +270,10 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 		if slices.Contains(old.Problems(), p) {
 			continue
 		}
-		g.log.Warn("not offered as listed", slog.String("backend", p.Backend), slog.String("problem", p.String()))
+		attrs := []slog.Attr{slog.String("backend", p.Backend)}
+		if p.Code != "" {
+			attrs = append(attrs, slog.String("code", p.Code))
+		}
+		g.log.LogAttrs(context.Background(), slog.LevelWarn, "not offered as listed", append(attrs, slog.String("problem", p.String()))...)
 	}
 }

@@ -6,6 +6,7 @@ package client_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
@@ -477,9 +479,9 @@ func TestProgramThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// While no start is attempted, the error also gives the reason why the program cannot
-// start.
-func TestProgramThatCannotBeStartedIsNamedByTheBackoff(t *testing.T) {
+// However often it is tried, the error gives the reason why the program cannot start,
+// and its code.
+func TestProgramThatCannotBeStartedKeepsItsCode(t *testing.T) {
 	t.Parallel()
 	c := client.NewCommand(client.Command{Path: "no-such-program-here"}, client.Config{Name: "b"})
 	t.Cleanup(func() {
@@ -487,17 +489,16 @@ func TestProgramThatCannotBeStartedIsNamedByTheBackoff(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for range 7 {
+	for range 12 {
 		_, err := within(t, c, tool(t, "x"), &recorder{})
 		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, `its program "no-such-program-here" was not found in PATH`)
+		if f, ok := errors.AsType[*mcp.Fault](err); !ok || f.Reason != code.StartNotFound {
+			t.Errorf("error %#v, want the code %s", err, code.StartNotFound)
+		}
 		if strings.Contains(err.Error(), "process ended") {
 			t.Errorf("error %v, though no process ever was", err)
 		}
-		if strings.Contains(err.Error(), "it was tried 5 times within 1m0s; the next start is in") {
-			return
-		}
 	}
-	t.Error("it is tried again and again")
 }
 
 // The child gets the configured variables, and a few of this process (requirement D8).

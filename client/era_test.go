@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 )
@@ -180,6 +182,9 @@ func TestNoCommonVersion(t *testing.T) {
 		c := dialHTTP(t, s, client.Config{})
 		_, err := c.Serve(t.Context(), echo(t), &recorder{})
 		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "2099-01-01")
+		if f, _ := errors.AsType[*mcp.Fault](err); f == nil || f.Reason != code.TalkRevision {
+			t.Errorf("error %#v, want the code %s", err, code.TalkRevision)
+		}
 	})
 }
 

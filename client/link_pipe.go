@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/modern"
 	"github.com/signalbox-mcp/signalbox/client/internal/process"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -57,7 +58,9 @@ type stream struct{ io.ReadWriteCloser }
 
 func (s stream) End(string) { s.Close() }
 
-func (s stream) ExitReason(call.ClientCount) string { return "it closed the connection" }
+func (s stream) ExitReason(call.ClientCount) (text, reason string) {
+	return "it closed the connection", code.TalkExited
+}
 
 // pipeLink connects to a server over pipes that it opens: one for all requests in the
 // modern era, one per session in the legacy era.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/client/internal/httpconn"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -139,7 +140,8 @@ func decideByVersions(s *call.Setup, vs []mcp.Version, err error) (probeResult, 
 	case commonVersion(vs, mcp.EraModern) != "":
 		return isModern, nil
 	default:
-		return isUndecided, s.Unavailable(errors.Join(call.ErrNoRetry, err), "it supports no revision that is known here (%.200q)", vs)
+		return isUndecided, call.Because(code.TalkRevision,
+			s.Unavailable(errors.Join(call.ErrNoRetry, err), "it supports no revision that is known here (%.200q)", vs))
 	}
 }
 

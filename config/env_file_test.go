@@ -147,7 +147,7 @@ func TestEnvFile(t *testing.T) {
 				`FILE:2:28: "envFile": line 3 of ` + bad + ` has a # inside a value without quotes (put the value in quotes, or a space before the #)`,
 		},
 		{`"command": "x", "envFile": "null.env"`, `FILE:1:17: the value of the variable A has a NUL in it`},
-		{`"command": "x", "envFile": "~/.env"`, `FILE:2:28: "envFile" begins with ~, which only a shell replaces (write ${HOME})`},
+		{`"command": "x", "envFile": "~/.env"`, `FILE:2:28: "envFile" begins with ~, which only a shell replaces (write ${HOME}) [SB_FILE_TILDE]`},
 		{`"url": "http://x", "envFile": ".env"`, `FILE:2:31: "envFile" has no meaning beside "url" (remove it)`},
 		{`"command": "x", "envFile": "gone.env", "disabled": true`, ""},
 		{`"command": "x", "envFile": ""`, ""},

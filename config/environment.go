@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
 
@@ -26,6 +27,7 @@ func (r *reader) noteEnvironment(c *Config) {
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
 			r.noteProgram(s)
+			r.noteArgs(s)
 			r.noteEnvFile(c, s)
 		}
 	}
@@ -100,15 +102,15 @@ func (r *reader) noteProgram(s *Backend) {
 		return
 	}
 	if first, rest, spaced := strings.Cut(strings.TrimSpace(s.Command), " "); spaced && rest != "" && findProgram(first, s.Cwd) == nil {
-		r.note(p, fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
+		r.note(p.as(code.StartOneString), fmt.Sprintf(`write "command": %q, and each word after it as one of "args"`, first),
 			"%q is one string with spaces in it, and no program has that name", p.name)
 		return
 	}
 	if strings.ContainsAny(s.Command, `/\`) {
-		r.note(p, "", "the program of %q does not exist or cannot be executed", s.Name)
+		r.note(p.as(code.StartNotFound), "", "the program of %q does not exist or cannot be executed", s.Name)
 		return
 	}
-	r.note(p, "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
+	r.note(p.as(code.StartNotFound), "install it, or write its whole path", "the program of %q was not found in PATH", s.Name)
 }
 
 // findProgram looks up a program in the same way as starting it does.

@@ -105,12 +105,12 @@ func TestInspectFindsMissingPrograms(t *testing.T) {
 		{`"./here"`, ""},
 		{`"../work/here", "cwd": "../bin"`, ""},
 		{`"nosuchprogram", "disabled": true`, ""},
-		{`"nosuchprogram"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
-		{`"here"`, `the program of "a" was not found in PATH (install it, or write its whole path)`},
-		{`"./nosuchprogram"`, `the program of "a" does not exist or cannot be executed`},
-		{`"/nosuch/program"`, `the program of "a" does not exist or cannot be executed`},
-		{`"known -y @example/server"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args")`},
-		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" does not exist or cannot be executed`},
+		{`"nosuchprogram"`, `the program of "a" was not found in PATH (install it, or write its whole path) [SB_START_NOT_FOUND]`},
+		{`"here"`, `the program of "a" was not found in PATH (install it, or write its whole path) [SB_START_NOT_FOUND]`},
+		{`"./nosuchprogram"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
+		{`"/nosuch/program"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
+		{`"known -y @example/server"`, `"command" is one string with spaces in it, and no program has that name (write "command": "known", and each word after it as one of "args") [SB_START_ONE_STRING]`},
+		{`"nosuchprogram ${SECRET}/x"`, `the program of "a" does not exist or cannot be executed [SB_START_NOT_FOUND]`},
 	} {
 		got := strings.Join(inspected(t, `{"mcpServers": {"a": {"command": `+tt.command+`}}}`, 0o600), "\n")
 		if want := strings.TrimPrefix("DIR/etc/signalbox.json:1:35: "+tt.want, "DIR/etc/signalbox.json:1:35: "); tt.want == "" && got != "" || !strings.HasSuffix(got, want) {

@@ -105,7 +105,7 @@ func ExampleConfig_notes() {
 		fmt.Println(note)
 	}
 	// Output:
-	// signalbox.yaml:5:5: "description" is ignored: it specifies how a client shows the server
+	// signalbox.yaml:5:5: "description" is ignored: it specifies how a client shows the server [SB_FILE_DIALECT]
 	// signalbox.yaml:6:26: "write_all" adds nothing to "write_*"
 }
 

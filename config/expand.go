@@ -16,6 +16,7 @@ import "strings"
 // share these files; a variable can contain it. If filled is set, an empty variable without a
 // default is rejected.
 func (r *reader) expand(text string, p place, filled bool) string {
+	r.noteLiteral(text, p)
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "${")

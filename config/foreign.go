@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
@@ -32,7 +33,7 @@ func (r *reader) unknownKey(name string, mapping place, known []string, others [
 		case other.name != name:
 			continue
 		case other.passed:
-			r.note(p, "", "%q is ignored: %s", name, other.about)
+			r.note(p.as(code.FileDialect), "", "%q is ignored: %s", name, other.about)
 		default:
 			r.meant[mapping.key(other.means).path] = true
 			r.report(p, other.about, "unknown key %q", name)
@@ -111,11 +112,11 @@ func (r *reader) renameAliases(server configfile.Node, p place) configfile.Node 
 		}
 		switch {
 		case !found:
-			r.note(p.key(m.Key).withAt(m.At), "", "%q is read as %q", m.Key, own)
+			r.note(p.key(m.Key).withAt(m.At).as(code.FileDialect), "", "%q is read as %q", m.Key, own)
 			m.Key = own
 			members = append(members, m)
 		case known.Kind == configfile.Text && known.Text == m.Value.Text:
-			r.note(p.key(m.Key).withAt(m.At), "", "%q means the same as %q", m.Key, own)
+			r.note(p.key(m.Key).withAt(m.At).as(code.FileDialect), "", "%q means the same as %q", m.Key, own)
 		default:
 			members = append(members, m) // rejected as an unknown key
 		}
@@ -151,10 +152,10 @@ func (r *reader) convertEnabled(server configfile.Node, p place) configfile.Node
 	case both && known.Kind == configfile.Bool && known.Text == m.Value.Text:
 		r.report(p, "remove one of them", `"enabled" and "disabled" are both %s, and contradict each other`, known.Text)
 	case both && known.Kind == configfile.Bool:
-		r.note(p, "", `"enabled" means the same as "disabled"`)
+		r.note(p.as(code.FileDialect), "", `"enabled" means the same as "disabled"`)
 	case both: // the value of "disabled" is rejected
 	default:
-		r.note(p, "", `"enabled" is read as the opposite of "disabled"`)
+		r.note(p.as(code.FileDialect), "", `"enabled" is read as the opposite of "disabled"`)
 		m.Key, m.Value.Text = "disabled", strconv.FormatBool(m.Value.Text != "true")
 		members = slices.Insert(members, at, m)
 	}

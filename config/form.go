@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
@@ -95,8 +96,8 @@ func pathname() form {
 // resolve makes a relative path of the file relative to the working directory. It rejects a
 // text that cannot be a path.
 func (r *reader) resolve(path string, p place) string {
-	if problem, hint := notAPath(path); problem != "" {
-		r.reject(p, hint, "%q %s", p.name, problem)
+	if problem, hint, as := notAPath(path); problem != "" {
+		r.reject(p.as(as), hint, "%q %s", p.name, problem)
 		return path
 	}
 	// An empty path means none, and not the folder of the file.
@@ -106,15 +107,15 @@ func (r *reader) resolve(path string, p place) string {
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// notAPath reports why a text cannot be a path, or "".
-func notAPath(text string) (problem, hint string) {
+// notAPath reports why a text cannot be a path, or "". The code may be empty.
+func notAPath(text string) (problem, hint, as string) {
 	switch {
 	case strings.ContainsRune(text, 0):
-		return "has a NUL in it", "remove it"
+		return "has a NUL in it", "remove it", ""
 	case text == "~" || strings.HasPrefix(text, "~/"):
-		return "begins with ~, which only a shell replaces", "write ${HOME}"
+		return "begins with ~, which only a shell replaces", "write ${HOME}", code.FileTilde
 	}
-	return "", ""
+	return "", "", ""
 }
 
 // auditFile is a pathname that must not be empty: a variable that was not set must not

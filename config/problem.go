@@ -24,10 +24,13 @@ type Problem struct {
 	Message string
 	// Hint describes what to write instead, or is empty.
 	Hint string
+	// Code is the code of the problem, such as SB_FILE_TILDE, or is empty. docs/codes.md
+	// lists the codes.
+	Code string
 }
 
-// String returns the problem as one line: file:line:col: message (hint). Without a file,
-// the path replaces the position.
+// String returns the problem as one line: file:line:col: message (hint) [code]. Without a
+// file, the path replaces the position.
 func (p Problem) String() string {
 	// Editors recognize file:line:col.
 	where := p.Path
@@ -40,6 +43,9 @@ func (p Problem) String() string {
 	}
 	if p.Hint != "" {
 		text += " (" + p.Hint + ")"
+	}
+	if p.Code != "" {
+		text += " [" + p.Code + "]"
 	}
 	return text
 }

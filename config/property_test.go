@@ -339,7 +339,7 @@ func TestForeignKeys(t *testing.T) {
 			want := fmt.Sprintf("x.json:2:1: unknown key %q (%s)", other.name, other.about)
 			got := fmt.Sprint(err)
 			if other.passed {
-				want = fmt.Sprintf("x.json:2:1: %q is ignored: %s", other.name, other.about)
+				want = fmt.Sprintf("x.json:2:1: %q is ignored: %s [SB_FILE_DIALECT]", other.name, other.about)
 				if err != nil || len(c.Servers) != 1 {
 					t.Errorf("%s: %+v, %v, want the rest of the file read", other.name, c, err)
 					continue

@@ -14,9 +14,11 @@ import (
 
 // place identifies a value by its path from the root. name is the end of the path, which is
 // used in messages. at is its position if that is known and differs from the recorded one.
+// code is that of what is reported there, if it has one.
 type place struct {
 	path, name string
 	at         configfile.Position
+	code       string
 }
 
 // key returns the place of a member. A key with characters of the path syntax is quoted, so
@@ -40,6 +42,11 @@ func (p place) item(i int) place {
 
 func (p place) withAt(at configfile.Position) place {
 	p.at = at
+	return p
+}
+
+func (p place) as(code string) place {
+	p.code = code
 	return p
 }
 
@@ -114,7 +121,7 @@ func (r *reader) problem(p place, hint, message string) Problem {
 	if r.positions != nil && at == (configfile.Position{}) {
 		at = r.nearestPosition(p.path)
 	}
-	return Problem{File: r.file, Line: at.Line, Column: at.Column, Path: p.path, Message: message, Hint: hint}
+	return Problem{File: r.file, Line: at.Line, Column: at.Column, Path: p.path, Message: message, Hint: hint, Code: p.code}
 }
 
 // nearestPosition returns the position of a path, or of its nearest parent.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 )
@@ -171,7 +172,7 @@ func notePlaceholders(s *Backend, p place, r *reader) {
 	const cure = "write the real one"
 	check := func(at place, value string) {
 		if isTemplate(value) || redact.IsSecretName(at.name) && isPlaceholder(strings.TrimPrefix(value, "Bearer ")) {
-			r.note(at, cure, "%q holds a placeholder", at.name)
+			r.note(at.as(code.FilePlaceholder), cure, "%q holds a placeholder", at.name)
 		}
 	}
 	for _, values := range []struct {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // The maximum lengths of names: of a server, which leaves space for a tool's name after it,
@@ -101,10 +103,10 @@ func checkCommand(s *Backend, p place, r *reader) {
 	case strings.TrimSpace(s.Command) == "":
 		r.report(at, "write the program to start", "%q is blank", at.name)
 	case strings.Contains(s.Command, " ") && !strings.ContainsAny(s.Command, `/\`):
-		r.note(at, `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
+		r.note(at.as(code.StartOneString), `write what follows the program in "args"`, "%q has a space in it, but must be the name of one program", at.name)
 	default:
-		if problem, hint := notAPath(s.Command); problem != "" {
-			r.report(at, hint, "%q %s", at.name, problem)
+		if problem, hint, as := notAPath(s.Command); problem != "" {
+			r.report(at.as(as), hint, "%q %s", at.name, problem)
 		}
 	}
 	for i, arg := range s.Args {
@@ -239,9 +241,9 @@ func checkPrefix(s *Backend, p place, r *reader) {
 	const hint = `give it a short "prefix"`
 	switch prefix := s.NamePrefix(); {
 	case strings.Contains(prefix, "."):
-		r.note(p, hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
+		r.note(p.as(code.NameLong), hint, "the names of its tools begin with %q, but model providers reject names with a dot", prefix)
 	case len(prefix) > maxPrefix:
-		r.note(p, hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
+		r.note(p.as(code.NameLong), hint, "the names of its tools begin with %q, which leaves %d of the 64 characters that model providers accept", prefix, max(0, 64-len(prefix)))
 	}
 }
 

@@ -88,12 +88,13 @@ const (
 )
 
 // A Fault is a failure that Signalbox itself detected, as opposed to one that a peer
-// reported. On the wire it becomes an error with its source, its outcome and the
-// backend in its data.
+// reported. On the wire it becomes an error with its source, its outcome, the backend
+// and the code of its cause in its data.
 type Fault struct {
 	Code    int64
 	Outcome Outcome
 	Backend string // the configured name, or ""
+	Reason  string // the code of its cause, such as SB_NET_DNS, or ""; see docs/codes.md
 	Message string // sent to the client: no addresses, no secrets
 	Cause   error  // for the log and for errors.Is; never sent
 }
@@ -130,9 +131,10 @@ func (f *Fault) Wire() *Error {
 		Source  string  `json:"source"`
 		Outcome Outcome `json:"outcome,omitempty"`
 		Backend string  `json:"backend,omitempty"`
-	}{"gateway", f.Outcome, f.Backend})
+		Code    string  `json:"code,omitempty"`
+	}{"gateway", f.Outcome, f.Backend, f.Reason})
 	if err != nil {
-		data = nil // cannot happen: three strings always encode
+		data = nil // cannot happen: strings always encode
 	}
 	return &Error{Code: f.Code, Message: f.text(), Data: data}
 }

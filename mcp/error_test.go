@@ -47,6 +47,9 @@ func TestFault(t *testing.T) {
 			`too late; the request was executed`,
 			`{"source":"gateway","outcome":"completed"}`},
 		{&Fault{Code: CodeUnsupported, Message: "no way"}, `no way`, `{"source":"gateway"}`},
+		{&Fault{Code: CodeBackendUnavailable, Outcome: NotDispatched, Backend: "db", Reason: "SB_NET_REFUSED", Message: "connection refused"},
+			`backend "db": connection refused; the request was not sent`,
+			`{"source":"gateway","outcome":"not_dispatched","backend":"db","code":"SB_NET_REFUSED"}`},
 	} {
 		if tt.fault.Error() != tt.text {
 			t.Errorf("got %s, want %s", tt.fault, tt.text)

@@ -16,29 +16,37 @@ import (
 // newCheck returns the command that validates a file. The problems are its standard
 // output, for editors and pipelines. Standard error has only their number.
 func newCheck(e *env) *cobra.Command {
-	return &cobra.Command{
+	var strict bool
+	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Validate a configuration file",
 		Long: `Validate a configuration file and print all problems at once, each with its place.
 Environment variables and token files that the configuration names are read; nothing
-is started. Without FILE, the file that serve would use is checked.`,
+is started. Without FILE, the file that serve would use is checked.
+
+Notes are about what is valid and seldom meant, such as a placeholder, a relative path
+that exists only beside the file, or npx without a version. docs/codes.md explains their
+codes. With --strict they are problems.`,
 		Args: argsBetween(0, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return e.check(e.path(args[0]))
+				return e.check(e.path(args[0]), strict)
 			}
 			// A missing file is an error, and not the demo: the caller expects a file.
 			src := e.source("")
 			if !src.hasFile() {
 				return usagef("%s; name the FILE", e.nothingFound())
 			}
-			return e.check(src.path)
+			return e.check(src.path, strict)
 		},
 	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with an error if there are notes")
+	return cmd
 }
 
-// check prints the problems of a file, or a summary if it has no problems.
-func (e *env) check(file string) error {
+// check prints the problems of a file, or a summary if it has no problems. If strict,
+// notes are problems.
+func (e *env) check(file string, strict bool) error {
 	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
 	// runs inside a gateway.
 	cfg, err := config.Inspect(file, e.LookupEnv)
@@ -54,6 +62,12 @@ func (e *env) check(file string) error {
 	}
 	// As serve does, so that the numbers are those of what would be served.
 	leaveSelf(cfg)
+	if strict && len(cfg.Notes) > 0 {
+		if err := e.printText(e.Stdout, cfg.Notes.Error()+"\n"); err != nil {
+			return err
+		}
+		return fmt.Errorf("check %s: %s, which --strict forbids", file, plural(len(cfg.Notes), "note"))
+	}
 	return e.printText(e.Stdout, checked(file, cfg))
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -122,7 +123,7 @@ func explainListen(addr string, err error) error {
 		if named := portOwners(addr); named != "" {
 			owner = "process " + named
 		}
-		cure = "the port is in use by " + owner + "; stop it, or choose another port with --listen, such as --listen 127.0.0.1:0 for a free one"
+		cure = "the port is in use by " + owner + "; stop it, or choose another port with --listen, such as --listen 127.0.0.1:0 for a free one [" + code.PortTaken + "]"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		cure = "this machine does not have that address; use --listen 127.0.0.1:7777 for local programs only, or 0.0.0.0 for all addresses"
 	case errors.Is(err, os.ErrPermission):

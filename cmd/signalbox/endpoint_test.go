@@ -117,6 +117,9 @@ func TestExplainListen(t *testing.T) {
 			if !strings.HasPrefix(got, "listen on 127.0.0.1:0: "+tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+			if hasCode := strings.HasSuffix(got, "[SB_PORT_TAKEN]"); hasCode != errors.Is(tt.err, syscall.EADDRINUSE) {
+				t.Errorf("got %q, with the code: %t", got, hasCode)
+			}
 		})
 	}
 }

@@ -45,7 +45,9 @@ func newStatus(e *env) *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of a running gateway",
 		Long: `Show the state of a running gateway: its backends, why one is not available, what is
-not offered as configured, and why a reload was refused.
+not offered as configured, and why a reload was refused. The code at the end of a
+reason, such as [SB_NET_DNS], is the same in the log and in the errors of calls;
+docs/codes.md has its cause and cure.
 
 Without --url, the running gateway of this user that serves the configuration file is
 asked, whatever its address is and even if the file has a mistake now. If there is none,
@@ -362,9 +364,17 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
 		if u := &s.Backends[i]; u.Reason != "" {
-			fmt.Fprintf(b, "%s is %s: %s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason))
+			fmt.Fprintf(b, "%s is %s: %s%s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason), codeSuffix(u.Code))
 		}
 	}
+}
+
+// codeSuffix formats the code at the end of a reason.
+func codeSuffix(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " [" + visibleLine(code) + "]"
 }
 
 // writeProblems writes the problems. Those of a refused configuration come first, each

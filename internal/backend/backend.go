@@ -106,6 +106,7 @@ type Backend struct {
 	limits  *limits
 	offer   atomic.Pointer[Offer]
 	refresh chan struct{} // capacity 1; requests a fetch of the lists
+	retry   chan struct{} // capacity 1; ends the wait after a failure
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
 	changes atomic.Uint64 // how many the server has notified to the only client
@@ -113,6 +114,9 @@ type Backend struct {
 	// The fields below belong to Run.
 	failures [catalog.NumKinds]listFailure
 	answered listSet // the lists that were fetched, or have failed, once
+
+	warnedAt  time.Time // of the last warning about a failure
+	notWarned int       // the failures since, which were not logged
 }
 
 // New returns a Backend that offers nothing yet, or what Last did. Run makes it live.
@@ -126,6 +130,7 @@ func New(cfg Config) *Backend {
 		log:     logger.With(slog.String("backend", cfg.Name)),
 		limits:  newLimits(&cfg),
 		refresh: make(chan struct{}, 1),
+		retry:   make(chan struct{}, 1),
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
@@ -163,6 +168,17 @@ func (b *Backend) Began() (at time.Time, ok bool) {
 func (b *Backend) Refresh() {
 	select {
 	case b.refresh <- struct{}{}:
+	default: // already requested
+	}
+}
+
+// Retry ends the wait after a failure to reach the server. It does not block.
+func (b *Backend) Retry() {
+	if b.Offer().State == Live {
+		return
+	}
+	select {
+	case b.retry <- struct{}{}:
 	default: // already requested
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -37,6 +38,9 @@ func (b *Backend) relistInterval() time.Duration {
 const (
 	minRetryDelay = 500 * time.Millisecond
 	maxRetryDelay = 30 * time.Second
+
+	// maxStartDelay is maxRetryDelay for a process that could not be started.
+	maxStartDelay = 10 * time.Second
 )
 
 // Run tracks the backend until ctx ends: it fetches the lists, listens for changes, and
@@ -63,9 +67,29 @@ func (b *Backend) Run(ctx context.Context) {
 		if err == nil {
 			continue
 		}
-		b.markStale(err)
-		backoff.Sleep(ctx, again.Next())
+		b.markStale(ctx, err)
+		wait := again.Next()
+		if code.IsNotStarted(b.Offer().Code) {
+			wait = min(wait, maxStartDelay)
+		}
+		if b.awaitRetry(ctx, wait) {
+			again.Reset()
+		}
 	}
+}
+
+// awaitRetry waits before the next attempt. It reports true if that was requested by
+// Retry.
+func (b *Backend) awaitRetry(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-b.retry:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // awaitClient waits for the only client. The returned context ends with the session of
@@ -289,22 +313,56 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 		return nil, err
 	}
 	next := *old
-	next.State, next.Reason, next.changes = Live, "", changes
+	next.State, next.Reason, next.Code, next.changes = Live, "", "", changes
 	g.fillOffer(&next)
 	return &next, nil
 }
 
 // markStale marks the offer after a failure: what was live is stale now, and what was
 // never reached is down.
-func (b *Backend) markStale(err error) {
+func (b *Backend) markStale(ctx context.Context, err error) {
 	next := *b.Offer()
 	next.State = Down
 	if b.Offer().Known() {
 		next.State = Stale
 	}
-	next.Reason, next.late = reason(err), 0
-	b.log.Warn("backend not reachable", slog.String("state", next.State.String()), slog.Any("err", err))
+	next.Reason, next.Code, next.late = reason(err), reasonCode(err), 0
+	b.warn(ctx, &next, err)
 	b.publish(&next)
+}
+
+// warnInterval is the time between two warnings about the same failure.
+const warnInterval = time.Minute
+
+// warn logs a failure that changes the state or the code, and one that does not at most
+// once a minute, with the number of those in between.
+func (b *Backend) warn(ctx context.Context, next *Offer, err error) {
+	old, now := b.Offer(), time.Now()
+	if old.State == next.State && old.Code == next.Code && now.Sub(b.warnedAt) < warnInterval {
+		b.notWarned++
+		return
+	}
+	attrs := []slog.Attr{slog.String("state", next.State.String())}
+	if next.Code != "" {
+		attrs = append(attrs, slog.String("code", next.Code))
+	}
+	if b.notWarned > 0 {
+		attrs = append(attrs, slog.Int("notLogged", b.notWarned))
+	}
+	b.log.LogAttrs(ctx, slog.LevelWarn, "backend not reachable", append(attrs, slog.Any("err", err))...)
+	b.warnedAt, b.notWarned = now, 0
+}
+
+// reasonCode returns the code of the cause: that of the outermost fault that has one.
+func reasonCode(err error) string {
+	f, ok := errors.AsType[*mcp.Fault](err)
+	for ok && f.Reason == "" {
+		f, ok = errors.AsType[*mcp.Fault](f.Cause)
+	}
+	if !ok {
+		return ""
+	}
+	return f.Reason
 }
 
 // reason returns why a backend is not live, as a text that may be shown to clients: the

@@ -5,6 +5,7 @@ package backend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -52,7 +54,7 @@ func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method stri
 	res, err := f.b.serve(ctx, f.request(method, params), watch)
 	if err != nil {
 		if late := watch.expired(maxKey); late != "" {
-			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.b.cfg.Name, Message: method + ": " + late, Cause: err}
+			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.b.cfg.Name, Reason: cmp.Or(reasonCode(err), code.TalkSilent), Message: method + ": " + late, Cause: err}
 		}
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}

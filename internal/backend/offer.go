@@ -39,6 +39,7 @@ func (s State) String() string {
 type Offer struct {
 	State        State
 	Reason       string // why it is not live
+	Code         string // the code of the reason, or ""
 	Server       mcp.Peer
 	Instructions string
 	Lists        Lists

@@ -6,6 +6,8 @@ package catalog
 import (
 	"fmt"
 	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // A Catalog is the items offered at one moment. It is immutable, and its methods may be
@@ -78,7 +80,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
 	list := &in.Lists[k]
 	if list.Problem != "" {
-		b.report.whole(in.Name, list.Problem)
+		b.report.whole("", in.Name, list.Problem)
 	}
 	most := limit(b.opt.MaxItems, DefaultMaxItems)
 	seen := make(map[string]bool, min(len(list.Items), most))
@@ -87,27 +89,27 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	var kept []*Entry
 	for i, raw := range list.Items {
 		if len(kept) == most {
-			b.report.whole(in.Name, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), most))
+			b.report.whole("", in.Name, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), most))
 			break
 		}
 		e, name, reason := b.newEntry(k, backend, raw)
 		switch {
 		case name == "":
-			b.report.item(in.Name, k, place(i), "left out: "+reason)
+			b.report.item("", in.Name, k, place(i), "left out: "+reason)
 		// Before admit, which records each name.
 		case seen[name]:
-			b.report.item(in.Name, k, name, "left out: the backend lists it twice; the first one counts")
+			b.report.item("", in.Name, k, name, "left out: the backend lists it twice; the first one counts")
 		case !b.admit(k, backend, name):
 			// Excluded by the operator.
 		case reason != "":
-			b.report.item(in.Name, k, name, "left out: "+reason)
+			b.report.item("", in.Name, k, name, "left out: "+reason)
 		default:
 			if areTasks {
 				e.showTaskSupport()
 			}
 			for _, oddity := range []string{e.foreignDialect(), e.secretHeader()} {
 				if oddity != "" {
-					b.report.item(in.Name, k, name, "offered as it is: "+oddity)
+					b.report.item("", in.Name, k, name, "offered as it is: "+oddity)
 				}
 			}
 			kept = append(kept, e)
@@ -176,7 +178,7 @@ func (b *builder) checkRules() {
 			continue
 		}
 		for _, text := range in.Rules.unused(b.own[i]) {
-			b.report.whole(in.Name, text)
+			b.report.whole(code.NameUnusedRule, in.Name, text)
 		}
 	}
 }
@@ -196,7 +198,7 @@ func (b *builder) checkToolNames(tools []*Entry) {
 	}
 	for i, n := range count {
 		if n > 0 {
-			b.report.whole(b.in[i].Name, fmt.Sprintf("tool names that model providers reject (longer than %d characters, or with characters other than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
+			b.report.whole(code.NameLong, b.in[i].Name, fmt.Sprintf("tool names that model providers reject (longer than %d characters, or with characters other than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
 				maxModelName, n, quote(first[i])))
 		}
 	}

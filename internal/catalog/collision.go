@@ -6,6 +6,8 @@ package catalog
 import (
 	"fmt"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // collisions are the items of one kind that are left out because of name conflicts. Two
@@ -61,13 +63,13 @@ func (c *collisions) report(k Kind, r *report) {
 		e := one.first
 		switch {
 		case one.count == 1 && c.firstWins:
-			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
+			r.item(code.NameConflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s offers %s %s first", origin(one.group[0]), k, quote(e.Name)))
 		case one.count == 1:
-			r.item(e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
+			r.item(code.NameConflict, e.BackendName, k, e.Own, fmt.Sprintf("left out: %s would also be %s %s; rename one of them, or set conflict: first", others(one.group, e, origin), k, quote(e.Name)))
 		case c.firstWins:
-			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
+			r.whole(code.NameConflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s offers first", one.count, k, quote(e.Name), one.others))
 		default:
-			r.whole(e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
+			r.whole(code.NameConflict, e.BackendName, fmt.Sprintf("left out: %d %ss, such as %s, that %s would also offer; set a prefix, rename them, or set conflict: first", one.count, k, quote(e.Name), one.others))
 		}
 	}
 }

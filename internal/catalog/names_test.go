@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 func TestRulesName(t *testing.T) {
@@ -126,22 +128,22 @@ func TestCollisions(t *testing.T) {
 		},
 		{
 			"neither is offered", []Backend{a, b}, Options{}, "one two",
-			"backend \"a\": tool \"search\": left out: backend \"b\" would also be tool \"search\"; rename one of them, or set conflict: first\n" +
-				"backend \"b\": tool \"search\": left out: backend \"a\" would also be tool \"search\"; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"search\": left out: backend \"b\" would also be tool \"search\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+				"backend \"b\": tool \"search\": left out: backend \"a\" would also be tool \"search\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n",
 		},
 		{
 			"the first wins", []Backend{a, b}, Options{FirstWins: true}, "search one two",
-			"backend \"b\": tool \"search\": left out: backend \"a\" offers tool \"search\" first\n",
+			"backend \"b\": tool \"search\": left out: backend \"a\" offers tool \"search\" first [SB_NAME_CONFLICT]\n",
 		},
 		{
 			"file order says who is the first", []Backend{b, a}, Options{FirstWins: true}, "search two one",
-			"backend \"a\": tool \"search\": left out: backend \"b\" offers tool \"search\" first\n",
+			"backend \"a\": tool \"search\": left out: backend \"b\" offers tool \"search\" first [SB_NAME_CONFLICT]\n",
 		},
 		{
 			"within one backend, by a rename",
 			[]Backend{backend("a").with(Tools, tools("x", "y", "z")...).rules(Rules{Rename: map[string]string{"x": "a__y"}})}, Options{}, "a__z",
-			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n" +
-				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"x\": left out: \"y\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+				"backend \"a\": tool \"y\": left out: \"x\" of backend \"a\" would also be tool \"a__y\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n",
 		},
 		{
 			"cured by exclude",
@@ -150,13 +152,13 @@ func TestCollisions(t *testing.T) {
 		{
 			"a prefix that makes two names one",
 			[]Backend{backend("a").with(Tools, tool("b__c")), backend("a__b").with(Tools, tool("c"))}, Options{}, "",
-			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n" +
-				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first\n",
+			"backend \"a\": tool \"b__c\": left out: \"c\" of backend \"a__b\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+				"backend \"a__b\": tool \"c\": left out: \"b__c\" of backend \"a\" would also be tool \"a__b__c\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n",
 		},
 		{
 			"a stale backend keeps its names",
 			[]Backend{a, func() Backend { s := b; s.State = Stale; return s }()}, Options{FirstWins: true}, "search one two",
-			"backend \"b\": tool \"search\": left out: backend \"a\" offers tool \"search\" first\n",
+			"backend \"b\": tool \"search\": left out: backend \"a\" offers tool \"search\" first [SB_NAME_CONFLICT]\n",
 		},
 	}
 	for _, tt := range tests {
@@ -182,12 +184,12 @@ func TestCollisionsOfTwoAreOneProblem(t *testing.T) {
 			with(Resources, resource("x:1"), resource("x:2"), resource("x:3")).rules(bare)
 	}
 	c := Build([]Backend{same("a"), same("b"), backend("c").with(Tools, tool("read")).rules(bare)}, Options{})
-	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would also offer; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
-		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would also offer; set a prefix, rename them, or set conflict: first\n" +
-		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
-		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would also be tool \"read\"; rename one of them, or set conflict: first\n" +
-		"backend \"b\": left out: 3 resources, such as \"x:1\", that backend \"a\" offers first\n"
+	want := "backend \"a\": left out: 2 tools, such as \"search\", that backend \"b\" would also offer; set a prefix, rename them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+		"backend \"a\": tool \"read\": left out: backend \"b\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+		"backend \"b\": left out: 2 tools, such as \"search\", that backend \"a\" would also offer; set a prefix, rename them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+		"backend \"b\": tool \"read\": left out: backend \"a\", backend \"c\" would also be tool \"read\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+		"backend \"c\": tool \"read\": left out: backend \"a\", backend \"b\" would also be tool \"read\"; rename one of them, or set conflict: first [SB_NAME_CONFLICT]\n" +
+		"backend \"b\": left out: 3 resources, such as \"x:1\", that backend \"a\" offers first [SB_NAME_CONFLICT]\n"
 	if diff := cmp.Diff(problems(c), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)
 	}
@@ -201,7 +203,7 @@ func TestCollisionOfMany(t *testing.T) {
 	}
 	got := Build(in, Options{}).Problems()
 	want := `left out: backend "b0", backend "b1", backend "b2", 2 more would also be prompt "p"; rename one of them, or set conflict: first`
-	if len(got) != 6 || got[5].Text != want {
+	if len(got) != 6 || got[5].Text != want || got[5].Code != code.NameConflict {
 		t.Errorf("got %d problems, the last of them %q, want %q", len(got), got[len(got)-1].Text, want)
 	}
 }
@@ -226,8 +228,8 @@ func TestResourcesGoToTheFirst(t *testing.T) {
 	if e, _ := c.Resource("x:2"); e.BackendName != "a" {
 		t.Errorf("x:2 belongs to %s", e.BackendName)
 	}
-	want := "backend \"b\": resource \"x:2\": left out: backend \"a\" offers resource \"x:2\" first\n" +
-		"backend \"b\": resource template \"x:{a}\": left out: backend \"a\" offers resource template \"x:{a}\" first\n"
+	want := "backend \"b\": resource \"x:2\": left out: backend \"a\" offers resource \"x:2\" first [SB_NAME_CONFLICT]\n" +
+		"backend \"b\": resource template \"x:{a}\": left out: backend \"a\" offers resource template \"x:{a}\" first [SB_NAME_CONFLICT]\n"
 	if diff := cmp.Diff(problems(c), want); diff != "" {
 		t.Errorf("problems (-got +want):\n%s", diff)
 	}
@@ -328,10 +330,10 @@ func TestRulesThatMatchNothing(t *testing.T) {
 		Rename:  map[string]string{"zzz": "x", "yyy": "y", "ab": "c"},
 	}
 	b := backend("s").with(Tools, tools("ab", "b")...).with(Prompts, prompt("ac")).rules(rules)
-	want := `backend "s": include "nothing" matches none of its tools and prompts
-backend "s": exclude "none*" matches none of its tools and prompts
-backend "s": rename "yyy" matches none of its tools and prompts
-backend "s": rename "zzz" matches none of its tools and prompts
+	want := `backend "s": include "nothing" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+backend "s": exclude "none*" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+backend "s": rename "yyy" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
+backend "s": rename "zzz" matches none of its tools and prompts [SB_NAME_UNUSED_RULE]
 `
 	if diff := cmp.Diff(problems(Build([]Backend{b}, Options{})), want); diff != "" {
 		t.Errorf("(-got +want):\n%s", diff)
@@ -363,7 +365,7 @@ func TestToolNamesThatProvidersRefuse(t *testing.T) {
 		backend("long").with(Tools, tools(longest+"1")...),
 	}
 	const refused = "tool names that model providers reject (longer than 64 characters, or with characters other than letters, digits, _ and -): "
-	const cure = "; set a short prefix, or rename the tools\n"
+	const cure = "; set a short prefix, or rename the tools [SB_NAME_LONG]\n"
 	want := `backend "` + dotted + `": ` + refused + `2, first "` + dotted + `__echo"` + cure +
 		`backend "own": ` + refused + `5, first "own__ends.badly"` + cure +
 		`backend "long": ` + refused + `1, first "long__` + longest + `1"` + cure

@@ -15,14 +15,19 @@ type Problem struct {
 	Kind    Kind   // of the item, if any
 	Item    string // its own name in the backend, or its place in the list, or ""
 	Text    string
+	Code    string // of the cause, or ""
 }
 
-// String returns the problem in one line.
+// String returns the problem in one line, with the code at its end.
 func (p Problem) String() string {
-	if p.Item == "" {
-		return fmt.Sprintf("backend %q: %s", p.Backend, p.Text)
+	text := p.Text
+	if p.Item != "" {
+		text = fmt.Sprintf("%s %s: %s", p.Kind, quote(p.Item), p.Text)
 	}
-	return fmt.Sprintf("backend %q: %s %s: %s", p.Backend, p.Kind, quote(p.Item), p.Text)
+	if p.Code != "" {
+		text += " [" + p.Code + "]"
+	}
+	return fmt.Sprintf("backend %q: %s", p.Backend, text)
 }
 
 // maxProblems bounds the problems reported for one list; a list of a million nulls is
@@ -40,8 +45,8 @@ type listKey struct {
 	kind    Kind
 }
 
-// item reports a problem with one item of a list.
-func (r *report) item(backend string, k Kind, item, text string) {
+// item reports a problem with one item of a list. code may be empty.
+func (r *report) item(code, backend string, k Kind, item, text string) {
 	if r.listed == nil {
 		r.listed = make(map[listKey]int)
 	}
@@ -49,15 +54,15 @@ func (r *report) item(backend string, k Kind, item, text string) {
 	r.listed[key]++
 	switch n := r.listed[key]; {
 	case n <= maxProblems:
-		r.problems = append(r.problems, Problem{backend, k, item, text})
+		r.problems = append(r.problems, Problem{backend, k, item, text, code})
 	case n == maxProblems+1:
-		r.whole(backend, fmt.Sprintf("more of its %ss have problems; only the first %d are reported", k, maxProblems))
+		r.whole("", backend, fmt.Sprintf("more of its %ss have problems; only the first %d are reported", k, maxProblems))
 	}
 }
 
-// whole reports a problem that concerns no single item of a backend.
-func (r *report) whole(backend, text string) {
-	r.problems = append(r.problems, Problem{Backend: backend, Text: text})
+// whole reports a problem that concerns no single item of a backend. code may be empty.
+func (r *report) whole(code, backend, text string) {
+	r.problems = append(r.problems, Problem{Backend: backend, Text: text, Code: code})
 }
 
 // maxQuoted bounds the part of a backend's text that is quoted.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -34,6 +35,12 @@ func (s *Setup) Fault(code int64, outcome mcp.Outcome, cause error, format strin
 // Unavailable is the failure of a request that was not sent.
 func (s *Setup) Unavailable(cause error, format string, args ...any) *mcp.Fault {
 	return s.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, cause, format, args...)
+}
+
+// Because returns the fault with the code of its cause, which may be empty.
+func Because(reason string, f *mcp.Fault) *mcp.Fault {
+	f.Reason = reason
+	return f
 }
 
 // Lost is the failure of a request that the backend may have executed.
@@ -77,7 +84,7 @@ func IsTooLong(err error) bool {
 
 // Malformed is the failure of a call with an invalid response.
 func (s *Setup) Malformed(cause error) *mcp.Fault {
-	return s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause)
+	return Because(code.TalkNotMCP, s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", cause))
 }
 
 // ForwardError returns the error of a call if its result was cut while it was
@@ -92,7 +99,7 @@ func (s *Setup) ForwardError(ctx context.Context, err error) error {
 	case IsTooLong(err):
 		f = s.TooLong(cause)
 	case isWrong:
-		f = s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err)
+		f = Because(code.TalkNotMCP, s.Fault(mcp.CodeBackendFailed, mcp.Unknown, cause, "its answer breaks the protocol: %v", err))
 	default:
 		f = s.Lost(cause, "the connection broke during its answer")
 	}

@@ -32,6 +32,7 @@ type Endpoint struct {
 	template        *http.Request // copied for every request
 	urlErr          error         // why template is nil
 	transport       http.RoundTripper
+	refusals        *refusalLog
 	CustomTransport bool // the transport is not the gateway's, and might modify the request
 
 	Configured http.Header // sent with every request
@@ -41,7 +42,7 @@ type Endpoint struct {
 // NewEndpoint returns an endpoint of the URL. If no transport is configured, it has one of
 // its own, with connections of its own.
 func NewEndpoint(s *call.Setup, url string) *Endpoint {
-	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil}
+	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil, refusals: new(refusalLog)}
 	s.Secrets = redact.New(s.Header, nil, url)
 	if e.transport == nil {
 		e.transport = newTransport(s)
@@ -185,7 +186,8 @@ func (e *Endpoint) failure(ctx context.Context, err error, connected, sent bool)
 	case connected:
 		return e.Unavailable(err, "the connection broke")
 	default:
-		return e.Unavailable(err, "%s", dialReason(err))
+		reason, text := dialReason(err)
+		return call.Because(reason, e.Unavailable(err, "%s", text))
 	}
 }
 

@@ -9,9 +9,14 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -22,6 +27,7 @@ type Refusal struct {
 	head       []byte     // the beginning of the body
 	RPC        *mcp.Error // the JSON-RPC error in the body, or nil
 	retryAfter bool       // it has a Retry-After header
+	signIn     string     // the origin of its protected-resource metadata, quoted, or ""
 	location   string     // where a redirect leads, as text
 	id         mcp.ID     // of rpc
 }
@@ -37,6 +43,9 @@ func (e *Endpoint) ReadRefusal(resp *http.Response) *Refusal {
 	r := &Refusal{Status: resp.StatusCode, mediaType: MediaType(resp), head: head, retryAfter: resp.Header.Get("Retry-After") != ""}
 	if r.isRedirect() {
 		r.location = redirectTarget(resp)
+	}
+	if r.Status == http.StatusUnauthorized {
+		r.signIn = metadataOrigin(resp.Header.Values("WWW-Authenticate"))
 	}
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
@@ -115,10 +124,12 @@ func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
 	if r.RPC != nil && !r.isCutOff() {
 		return r.RPC
 	}
-	e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
-		slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
-		slog.String("body", e.Sanitize(r.head)))
-	f := e.Fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason())
+	if skipped, ok := e.refusals.admit(r, time.Now()); ok {
+		e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
+			slog.String("code", r.code()), slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
+			slog.String("body", e.Sanitize(r.head)), slog.Int("notLogged", skipped))
+	}
+	f := call.Because(r.code(), e.Fault(mcp.CodeBackendFailed, r.outcome(), r, "%s", r.reason()))
 	if f.Outcome == mcp.NotDispatched {
 		f.Code = mcp.CodeBackendUnavailable
 	}
@@ -126,6 +137,32 @@ func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
 		return &call.Rejected{Why: call.Busy, Err: f}
 	}
 	return f
+}
+
+// refusalInterval is the time between two log records of the same refusal.
+const refusalInterval = time.Minute
+
+// refusalLog bounds the log records of refusals. The zero value is ready.
+type refusalLog struct {
+	mu        sync.Mutex
+	at        time.Time // of the last record
+	status    int
+	mediaType string
+	skipped   int // how many were not logged since
+}
+
+// admit reports whether a refusal is logged, and how many were not since the last record: it
+// is if it differs from the last one, or a minute has passed.
+func (l *refusalLog) admit(r *Refusal, now time.Time) (skipped int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.status == r.Status && l.mediaType == r.mediaType && now.Sub(l.at) < refusalInterval {
+		l.skipped++
+		return 0, false
+	}
+	skipped = l.skipped
+	l.at, l.status, l.mediaType, l.skipped = now, r.Status, r.mediaType, 0
+	return skipped, true
 }
 
 // isCutOff reports whether the server stopped waiting for the rest of the message (RFC
@@ -139,6 +176,8 @@ func (r *Refusal) isCutOff() bool {
 // includes the status code for operators.
 func (r *Refusal) reason() string {
 	switch {
+	case r.signIn != "":
+		return fmt.Sprintf("it requires a sign-in, for which it names %s (HTTP status 401)", r.signIn)
 	case r.Status == http.StatusUnauthorized:
 		return "it rejected our credentials, or requires some (HTTP status 401)"
 	case r.Status == http.StatusForbidden:
@@ -150,6 +189,45 @@ func (r *Refusal) reason() string {
 	default:
 		return "it answered with " + r.Error()
 	}
+}
+
+// code returns the code of the refusal.
+func (r *Refusal) code() string {
+	switch {
+	case r.signIn != "":
+		return code.AuthSignIn
+	case r.Status == http.StatusUnauthorized:
+		return code.AuthWrong
+	case r.Status == http.StatusForbidden:
+		return code.AuthScope
+	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable && r.retryAfter:
+		return code.AuthLater
+	case r.isRedirect():
+		return code.NetRedirect
+	case r.Status < 300:
+		return code.TalkNotMCP
+	default:
+		return code.NetStatus
+	}
+}
+
+// metadataParameter is the parameter of a challenge that names the protected-resource
+// metadata (RFC 9728, section 5.1).
+var metadataParameter = regexp.MustCompile(`(?i)\bresource_metadata\s*=\s*"?([^",\s]+)`)
+
+// metadataOrigin returns the scheme and host of the protected-resource metadata that the
+// challenges name, quoted, or "". Path and query may contain credentials.
+func metadataOrigin(challenges []string) string {
+	for _, challenge := range challenges {
+		m := metadataParameter.FindStringSubmatch(challenge)
+		if m == nil {
+			continue
+		}
+		if u, err := url.Parse(m[1]); err == nil && u.Host != "" {
+			return fmt.Sprintf("%.200q", u.Scheme+"://"+u.Host)
+		}
+	}
+	return ""
 }
 
 func (r *Refusal) isRedirect() bool { return r.Status >= 300 && r.Status < 400 }

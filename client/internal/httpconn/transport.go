@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/http1"
 )
 
@@ -53,41 +54,48 @@ func isConnError(err error) bool {
 	return ok && (op.Op == "read" || op.Op == "write") || errors.Is(err, io.EOF)
 }
 
-// dialReason describes why there is no connection. It contains no address; the cause
-// does, for the log. The order matters, because net/http nests the reasons: a
+// dialReason returns the code of why there is no connection, and a text without an
+// address; the cause contains that, for the log. The order matters, because net/http nests the reasons: a
 // certificate for another host is also a failed verification, and a name that was not
 // resolved in time is also a timeout.
-func dialReason(err error) string {
+func dialReason(err error) (reason, text string) {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	certificate, isCertificate := errors.AsType[x509.CertificateInvalidError](err)
 	host, isHost := errors.AsType[x509.HostnameError](err)
 	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	_, isVerify := errors.AsType[*tls.CertificateVerificationError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	for isOp && op.Op != "proxyconnect" {
+		op, isOp = errors.AsType[*net.OpError](op.Err)
+	}
 	switch {
+	case isOp:
+		_, text = dialReason(op.Err)
+		return code.NetProxy, "no connection to the proxy (HTTPS_PROXY, HTTP_PROXY): " + text
 	case isDNS && dns.IsNotFound:
-		return "the name of its host is not known (DNS)"
+		return code.NetDNS, "the name of its host is not known (DNS)"
 	case isDNS:
-		return "the name of its host could not be resolved (DNS)"
+		return code.NetDNS, "the name of its host could not be resolved (DNS)"
 	case isCertificate && certificate.Reason == x509.Expired:
-		return fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
+		return code.NetTLS, fmt.Sprintf("its certificate%s is not valid now: it is from %s to %s", subject(certificate.Cert),
 			certificate.Cert.NotBefore.Format(time.DateOnly), certificate.Cert.NotAfter.Format(time.DateOnly))
 	case isHost:
-		return fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
+		return code.NetTLS, fmt.Sprintf("its certificate%s is for another host than %.100q", subject(host.Certificate), host.Host)
 	case isAuthority:
-		return fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
+		return code.NetTLS, fmt.Sprintf("its certificate%s is signed by an unknown authority", subject(authority.Cert))
 	case isVerify || isCertificate:
-		return "its certificate is not acceptable"
+		return code.NetTLS, "its certificate is not acceptable"
 	case isRecord, errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak TLS"
+		return code.NetTLS, "it does not speak TLS"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
+		return code.NetRefused, "connection refused"
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "its host is unreachable"
+		return code.NetRefused, "its host is unreachable"
 	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
-		return "no connection in time (limits.connect)"
+		return code.NetTimeout, "no connection in time (limits.connect)"
 	default:
-		return "no connection"
+		return code.NetRefused, "no connection"
 	}
 }
 

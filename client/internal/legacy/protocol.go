@@ -22,6 +22,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -241,18 +242,18 @@ func (l *Protocol) handshakeFailed(ctx context.Context, err error) error {
 	f, isFault := call.Unwrap(err).(*mcp.Fault) //nolint:errorlint // only what is a Fault itself
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		text := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake)
+		text, reason := fmt.Sprintf("it did not answer initialize within %v (limits.handshake)", l.Handshake), code.TalkSilent
 		if wrote := l.OtherOutputText(); wrote != "" {
-			text += "; " + wrote
+			text, reason = text+"; "+wrote, code.TalkOtherOutput
 		}
-		err = l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", text)
+		err = call.Because(reason, l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", text))
 	case call.IsRejected(err, call.Busy) && isFault:
 		return &call.Rejected{Why: call.Busy, Err: call.BeforeSend(f)} // a busy server may be of either era
 	case isFault && isUnreachable(f):
 		return err // and so may one that cannot be reached
 	case isFault:
 		// The handshake was sent; the request that needed it was not.
-		err = l.Unavailable(errors.Join(call.ErrNoRetry, f.Cause), "initialize failed: %s", f.Message)
+		err = call.Because(f.Reason, l.Unavailable(errors.Join(call.ErrNoRetry, f.Cause), "initialize failed: %s", f.Message))
 	}
 	return &call.Rejected{Why: why, Err: call.Unwrap(err)}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
@@ -148,7 +149,7 @@ func (s *clientSession) accept(res *mcp.Result) error {
 	v, _ := res.Text(mcp.FieldProtocolVersion)
 	s.version = mcp.Version(v)
 	if s.version.Era() != mcp.EraLegacy {
-		return s.Fault(mcp.CodeBackendFailed, mcp.NotDispatched, nil, "it answered initialize with a revision that is not supported (%.40q)", v)
+		return call.Because(code.TalkRevision, s.Fault(mcp.CodeBackendFailed, mcp.NotDispatched, nil, "it answered initialize with a revision that is not supported (%.40q)", v))
 	}
 	s.capabilities = res.Raw(mcp.FieldCapabilities)
 	s.info = res.Raw(mcp.FieldServerInfo)

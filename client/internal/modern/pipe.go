@@ -8,6 +8,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/client/internal/stdio"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -36,7 +37,7 @@ func newPipeConn(p *stdio.Pipe) *pipeConn {
 func (w *pipeConn) open(method string) (*session.Call, error) {
 	c, err := w.Calls.Open(method)
 	if err != nil {
-		return nil, &call.Rejected{Why: call.WrongEra, Err: w.Unavailable(err, "its process has ended")}
+		return nil, &call.Rejected{Why: call.WrongEra, Err: call.Because(code.TalkExited, w.Unavailable(err, "its process has ended"))}
 	}
 	return c, nil
 }

@@ -4,10 +4,12 @@
 package process
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // Limits of starting a server that keeps exiting.
@@ -17,15 +19,26 @@ const (
 	minRespawnWait = 100 * time.Millisecond // after the second exit; doubled each time
 )
 
+// startPause is the time after a failed start in which no other start is attempted. It
+// is short, because a failed start costs little.
+const startPause = 500 * time.Millisecond
+
+// failure is why there is no process, for an error.
+type failure struct {
+	code string // package code has the codes
+	text string
+}
+
 // crashBackoff delays the start of a child that keeps exiting. A start costs more than
 // an error, and a model that receives an error often tries again at once. After a while
 // a start is attempted again, because the cause may have been fixed meanwhile. The zero
 // value is ready.
 type crashBackoff struct {
-	mu      sync.Mutex
-	deaths  []time.Time // within the window, oldest first; includes failed starts
-	last    string      // how it ended last, or why it was not started
-	started bool        // last describes an exit, not a failed start
+	mu        sync.Mutex
+	deaths    []time.Time // within the window, oldest first
+	last      failure     // how it ended last
+	unstarted failure     // why the last start failed
+	failedAt  time.Time   // when that was
 }
 
 // died records an exit that the gateway did not cause. Children that the gateway ended
@@ -38,26 +51,30 @@ func (c *crashBackoff) died(now time.Time) {
 
 // explain records how the child ended. That is the cause to fix, so it appears in the
 // errors while no child is started.
-func (c *crashBackoff) explain(how string) {
+func (c *crashBackoff) explain(how failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last, c.started = how, true
+	c.last = how
 }
 
-// failed records that the child could not be started, and why.
-func (c *crashBackoff) failed(now time.Time, why string) {
-	c.died(now)
+// failed records that the child could not be started, and why. It does not count as an
+// exit.
+func (c *crashBackoff) failed(now time.Time, why *failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last, c.started = why, false
+	c.unstarted, c.failedAt = *why, now
 }
 
-// admit returns how long to wait before the next start, or an error if none is allowed
+// admit returns how long to wait before the next start, or why none is allowed
 // now. After a single exit there is no wait: a server that exits when idle is started
 // by the next call and should not delay it.
-func (c *crashBackoff) admit(now time.Time) (time.Duration, error) {
+func (c *crashBackoff) admit(now time.Time) (wait time.Duration, refused *failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now.Sub(c.failedAt) < startPause {
+		why := c.unstarted
+		return 0, &why
+	}
 	c.deaths = c.recentLocked(now)
 	n := len(c.deaths)
 	if n >= maxCrashes {
@@ -71,16 +88,14 @@ func (c *crashBackoff) admit(now time.Time) (time.Duration, error) {
 	return max(due.Sub(now), 0), nil
 }
 
-// refusalLocked returns the error for a start that is not allowed now.
-func (c *crashBackoff) refusalLocked(times int, next time.Duration) error {
-	if !c.started && c.last != "" {
-		return fmt.Errorf("%s; it was tried %d times within %v; the next start is in %v", c.last, times, crashWindow, next)
-	}
+// refusalLocked returns the failure of a start that is not allowed now. Its code is
+// that of the last exit.
+func (c *crashBackoff) refusalLocked(times int, next time.Duration) *failure {
 	text := fmt.Sprintf("its process ended %d times within %v; the next start is in %v", times, crashWindow, next)
-	if c.last != "" {
-		text += "; " + c.last
+	if c.last.text != "" {
+		text += "; " + c.last.text
 	}
-	return errors.New(text)
+	return &failure{cmp.Or(c.last.code, code.TalkExited), text}
 }
 
 // recentLocked drops exits outside the window, so that the list is bounded by those

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // A child that keeps exiting is restarted ever more slowly, and then not for a while.
@@ -29,36 +31,52 @@ func TestCrashBackoff(t *testing.T) {
 	if want := []time.Duration{0, 0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}; !slices.Equal(waits, want) {
 		t.Errorf("waits %v, want %v", waits, want)
 	}
-	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || !strings.Contains(err.Error(), "5 times within 1m0s; the next start is in 50s") {
-		t.Errorf("error %v", err)
+	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || !strings.Contains(err.text, "5 times within 1m0s; the next start is in 50s") {
+		t.Errorf("failure %+v", err)
 	}
-	c.explain("it said why")
-	if _, err := c.admit(now.Add(10 * time.Second)); !strings.HasSuffix(err.Error(), "in 50s; it said why") {
-		t.Errorf("error %v", err)
+	c.explain(failure{code.StartNeedsValue, "it said why"})
+	if _, err := c.admit(now.Add(10 * time.Second)); !strings.HasSuffix(err.text, "in 50s; it said why") || err.code != code.StartNeedsValue {
+		t.Errorf("failure %+v", err)
 	}
 	if wait, err := c.admit(now.Add(time.Minute)); wait != 0 || err != nil {
 		t.Errorf("after a minute: %v, %v", wait, err)
 	}
 }
 
-// A failed start counts like an exit, and is reported as what it is.
+// A failed start does not count as an exit: the next one is tried after a short pause.
+// Meanwhile the failure is reported as what it is.
 func TestCrashBackoffOfFailedStarts(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var c crashBackoff
+	missing := &failure{code.StartNotFound, "it is not there"}
+	for range 10 * maxCrashes {
+		if wait, err := c.admit(now); wait != 0 || err != nil {
+			t.Fatalf("after the pause: %v, %+v", wait, err)
+		}
+		c.failed(now, missing)
+		if _, err := c.admit(now.Add(startPause - 1)); err == nil || *err != *missing {
+			t.Fatalf("failure %+v, want %+v", err, missing)
+		}
+		now = now.Add(startPause)
+	}
+	// A later exit is another failure.
+	c.explain(failure{code.TalkExited, "it said why"})
 	for range maxCrashes {
-		c.failed(now, "it is not there")
+		c.died(now)
 	}
-	want := "it is not there; it was tried 5 times within 1m0s; the next start is in 50s"
-	if _, err := c.admit(now.Add(10 * time.Second)); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+	want := failure{code.TalkExited, "its process ended 5 times within 1m0s; the next start is in 1m0s; it said why"}
+	if _, err := c.admit(now); err == nil || *err != want {
+		t.Errorf("failure %+v, want %+v", err, want)
 	}
-	c.died(now.Add(time.Hour))
-	c.explain("it said why")
-	for range maxCrashes - 1 {
-		c.died(now.Add(time.Hour))
+}
+
+// An exit without a known reason has the code of any exit.
+func TestCrashBackoffWithoutReason(t *testing.T) {
+	var c crashBackoff
+	for range maxCrashes {
+		c.died(time.Unix(1000, 0))
 	}
-	want = "its process ended 5 times within 1m0s; the next start is in 1m0s; it said why"
-	if _, err := c.admit(now.Add(time.Hour)); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+	if _, err := c.admit(time.Unix(1000, 0)); err == nil || err.code != code.TalkExited {
+		t.Errorf("failure %+v, want %s", err, code.TalkExited)
 	}
 }

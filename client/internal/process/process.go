@@ -21,6 +21,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/backoff"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -47,20 +48,25 @@ func NewLauncher(s *call.Setup, cmd Command) *Launcher { return &Launcher{Setup:
 
 // Start starts a child, unless too many have exited recently.
 func (l *Launcher) Start(ctx context.Context) (*Child, error) {
-	wait, err := l.backoff.admit(time.Now())
-	if err != nil {
-		return nil, l.Unavailable(errors.Join(call.ErrNoRetry, err), "%v", err)
+	wait, refused := l.backoff.admit(time.Now())
+	if refused != nil {
+		return nil, l.notStarted(nil, refused)
 	}
 	if wait > 0 && !backoff.Sleep(ctx, wait) {
 		return nil, l.GivenUp(ctx, mcp.NotDispatched)
 	}
 	c, err := l.spawn()
 	if err != nil {
-		reason := startFailure(&l.cmd, err)
-		l.backoff.failed(time.Now(), reason)
-		return nil, l.Unavailable(errors.Join(call.ErrNoRetry, err), "%s", reason)
+		why := startFailure(&l.cmd, err)
+		l.backoff.failed(time.Now(), why)
+		return nil, l.notStarted(err, why)
 	}
 	return c, nil
+}
+
+// notStarted is the failure of a request for which no child was started.
+func (l *Launcher) notStarted(cause error, why *failure) *mcp.Fault {
+	return call.Because(why.code, l.Unavailable(errors.Join(call.ErrNoRetry, cause), "%s", why.text))
 }
 
 // spawn starts the process with pipes of its own. The pipes of os/exec would be closed
@@ -159,20 +165,21 @@ const exitWait = 2 * time.Second
 
 // ExitReason waits briefly for the process to end and returns how it ended. The end of
 // its output is seen before its exit. Without the wait, errors would report only the
-// closed output.
+// closed output. reason is the code of the cause.
 //
 // The last lines on stderr may be about a request and contain its arguments. So they
 // are returned only if a single client was served, which gets the error. If none was
 // served, they also appear in the errors while the child is not restarted.
-func (c *Child) ExitReason(served call.ClientCount) string {
+func (c *Child) ExitReason(served call.ClientCount) (text, reason string) {
 	c.endOnce.Do(c.died) // a later end does not count as the first
 	if !call.Within(c.exited, exitWait) {
-		return "it closed its output"
+		return "it closed its output", code.TalkExited
 	}
 	call.Within(c.drained, exitWait)
 	open := "its process ended: " + exitText(c.cmd, nil) // for the only client
 	closed := open                                       // for any
-	if lines := c.stderr.lines(c.Secrets); len(lines) > 0 {
+	lines := c.stderr.lines(c.Secrets)
+	if len(lines) > 0 {
 		open += "; its last lines on stderr: " + strings.Join(lines, " | ")
 		closed += "; see the log for its last lines on stderr"
 	}
@@ -182,8 +189,9 @@ func (c *Child) ExitReason(served call.ClientCount) string {
 	if served == call.NoClient {
 		closed = open
 	}
-	c.launcher.backoff.explain(closed)
-	return open
+	reason = exitCode(lines)
+	c.launcher.backoff.explain(failure{reason, closed})
+	return open, reason
 }
 
 // exitText returns the kernel's status if there is one, rather than Wait's error.

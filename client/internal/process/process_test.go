@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // The error reports how a child ended even if its exit is noticed late, and its last
@@ -55,7 +56,10 @@ func TestExitReasonWaits(t *testing.T) {
 					close(c.drained)
 				}()
 				began := time.Now()
-				got := c.ExitReason(call.OneClient)
+				got, reason := c.ExitReason(call.OneClient)
+				if reason != code.TalkExited {
+					t.Errorf("code %q, want %q", reason, code.TalkExited)
+				}
 				if took := time.Since(began); got != tt.want || took != tt.took {
 					t.Errorf("%q after %v, want %q after %v", got, took, tt.want, tt.took)
 				}

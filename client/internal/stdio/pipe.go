@@ -36,9 +36,9 @@ type Remote interface {
 	End(why string)
 
 	// ExitReason describes how the remote end ended, for an error: an exit status, and
-	// its last lines on stderr if only one client was served, which gets the error. It
-	// may block briefly to find out.
-	ExitReason(served call.ClientCount) string
+	// its last lines on stderr if only one client was served, which gets the error.
+	// reason is the code of the cause, or "". It may block briefly to find out.
+	ExitReason(served call.ClientCount) (text, reason string)
 }
 
 // Pipe is a line-based connection to one server (basic/transports/stdio), with one
@@ -69,6 +69,7 @@ type Pipe struct {
 	writing writeState
 	ended   bool
 	why     string // why the remote end must end; "" if nothing is wrong
+	reason  string // the code of why, or ""
 }
 
 // Handlers handle what the reader of a pipe finds, on its goroutine. They must not
@@ -115,7 +116,8 @@ func (p *Pipe) Close(err error) {
 // fail ends the pipe because of err: its calls at once, the remote end in the
 // background. Only the first error counts.
 func (p *Pipe) fail(err error) {
-	if p.end(err, faultText(err)) {
+	text, _ := describe(err)
+	if p.end(err, text) {
 		p.Group.Start(func(context.Context) { p.closeRemote() }) // bounded by remote.End
 	}
 }
@@ -127,12 +129,16 @@ func (p *Pipe) end(err error, why string) (first bool) {
 		p.mu.Unlock()
 		return false
 	}
+	text, reason := describe(err)
+	if why != "" {
+		p.reason = reason
+	}
 	p.ended, p.why = true, why // nothing more is queued, so that Close does not wait for a growing queue
 	p.mu.Unlock()
 	// Mark the slot first, because callers may ask for one from now on. Then end the
 	// calls, so that each has its error before it can see that the pipe is dead.
 	p.Slot.MarkClosing()
-	p.refuseUnsent(faultText(err))
+	p.refuseUnsent(text, reason)
 	p.Calls.End(err)
 	close(p.Dead)
 	return true
@@ -149,10 +155,11 @@ func (p *Pipe) closeRemote() {
 	})
 }
 
-// faultText describes what is wrong with the remote end, without the outcome for calls.
-func faultText(err error) string {
+// describe returns what is wrong with the remote end, without the outcome for calls, and
+// the code of the cause.
+func describe(err error) (text, reason string) {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
-		return f.Message
+		return f.Message, f.Reason
 	}
-	return err.Error()
+	return err.Error(), ""
 }

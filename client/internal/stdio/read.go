@@ -10,6 +10,7 @@ import (
 	"log/slog"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -49,7 +50,7 @@ func (p *Pipe) readAll(ctx context.Context) {
 			p.Log.LogAttrs(ctx, slog.LevelWarn, "backend wrote a line to its output that is not a message", slog.String("line", shown))
 		}
 		if junk >= maxJunk {
-			p.fail(p.Lost(nil, "it wrote %d lines to its output that are not messages", junk))
+			p.fail(call.Because(code.TalkOtherOutput, p.Lost(nil, "it wrote %d lines to its output that are not messages", junk)))
 			return
 		}
 	}
@@ -64,7 +65,7 @@ func (p *Pipe) outputEnded() {
 		f()
 	}
 	p.Slot.MarkClosing() // before the calls, because their callers may ask for a slot
-	p.Calls.Close(p.Unavailable(nil, "it has closed its output"))
+	p.Calls.Close(call.Because(code.TalkExited, p.Unavailable(nil, "it has closed its output")))
 }
 
 // endReason returns the error of the calls in progress when reading ended.
@@ -72,11 +73,11 @@ func (p *Pipe) endReason(err error) error {
 	if long, ok := errors.AsType[*frame.TooLongError](err); ok {
 		return p.Fault(mcp.CodeLimit, mcp.Unknown, long, "it sent a message of more than %d bytes (limits.backendMessage)", long.Limit)
 	}
-	how := p.remote.ExitReason(p.Served.Size())
+	how, reason := p.remote.ExitReason(p.Served.Size())
 	if how == "" {
 		how = "it closed its output"
 	}
-	return p.Lost(err, "%s", how)
+	return call.Because(reason, p.Lost(err, "%s", how))
 }
 
 // handleLine processes one line. It reports false if the line is not a message.

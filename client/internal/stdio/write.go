@@ -53,18 +53,18 @@ func (b *batch) reuse() {
 // written.
 func (p *Pipe) Begin(c *session.Call, msg jsonrpc.Pieces) {
 	p.mu.Lock()
-	why := ""
+	why, reason := "", ""
 	switch {
 	case p.enqueueLocked(msg):
 		p.queue.calls = append(p.queue.calls, c)
 	case p.writing == broken && !p.ended:
 		p.unsent = append(p.unsent, c)
 	default:
-		why = cmp.Or(p.why, noInput)
+		why, reason = cmp.Or(p.why, noInput), p.reason
 	}
 	p.mu.Unlock()
 	if why != "" {
-		p.refuse(c, why)
+		p.refuse(c, why, reason)
 	}
 }
 
@@ -128,7 +128,7 @@ func (p *Pipe) writeAll(ctx context.Context) {
 				b.calls = nil
 			}
 			p.stopWriting(b.calls)
-			time.AfterFunc(reasonTime, func() { p.refuseUnsent(noInput) }) // no effect if the pipe has ended
+			time.AfterFunc(reasonTime, func() { p.refuseUnsent(noInput, "") }) // no effect if the pipe has ended
 			return
 		}
 		b.reuse()
@@ -174,17 +174,17 @@ func (p *Pipe) stopWriting(unsent []*session.Call) {
 
 // refuseUnsent ends the calls that wait for the reason. Calls that begin later do not
 // wait.
-func (p *Pipe) refuseUnsent(why string) {
+func (p *Pipe) refuseUnsent(why, reason string) {
 	p.mu.Lock()
 	calls := p.unsent
 	p.unsent, p.writing = nil, refusing
 	p.mu.Unlock()
 	for _, c := range calls {
-		p.refuse(c, why)
+		p.refuse(c, why, reason)
 	}
 }
 
 // refuse ends a call that was not sent.
-func (p *Pipe) refuse(c *session.Call, why string) {
-	c.Finish(session.Terminal{Err: p.Unavailable(nil, "%s", why)})
+func (p *Pipe) refuse(c *session.Call, why, reason string) {
+	c.Finish(session.Terminal{Err: call.Because(reason, p.Unavailable(nil, "%s", why))})
 }

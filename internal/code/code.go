@@ -1,0 +1,226 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package code names the causes of failures. A code is stable: it is never renamed and
+// never reused, while the texts around it may change.
+package code
+
+// The codes of a process that does not start.
+const (
+	StartNotFound   = "SB_START_NOT_FOUND"
+	StartFolder     = "SB_START_FOLDER"
+	StartForbidden  = "SB_START_FORBIDDEN"
+	StartOneString  = "SB_START_ONE_STRING"
+	StartPackage    = "SB_START_PACKAGE"
+	StartNeedsValue = "SB_START_NEEDS_VALUE"
+)
+
+// The codes of a server that is reached and does not speak MCP.
+const (
+	TalkSilent      = "SB_TALK_SILENT"
+	TalkOtherOutput = "SB_TALK_OTHER_OUTPUT"
+	TalkExited      = "SB_TALK_EXITED"
+	TalkRevision    = "SB_TALK_REVISION"
+	TalkNotMCP      = "SB_TALK_NOT_MCP"
+)
+
+// The codes of a server that is not reached over the network.
+const (
+	NetDNS      = "SB_NET_DNS"
+	NetRefused  = "SB_NET_REFUSED"
+	NetTLS      = "SB_NET_TLS"
+	NetTimeout  = "SB_NET_TIMEOUT"
+	NetRedirect = "SB_NET_REDIRECT"
+	NetStatus   = "SB_NET_STATUS"
+	NetProxy    = "SB_NET_PROXY"
+)
+
+// The codes of a server that refuses the credentials.
+const (
+	AuthSignIn = "SB_AUTH_SIGN_IN"
+	AuthWrong  = "SB_AUTH_WRONG"
+	AuthScope  = "SB_AUTH_SCOPE"
+	AuthLater  = "SB_AUTH_LATER"
+)
+
+// The codes of notes on a configuration file.
+const (
+	FilePlaceholder = "SB_FILE_PLACEHOLDER"
+	FileLiteral     = "SB_FILE_LITERAL_SECRET"
+	FileTilde       = "SB_FILE_TILDE"
+	FileRelative    = "SB_FILE_RELATIVE"
+	FileUnpinned    = "SB_FILE_UNPINNED"
+	FileDialect     = "SB_FILE_DIALECT"
+)
+
+// The codes of names that are not offered as configured.
+const (
+	NameConflict   = "SB_NAME_CONFLICT"
+	NameLong       = "SB_NAME_LONG"
+	NameUnusedRule = "SB_NAME_UNUSED_RULE"
+)
+
+// The codes of the gateway's own machine.
+const (
+	FilesLimit = "SB_FILES_LIMIT"
+	PortTaken  = "SB_PORT_TAKEN"
+)
+
+// IsNotStarted reports whether the code is of a process that was never started. To try
+// again costs little.
+func IsNotStarted(code string) bool {
+	switch code {
+	case StartNotFound, StartFolder, StartForbidden, StartOneString, FilesLimit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Entry describes a code.
+type Entry struct {
+	Code   string
+	Text   string // what is wrong
+	Cause  string // the usual cause
+	Cure   string
+	Passes bool // it may pass without a change of the configuration or the machine
+}
+
+// All returns the table, ordered by area.
+func All() []Entry {
+	return []Entry{
+		{
+			StartNotFound, "The program of a server does not exist.",
+			"It is not installed, its name has a typing error, or it is in a folder that is not in the gateway's PATH; or the interpreter or loader that it names does not exist.",
+			"Install it, or write its whole path in `command`.", false,
+		}, {
+			StartFolder, "The working directory of a server does not exist or is not a directory.",
+			"`cwd` names a folder of another machine, or one that was moved.",
+			"Create it, or correct `cwd`.", false,
+		}, {
+			StartForbidden, "The program of a server may not or cannot be executed.",
+			"It has no execute permission, is a folder, or was built for another system.",
+			"`chmod +x` it, or install the build for this system.", false,
+		}, {
+			StartOneString, "The command of a server is a whole command line in one string.",
+			"The line was copied as it is typed into a shell. There is no shell, and no program has that name.",
+			"Write the first word in `command`, and each word after it as one of `args`.", false,
+		}, {
+			StartPackage, "npm, uv or docker does not know the package of a server.",
+			"Its name has a typing error, or it is private, withdrawn, or of another registry.",
+			"Correct the name in `args`; try the command by hand.", false,
+		}, {
+			StartNeedsValue, "A server ended because it needs a variable, as its last lines on stderr say.",
+			"A variable is not set in `env` or `envFile`. A process inherits few variables of the gateway.",
+			"Set it in `env`; `${NAME}` takes the value from the gateway's environment.", false,
+		}, {
+			TalkSilent, "A server did not answer in time.",
+			"It still installs something, waits for something else, or is not an MCP server.",
+			"Start it by hand and watch it. If it is only slow, raise `limits.handshake`.", true,
+		}, {
+			TalkOtherOutput, "A server wrote to its output what is not a message, and did not answer.",
+			"It is not an MCP server, or not told to use stdio, or prints its log to the standard output.",
+			"Correct `args`; a log belongs on the standard error.", false,
+		}, {
+			TalkExited, "The process of a server ended, or closed its output.",
+			"It crashed, was killed, or ends because of its arguments. Its last lines on stderr usually say why.",
+			"Read these lines in the log; start it by hand with the same arguments and variables.", true,
+		}, {
+			TalkRevision, "A server speaks no revision of MCP that is known here.",
+			"It is newer or older than this gateway.",
+			"Update the one that is older.", false,
+		}, {
+			TalkNotMCP, "A server answers, and not as MCP specifies.",
+			"The address is that of a web page or of another service, or the server has a defect.",
+			"Correct `url`; often its path is missing (`/mcp`).", false,
+		}, {
+			NetDNS, "The name of a server's host cannot be resolved.",
+			"It has a typing error, or is known only in another network.",
+			"Correct `url`, or connect to that network.", true,
+		}, {
+			NetRefused, "Nothing accepts connections at the address of a server.",
+			"The server does not run, its port is another one, or its host is unreachable.",
+			"Start it, or correct `url`.", true,
+		}, {
+			NetTLS, "There is no TLS connection to a server that can be trusted.",
+			"Its certificate has expired, is for another host, or is signed by an unknown authority; or the port does not speak TLS.",
+			"Correct the scheme in `url`, renew the certificate, or install its authority on this machine.", false,
+		}, {
+			NetTimeout, "There is no connection to a server in time.",
+			"A firewall drops the packets, or the host is down.",
+			"Look at the network in between; `limits.connect` is the time.", true,
+		}, {
+			NetRedirect, "A server redirects to another address.",
+			"It has moved, or wants another scheme or a trailing slash. Redirects are not followed, because credentials would go along.",
+			"Write the address that the message names in `url`.", false,
+		}, {
+			NetStatus, "A server answers with an HTTP status that means a failure.",
+			"The path in `url` is wrong (404), or the server or a proxy before it fails (5xx).",
+			"Correct `url`, or look at the server's own log.", true,
+		}, {
+			NetProxy, "The proxy on the way to a server cannot be reached.",
+			"HTTPS_PROXY or HTTP_PROXY in the environment of the gateway names one that does not run, or that is in another network.",
+			"Correct the variable, or except the server's host with NO_PROXY.", true,
+		}, {
+			AuthSignIn, "A server requires a sign-in (OAuth).",
+			"It answered 401 and named its metadata (RFC 9728).",
+			"Get a token from its authority, and write an Authorization header in `headers`.", false,
+		}, {
+			AuthWrong, "A server rejects the credentials, or requires some.",
+			"The Authorization header in `headers` is missing, expired or withdrawn (401).",
+			"Correct it in `headers`.", false,
+		}, {
+			AuthScope, "The credentials for a server are not sufficient.",
+			"The token lacks a scope, or its owner a right (403).",
+			"Get a token with more rights.", false,
+		}, {
+			AuthLater, "A server is busy, or its quota is used up.",
+			"It answered 429, or 503 with Retry-After.",
+			"Wait; or raise the quota at the server.", true,
+		}, {
+			FilePlaceholder, "A value in the configuration was copied from an example.",
+			"`<YOUR_TOKEN>`, `/path/to/folder` or the like was not replaced.",
+			"Write the real value.", false,
+		}, {
+			FileLiteral, "A credential is written into the configuration.",
+			"A value has the form of a token of a known service.",
+			"Write `${NAME}`, and set that variable.", false,
+		}, {
+			FileTilde, "A path in the configuration begins with `~`.",
+			"A shell would replace it. There is no shell, so the server gets the letter.",
+			"Write the whole path, or `${HOME}`.", false,
+		}, {
+			FileRelative, "A relative path exists in the folder of the configuration, and not where the server runs.",
+			"Paths in `args` are relative to `cwd`, or to the gateway's working directory without one.",
+			"Write the whole path, or set `cwd`.", false,
+		}, {
+			FileUnpinned, "A server is started by npx or uvx without a version.",
+			"The newest version is installed, which may change at every start.",
+			"Write the version: `package@1.2.3`, `package==1.2.3`.", false,
+		}, {
+			FileDialect, "A key in the configuration is another program's.",
+			"The file was copied from a client. The note says whether the key is read as another one, or ignored.",
+			"Nothing, if the note is as intended.", false,
+		}, {
+			NameConflict, "Several servers offer the same name, and some of them do not get it.",
+			"They have the same prefix or none, or a `rename` gives the name of another one.",
+			"Give one of them a `prefix`, rename one of the items, or set `conflict: first`.", false,
+		}, {
+			NameLong, "A tool's name is not accepted by model providers.",
+			"With the prefix of its server it has more than 64 characters, or has characters other than letters, digits, `_` and `-`.",
+			"Give the server a short `prefix`, or the tool another name with `rename`.", false,
+		}, {
+			NameUnusedRule, "A rule of a server matches nothing that the server lists.",
+			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
+			"Correct the rule, or remove it.", false,
+		}, {
+			FilesLimit, "The gateway may not open more files.",
+			"Its limit of open files, or that of the machine, is reached. Each process and each connection needs some.",
+			"Raise the limit (`ulimit -n`, `LimitNOFILE`).", true,
+		}, {
+			PortTaken, "The port that the gateway shall listen on is in use.",
+			"Another gateway runs, or another program uses the port.",
+			"Stop that program, or choose another port with `--listen`.", true,
+		},
+	}
+}
