@@ -55,7 +55,7 @@ client as a suffix. What cannot be imported is reported with its cause and a cur
 		},
 	}
 	addWord(cmd, &f.from, "from", "", "read the files of one `CLIENT`: "+strings.Join(clients.IDs(), ", ")+"; with FILE, read it as one of this client")
-	addWord(cmd, &f.into, "into", "", "configuration `FILE` to write (default: signalbox.yaml or signalbox.json in the working directory)")
+	addWord(cmd, &f.into, "into", "", "configuration `FILE` to write (default: signalbox.yaml or signalbox.json in the working directory if there is one, or else the user's signalbox.yaml)")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without a question")
 	return cmd
 }
@@ -115,8 +115,8 @@ func readTarget(path string) (*safefile.File, error) {
 	return safefile.Read(path, configedit.MaxSize)
 }
 
-// importTarget returns the file to write. Files of other programs that serve would use are
-// not written to.
+// importTarget returns the file to write: the one in the working directory, or else the
+// user's. Files of other programs that serve would use are not written to.
 func (e *env) importTarget(flag string) (string, error) {
 	if flag != "" {
 		return filepath.Abs(e.path(flag))
@@ -125,6 +125,9 @@ func (e *env) importTarget(flag string) (string, error) {
 		if info, err := os.Stat(e.path(name)); err == nil && !info.IsDir() {
 			return filepath.Abs(e.path(name))
 		}
+	}
+	if path := e.userConfig(); path != "" {
+		return path, nil
 	}
 	return filepath.Abs(e.path(newConfigName))
 }
