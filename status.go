@@ -76,6 +76,10 @@ type BackendStatus struct {
 	Templates int         `json:"templates"`
 	Prompts   int         `json:"prompts"`
 	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
+
+	// OtherOutput describes the first line that its process wrote to its output and that is
+	// not a message.
+	OtherOutput string `json:"otherOutput,omitempty"`
 }
 
 // promise is the Promise of a gateway that is a single process.
@@ -124,6 +128,9 @@ func (b *activeBackend) status() BackendStatus {
 	}
 	if o.State == backend.Starting {
 		s.Reason = b.startingReason()
+	}
+	if b.client != nil {
+		s.OtherOutput = b.client.OtherOutput()
 	}
 	if era := s.Version.Era(); era != mcp.EraUnknown {
 		s.Era = era.String()

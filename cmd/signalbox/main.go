@@ -10,6 +10,7 @@
 //	status                         print the state of a running Gateway
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
+//	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable
@@ -22,7 +23,7 @@
 //     move the cursor is escaped. A pipe receives the bytes unmodified.
 //   - The exit code is 0 for success, 1 for a failure, and 2 for an invalid command line,
 //     for which nothing was started. With --strict it is 3 if only some backends are
-//     missing.
+//     missing, and for doctor if all that it found may pass without a change.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
 //     returns, and die with it if it is killed.
@@ -55,7 +56,7 @@ const (
 	exitOK     = 0 // also if a signal ended a gateway, and for lists without those of a failed backend
 	exitFailed = 1 // the command failed, or a tool reported an error
 	exitUsage  = 2 // invalid command line; nothing was done
-	exitStrict = 3 // with --strict: a backend is not live; everything else was done
+	exitStrict = 3 // with --strict: a backend is not live; everything else was done. For doctor: what failed may pass
 )
 
 type usageError struct{ error }
@@ -119,7 +120,7 @@ use servers of any protocol version.`,
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
-		newStatus(e), newReload(e), newCheck(e), newVersion(e),
+		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())
