@@ -72,6 +72,7 @@ type BackendStatus struct {
 	Era       string      `json:"era,omitempty"`    // legacy or modern, once known
 	Version   mcp.Version `json:"version,omitempty"`
 	Tools     int         `json:"tools"`
+	ToolBytes int         `json:"toolBytes"` // size of the definitions of those tools that are offered
 	Resources int         `json:"resources"`
 	Templates int         `json:"templates"`
 	Prompts   int         `json:"prompts"`
@@ -96,7 +97,9 @@ func (g *Gateway) Status() Status {
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
 	for _, b := range v.backends {
-		s.Backends = append(s.Backends, b.status())
+		state := b.status()
+		state.ToolBytes = v.catalog.ToolBytes(state.Name)
+		s.Backends = append(s.Backends, state)
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
@@ -108,6 +111,15 @@ func (g *Gateway) Status() Status {
 		s.Problems = append(s.Problems, p.String())
 	}
 	return s
+}
+
+// ToolBackends returns the name of the backend of each tool that is offered. It does not block.
+func (g *Gateway) ToolBackends() map[string]string {
+	backends := make(map[string]string)
+	for e := range g.view.Load().catalog.Entries(catalog.Tools) {
+		backends[e.Name] = e.BackendName
+	}
+	return backends
 }
 
 // status returns the state of the backend. It reads the offer once, so that state,

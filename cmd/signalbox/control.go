@@ -30,6 +30,7 @@ import (
 // The paths served on the socket.
 const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
+	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
 )
@@ -89,6 +90,7 @@ func (s *service) openControl(ctx context.Context) {
 		self.URL = s.http.url
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
+	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
 	}

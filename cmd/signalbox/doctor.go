@@ -311,18 +311,10 @@ func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.Backen
 	counts := itemCounts(b)
 	if b.Tools > 0 {
 		count := plural(b.Tools, "tool")
-		counts = fmt.Sprintf("%s (≈%s tokens)%s", count, thousands((f.Bytes+2)/4), strings.TrimPrefix(counts, count))
+		counts = fmt.Sprintf("%s (≈%s tokens)%s", count, sizeOf(f.Bytes), strings.TrimPrefix(counts, count))
 	}
 	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
 	return f
-}
-
-// thousands formats a number, in thousands from 1000 on.
-func thousands(n int) string {
-	if n < 1000 {
-		return strconv.Itoa(n)
-	}
-	return fmt.Sprintf("%.1fk", float64(n)/1000)
 }
 
 // downFinding describes why a server does not work, and what to do about it.

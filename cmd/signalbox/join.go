@@ -122,6 +122,20 @@ func statusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, e
 	return &decoded.Status, nil
 }
 
+// toolBackendsAt returns the backend of each tool of the gateway of a socket. It is nil for a
+// gateway of an earlier version.
+func toolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]string, error) {
+	resp, err := get(ctx, socket, socketURL(toolsPath), nil)
+	if err != nil {
+		return nil, explainDial(err)
+	}
+	var backends map[string]string
+	if resp.code == http.StatusOK {
+		err = decode(resp.body, &backends)
+	}
+	return backends, err
+}
+
 // joined returns the gateway of a socket as the target of a command.
 func joined(socket *http.Transport, logger *slog.Logger) *target {
 	c := client.NewHTTP(socketURL(joinPath), client.Config{
@@ -133,6 +147,9 @@ func joined(socket *http.Transport, logger *slog.Logger) *target {
 	return &target{
 		Handler: c,
 		status:  func(ctx context.Context) (*signalbox.Status, error) { return statusAt(ctx, socket) },
+		toolBackends: func(ctx context.Context) (map[string]string, error) {
+			return toolBackendsAt(ctx, socket)
+		},
 		close: func() error {
 			defer socket.CloseIdleConnections()
 			return c.Close()

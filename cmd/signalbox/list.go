@@ -44,8 +44,33 @@ func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
+// newTools returns the command that lists tools, or with --cost their sizes.
 func newTools(e *env) *cobra.Command {
-	return newList(e, "tools", "List the tools", toolList())
+	var f listFlags
+	var cost bool
+	const short = "List the tools"
+	cmd := &cobra.Command{
+		Use:   "tools [--cost [NAME]]",
+		Short: short,
+		Long:  short + ".\n\n" + costHelp + "\n\n" + targetHelp,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cost {
+				return argsBetween(0, 1, "one NAME of a server or a tool")(cmd, args)
+			}
+			return argsBetween(0, 0, "none")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error {
+				if cost {
+					return e.showCost(ctx, t, strings.Join(args, ""), f.json)
+				}
+				return e.showLists(ctx, t, []list{toolList()}, f.json)
+			})
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&cost, "cost", false, "print the size of the definitions, by server, or those of one server or tool")
+	return cmd
 }
 
 func newPrompts(e *env) *cobra.Command {
@@ -62,30 +87,48 @@ func newResources(e *env) *cobra.Command {
 
 // newList returns a command that prints lists, as tables or as JSON.
 func newList(e *env, use, short string, lists ...list) *cobra.Command {
-	var f targetFlags
-	var asJSON, strict bool
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
 		Long:  short + ".\n\n" + targetHelp,
 		Args:  argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if strict && f.url != "" {
-				return usagef("both --url and --strict; only a gateway of this machine reports its backends")
-			}
 			return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error {
-				err := e.showLists(ctx, t, lists, asJSON)
-				if err == nil && strict {
-					err = t.requireLive(ctx)
-				}
-				return err
+				return e.showLists(ctx, t, lists, f.json)
 			})
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the items as JSON, as the servers sent them")
-	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 3 if the items of a backend are missing because it is not live")
 	return cmd
+}
+
+// listFlags are the flags of a command that prints lists.
+type listFlags struct {
+	targetFlags
+
+	json   bool
+	strict bool // all backends must be live
+}
+
+func (f *listFlags) add(cmd *cobra.Command) {
+	f.targetFlags.add(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the items as JSON, as the servers sent them")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 3 if the items of a backend are missing because it is not live")
+}
+
+// with calls show with the target, and then checks the backends if strict is set.
+func (f *listFlags) with(ctx context.Context, e *env, show func(context.Context, *target) error) error {
+	if f.strict && f.url != "" {
+		return usagef("both --url and --strict; only a gateway of this machine reports its backends")
+	}
+	return f.targetFlags.with(ctx, e, func(ctx context.Context, t *target) error {
+		err := show(ctx, t)
+		if err == nil && f.strict {
+			err = t.requireLive(ctx)
+		}
+		return err
+	})
 }
 
 // requireLive returns an error if a backend of the gateway is not live.

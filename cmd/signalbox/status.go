@@ -355,11 +355,11 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tTOOLS\tRESOURCES\tTEMPLATES\tPROMPTS\tLISTED")
+	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\tLISTED")
 	for i := range s.Backends {
 		u := &s.Backends[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", visibleLine(u.Name), visibleLine(u.State), cmp.Or(visibleLine(string(u.Version)), "-"),
-			u.Tools, u.Resources, u.Templates, u.Prompts, ago(s.now(), u.Since))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s\n", visibleLine(u.Name), visibleLine(u.State), cmp.Or(visibleLine(string(u.Version)), "-"),
+			u.Tools, sizeOf(u.ToolBytes), u.Resources, u.Templates, u.Prompts, ago(s.now(), u.Since))
 	}
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {

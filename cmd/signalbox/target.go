@@ -59,6 +59,9 @@ type target struct {
 	isNew  bool                                             // the gateway was started for the command
 	status func(context.Context) (*signalbox.Status, error) // nil for a server
 	close  func() error
+
+	// toolBackends returns the backend of each tool, by the tool's name; nil for a server.
+	toolBackends func(context.Context) (map[string]string, error)
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -112,7 +115,8 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 			s := gw.Status()
 			return &s, nil
 		},
-		close: gw.Close,
+		toolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
+		close:        gw.Close,
 	}, nil
 }
 

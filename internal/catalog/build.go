@@ -19,6 +19,7 @@ type Catalog struct {
 	hidden       [NumKinds]map[string]bool // see Hides
 	capabilities []byte
 	instructions string
+	toolBytes    map[string]int // by the backend's name
 	problems     []Problem
 	opt          Options
 }
@@ -43,10 +44,23 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// only if it matches neither.
 	b.checkRules()
 	b.checkToolNames(c.sections[Tools].entries)
+	c.toolBytes = toolBytes(c.sections[Tools].entries)
 	c.locator = newLocator(backends, c.sections[Templates].entries)
 	c.hidden = b.hidden
 	c.problems = b.report.problems
 	return c
+}
+
+// ToolBytes returns the size of the definitions of a backend's tools, as they are listed.
+func (c *Catalog) ToolBytes(backend string) int { return c.toolBytes[backend] }
+
+// toolBytes returns the sum of the sizes of the entries, for each backend.
+func toolBytes(entries []*Entry) map[string]int {
+	sizes := make(map[string]int)
+	for _, e := range entries {
+		sizes[e.BackendName] += len(e.item)
+	}
+	return sizes
 }
 
 // Problems returns the items that are not offered, or not as intended, with the

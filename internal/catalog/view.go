@@ -22,6 +22,7 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 		v.sections[k] = newSection(k, entries, listFreshness{ttl: s.fresh.ttl}, c.opt)
 		v.hidden[k] = c.hide(k, &v.sections[k])
 	}
+	v.toolBytes = toolBytes(v.sections[Tools].entries)
 	v.locator = c.locator.view(c, &v)
 	return &v
 }

@@ -49,6 +49,21 @@ func TestViewListsWhatMayBeCalled(t *testing.T) {
 	}
 }
 
+// The size of a backend's tools is that of the items in the list.
+func TestToolBytes(t *testing.T) {
+	a := backend("a").with(Tools, tools("read", "write", "excluded")...).rules(Rules{Rename: map[string]string{"write": "w"}, Exclude: []string{"excluded"}})
+	b := backend("b").with(Tools, tools("read")...).with(Prompts, prompt("p"))
+	c := Build([]Backend{a, b, backend("none")}, Options{})
+	for name, want := range map[string]int{"a": len(tool("a__read") + tool("w")), "b": len(tool("b__read")), "none": 0} {
+		if got := c.ToolBytes(name); got != want {
+			t.Errorf("%s: %d bytes, want %d", name, got, want)
+		}
+	}
+	if got, want := c.View(notWrite).ToolBytes("a"), len(tool("a__read")); got != want {
+		t.Errorf("a view: %d bytes, want %d", got, want)
+	}
+}
+
 // A hidden resource is not found through a template, or through the rule for unlisted
 // resources.
 func TestViewHidesResources(t *testing.T) {

@@ -129,6 +129,7 @@ func hasCrashed(v attempt) bool  { return v.to.crashed > 0 }
 func lostBackend(v attempt) bool { return v.to.back.harmed > 0 }
 func slowBackend(v attempt) bool { return v.to.back.slow }
 func lostClients(v attempt) bool { return v.over.harmed > 0 }
+func slowClients(v attempt) bool { return v.over.slow }
 func byPipe(v attempt) bool      { return v.over == v.to.pipe }
 
 // lostPipe reports a broken pipe, which is the end of its client.
