@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/safefile"
 )
 
-// TestEditChangedFile checks that a file that somebody else changes during a command is left.
+// TestEditChangedFile checks that a file that changes during a command is left.
 func TestEditChangedFile(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")

@@ -75,7 +75,7 @@ type service struct {
 	signalled bool            // a signal has ended loop
 }
 
-// source returns what to serve. The demo is only for a person, who sees that it is one.
+// source returns what to serve. The demo is only for a person, and says that it is one.
 func (f serveFlags) source(e *env) (source, error) {
 	if f.demo && f.config != "" {
 		return source{}, usagef("both --demo and --config; choose one")

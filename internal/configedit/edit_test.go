@@ -228,7 +228,7 @@ func TestErrors(t *testing.T) {
 		{"renamed to another one", "mcpServers: {a: {}, b: {}}", func(f File) ([]byte, error) { return f.Rename("a", "b") }, `a.yaml:1:21: there is a server "b" already`},
 		{"a key that is not there", "mcpServers: {a: {}}", func(f File) ([]byte, error) { return f.Unset("a", "x") }, `a.yaml:1:17: the server "a" has no "x"`},
 		{"a key that repeats", "mcpServers:\n  a: {}\n  a: {}\n", remove, `a.yaml:3:3: duplicate key "a", first on line 2 (remove one of them)`},
-		{"an entry that is none", "mcpServers: {a: x}", func(f File) ([]byte, error) { return f.Disable("a") }, `a.yaml:1:17: "a" is not a mapping, but a string (write {} for an empty one)`},
+		{"an entry that is no mapping", "mcpServers: {a: x}", func(f File) ([]byte, error) { return f.Disable("a") }, `a.yaml:1:17: "a" is not a mapping, but a string (write {} for an empty one)`},
 		{"servers in a list", "mcpServers:\n- a\n", add, `a.yaml:2:1: "mcpServers" is not a mapping, but a list (write {} for an empty one)`},
 		{"a list", "- a\n", add, `a.yaml:1:1: a config is a mapping, not a list (write the servers below "mcpServers")`},
 		{"no YAML", "a: [", add, `a.yaml:1:4: not YAML: sequence end token ']' not found`},

@@ -48,7 +48,7 @@ func (d *document) rootMapping() (*mapping, error) {
 	return d.mappingAt(d.root, nil, start, d.end)
 }
 
-// mappingAt returns a mapping. parent is the member whose value it is, if that is known.
+// mappingAt returns a mapping. parent is its member, if that is known.
 func (d *document) mappingAt(n configfile.Node, parent *member, start, limit int) (*mapping, error) {
 	m := &mapping{document: d, node: n, parent: parent, comma: -1, limit: limit}
 	m.flow = start < len(d.text) && d.text[start] == '{'

@@ -207,7 +207,7 @@ func (w *writer) gap() {
 	}
 }
 
-// flowMapping writes a mapping in braces, whose lines have an indentation.
+// flowMapping writes a mapping in braces, with indented lines.
 func (w *writer) flowMapping(indent string, keys []string, lines bool) {
 	w.flow(indent, "{}", len(keys), lines, func(i int) {
 		key := keys[i]
@@ -273,7 +273,7 @@ func (w *writer) flow(indent, marks string, n int, lines bool, element func(i in
 		if comments && w.some(4) {
 			w.out.WriteString(indent + w.note() + "\n")
 		}
-		// Not less than the members of a block around it, of which it is a part.
+		// Not less than the members of a block around it.
 		w.out.WriteString(strings.TrimSuffix(indent, w.unit) + pick(w, "", w.unit))
 	} else {
 		w.gap()

@@ -123,7 +123,7 @@ func TestContextEndsWithItsAnswer(t *testing.T) {
 	})
 }
 
-// slowClose is a connection whose first Close takes until the test has ended.
+// slowClose is a connection with a first Close that takes until the test has ended.
 type slowClose struct {
 	*memnet.Conn
 	calls atomic.Int32

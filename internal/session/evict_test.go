@@ -356,7 +356,7 @@ func TestOwnersWithoutSessionsAreForgotten(t *testing.T) {
 		table.Remove(s)
 	}
 	if each := (heapBytes() - before) / n; each > 32 {
-		t.Errorf("an owner whose session was removed costs %d bytes", each)
+		t.Errorf("an owner without sessions costs %d bytes", each)
 	}
 	runtime.KeepAlive(table)
 }

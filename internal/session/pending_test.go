@@ -87,7 +87,7 @@ func TestPendingExcessOfAll(t *testing.T) {
 	}
 }
 
-// A principal whose answers are gone costs no memory.
+// A principal without answers costs no memory.
 func TestPrincipalsWithoutAnswersAreForgotten(t *testing.T) {
 	const n = 4000
 	r := pendingRules(1024, 512)
@@ -98,7 +98,7 @@ func TestPrincipalsWithoutAnswersAreForgotten(t *testing.T) {
 		v.Release()
 	}
 	if each := (heapBytes() - before) / n; each > 32 {
-		t.Errorf("a principal whose answer is gone costs %d bytes", each)
+		t.Errorf("a principal without answers costs %d bytes", each)
 	}
 	runtime.KeepAlive(r)
 }

@@ -87,7 +87,7 @@ func TestPoolIsSharedByOwners(t *testing.T) {
 	last.wantErr(last.last, at(0), &session.GoneError{Request: jsonrpc.NumberID(1), Ended: true, SharedLimit: true})
 }
 
-// An owner whose sessions retain nothing any more leaves its share to the others.
+// An owner with sessions that retain nothing leaves its share to the others.
 func TestPoolIsSharedByThoseWhoUseIt(t *testing.T) {
 	rules := retaining()
 	rules.Logs = session.NewLogPool(6000)

@@ -89,7 +89,7 @@ func TestAwait(t *testing.T) {
 		{"working, then completed", []any{working, working, completed}, `{"n":1.0}`, false, "0s 1s 2s"},
 		{"an interval", []any{working + `,"pollIntervalMs":2500`, completed}, `{"n":1.0}`, false, "0s 2.5s"},
 		{"a short interval", []any{working + `,"pollIntervalMs":1`, completed}, `{"n":1.0}`, false, "0s 50ms"},
-		{"a state that nobody knows", []any{`"status":"own"`, completed}, `{"n":1.0}`, false, "0s 1s"},
+		{"an unknown state", []any{`"status":"own"`, completed}, `{"n":1.0}`, false, "0s 1s"},
 		{"failed", []any{`"status":"failed","error":{"code":-1,"message":"no"}`}, "no (code -1)", false, "0s"},
 		{"cancelled", []any{`"status":"cancelled"`}, "the task was cancelled (code -32603)", false, "0s"},
 		{"no result", []any{`"status":"completed","result":1`}, "not a JSON object at byte 0; send {...}", false, "0s"},

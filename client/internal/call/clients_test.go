@@ -18,7 +18,7 @@ func TestClientsServed(t *testing.T) {
 		reqs []*mcp.Request
 		want ClientCount
 	}{
-		{"nobody", nil, NoClient},
+		{"no client", nil, NoClient},
 		{"the gateway", []*mcp.Request{{Scope: ours}, {Method: MethodDiscover}, {Scope: ours}}, NoClient},
 		{"one session", []*mcp.Request{{Scope: ours}, {Scope: a}, {Scope: a}, {Scope: ours}}, OneClient},
 		{"one principal without a session", []*mcp.Request{anna, anna2}, OneClient},

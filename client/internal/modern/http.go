@@ -134,8 +134,8 @@ func (c *httpCall) finish() {
 // end sets the call's terminal.
 func (c *httpCall) end(res *mcp.Result, err error) { c.over, c.res, c.err = true, res, err }
 
-// interrupted is the error of a call whose context has ended, or that close has
-// cancelled.
+// interrupted is the error of a call after its context has ended, or after close has
+// cancelled it.
 func (c *httpCall) interrupted() error {
 	outcome := mcp.NotDispatched
 	if c.out.Sent.Load() {

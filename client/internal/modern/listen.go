@@ -63,7 +63,7 @@ func (g *listenGroup) serve(ctx context.Context, p *Protocol, maintain func(cont
 	defer g.feed.Remove(sub.news)
 	defer g.remove(sub)
 	if g.add(sub) {
-		// Ends with the last listen, or with the protocol, whose close waits for it.
+		// Ends with the last listen, or with the protocol. Its close waits.
 		if _, ok := p.group.Start(maintain); !ok {
 			g.stop(p.Closed())
 		}
@@ -215,7 +215,7 @@ type upstream struct {
 
 // start sends the request in a goroutine of streams.
 func (st *upstream) start(streams *call.Goroutines, send func(ctx context.Context) error) {
-	// Ends when it is cancelled, or with streams, whose close waits for it.
+	// Ends when it is cancelled, or with streams. Their close waits for it.
 	st.cancel, _ = streams.Start(func(ctx context.Context) { st.end(send(ctx)) })
 }
 

@@ -70,7 +70,7 @@ func TestExitCode(t *testing.T) {
 	for line, want := range map[string]string{
 		// Words of npm 6 to 11, uv, pip and docker.
 		"npm error code E404": code.StartPackage,
-		"npm ERR! 404 Not Found - GET https://registry.npmjs.org/@x%2fsearch - Not found": code.StartPackage,
+		"npm ERR! 404 Not Found - GET https://npm.example.com/@x%2fsearch - Not found": code.StartPackage,
 		"npm error code ETARGET": code.StartPackage,
 		"  ╰─▶ Because no-such-package was not found in the package registry and you require no-such-package":      code.StartPackage,
 		"ERROR: No matching distribution found for no-such-package":                                                code.StartPackage,

@@ -105,7 +105,7 @@ func (l *Launcher) spawn() (*Child, error) {
 	return c, nil
 }
 
-// closeAll closes files, of which some may be nil.
+// closeAll closes files. Some may be nil.
 func closeAll(files ...*os.File) {
 	for _, f := range files {
 		f.Close()
