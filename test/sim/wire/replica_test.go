@@ -129,7 +129,6 @@ func hasCrashed(v attempt) bool  { return v.to.crashed > 0 }
 func lostBackend(v attempt) bool { return v.to.back.harmed > 0 }
 func slowBackend(v attempt) bool { return v.to.back.slow }
 func lostClients(v attempt) bool { return v.over.harmed > 0 }
-func slowClients(v attempt) bool { return v.over.slow }
 func byPipe(v attempt) bool      { return v.over == v.to.pipe }
 
 // lostPipe reports a broken pipe, which is the end of its client.
@@ -140,6 +139,13 @@ func lostPipe(v attempt) bool { return byPipe(v) && lostClients(v) }
 func (r *record) isLostBehindLocked() bool {
 	c := r.attempts[len(r.attempts)-1].to.back.carrierOf(r.mark)
 	return c != nil && c.broken.Load()
+}
+
+// isReadSlowlyLocked reports whether the connection on which the request was last sent to a
+// gateway is read more slowly than the gateway's write timeout allows.
+func (r *record) isReadSlowlyLocked() bool {
+	c := r.attempts[len(r.attempts)-1].over.carrierOf(r.mark)
+	return c != nil && c.isSlow.Load()
 }
 
 // goesTo returns the gateway for a round of the request.

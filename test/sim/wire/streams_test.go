@@ -181,7 +181,7 @@ func (r *record) judgeLossLocked() {
 		r.sentTo(lostBackend) || r.sentTo(slowBackend) || r.sentTo(hasCrashed) || r.sentTo(wasShut) {
 		return
 	}
-	if r.client[0] == 'o' && (r.sentTo(lostClients) || r.sentTo(slowClients)) {
+	if r.client[0] == 'o' && (r.sentTo(lostClients) || r.isReadSlowlyLocked()) {
 		return // its own client has lost it, or read so slowly that the gateway gave up
 	}
 	r.wrongLocked("its result was lost, and the backend has it: %s", r.said)
