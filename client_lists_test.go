@@ -326,6 +326,15 @@ func TestNoticeInOneClientsSessionIsForAll(t *testing.T) {
 				if n := s.Count("tools/list") - fetched; n == 0 || n > 10 {
 					t.Errorf("%d fetches for 100 notices at once, want a few", n)
 				}
+				fetched = s.Count("tools/list")
+				for range 100 {
+					notice <- struct{}{}
+					time.Sleep(10 * time.Millisecond) // longer than a fetch
+				}
+				time.Sleep(20 * time.Second)
+				if n := s.Count("tools/list") - fetched; n == 0 || n > 10 {
+					t.Errorf("%d fetches for 100 notices in a second, want a few", n)
+				}
 				tools.Store(gatewaytest.ToolList("x", "y"))
 				notice <- struct{}{}
 				if got := get.Next(); !strings.Contains(got, gatewaytest.ToolsChanged) {
