@@ -104,7 +104,7 @@ func (s *service) openControl(ctx context.Context) {
 
 // newControl listens on a socket for a file, and serves routes and reloads on it.
 func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux) (*control, error) {
-	folder, err := e.controlFolder(file)
+	folder, err := e.stateFolder(file)
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +182,9 @@ func (c *control) close() {
 	<-c.ended
 }
 
-// controlFolder returns the folder of the sockets for a file. It is in the folder for state
-// that lasts from one command to the next.
-func (e *env) controlFolder(file string) (string, error) {
+// stateFolder returns the folder for what is kept of a configuration file from one command
+// to the next, and for the sockets of its gateways.
+func (e *env) stateFolder(file string) (string, error) {
 	if state, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
 		return filepath.Join(state, "signalbox", fileID(file)), nil
 	}

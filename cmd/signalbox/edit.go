@@ -214,7 +214,7 @@ func (e *env) edit(ctx context.Context, flag, name string, mayCreate bool, chang
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	lock := ""
-	folder, folderErr := e.controlFolder(path)
+	folder, folderErr := e.stateFolder(path)
 	if folderErr == nil {
 		lock = filepath.Join(folder, "edit.lock")
 	}

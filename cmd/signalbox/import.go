@@ -484,7 +484,7 @@ func (e *env) writeImported(ctx context.Context, file *safefile.File, after conf
 		file = again
 	}
 	lock := ""
-	folder, folderErr := e.controlFolder(after.Name)
+	folder, folderErr := e.stateFolder(after.Name)
 	if folderErr == nil {
 		lock = filepath.Join(folder, "edit.lock")
 	}

@@ -45,7 +45,7 @@ type runningGateway struct {
 // runningGateways returns the gateways that serve a file, those on HTTP first. The error is
 // about one that does not respond.
 func (e *env) runningGateways(ctx context.Context, file string) ([]runningGateway, error) {
-	folder, err := e.controlFolder(file)
+	folder, err := e.stateFolder(file)
 	if err != nil {
 		return nil, nil //nolint:nilerr // without a folder there is no socket
 	}

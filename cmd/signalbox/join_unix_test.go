@@ -48,7 +48,7 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, fromGateway) }()
-	if folder, _ := command.controlFolder(file); len(socketsIn(folder)) != 1 {
+	if folder, _ := command.stateFolder(file); len(socketsIn(folder)) != 1 {
 		t.Error("the gateway has no socket")
 	}
 	if got := command.run(t.Context(), "tools", "--config", file); got != exitOK {
@@ -83,7 +83,7 @@ func TestGatewayThatWasKilledIsNotJoined(t *testing.T) {
 	command.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
 	file := filepath.Join(command.Dir, "signalbox.yaml")
 	write(t, file, "mcpServers: {}\n")
-	folder, err := command.controlFolder(file)
+	folder, err := command.stateFolder(file)
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}

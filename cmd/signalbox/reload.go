@@ -39,7 +39,7 @@ func (e *env) askReload(ctx context.Context, flag string) error {
 	if !src.hasFile() {
 		return usagef("%s; name the file with --config", e.nothingFound())
 	}
-	folder, err := e.controlFolder(src.path)
+	folder, err := e.stateFolder(src.path)
 	if err != nil {
 		return fmt.Errorf("reload %s: %w", src.path, err)
 	}
