@@ -32,6 +32,7 @@ type activeBackend struct {
 	srv     config.Backend
 	limits  config.Limits
 	taskIDs *taskIDs
+	tasks   *runningTasks
 	client  *client.Client // nil for a backend in this process
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
@@ -86,7 +87,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // follow starts to track what the backend offers. It does not wait for the backend: a
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
-	b.taskIDs = g.taskIDs
+	b.taskIDs, b.tasks = g.taskIDs, new(runningTasks)
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
 	b.Backend = backend.New(backend.Config{
 		Name:      b.srv.Name,
@@ -100,6 +101,9 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *
 		MaxItems:  b.limits.ToolsPerBackend,
 		MaxPages:  b.limits.Pages,
 		Last:      last,
+		Kept:      g.keptOffer(&b.srv),
+		Keep:      g.keepOffer(&b.srv),
+		Rest:      g.restOf(b),
 		Changed:   g.requestRebuild,
 		Turn:      g.startSlotFor(b),
 		Late:      g.noteLag,
@@ -207,6 +211,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,
 		OneClient:    g.onlyClient != nil,
+		RestSessions: srv.Idle > 0,
 		Info:         g.info,
 		MaxMessage:   int(limits.BackendMessage),
 		MaxSessions:  limits.BackendSessions,

@@ -121,7 +121,7 @@ func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 			all.byProfile = make(map[backend.Profile]*clientLists)
 		}
 		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load, profile: p}
-		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsOf(ctx, p) }
+		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return g.profileListsOf(ctx, b, p) }
 		all.byProfile[p] = l
 	}
 	return l
@@ -132,7 +132,7 @@ func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
 // offers them to these. A backend with a session shared by all clients offers the same
 // to all.
 func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
-	if b.srv.Share || b.Offer().State != backend.Live || l.hasTried(b) {
+	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || l.hasTried(b) {
 		return false
 	}
 	all := &g.perClient

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/keptlists"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
@@ -49,6 +50,7 @@ type Gateway struct {
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
 	rebuild      chan struct{} // capacity 1; requests another catalog
+	kept         *keptlists.Folder
 
 	ctx    context.Context //nolint:containedctx // the life of the goroutines below, which outlive every request
 	cancel context.CancelFunc
@@ -101,6 +103,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		startSlots: newStartSlots(),
 		lag:        metrics.NewLag(),
 	}
+	g.kept = keptlists.Open(opt.ListsFolder, g.log)
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
 	}

@@ -41,14 +41,14 @@ func (g *Gateway) ownInstruments() []metrics.Instrument {
 			worst, _ := g.lag.Worst()
 			return metrics.One(worst.Milliseconds())
 		}},
-		{Name: "backends", Help: "Backends in each state: starting, live, stale, down.", Read: g.backendStates},
+		{Name: "backends", Help: "Backends in each state: starting, live, stale, down, idle, kept.", Read: g.backendStates},
 	}
 }
 
 // backendStates returns a value for each state, so that a state without backends falls
 // to zero.
 func (g *Gateway) backendStates() []metrics.Value {
-	var counts [backend.Down + 1]int64
+	var counts [backend.NumStates]int64
 	for _, b := range g.view.Load().backends {
 		counts[b.Offer().State]++
 	}
@@ -103,7 +103,7 @@ func (g *Gateway) backendInstruments() []metrics.Instrument {
 		}}
 	}
 	return []metrics.Instrument{
-		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
+		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh, or it rests until the next call.", Read: g.liveBackends},
 		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),
 		count("retries", "Requests to the backend that were sent again.", func(s client.Stats) uint64 { return s.Retries }),
@@ -131,7 +131,7 @@ func (g *Gateway) eachClient(of func(client.Stats) int64) []metrics.Value {
 func (g *Gateway) liveBackends() []metrics.Value {
 	var values []metrics.Value
 	for _, b := range g.view.Load().backends {
-		values = append(values, metrics.Value{Number: asNumber(b.Offer().State == backend.Live), Key: "backend", Label: b.Name()})
+		values = append(values, metrics.Value{Number: asNumber(b.Offer().State == backend.Live || b.Offer().State.IsResting()), Key: "backend", Label: b.Name()})
 	}
 	return values
 }

@@ -39,6 +39,13 @@ type Options struct {
 	// own, with the limits of the configuration. Redirects are never followed.
 	Transport http.RoundTripper
 
+	// ListsFolder is a folder for the lists of backends, which a later Gateway with the
+	// same folder offers before it has reached them. It needs no processes for that: one
+	// that may rest is started when it is used. The folder is created if necessary. It
+	// contains what the servers list, readable for its user only, and none of their
+	// secrets. If empty, nothing is kept.
+	ListsFolder string
+
 	// Grace is the time that the process of a backend has at each step of its shutdown:
 	// after its input was closed, and after it was asked to terminate. Zero is 5 s.
 	Grace time.Duration

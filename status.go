@@ -66,7 +66,7 @@ func (r *Refusal) prefix() string {
 // lists, before the operator's rules.
 type BackendStatus struct {
 	Name      string      `json:"name"`
-	State     string      `json:"state"`            // starting, live, stale, down
+	State     string      `json:"state"`            // starting, live, stale, down, idle, kept
 	Reason    string      `json:"reason,omitempty"` // why it is not live
 	Code      string      `json:"code,omitempty"`   // the code of the reason; see docs/codes.md
 	Era       string      `json:"era,omitempty"`    // legacy or modern, once known

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/backend"
@@ -152,6 +153,9 @@ func (r *backendRequest) encode(res *mcp.Result, err error) (*mcp.Result, error)
 		return res, err
 	}
 	isTask := isAboutTask(r.req.Method) || res.Type() == mcp.ResultTask
+	if isTask {
+		r.backend.tasks.note(res.Bytes(), time.Now())
+	}
 	if !isTask && !res.Has(mcp.MetaRelatedTask) {
 		return res, nil
 	}

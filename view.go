@@ -191,9 +191,9 @@ func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
 // backend may have are reserved for it.
 func catalogState(o *backend.Offer) catalog.State {
 	switch o.State {
-	case backend.Live:
+	case backend.Live, backend.Idle:
 		return catalog.Live
-	case backend.Stale:
+	case backend.Stale, backend.Kept:
 		return catalog.Stale
 	default:
 		return catalog.Missing

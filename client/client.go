@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -22,6 +23,7 @@ import (
 type Client struct {
 	setup      *call.Setup
 	link       link
+	pipes      *pipeLink // link, if it opens pipes
 	group      call.Goroutines
 	discovered atomic.Pointer[Server] // by the protocol in use; nil if not known
 
@@ -40,6 +42,7 @@ type Client struct {
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
+	used     atomic.Int64 // when the last request of a client to a process ended, as Unix nanoseconds
 
 	closer    call.CloseOnce
 	hurryOnce sync.Once
@@ -67,6 +70,7 @@ type protocol interface {
 
 func newClient(s *call.Setup, l link) *Client {
 	c := &Client{setup: s, link: l}
+	c.pipes, _ = l.(*pipeLink)
 	s.AwaitRetry = func(ctx context.Context, n int) bool { return c.awaitRetry(ctx, call.ResendDelay(n)) }
 	s.Recheck = c.recheck
 	return c
@@ -84,7 +88,7 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if !c.enter() {
 		return nil, c.setup.Closed()
 	}
-	defer c.leave()
+	defer c.leave(req)
 	c.requests.Add(1)
 	switch {
 	case c.setup.BadInfo != nil: // it would be inserted into messages unmodified
@@ -120,7 +124,10 @@ func (c *Client) enter() bool {
 	return true
 }
 
-func (c *Client) leave() {
+func (c *Client) leave(req *mcp.Request) {
+	if c.pipes != nil && !call.IsInternal(req) {
+		c.used.Store(time.Now().UnixNano())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.serving--

@@ -82,6 +82,9 @@ type Config struct {
 	// and its standard error. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level
 
+	// RestSessions makes Rest end also the sessions in which a client has made calls.
+	RestSessions bool
+
 	// Announced is called when a legacy server notifies a session of one client that a
 	// list has changed, and, with ended set, when that session ends and its own list
 	// items are gone. scope is the client's. It is nil for a session that is lent to

@@ -305,6 +305,13 @@ func (l *pipeLink) swapSpare(p *stdio.Pipe) *stdio.Pipe {
 	return old
 }
 
+// closeSpare closes the probed pipe, if no session has taken it.
+func (l *pipeLink) closeSpare() {
+	if p := l.swapSpare(nil); p != nil {
+		p.Close(l.Closed())
+	}
+}
+
 // stop closes pipes that were opened and never used. It runs after the protocols have
 // closed, so that the spare is not taken any more, and before quit, which requires that
 // all children have ended.

@@ -49,10 +49,17 @@ type Backend struct {
 	Timeout time.Duration `json:"timeout"`
 	// Share declares that the server keeps no state per client.
 	Share bool `json:"share"`
+	// Idle is how long a process may serve no client before it is ended; the next call
+	// starts it again. Negative means that it is not ended. Zero is DefaultIdle, for
+	// processes in which no open session of a client has made calls.
+	Idle time.Duration `json:"idle"`
 	// Era is auto, legacy, modern, or a revision of the protocol, which replaces
 	// probing. Empty means auto.
 	Era string `json:"era"`
 }
+
+// DefaultIdle is the default of Backend.Idle.
+const DefaultIdle = 10 * time.Minute
 
 // Type is a transport.
 type Type string

@@ -6,7 +6,6 @@ package config
 import (
 	"reflect"
 	"slices"
-	"time"
 )
 
 // RunsNew returns the paths of what next would start, call or write and c does not: a
@@ -92,7 +91,7 @@ func (s Backend) launch() Backend {
 	s.Name, s.Disabled = "", false
 	s.EnvFile = "" // its content is in Env
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
-	s.Timeout, s.Share, s.Era = time.Duration(0), false, ""
+	s.Timeout, s.Idle, s.Share, s.Era = 0, 0, false, ""
 	s.Type = s.Transport()
 	return s
 }

@@ -80,6 +80,9 @@ func checkTransport(s *Backend, p place, r *reader) {
 		r.report(p.key("type"), `write "stdio"`, `the type %q needs a "url", and %q has a "command"`, s.Type, p.name)
 	case isAddress:
 		checkUnused(s, p, "url", []string{"args", "env", "envFile", "cwd"}, r)
+		if s.Idle != 0 {
+			r.report(p.key("idle"), "remove it", "%q has no meaning beside %q", "idle", "url")
+		}
 	default:
 		checkUnused(s, p, "command", []string{"headers"}, r)
 	}

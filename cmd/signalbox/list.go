@@ -131,6 +131,11 @@ func (f *listFlags) with(ctx context.Context, e *env, show func(context.Context,
 	})
 }
 
+// isUp reports whether a backend is live, or will be with the next call.
+func isUp(b *signalbox.BackendStatus) bool {
+	return b.State == "live" || b.State == "idle" || b.State == "kept"
+}
+
 // requireLive returns an error if a backend of the gateway is not live.
 func (t *target) requireLive(ctx context.Context) error {
 	s, err := t.status(ctx)
@@ -139,7 +144,7 @@ func (t *target) requireLive(ctx context.Context) error {
 	}
 	var missing []string
 	for i := range s.Backends {
-		if b := &s.Backends[i]; b.State != "live" {
+		if b := &s.Backends[i]; !isUp(b) {
 			missing = append(missing, b.Name)
 		}
 	}
@@ -168,7 +173,7 @@ func (e *env) showArrivals(ctx context.Context, t *target) (stop func()) {
 		}
 		for i := range s.Backends {
 			b := &s.Backends[i]
-			if b.State != "live" || shown[b.Name] {
+			if !isUp(b) || shown[b.Name] {
 				continue
 			}
 			shown[b.Name] = true

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -152,6 +153,7 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
+	opt.ListsFolder = s.listsFolder()
 	if !s.flags.http() {
 		// The client shows standard error to its user, and the backends' lines would hide our
 		// own.
@@ -169,6 +171,18 @@ func (s *service) open(ctx context.Context) error {
 		go s.serveStdio(ctx)
 	}
 	return nil
+}
+
+// listsFolder returns the folder for the lists of backends, or "" if there is none.
+func (s *service) listsFolder() string {
+	if !s.source.hasFile() {
+		return ""
+	}
+	state, err := s.stateFolder(s.source.path)
+	if err != nil {
+		return "" // openControl reports it
+	}
+	return filepath.Join(state, "lists")
 }
 
 // serveStdio serves the one client, and sends the error to s.stdio: nil at the end of the

@@ -257,7 +257,7 @@ func (t *target) warn(ctx context.Context, e *env) {
 		return
 	}
 	for _, b := range s.Backends {
-		if b.State == "live" {
+		if isUp(&b) {
 			continue
 		}
 		text := fmt.Sprintf("warning: backend %q is %s", b.Name, b.State)

@@ -59,6 +59,16 @@ type Config struct {
 	// stale until this Backend has reached the server.
 	Last *Offer
 
+	// Kept, if not nil, returns what the server has offered to clients of a profile in an
+	// earlier run, or nil. It is offered until the server is reached, and the server is
+	// not started before it is needed if it may rest. Keep, if not nil, is called by Run
+	// with each complete offer of the server. Both may take a moment.
+	Kept func(Profile) *Offer
+	Keep func(Profile, *Offer)
+
+	// Rest, if not nil, makes the server rest while it serves no client.
+	Rest *Rest
+
 	// Changed is called after each change of the Offer. It must not block.
 	Changed func()
 
@@ -111,7 +121,11 @@ type Backend struct {
 	began   atomic.Pointer[time.Time]
 	changes atomic.Uint64 // how many the server has notified to the only client
 
+	use *use // nil without Config.Rest
+
 	// The fields below belong to Run.
+	profile  Profile // of the clients that the lists are for
+	kept     *Lists  // as last passed to Keep, or nil
 	failures [catalog.NumKinds]listFailure
 	answered listSet // the lists that were fetched, or have failed, once
 
@@ -134,9 +148,16 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
+	b.profile = FullProfile
+	if cfg.Rest != nil {
+		b.use = newUse(cfg.Rest)
+	}
 	b.offer.Store(&Offer{State: Starting})
 	if last := cfg.Last; last != nil && last.Known() {
 		b.offer.Store(last.inherited())
+		close(b.settled)
+	} else if kept := b.keptOffer(); kept != nil && cfg.Sole == nil {
+		b.offer.Store(kept)
 		close(b.settled)
 	}
 	b.cfg.Last = nil // not retained
@@ -166,6 +187,7 @@ func (b *Backend) Began() (at time.Time, ok bool) {
 // Refresh requests a fetch of the lists. It does not block, and many calls merge into
 // one.
 func (b *Backend) Refresh() {
+	b.use.noteChange()
 	select {
 	case b.refresh <- struct{}{}:
 	default: // already requested
@@ -174,7 +196,7 @@ func (b *Backend) Refresh() {
 
 // Retry ends the wait after a failure to reach the server. It does not block.
 func (b *Backend) Retry() {
-	if b.Offer().State == Live {
+	if s := b.Offer().State; s == Live || s.IsResting() {
 		return
 	}
 	select {
@@ -209,6 +231,7 @@ func (b *Backend) IsBehind(o *Offer) bool {
 // and probes nothing. If the request could not be sent, Serve requests a fetch of the
 // lists.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
+	defer b.endUse(b.beginUse(req))
 	defer b.recoverPanic(ctx, req, &res, &err)
 	ctx, watch := b.limits.begin(ctx, caller)
 	defer watch.stop()
@@ -230,6 +253,7 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // has ended. It has no deadline: resources may never change. Its failure does not
 // affect the state of the server, which the listen for the lists tracks.
 func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+	defer b.endUse(b.beginUse(req))
 	return b.serve(ctx, req, caller)
 }
 
@@ -280,6 +304,7 @@ func outcome(err error) mcp.Outcome {
 // one. Only Run calls it, and there is one Run.
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
+	b.keep(o)
 	select {
 	case <-b.settled:
 	default:

@@ -54,12 +54,21 @@ func (b *Backend) Run(ctx context.Context) {
 		}
 		defer end()
 	}
+	if b.use != nil {
+		defer b.watchUse(ctx, sole != nil)()
+		b.rest(ctx, sole)
+	}
 	again := backoff.Backoff{Min: minRetryDelay, Max: maxRetryDelay}
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := b.follow(ctx, sole)
+		err := b.followUntilIdle(ctx, sole)
 		if ctx.Err() != nil {
 			return
+		}
+		if errors.Is(err, errIdleServer) {
+			b.rest(ctx, sole)
+			again.Reset()
+			continue
 		}
 		if err == nil || time.Since(began) > maxRetryDelay {
 			again.Reset()
@@ -100,6 +109,7 @@ func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *
 	if !ok {
 		return ctx, nil, nil
 	}
+	b.offerKept(&c)
 	if c.Scope == nil {
 		c.Scope = mcp.NewScope("lists of "+b.cfg.Name, nil)
 		return ctx, &c, c.Scope.End
@@ -133,6 +143,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	}
 	offer.Notices = b.Offer().Notices
 	b.publish(offer)
+	b.use.noteLists()
 	if g.f.announced != 0 {
 		if err := b.listen(ctx, g); !errors.Is(err, errNoListChanges) {
 			return err
@@ -303,6 +314,9 @@ func (b *Backend) refetch(ctx context.Context, g *fetchGroup, old *Offer, l *lis
 			break
 		}
 		changes = counted
+		if announced != 0 {
+			b.use.noteChange()
+		}
 		g.fetch(ctx, dirty, announced)
 		if l.isClean() || ctx.Err() != nil {
 			break

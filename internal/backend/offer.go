@@ -22,18 +22,27 @@ import (
 type State uint8
 
 // The states. A stale Offer is the last good one of a backend that cannot be reached
-// now; a backend that is down was never reached.
+// now; a backend that is down was never reached. The process of one that is idle has
+// ended because no client used it, and that of one that is kept has not been started
+// yet: its lists are of an earlier run. The next call starts it.
 const (
 	Starting State = iota
 	Live
 	Stale
 	Down
+	Idle
+	Kept
+
+	NumStates
 )
 
 // String returns the state's name for status and log.
 func (s State) String() string {
-	return [...]string{"starting", "live", "stale", "down"}[s]
+	return [...]string{"starting", "live", "stale", "down", "idle", "kept"}[s]
 }
+
+// IsResting reports whether the server is not tracked until it is used.
+func (s State) IsResting() bool { return s == Idle || s == Kept }
 
 // Offer is what a backend offers at one moment. It is immutable.
 type Offer struct {
@@ -64,7 +73,7 @@ func (o *Offer) unannounced() listSet { return o.offered &^ o.notified }
 
 // Known reports whether the backend was ever reached, so that its lists and its
 // capabilities are known.
-func (o *Offer) Known() bool { return o.State == Live || o.State == Stale }
+func (o *Offer) Known() bool { return o.State == Live || o.State == Stale || o.State.IsResting() }
 
 // Answered reports whether a list, or the reason of its failure, is known.
 func (o *Offer) Answered(k catalog.Kind) bool { return o.State != Starting && !o.late.has(k) }

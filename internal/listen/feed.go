@@ -99,6 +99,13 @@ func (f *Feed) Remove(l *Listener) {
 	}
 }
 
+// IsEmpty reports whether there is no listen.
+func (f *Feed) IsEmpty() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.listeners) == 0
+}
+
 func (f *Feed) dropLocked(uri string) {
 	if f.uris[uri]--; f.uris[uri] == 0 {
 		delete(f.uris, uri)

@@ -181,6 +181,17 @@ func (t *Calls) Close(err error) {
 	}
 }
 
+// CloseIdle is Close if no call is open. It reports whether it has closed, or Close or End
+// has been called before.
+func (t *Calls) CloseIdle(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closeErr == nil && len(t.open) == 0 {
+		t.closeErr = err
+	}
+	return t.closeErr != nil
+}
+
 // End ends every open call with the error, and makes Open return it from now on. Only the
 // first call of End has an effect.
 func (t *Calls) End(err error) {

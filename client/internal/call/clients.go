@@ -58,6 +58,10 @@ func (a *ClientsServed) Note(req *mcp.Request) {
 	}
 }
 
+// IsInternal reports whether a request is the gateway's own, in a scope that cannot be
+// notified.
+func IsInternal(req *mcp.Request) bool { return req.Scope != nil && req.Scope.Unrelated() == nil }
+
 // Size returns the number of clients.
 func (a *ClientsServed) Size() ClientCount {
 	a.mu.Lock()

@@ -37,6 +37,7 @@ type Config struct {
 	MaxRounds                 int
 	MaxLogLine                int
 	ProcessLevel              slog.Level
+	RestSessions              bool
 
 	Announced func(scope *mcp.Scope, ended bool)
 	Logger    *slog.Logger

@@ -44,6 +44,13 @@ type clientTask struct {
 	known bool // the server has the answer that names it
 }
 
+// isEmpty reports whether the client runs no task for the server.
+func (t *clientTasks) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.tasks) == 0 && t.pending == 0
+}
+
 // capabilitiesOf returns the client capabilities that are sent to the server. They
 // include the client's tasks only if the session belongs to that client alone: in any
 // other session a later request on a task would have no client to ask.

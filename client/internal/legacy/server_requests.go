@@ -71,6 +71,13 @@ func (a *serverRequests) release() {
 	}
 }
 
+// isEmpty reports whether no request waits for an answer.
+func (a *serverRequests) isEmpty() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count == 0
+}
+
 // end frees the id.
 func (a *serverRequests) end(id mcp.ID) {
 	a.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,6 +68,7 @@ type clientSession struct {
 	responses serial.Queue[[]byte]
 
 	abandoned call.Abandoned
+	use       sessionUse
 
 	pending pendingAnswers // answers that calls still wait for when the server has forgotten the session
 
@@ -114,6 +116,9 @@ func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
 	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
 	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
+	if route.private {
+		ls.use.last.Store(time.Now().UnixNano())
+	}
 	conn.attach(ls)
 	return ls
 }
@@ -199,6 +204,8 @@ func (s *clientSession) callWithID(ctx context.Context, req *mcp.Request, caller
 		return nil, &call.Rejected{Why: call.SessionGone, Err: s.Unavailable(err, "its session has ended")}
 	}
 	s.conn.noteClient(req)
+	s.use.begin(req)
+	defer s.use.end(req)
 	note(pending.ID())
 	f := call.Call{Setup: s.Setup, Owner: s, Call: pending, Req: req, Caller: caller, Token: req.Params.Raw(mcp.MetaProgressToken), Version: s.version, Forwardable: call.IsForwardable(req)}
 	res, err := s.conn.roundTrip(ctx, f, legacyRequest(pending, &req.Params))

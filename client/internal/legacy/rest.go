@@ -1,0 +1,66 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client/internal/call"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// sessionUse records when clients have used a session, and for what. The zero value is
+// ready.
+type sessionUse struct {
+	last    atomic.Int64 // the last request of a client, as Unix nanoseconds
+	changed atomic.Bool  // a client may have left state in the session
+}
+
+func (u *sessionUse) begin(req *mcp.Request) {
+	if !slices.Contains(listMethods(), req.Method) {
+		u.changed.Store(true)
+	}
+	u.end(req)
+}
+
+func (u *sessionUse) end(req *mcp.Request) {
+	if !call.IsInternal(req) {
+		u.last.Store(time.Now().UnixNano())
+	}
+}
+
+// Rest ends the sessions that no client has used since the time and that are not needed:
+// without a request, a listen or a task, and, unless RestSessions is set, without state
+// that a client may have left by its calls. The next request opens a session. A request
+// that comes meanwhile is served in another session, and is not lost.
+func (l *Protocol) Rest(since time.Time) {
+	for _, s := range l.sessions() {
+		if s.use.last.Load() <= since.UnixNano() && !s.isNeeded() && s.calls.CloseIdle(s.Cut()) {
+			l.retire(s)
+		}
+	}
+}
+
+// isNeeded reports whether Rest must not end the session, except for a call in progress.
+func (s *clientSession) isNeeded() bool {
+	return s.keepsState() || !s.feed.IsEmpty() || !s.requests.isEmpty()
+}
+
+// keepsState reports whether the end of the session would lose what a client has begun.
+func (s *clientSession) keepsState() bool {
+	return s.isKeptForTask() || !s.clientTasks.isEmpty() || s.routing.private && s.use.changed.Load() && !s.RestSessions
+}
+
+// KeepsState reports whether a session is open whose end would lose what a client has
+// begun.
+func (l *Protocol) KeepsState() bool {
+	return slices.ContainsFunc(l.sessions(), (*clientSession).keepsState)
+}
+
+// InSession reports whether a session of a single client is open.
+func (l *Protocol) InSession() bool {
+	return slices.ContainsFunc(l.sessions(), func(s *clientSession) bool { return s.routing.private && s.isAlive() })
+}

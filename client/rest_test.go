@@ -1,0 +1,126 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/test/faultyserver"
+)
+
+// Rest ends a session that no client has used since the time, unless its end would lose
+// something. The next request opens another one.
+func TestRestEndsIdleSessions(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		modern bool
+		cfg    client.Config
+		req    func(*testing.T) *mcp.Request
+		ends   bool
+	}{
+		{name: "listed only", req: listOfTools, ends: true},
+		{name: "called", req: func(t *testing.T) *mcp.Request { return echo(t) }},
+		{name: "called, with RestSessions", req: func(t *testing.T) *mcp.Request { return echo(t) }, cfg: client.Config{RestSessions: true}, ends: true},
+		{name: "shared", req: func(t *testing.T) *mcp.Request { return echo(t) }, cfg: client.Config{Share: true}, ends: true},
+		{name: "modern", modern: true, req: func(t *testing.T) *mcp.Request { return echo(t) }, ends: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				cl, opened := dialLines(t, &faultyserver.Lines{Modern: c.modern, On: answersLists()}, c.cfg)
+				who := newTenant("a")
+				t.Cleanup(who.End)
+				call := func() {
+					t.Helper()
+					if _, err := within(t, cl, in(who.Scope, c.req(t)), &recorder{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				call()
+				before := opened()
+				time.Sleep(time.Minute)
+				cl.Rest(time.Now().Add(-2 * time.Minute)) // it was used since
+				call()
+				if n := opened(); n != before {
+					t.Errorf("%d processes after a call within the time, want %d", n, before)
+				}
+				if got := cl.KeepsState(); got == c.ends {
+					t.Errorf("KeepsState is %t", got)
+				}
+				time.Sleep(time.Minute)
+				cl.Rest(time.Now())
+				synctest.Wait()
+				call()
+				if n, want := opened(), before+btoi(c.ends); n != want {
+					t.Errorf("%d processes were started, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func answersLists() map[string]func(*faultyserver.Line) {
+	return map[string]func(*faultyserver.Line){"tools/list": func(x *faultyserver.Line) { x.Result(`{"resultType":"complete","tools":[]}`) }}
+}
+
+func listOfTools(t *testing.T) *mcp.Request { return request(t, "tools/list", `{}`) }
+
+// Rest ends nothing that is in use: a call in progress, or a listen.
+func TestRestLeavesWhatIsInUse(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			gate := make(chan struct{})
+			s := &faultyserver.Lines{Modern: modern, On: gated(gate), Capabilities: `{"tools":{"listChanged":true}}`}
+			c, opened := dialLines(t, s, client.Config{RestSessions: true})
+			calling, listening := newTenant("calling"), newTenant("listening")
+			t.Cleanup(listening.End)
+			t.Cleanup(calling.End)
+			slow := launch(t, c, in(calling.Scope, tool(t, "slow")), &recorder{})
+			launch(t, c, in(listening.Scope, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), &recorder{})
+			time.Sleep(time.Hour)
+			before := opened()
+			c.Rest(time.Now())
+			synctest.Wait()
+			close(gate)
+			<-slow.done
+			if slow.err != nil {
+				t.Errorf("modern %t: the call ended with %v", modern, slow.err)
+			}
+			time.Sleep(time.Hour)
+			if n := opened(); n != before {
+				t.Errorf("modern %t: %d processes were started, want %d", modern, n, before)
+			}
+		})
+	}
+}
+
+// A request of the gateway itself does not count as use, so that lists that are fetched
+// keep no process.
+func TestRestIgnoresInternalRequests(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c, opened := dialLines(t, &faultyserver.Lines{Modern: true, On: answersLists()}, client.Config{})
+		scope := mcp.NewScope("lists", nil)
+		t.Cleanup(scope.End)
+		for want := 1; want <= 2; want++ {
+			if _, err := within(t, c, in(scope, listOfTools(t)), &recorder{}); err != nil {
+				t.Fatal(err)
+			}
+			if n := opened(); n != want {
+				t.Errorf("%d processes were started, want %d", n, want)
+			}
+			c.Rest(time.Now().Add(-time.Hour))
+			synctest.Wait()
+		}
+	})
+}

@@ -1,0 +1,167 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+	"github.com/signalbox-mcp/signalbox/internal/keptlists"
+	"github.com/signalbox-mcp/signalbox/internal/task"
+	"github.com/signalbox-mcp/signalbox/mcp"
+)
+
+// restOf returns how the processes of a backend rest, or nil if they do not, or it has
+// none.
+func (g *Gateway) restOf(b *activeBackend) *backend.Rest {
+	idle := cmp.Or(b.srv.Idle, config.DefaultIdle)
+	if b.client == nil || b.srv.Transport() != config.TypeStdio || idle < 0 {
+		return nil
+	}
+	return &backend.Rest{
+		Idle:      idle,
+		Processes: b.client,
+		Busy:      func() bool { return b.tasks.any(time.Now()) },
+		Shown:     func(client *mcp.Peer) backend.Lists { return g.viewOf(client).listsOf(b) },
+	}
+}
+
+// runningTasks are the tasks of one backend that may be running. The zero value is
+// ready.
+type runningTasks struct {
+	mu    sync.Mutex
+	until map[string]time.Time // by the backend's id
+}
+
+const (
+	// taskTime is how long a task is taken to run if nothing more is heard of it. A shorter
+	// time to live that its server has declared takes precedence.
+	taskTime = time.Hour
+
+	// maxRunningTasks bounds the tasks of one backend. Further ones are not recorded.
+	maxRunningTasks = 4096
+)
+
+// note records the state of a task.
+func (r *runningTasks) note(raw []byte, now time.Time) {
+	t, err := task.Read(raw)
+	if err != nil || t.ID == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.Status.IsTerminal() {
+		delete(r.until, t.ID)
+		return
+	}
+	if len(r.until) >= maxRunningTasks {
+		r.dropExpiredLocked(now)
+	}
+	if len(r.until) >= maxRunningTasks {
+		return
+	}
+	if r.until == nil {
+		r.until = make(map[string]time.Time)
+	}
+	keep := taskTime
+	if t.TTL > 0 {
+		keep = min(keep, t.TTL)
+	}
+	r.until[t.ID] = now.Add(keep)
+}
+
+func (r *runningTasks) any(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropExpiredLocked(now)
+	return len(r.until) > 0
+}
+
+func (r *runningTasks) dropExpiredLocked(now time.Time) {
+	maps.DeleteFunc(r.until, func(_ string, until time.Time) bool { return !until.After(now) })
+}
+
+// keyOf returns the key under which the lists of a server are kept: all that decides
+// which server it is, and what it shows.
+func keyOf(srv *config.Backend) *keptlists.Key {
+	k := &keptlists.Key{
+		Transport: string(srv.Transport()), Command: srv.Command, Args: srv.Args, Cwd: srv.Cwd, Env: environ(srv.Env),
+		URL: srv.URL, Era: srv.Era,
+	}
+	for _, name := range slices.Sorted(maps.Keys(srv.Headers)) {
+		k.Headers = append(k.Headers, name+": "+srv.Headers[name].Reveal())
+	}
+	return k
+}
+
+// variant returns the name of what is kept for a profile. The lists that the offer has
+// are kept apart from those of a profile beside it.
+func variant(p backend.Profile) string { return strconv.Itoa(int(p)) }
+
+func besideVariant(p backend.Profile) string { return "beside-" + variant(p) }
+
+// keptOffer returns a function that returns what the server offered in an earlier run,
+// or nil if nothing is kept.
+func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Profile) *backend.Offer {
+	if g.kept == nil || srv.Command == "" && srv.URL == "" {
+		return nil
+	}
+	key := keyOf(srv)
+	return func(p backend.Profile) *backend.Offer {
+		raw := g.kept.Read(key, variant(p))
+		if raw == nil {
+			return nil
+		}
+		o, err := backend.DecodeKept(raw)
+		if err != nil {
+			g.kept.Ignore(key, variant(p), err)
+			return nil
+		}
+		return o
+	}
+}
+
+// keepOffer returns a function that keeps an offer for a later run, or nil.
+func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Profile, *backend.Offer) {
+	if g.kept == nil || srv.Command == "" && srv.URL == "" {
+		return nil
+	}
+	key := keyOf(srv)
+	return func(p backend.Profile, o *backend.Offer) {
+		if raw, err := o.Encode(); err == nil {
+			g.kept.Write(g.ctx, key, variant(p), raw)
+		}
+	}
+}
+
+// profileListsOf returns what a backend offers to clients of a profile: as kept with the
+// lists that it offers now, or by a process or session for the question alone.
+func (g *Gateway) profileListsOf(ctx context.Context, b *activeBackend, p backend.Profile) (backend.Lists, error) {
+	base := g.view.Load().listsOf(b)
+	if g.kept == nil || b.client == nil {
+		return b.ListsOf(ctx, p)
+	}
+	key := keyOf(&b.srv)
+	if raw := g.kept.Read(key, besideVariant(p)); raw != nil {
+		if lists, ok := backend.DecodeListsFor(&base, raw); ok {
+			return lists, nil
+		}
+	}
+	lists, err := b.ListsOf(ctx, p)
+	if err != nil {
+		return lists, fmt.Errorf("lists for a client: %w", err)
+	}
+	if raw, err := lists.EncodeFor(&base); err == nil {
+		g.kept.Write(ctx, key, besideVariant(p), raw)
+	}
+	return lists, nil
+}
