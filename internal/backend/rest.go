@@ -50,7 +50,8 @@ const (
 	maxKeptAge = 24 * time.Hour
 
 	// calmTime is how long the lists of a server must not have changed before a process
-	// that was started for them ends: each change would start another one.
+	// that was started for them ends, if that is shorter than Rest.Idle: each change would
+	// start another one.
 	calmTime = time.Minute
 
 	// minUseTick is the shortest time between two looks at the use of a server.
@@ -212,7 +213,9 @@ func (u *use) isCarried(now time.Time) bool {
 	return u.isCalm(now) && !u.Processes.SharesProcess() && u.Processes.InSession()
 }
 
-func (u *use) isCalm(now time.Time) bool { return now.Sub(time.Unix(0, u.changed.Load())) >= calmTime }
+func (u *use) isCalm(now time.Time) bool {
+	return now.Sub(time.Unix(0, u.changed.Load())) >= min(calmTime, u.Idle)
+}
 
 // rest returns when the server must be tracked. If its lists are not known, or are those
 // of an earlier run and old, that is at once.
