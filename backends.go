@@ -38,9 +38,15 @@ type activeBackend struct {
 	done    chan struct{} // closed when Run has returned
 }
 
-// start starts the backend of a configured server. last is what the server offered
-// until now, or nil.
-func (g *Gateway) start(srv config.Backend, limits config.Limits, last *backend.Offer) *activeBackend {
+// previous is what the same server has offered until now.
+type previous struct {
+	offer   *backend.Offer // nil if it is not known
+	reason  string         // why it is stale, if not because of a changed configuration
+	stopped bool           // the server is not started before it is needed
+}
+
+// start starts the backend of a configured server.
+func (g *Gateway) start(srv config.Backend, limits config.Limits, last previous) *activeBackend {
 	b := &activeBackend{srv: srv, limits: limits}
 	cfg := g.clientConfig(&srv, limits)
 	// b.Backend is set before any request is sent.
@@ -52,7 +58,7 @@ func (g *Gateway) start(srv config.Backend, limits config.Limits, last *backend.
 // startInProcess starts the backend of a Handler in this process.
 func (g *Gateway) startInProcess(p InProcess, limits config.Limits) *activeBackend {
 	b := &activeBackend{srv: config.Backend{Name: p.Name, Prefix: p.Prefix}, limits: limits}
-	return g.follow(b, p.Handler, nil)
+	return g.follow(b, p.Handler, previous{})
 }
 
 // checkNames checks that each backend has a unique name, by which reloads and catalogs
@@ -86,28 +92,30 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 
 // follow starts to track what the backend offers. It does not wait for the backend: a
 // gateway with a hundred of them starts as fast as with one.
-func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
+func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
 	b.taskIDs, b.tasks = g.taskIDs, new(runningTasks)
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
 	b.Backend = backend.New(backend.Config{
-		Name:      b.srv.Name,
-		Sole:      g.onlyClient.waiterFor(b),
-		Handler:   h,
-		Info:      g.info,
-		Idle:      b.limits.CallIdle,
-		Max:       cmp.Or(b.srv.Timeout, b.limits.CallMax),
-		MaxKey:    b.maxKey(),
-		Handshake: b.limits.Handshake,
-		MaxItems:  b.limits.ToolsPerBackend,
-		MaxPages:  b.limits.Pages,
-		Last:      last,
-		Kept:      g.keptOffer(&b.srv),
-		Keep:      g.keepOffer(&b.srv),
-		Rest:      g.restOf(b),
-		Changed:   g.requestRebuild,
-		Turn:      g.startSlotFor(b),
-		Late:      g.noteLag,
-		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
+		Name:       b.srv.Name,
+		Sole:       g.onlyClient.waiterFor(b),
+		Handler:    h,
+		Info:       g.info,
+		Idle:       b.limits.CallIdle,
+		Max:        cmp.Or(b.srv.Timeout, b.limits.CallMax),
+		MaxKey:     b.maxKey(),
+		Handshake:  b.limits.Handshake,
+		MaxItems:   b.limits.ToolsPerBackend,
+		MaxPages:   b.limits.Pages,
+		Last:       last.offer,
+		LastReason: last.reason,
+		Stopped:    last.stopped,
+		Kept:       g.keptOffer(&b.srv),
+		Keep:       g.keepOffer(&b.srv),
+		Rest:       g.restOf(b),
+		Changed:    g.requestRebuild,
+		Turn:       g.startSlotFor(b),
+		Late:       g.noteLag,
+		Logger:     slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	ctx, cancel := context.WithCancel(g.ctx)
 	b.cancel, b.done = cancel, make(chan struct{})

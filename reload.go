@@ -173,11 +173,11 @@ func (g *Gateway) apply(cfg *config.Config) {
 			continue
 		}
 		var b *activeBackend
-		var last *backend.Offer // of the same server
+		var last previous // of the same server
 		if running, ok := old.backend(srv.Name); ok {
 			b = running.withConfig(&srv, &cfg.Limits)
 			if running.isSameServer(&srv) {
-				last = running.Offer()
+				last.offer = running.Offer()
 			}
 		}
 		if b == nil {

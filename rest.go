@@ -20,15 +20,13 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// restOf returns how the processes of a backend rest, or nil if they do not, or it has
-// none.
+// restOf returns how the processes of a backend rest, or nil if it has none.
 func (g *Gateway) restOf(b *activeBackend) *backend.Rest {
-	idle := cmp.Or(b.srv.Idle, config.DefaultIdle)
-	if b.client == nil || b.srv.Transport() != config.TypeStdio || idle < 0 {
+	if b.client == nil || b.srv.Transport() != config.TypeStdio {
 		return nil
 	}
 	return &backend.Rest{
-		Idle:      idle,
+		Idle:      cmp.Or(b.srv.Idle, config.DefaultIdle),
 		Processes: b.client,
 		Busy:      func() bool { return b.tasks.any(time.Now()) },
 		Shown:     func(client *mcp.Peer) backend.Lists { return g.viewOf(client).listsOf(b) },

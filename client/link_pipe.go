@@ -46,7 +46,9 @@ func NewCommand(cmd Command, cfg Config) *Client {
 	s.Secrets = redact.New(nil, cmd.Env)
 	l := process.NewLauncher(s, process.Command(cmd))
 	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
-	return newClient(s, newPipeLink(s, connect, l.Quit))
+	pipes := newPipeLink(s, connect, l.Quit)
+	pipes.launcher = l
+	return newClient(s, pipes)
 }
 
 func newPipeLink(s *call.Setup, connect func(context.Context) (stdio.Remote, error), quit func()) *pipeLink {
@@ -69,6 +71,8 @@ type pipeLink struct {
 	connect func(ctx context.Context) (stdio.Remote, error)
 	quit    func() // releases what connect needs
 	slots   stdio.Slots
+
+	launcher *process.Launcher // nil without a command
 
 	// What a probe leaves. A process started for a probe is kept for use, instead of
 	// being ended and started again.

@@ -80,3 +80,11 @@ func (c *Client) legacy() *legacy.Protocol {
 	l, _ := ap.protocol.(*legacy.Protocol)
 	return l
 }
+
+// RetryStart makes the next request start a process even if others have exited shortly
+// before.
+func (c *Client) RetryStart() {
+	if c.pipes != nil && c.pipes.launcher != nil {
+		c.pipes.launcher.Retry()
+	}
+}

@@ -91,6 +91,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
+	s.serveServerChanges(routes)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
 	}

@@ -8,6 +8,8 @@
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
+//	retry, stop, restart           reach, end, or start anew a server of a running
+//	                               Gateway
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
@@ -123,6 +125,7 @@ use servers of any protocol version.`,
 		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
+	root.AddCommand(newServerCommands(e)...)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where
 	// a script is expected.

@@ -56,8 +56,12 @@ type Config struct {
 	MaxItems, MaxPages int
 
 	// Last is what the same server offered to another Backend, or nil. It is offered as
-	// stale until this Backend has reached the server.
-	Last *Offer
+	// stale until this Backend has reached the server, with LastReason as the reason. If
+	// Stopped is set, it is offered as that of an idle server, which is not started before
+	// it is needed; Rest must be set then.
+	Last       *Offer
+	LastReason string
+	Stopped    bool
 
 	// Kept, if not nil, returns what the server has offered to clients of a profile in an
 	// earlier run, or nil. It is offered until the server is reached, and the server is
@@ -153,15 +157,26 @@ func New(cfg Config) *Backend {
 		b.use = newUse(cfg.Rest)
 	}
 	b.offer.Store(&Offer{State: Starting})
-	if last := cfg.Last; last != nil && last.Known() {
-		b.offer.Store(last.inherited())
-		close(b.settled)
-	} else if kept := b.keptOffer(); kept != nil && cfg.Sole == nil {
-		b.offer.Store(kept)
+	if first := b.firstOffer(&cfg); first != nil {
+		b.offer.Store(first)
 		close(b.settled)
 	}
 	b.cfg.Last = nil // not retained
 	return b
+}
+
+// firstOffer returns what is offered before the server is reached, or nil.
+func (b *Backend) firstOffer(cfg *Config) *Offer {
+	switch last := cfg.Last; {
+	case cfg.Stopped:
+		return last.stopped()
+	case last != nil && last.Known():
+		return last.inherited(cfg.LastReason)
+	case cfg.Sole != nil:
+		return nil // the lists depend on the client
+	default:
+		return b.keptOffer()
+	}
 }
 
 // Name returns the configured name.

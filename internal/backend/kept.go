@@ -30,7 +30,7 @@ func (b *Backend) offerKept(c *Client) {
 		b.profile = ProfileOf(c.Peer.Capabilities)
 	}
 	if b.Offer().State != Starting {
-		return
+		return // the lists of this run are newer
 	}
 	if kept := b.keptOffer(); kept != nil {
 		b.publish(kept)

@@ -5,6 +5,7 @@ package backend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -86,10 +87,15 @@ func (o *Offer) AnsweredAs(other *Offer) bool {
 	return (o.State == Starting) == (other.State == Starting) && (o.State == Starting || o.late == other.late)
 }
 
+// stopped returns the offer as that of a server that was ended.
+func (o *Offer) stopped() *Offer {
+	return &Offer{State: Idle, Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered}
+}
+
 // inherited returns the offer as that of a Backend that has not reached the server yet.
-func (o *Offer) inherited() *Offer {
+func (o *Offer) inherited(reason string) *Offer {
 	return &Offer{
-		State: Stale, Reason: "its configuration changed, and it has not been reached since",
+		State: Stale, Reason: cmp.Or(reason, "its configuration changed, and it has not been reached since"),
 		Server: o.Server, Instructions: o.Instructions, Lists: o.Lists, At: o.At, offered: o.offered,
 	}
 }

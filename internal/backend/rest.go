@@ -21,7 +21,7 @@ import (
 // served none for Idle. The lists stay offered. When a call has started a process, they
 // are compared with those that it lists.
 type Rest struct {
-	// Idle is more than zero.
+	// Idle is not zero. If it is negative, a server rests only if it was stopped.
 	Idle time.Duration
 
 	// Processes are those of the server.
@@ -157,6 +157,9 @@ func (b *Backend) followUntilIdle(ctx context.Context, sole *Client) error {
 // watchUse ends follow when the server may rest, and processes that serve no client.
 // The returned function waits for its end; ctx must have ended.
 func (b *Backend) watchUse(ctx context.Context, sole bool) (wait func()) {
+	if b.use.Idle < 0 {
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	// Ends with ctx; Run waits for it.
@@ -222,14 +225,17 @@ func (u *use) isCalm(now time.Time) bool {
 func (b *Backend) rest(ctx context.Context, sole *Client) {
 	u := b.use
 	o := b.Offer()
-	if !o.State.IsResting() && o.State != Live || o.State == Kept && time.Since(o.At) >= maxKeptAge {
-		// Old lists are fetched for nobody: the process ends as soon as they are known.
-		u.hold.Store(o.State != Kept)
+	switch {
+	case !o.State.IsResting() && o.State != Live, o.State == Kept && u.Idle < 0:
+		u.hold.Store(true)
+		return
+	case o.State == Kept && time.Since(o.At) >= maxKeptAge:
+		u.hold.Store(false) // no client needs the lists: the process ends as soon as they are known
 		return
 	}
 	u.hold.Store(true)
 	wanted := len(b.refresh) > 0
-	if !u.Busy() {
+	if u.Idle > 0 && !u.Busy() {
 		u.Processes.Rest(time.Now().Add(-u.Idle))
 	}
 	if !wanted {
@@ -247,7 +253,7 @@ func (b *Backend) rest(ctx context.Context, sole *Client) {
 		case <-b.refresh:
 			return
 		case c := <-u.woken:
-			if sole != nil || u.Processes.SharesProcess() {
+			if sole != nil || u.Idle < 0 || u.Processes.SharesProcess() {
 				return
 			}
 			if !b.confirmLists(ctx, c) {

@@ -65,6 +65,13 @@ func (c *crashBackoff) failed(now time.Time, why *failure) {
 	c.unstarted, c.failedAt = *why, now
 }
 
+// reset forgets what has happened: the cause may have been fixed.
+func (c *crashBackoff) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deaths, c.failedAt = nil, time.Time{}
+}
+
 // admit returns how long to wait before the next start, or why none is allowed
 // now. After a single exit there is no wait: a server that exits when idle is started
 // by the next call and should not delay it.

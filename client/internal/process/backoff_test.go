@@ -80,3 +80,21 @@ func TestCrashBackoffWithoutReason(t *testing.T) {
 		t.Errorf("failure %+v, want %s", err, code.TalkExited)
 	}
 }
+
+// After a retry by the operator, neither earlier exits nor a failed start delay the next
+// start.
+func TestResetBackoffAdmitsAtOnce(t *testing.T) {
+	now := time.Now()
+	var c crashBackoff
+	for range maxCrashes {
+		c.died(now)
+	}
+	c.failed(now, &failure{"", "it failed"})
+	if _, refused := c.admit(now); refused == nil {
+		t.Fatal("a start was admitted after many failures")
+	}
+	c.reset()
+	if wait, refused := c.admit(now); wait != 0 || refused != nil {
+		t.Errorf("after a reset: wait %v, refused %v", wait, refused)
+	}
+}

@@ -46,6 +46,9 @@ type Launcher struct {
 // NewLauncher returns a Launcher of the command.
 func NewLauncher(s *call.Setup, cmd Command) *Launcher { return &Launcher{Setup: s, cmd: cmd} }
 
+// Retry makes the next Start start a child, however often it has exited.
+func (l *Launcher) Retry() { l.backoff.reset() }
+
 // Start starts a child, unless too many have exited recently.
 func (l *Launcher) Start(ctx context.Context) (*Child, error) {
 	wait, refused := l.backoff.admit(time.Now())

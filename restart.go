@@ -1,0 +1,122 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/backend"
+)
+
+// ErrNoBackend is returned for a name that no backend has.
+var ErrNoBackend = errors.New("no backend has this name")
+
+// errNoProcess is returned for a backend that cannot be stopped.
+var errNoProcess = errors.New("it is no process of the gateway, so it cannot be stopped")
+
+// attemptTime bounds how long RetryBackend and RestartBackend wait for the backend.
+const attemptTime = 20 * time.Second
+
+// RetryBackend makes the gateway try to reach a backend now, whatever has failed before,
+// and fetch its lists. It waits for the outcome, at most 20 s, and returns the state of
+// the backend then.
+func (g *Gateway) RetryBackend(ctx context.Context, name string) (BackendStatus, error) {
+	b, ok := g.view.Load().backend(name)
+	if !ok {
+		return BackendStatus{}, ErrNoBackend
+	}
+	before := b.Offer()
+	if b.client != nil {
+		b.client.RetryStart()
+	}
+	b.Retry()
+	if before.State == backend.Live || before.State.IsResting() {
+		b.Refresh()
+	}
+	return g.awaitAttempt(ctx, b, before)
+}
+
+// RestartBackend ends the processes or sessions of a backend and reaches it anew. Further
+// calls use the new ones. Calls in progress may end within drain.timeout; those that have
+// not ended then have the outcome unknown. What the server has kept for its clients is
+// lost. RestartBackend waits for the new lists, at most 20 s.
+func (g *Gateway) RestartBackend(ctx context.Context, name string) (BackendStatus, error) {
+	b, err := g.replaceBackend(name, false)
+	if err != nil {
+		return BackendStatus{}, err
+	}
+	return g.awaitAttempt(ctx, b, b.Offer())
+}
+
+// StopBackend is RestartBackend for a process, without the start: the next call starts
+// it. It does not wait.
+func (g *Gateway) StopBackend(name string) (BackendStatus, error) {
+	b, err := g.replaceBackend(name, true)
+	if err != nil {
+		return BackendStatus{}, err
+	}
+	return b.status(), nil
+}
+
+// replaceBackend makes the gateway use another backend of the same configuration, and
+// retires the present one.
+func (g *Gateway) replaceBackend(name string, stop bool) (*activeBackend, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	old := g.view.Load()
+	i := slices.IndexFunc(old.backends, func(b *activeBackend) bool { return b.Name() == name })
+	switch {
+	case i < 0:
+		return nil, ErrNoBackend
+	case old.backends[i].client == nil:
+		return nil, fmt.Errorf("backend %q is part of the program", name)
+	case stop && old.backends[i].srv.Transport() != config.TypeStdio:
+		return nil, errNoProcess
+	}
+	b := old.backends[i]
+	fresh := g.start(b.srv, b.limits, previous{offer: b.Offer(), reason: "it is being restarted", stopped: stop})
+	for {
+		next := &view{
+			cfg: old.cfg, backends: slices.Clone(old.backends), catalog: old.catalog, discovery: old.discovery,
+			announced: old.announced, counted: old.counted, replaced: make(chan struct{}),
+		}
+		next.backends[i] = fresh
+		next.offered = next.offers()
+		if g.view.CompareAndSwap(old, next) {
+			break
+		}
+		old = g.view.Load() // with another catalog: backends are replaced under the lock
+	}
+	close(old.replaced)
+	g.retire(b, old.cfg.Drain.Timeout)
+	g.requestRebuild()
+	return fresh, nil
+}
+
+// awaitAttempt waits until the backend has another offer than before.
+func (g *Gateway) awaitAttempt(ctx context.Context, b *activeBackend, before *backend.Offer) (BackendStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	for {
+		v := g.view.Load() // before the offer: a change after it replaces the view
+		if o := b.Offer(); o != before && o.State != backend.Starting {
+			return b.status(), nil
+		}
+		select {
+		case <-v.replaced:
+		case <-g.ctx.Done():
+			return BackendStatus{}, ErrClosed
+		case <-ctx.Done():
+			return b.status(), nil
+		}
+	}
+}
