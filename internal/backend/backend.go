@@ -8,6 +8,9 @@
 // the server announces them, fetches again, and retries after a failure. Only the first
 // list waits for this. A call is sent to the server at once, and any other list is
 // answered from the last one fetched.
+//
+// A server that is a process and that no client uses may rest: its process ends, and it
+// is tracked again after the next call ([Rest]).
 package backend
 
 import (
