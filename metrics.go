@@ -103,6 +103,7 @@ func (g *Gateway) backendInstruments() []metrics.Instrument {
 		}}
 	}
 	return []metrics.Instrument{
+		{Name: "child_memory_bytes", Help: "Resident memory of the processes of the backend, in bytes.", Read: g.childMemory},
 		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh, or it rests until the next call.", Read: g.liveBackends},
 		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),

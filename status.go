@@ -78,6 +78,13 @@ type BackendStatus struct {
 	Prompts   int         `json:"prompts"`
 	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
 
+	// Processes is how many processes of it run, each with all that it has started, and
+	// Starts how many were started within the last hour. Memory is the resident memory of
+	// those that run, in bytes; -1 if it cannot be measured on the system.
+	Processes int   `json:"processes,omitzero"`
+	Starts    int   `json:"startsLastHour,omitzero"`
+	Memory    int64 `json:"memoryBytes,omitzero"`
+
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
@@ -96,8 +103,10 @@ func (g *Gateway) Status() Status {
 		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
-	for _, b := range v.backends {
+	processes := v.processes()
+	for i, b := range v.backends {
 		state := b.status()
+		state.setProcesses(&processes[i])
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
 		s.Backends = append(s.Backends, state)
 	}
@@ -107,6 +116,7 @@ func (g *Gateway) Status() Status {
 		}
 	}
 	s.Problems = append(s.Problems, g.lagProblem()...)
+	s.Problems = append(s.Problems, v.processProblems(processes)...)
 	for _, p := range v.catalog.Problems() {
 		s.Problems = append(s.Problems, p.String())
 	}

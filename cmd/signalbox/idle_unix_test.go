@@ -25,12 +25,17 @@ import (
 type manyServers struct {
 	t       *testing.T
 	dir     string
+	n       int
 	environ []string
+	url     string // of the gateway
 }
 
 func newManyServers(t *testing.T, idle string) *manyServers {
 	t.Helper()
-	m := &manyServers{t: t, dir: t.TempDir()}
+	m := &manyServers{t: t, dir: t.TempDir(), n: 20}
+	if testing.Short() {
+		m.n = 5
+	}
 	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +43,7 @@ func newManyServers(t *testing.T, idle string) *manyServers {
 	t.Cleanup(func() { os.RemoveAll(state) })
 	m.environ = append(os.Environ(), stateVariable+"="+state)
 	text := "listen: 127.0.0.1:0\nmcpServers:\n"
-	for i := range 20 {
+	for i := range m.n {
 		text += fmt.Sprintf("  s%d: {command: mcpgrow, args: [%q]%s}\n", i, filepath.Join(m.dir, "started"), idle)
 	}
 	write(t, filepath.Join(m.dir, "signalbox.yaml"), text)
@@ -57,10 +62,17 @@ func (m *manyServers) serve() (*process, func(method, params string) string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	c := client.NewHTTP(match[1], client.Config{Version: mcp.V20251125})
+	m.url = match[1]
+	return gw, m.session()
+}
+
+// session returns a client of the gateway.
+func (m *manyServers) session() func(method, params string) string {
+	m.t.Helper()
+	c := client.NewHTTP(m.url, client.Config{Version: mcp.V20251125})
 	m.t.Cleanup(func() { c.Close() })
 	scope := mcp.NewScope("client", nil)
-	return gw, func(method, params string) string {
+	return func(method, params string) string {
 		m.t.Helper()
 		req, err := mcp.NewRequest(method, []byte(params))
 		if err != nil {
@@ -113,14 +125,11 @@ func (m *manyServers) awaitRunning(want int, within time.Duration) {
 // after the idle time, and what it lists stays the same. The next gateway offers that at
 // once, and starts a server with the first call. No process survives the gateway.
 func TestOnlyUsedServersRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
 	t.Parallel()
 	m := newManyServers(t, ", idle: 1s")
 	gw, request := m.serve()
 	tools := request("tools/list", `{}`)
-	if n := strings.Count(tools, `"name"`); n != 40 {
+	if n := strings.Count(tools, `"name"`); n != 2*m.n {
 		t.Fatalf("%d tools are listed: %s", n, tools)
 	}
 	m.awaitRunning(0, patience)
@@ -128,7 +137,7 @@ func TestOnlyUsedServersRun(t *testing.T) {
 		t.Errorf("%s is listed, want %s", got, tools)
 	}
 	started, _ := m.processes()
-	request("tools/call", `{"name":"s7__ask"}`)
+	request("tools/call", `{"name":"s1__ask"}`)
 	if now, running := m.processes(); running != 1 || now != started+1 {
 		t.Errorf("after a call %d processes run, and %d were started", running, now-started)
 	}
@@ -154,10 +163,12 @@ func TestOnlyUsedServersRun(t *testing.T) {
 	for _, name := range []string{"s1__ask", "s2__ask", "s3__ask"} {
 		request("tools/call", fmt.Sprintf(`{"name":%q}`, name))
 	}
-	m.awaitRunning(0, patience)
+	if !testing.Short() {
+		m.awaitRunning(0, patience)
+	}
 	request("tools/call", `{"name":"s1__ask"}`) // it was started before
 	request("tools/call", `{"name":"s4__ask"}`)
-	if _, running := m.processes(); running != 2 {
+	if _, running := m.processes(); running < 2 {
 		t.Errorf("%d processes run after calls of two servers", running)
 	}
 	gw.kill() // SIGKILL
@@ -167,20 +178,35 @@ func TestOnlyUsedServersRun(t *testing.T) {
 // Without the key, a process in which a client has made calls stays with the session of the
 // client.
 func TestUsedServerKeepsTheStateOfAClient(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
 	t.Parallel()
 	m := newManyServers(t, "")
 	_, request := m.serve()
 	before := request("tools/list", `{}`)
-	request("tools/call", `{"name":"s7__grow"}`)
+	request("tools/call", `{"name":"s1__grow"}`)
 	after := request("tools/list", `{}`)
-	if !strings.Contains(after, "s7__grown") || strings.Contains(before, "s7__grown") {
+	if !strings.Contains(after, "s1__grown") || strings.Contains(before, "s1__grown") {
 		t.Errorf("%s is listed after %s", after, before)
 	}
-	// One for the lists of each server, one for the client's session with s7, and none for
-	// the lists of s8, which its session with the client notifies of as well.
-	request("tools/call", `{"name":"s8__ask"}`)
-	m.awaitRunning(21, patience)
+	// One for the lists of each server, one for the client's session with s1, and none for
+	// the lists of s2, which its session with the client notifies of as well.
+	request("tools/call", `{"name":"s2__ask"}`)
+	m.awaitRunning(m.n+1, patience)
+}
+
+// Many processes of one server are a problem with a cure.
+func TestManyCopiesOfOneServerAreAProblem(t *testing.T) {
+	t.Parallel()
+	m := newManyServers(t, "")
+	write(t, filepath.Join(m.dir, "signalbox.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\nmcpServers: {s: {command: mcpgrow, args: [%q]}}\n", filepath.Join(m.dir, "started")))
+	_, first := m.serve()
+	first("tools/call", `{"name":"s__ask"}`)
+	for range 3 {
+		m.session()("tools/call", `{"name":"s__ask"}`)
+	}
+	cmd := command(t, "status")
+	cmd.Dir, cmd.Env = m.dir, append(m.environ, noExitDelay)
+	out, err := cmd.Output()
+	if want := `backend "s": 4 processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [SB_CHILD_COPIES]`; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s", err, out)
+	}
 }

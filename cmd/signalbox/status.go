@@ -332,6 +332,7 @@ func (e *env) printStatus(place string, s *gatewayStatus, f *statusFlags) error 
 	}
 	b.WriteByte('\n')
 	writeBackends(&b, s)
+	writeProcesses(&b, s)
 	// Always printed: a problem is the usual reason to look.
 	writeProblems(&b, s)
 	if f.limits {

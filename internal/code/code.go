@@ -60,6 +60,11 @@ const (
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
 )
 
+// The codes of a process that runs.
+const (
+	ChildCopies = "SB_CHILD_COPIES"
+)
+
 // The codes of the gateway's own machine.
 const (
 	FilesLimit = "SB_FILES_LIMIT"
@@ -213,6 +218,10 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server matches nothing that the server lists.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			ChildCopies, "Four or more processes of one server run.",
+			"A server of a legacy revision has a process for each client that uses it, because it may keep something for the client.",
+			"If it keeps nothing for its clients, `share: true` in its entry lets all of them use one process.", false,
 		}, {
 			FilesLimit, "The gateway may not open more files.",
 			"Its limit of open files, or that of the machine, is reached. Each process and each connection needs some.",

@@ -39,6 +39,7 @@ type Launcher struct {
 	*call.Setup
 	cmd      Command
 	backoff  crashBackoff
+	children children
 	spawner  spawner
 	guardian guardian
 }
@@ -98,6 +99,7 @@ func (l *Launcher) spawn() (*Child, error) {
 		Setup: l.Setup, launcher: l, cmd: cmd, in: inW, out: &output{file: outR}, err: &output{file: errR},
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
+	l.children.add(c, time.Now())
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap() // ends with the process; End waits for it
@@ -155,6 +157,7 @@ func (c *Child) reap() {
 	}
 	c.Log.LogAttrs(context.Background(), c.ProcessLevel, "backend process ended", attrs...)
 	killGroup(c.cmd.Process.Pid)
+	c.launcher.children.remove(c)
 	c.out.stopAtEnd()
 	c.err.stopAtEnd()
 }

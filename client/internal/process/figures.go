@@ -1,0 +1,73 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// startsTime is for how long starts are counted.
+const startsTime = time.Hour
+
+// maxStarts bounds the starts that are counted.
+const maxStarts = 10_000
+
+// children are the running children of a Launcher. The zero value is ready.
+type children struct {
+	mu      sync.Mutex
+	running map[*Child]struct{}
+	starts  []time.Time // within startsTime, oldest first
+}
+
+func (s *children) add(c *Child, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = make(map[*Child]struct{})
+	}
+	s.running[c] = struct{}{}
+	s.starts = append(s.recentLocked(now), now)
+	s.starts = s.starts[max(0, len(s.starts)-maxStarts):]
+}
+
+func (s *children) remove(c *Child) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, c)
+}
+
+func (s *children) recentLocked(now time.Time) []time.Time {
+	i := slices.IndexFunc(s.starts, func(at time.Time) bool { return now.Sub(at) < startsTime })
+	if i < 0 {
+		return nil
+	}
+	return s.starts[i:]
+}
+
+func (s *children) all() []*Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.running))
+}
+
+// Figures describe the children of a Launcher.
+type Figures struct {
+	Groups  []int // the process groups of those that run
+	Started int   // how many were started within the last hour
+}
+
+// Figures returns the present figures.
+func (l *Launcher) Figures() Figures {
+	var f Figures
+	for _, c := range l.children.all() {
+		f.Groups = append(f.Groups, c.cmd.Process.Pid)
+	}
+	l.children.mu.Lock()
+	defer l.children.mu.Unlock()
+	f.Started = len(l.children.recentLocked(time.Now()))
+	return f
+}

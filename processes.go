@@ -1,0 +1,55 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package signalbox
+
+import (
+	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/metrics"
+)
+
+// manyCopies is the number of processes of one server from which on they are a problem.
+const manyCopies = 4
+
+// processes returns the figures of the processes of each backend.
+func (v *view) processes() []client.ProcessStats {
+	clients := make([]*client.Client, len(v.backends))
+	for i, b := range v.backends {
+		clients[i] = b.client
+	}
+	return client.MeasureProcesses(clients)
+}
+
+func (s *BackendStatus) setProcesses(p *client.ProcessStats) {
+	s.Processes, s.Starts = p.Open, p.Started
+	if p.Open > 0 {
+		s.Memory = p.Memory
+	}
+}
+
+// processProblems returns what is wrong with the processes.
+func (v *view) processProblems(processes []client.ProcessStats) (problems []string) {
+	for i, b := range v.backends {
+		if n := processes[i].Open; n >= manyCopies && !b.srv.Share {
+			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
+				b.Name(), n, code.ChildCopies))
+		}
+	}
+	return problems
+}
+
+// childMemory returns a value for each backend that is not in this process. It is zero
+// where memory is not measured.
+func (g *Gateway) childMemory() []metrics.Value {
+	v := g.view.Load()
+	var values []metrics.Value
+	for i, p := range v.processes() {
+		if b := v.backends[i]; b.client != nil {
+			values = append(values, metrics.Value{Number: max(p.Memory, 0), Key: "backend", Label: b.Name()})
+		}
+	}
+	return values
+}
