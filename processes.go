@@ -5,6 +5,7 @@ package signalbox
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/code"
@@ -33,6 +34,9 @@ func (s *BackendStatus) setProcesses(p *client.ProcessStats) {
 // processProblems returns what is wrong with the processes.
 func (v *view) processProblems(processes []client.ProcessStats) (problems []string) {
 	for i, b := range v.backends {
+		if b.srv.Memory > 0 && !client.MeasuresMemory() {
+			problems = append(problems, fmt.Sprintf("backend %q: memory has no effect: the memory of processes is not measured on %s", b.Name(), runtime.GOOS))
+		}
 		if n := processes[i].Open; n >= manyCopies && !b.srv.Share {
 			problems = append(problems, fmt.Sprintf("backend %q: %d processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [%s]",
 				b.Name(), n, code.ChildCopies))

@@ -117,6 +117,11 @@ type Command struct {
 	// variables of this process that every program needs. The child gets no other
 	// variables.
 	Env []string
+
+	// Memory is how much resident memory, in bytes, a process may use together with what
+	// it has started. One that uses more is killed. Zero is no limit. The limit applies
+	// where [MeasuresMemory] reports true.
+	Memory int64
 }
 
 // setup returns the configuration for the packages below. The two types have the same

@@ -38,3 +38,6 @@ func MeasureProcesses(clients []*Client) []ProcessStats {
 	}
 	return stats
 }
+
+// MeasuresMemory reports whether the memory of processes can be measured on this system.
+func MeasuresMemory() bool { return process.MeasuresMemory }

@@ -53,6 +53,9 @@ type Backend struct {
 	// starts it again. Negative means that it is not ended. Zero is DefaultIdle, for
 	// processes in which no open session of a client has made calls.
 	Idle time.Duration `json:"idle"`
+	// Memory is how much memory each process may use, together with what it has started,
+	// in bytes. Zero and negative are no limit.
+	Memory int64 `json:"memory"`
 	// Era is auto, legacy, modern, or a revision of the protocol, which replaces
 	// probing. Empty means auto.
 	Era string `json:"era"`

@@ -91,7 +91,7 @@ func (s Backend) launch() Backend {
 	s.Name, s.Disabled = "", false
 	s.EnvFile = "" // its content is in Env
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
-	s.Timeout, s.Idle, s.Share, s.Era = 0, 0, false, ""
+	s.Timeout, s.Idle, s.Memory, s.Share, s.Era = 0, 0, 0, false, ""
 	s.Type = s.Transport()
 	return s
 }

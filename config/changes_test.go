@@ -28,7 +28,7 @@ func parsed(t *testing.T, text string) *Config {
 func TestEveryKeyOfAServerRunsNewOrNot(t *testing.T) {
 	values := map[string]string{
 		"type": `"sse"`, "command": `"y"`, "args": `["y"]`, "env": `{"A": "y"}`, "cwd": `"/y"`, "url": `"http://y"`, "headers": `{"A": "y"}`,
-		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "era": `"legacy"`,
+		"disabled": `true`, "prefix": `"y"`, "rename": `{"a": "y"}`, "include": `["y"]`, "exclude": `["y"]`, "timeout": `"7s"`, "share": `true`, "idle": `"7s"`, "memory": `"7MiB"`, "era": `"legacy"`,
 	}
 	file := filepath.Join(t.TempDir(), "empty.env")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

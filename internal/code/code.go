@@ -62,6 +62,7 @@ const (
 
 // The codes of a process that runs.
 const (
+	ChildMemory = "SB_CHILD_MEMORY"
 	ChildCopies = "SB_CHILD_COPIES"
 )
 
@@ -218,6 +219,10 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server matches nothing that the server lists.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
+			"The server loads too much, or does not free what it no longer needs.",
+			"Raise `memory` if it needs that much; otherwise use it for less at a time, or update it.", true,
 		}, {
 			ChildCopies, "Four or more processes of one server run.",
 			"A server of a legacy revision has a process for each client that uses it, because it may keep something for the client.",

@@ -4,10 +4,16 @@
 package process
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
 // startsTime is for how long starts are counted.
@@ -70,4 +76,31 @@ func (l *Launcher) Figures() Figures {
 	defer l.children.mu.Unlock()
 	f.Started = len(l.children.recentLocked(time.Now()))
 	return f
+}
+
+// memoryTick is the time between two measurements of the memory of a child.
+const memoryTick = 5 * time.Second
+
+// watchMemory kills the child when it and what it has started use more memory than they
+// may. It returns when the child has ended.
+func (c *Child) watchMemory() {
+	l := c.launcher
+	ticker := time.NewTicker(cmp.Or(l.memoryTick, memoryTick))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.exited:
+			return
+		case <-ticker.C:
+		}
+		used := GroupMemory()[c.cmd.Process.Pid]
+		if used <= l.cmd.Memory {
+			continue
+		}
+		why := &failure{code.ChildMemory, fmt.Sprintf("its process was killed, because it used %d MiB of memory and may use %d MiB (memory)", used>>20, l.cmd.Memory>>20)}
+		c.Log.LogAttrs(context.Background(), slog.LevelWarn, "backend process killed", slog.String("code", why.code), slog.String("reason", why.text))
+		c.killed.Store(why)
+		killGroup(c.cmd.Process.Pid)
+		return
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
@@ -31,6 +32,8 @@ type Command struct {
 	Args []string
 	Dir  string
 	Env  []string
+
+	Memory int64
 }
 
 // Launcher starts the child processes of one client. It must be stopped after the last
@@ -40,8 +43,10 @@ type Launcher struct {
 	cmd      Command
 	backoff  crashBackoff
 	children children
-	spawner  spawner
-	guardian guardian
+
+	memoryTick time.Duration // between two measurements; 0 is memoryTick
+	spawner    spawner
+	guardian   guardian
 }
 
 // NewLauncher returns a Launcher of the command.
@@ -100,6 +105,9 @@ func (l *Launcher) spawn() (*Child, error) {
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
 	l.children.add(c, time.Now())
+	if l.cmd.Memory > 0 && MeasuresMemory {
+		go c.watchMemory() // ends with the process; End waits for its exit
+	}
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap() // ends with the process; End waits for it
@@ -136,6 +144,8 @@ type Child struct {
 	drained  chan struct{} // closed at the end of standard error
 	endOnce  sync.Once     // used first by what ends the child: end, or its own exit
 	why      string        // why end was called, for the log; set by endOnce
+
+	killed atomic.Pointer[failure] // why the child was killed; nil if it was not
 }
 
 // Read reads from the child's standard output.
@@ -180,6 +190,10 @@ func (c *Child) ExitReason(served call.ClientCount) (text, reason string) {
 	c.endOnce.Do(c.died) // a later end does not count as the first
 	if !call.Within(c.exited, exitWait) {
 		return "it closed its output", code.TalkExited
+	}
+	if why := c.killed.Load(); why != nil {
+		c.launcher.backoff.explain(*why)
+		return why.text, why.code
 	}
 	call.Within(c.drained, exitWait)
 	open := "its process ended: " + exitText(c.cmd, nil) // for the only client
