@@ -47,7 +47,7 @@ func (g *Gateway) RetryBackend(ctx context.Context, name string) (BackendStatus,
 // not ended then have the outcome unknown. What the server has kept for its clients is
 // lost. RestartBackend waits for the new lists, at most 20 s.
 func (g *Gateway) RestartBackend(ctx context.Context, name string) (BackendStatus, error) {
-	b, err := g.replaceBackend(name, false)
+	b, err := g.replaceBackend(name, false) //nolint:contextcheck // backends outlive the request to restart one
 	if err != nil {
 		return BackendStatus{}, err
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -208,5 +209,82 @@ func TestManyCopiesOfOneServerAreAProblem(t *testing.T) {
 	out, err := cmd.Output()
 	if want := `backend "s": 4 processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [SB_CHILD_COPIES]`; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// With a client on stdio, a gateway that has kept the lists starts only the servers that the
+// client calls, each once.
+func TestOneClientStartsWhatItUses(t *testing.T) {
+	t.Parallel()
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) {
+			t.Parallel()
+			m := newManyServers(t, "")
+			id := 0
+			serve := func() (end func(), request func(method, params string) string) {
+				cmd := command(t, "serve", "--stdio")
+				cmd.Dir, cmd.Env = m.dir, append(m.environ, noExitDelay)
+				in, err := cmd.StdinPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				c := &pipeClient{t: t, in: in, lines: bufio.NewScanner(out)}
+				c.lines.Buffer(nil, 1<<20)
+				request = func(method, params string) string {
+					t.Helper()
+					id++
+					if modern {
+						params = strings.Trim(params+","+meta, ",")
+					}
+					answer := c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params))
+					return strings.Replace(answer, fmt.Sprintf(`"id":%d`, id), "", 1)
+				}
+				if !modern {
+					request("initialize", `"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}`)
+					fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+				}
+				return func() {
+					in.Close()
+					if err := cmd.Wait(); err != nil {
+						t.Error(err)
+					}
+				}, request
+			}
+			end, request := serve()
+			tools := request("tools/list", "")
+			if n := strings.Count(tools, `"inputSchema"`); n != 2*m.n {
+				t.Fatalf("%d tools are listed: %s", n, tools)
+			}
+			m.awaitRunning(m.n, patience)
+			end()
+			m.awaitRunning(0, patience)
+
+			started, _ := m.processes()
+			end, request = serve()
+			if got := request("tools/list", ""); got != tools {
+				t.Errorf("%s is listed, want %s", got, tools)
+			}
+			if now, running := m.processes(); now != started || running != 0 {
+				t.Errorf("%d processes were started for the lists", now-started)
+			}
+			request("tools/call", `"name":"s1__grow"`)
+			if got := request("tools/call", `"name":"s1__grown"`); !strings.Contains(got, `"content":[]`) {
+				t.Errorf("s1__grown: %s", got)
+			}
+			m.awaitRunning(1, patience)
+			if now, _ := m.processes(); now != started+1 {
+				t.Errorf("%d processes were started for two calls of one server", now-started)
+			}
+			end()
+			m.awaitRunning(0, patience)
+		})
 	}
 }

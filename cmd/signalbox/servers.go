@@ -48,7 +48,7 @@ next attempt, and fetch its lists. The state of the server afterwards is printed
 call starts it. Calls in progress may end within drain.timeout; the outcome of those that
 have not ended then is unknown. What the server has kept for its clients is lost.`,
 			func(_ context.Context, g *signalbox.Gateway, name string) (signalbox.BackendStatus, error) {
-				return g.StopBackend(name)
+				return g.StopBackend(name) //nolint:contextcheck // backends outlive the request
 			},
 		},
 		{

@@ -272,6 +272,7 @@ func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 // affect the state of the server, which the listen for the lists tracks.
 func (b *Backend) Listen(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 	defer b.endUse(b.beginUse(req))
+	b.wakeBy(req) // now: it may not end for a long time
 	return b.serve(ctx, req, caller)
 }
 

@@ -103,14 +103,21 @@ func (b *Backend) endUse(req *mcp.Request) {
 	u := b.use
 	u.last.Store(time.Now().UnixNano())
 	u.calls.Add(-1)
-	if b.Offer().State.IsResting() {
-		select {
-		case u.woken <- Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}:
-		default: // one is enough
-		}
-	}
+	b.wakeBy(req)
 	if u.lists.Load() != 0 && u.isCarried(time.Now()) {
 		signal(u.nudge)
+	}
+}
+
+// wakeBy makes a server that rests be tracked again, because a request may have started
+// it.
+func (b *Backend) wakeBy(req *mcp.Request) {
+	if b.use == nil || !b.Offer().State.IsResting() {
+		return
+	}
+	select {
+	case b.use.woken <- Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}:
+	default: // one is enough
 	}
 }
 

@@ -290,3 +290,60 @@ func TestKeptListsStartNothing(t *testing.T) {
 		})
 	}
 }
+
+// The process of the only client, in which the lists are fetched too, ends if the client
+// has only listed. After a call it stays as long as the client.
+func TestProcessOfTheOnlyClientRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProgram(false, true)
+		who := mcp.NewScope("client", silentCaller{})
+		only := backend.Client{Peer: &mcp.Peer{Info: []byte(`{"name":"test","version":"1"}`)}, Scope: who}
+		b := p.resting(t, backend.Config{Sole: func(context.Context) (backend.Client, bool) { return only, true }}, client.Config{OneClient: true})
+		wantState(t, b, backend.Live, "one")
+		p.want(t, "at the start", 1, 1)
+		time.Sleep(12 * time.Minute)
+		wantState(t, b, backend.Idle, "one")
+		p.want(t, "when it is idle", 1, 0)
+		p.rename("two")
+		callOf(t, b, who)
+		wantState(t, b, backend.Live, "two")
+		p.want(t, "after a call", 2, 1)
+		time.Sleep(12 * time.Hour)
+		wantState(t, b, backend.Live, "two")
+		p.want(t, "later", 2, 1)
+		who.End()
+	})
+}
+
+// A server that was stopped is started by the next call, also if it never rests by itself.
+func TestStoppedServerIsStartedByACall(t *testing.T) {
+	for _, idle := range []time.Duration{-1, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newProgram(true, true)
+			c := client.NewPipe(p.start, client.Config{Name: "notes"})
+			b := backend.New(backend.Config{Name: "notes", Handler: c, Last: &backend.Offer{State: backend.Live}, Stopped: true, Rest: &backend.Rest{
+				Idle: idle, Processes: c, Busy: func() bool { return false },
+				Shown: func(*mcp.Peer) backend.Lists { return backend.Lists{} },
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { // ends with ctx; waited for below
+				defer close(done)
+				b.Run(ctx)
+			}()
+			time.Sleep(24 * time.Hour)
+			p.want(t, "when it was stopped", 0, 0)
+			callOf(t, b, nil)
+			wantState(t, b, backend.Live, "one")
+			p.want(t, "after a call", 1, 1)
+			time.Sleep(24 * time.Hour)
+			p.want(t, "in the end", 1, map[bool]int{true: 1}[idle < 0])
+			cancel()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			<-done
+			p.running.Wait()
+		})
+	}
+}

@@ -45,10 +45,10 @@ type clientTask struct {
 }
 
 // isEmpty reports whether the client runs no task for the server.
-func (t *clientTasks) isEmpty() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.tasks) == 0 && t.pending == 0
+func (c *clientTasks) isEmpty() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tasks) == 0 && c.pending == 0
 }
 
 // capabilitiesOf returns the client capabilities that are sent to the server. They
