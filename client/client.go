@@ -42,7 +42,7 @@ type Client struct {
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
-	used     atomic.Int64 // when the last request of a client to a process ended, as Unix nanoseconds
+	used     atomic.Int64 // when a process was found, or the last request of a client to one ended, as Unix nanoseconds
 
 	closer    call.CloseOnce
 	hurryOnce sync.Once

@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -93,6 +94,9 @@ func (c *Client) detect(ctx context.Context, det *detection) {
 
 // useLocked makes p the protocol for further requests.
 func (c *Client) useLocked(p protocol) {
+	if c.pipes != nil {
+		c.used.Store(time.Now().UnixNano())
+	}
 	c.cur = &activeProtocol{protocol: p}
 	if c.known == nil {
 		c.known = make(map[*activeProtocol]struct{})

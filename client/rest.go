@@ -11,10 +11,10 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-// Rest ends the processes that have served no request of a client since the time, and
-// that nothing needs: no request, no subscription, no task and, unless
+// Rest ends the processes that were started and last used by a client before the time,
+// and that nothing needs: no request, no subscription, no task and, unless
 // Config.RestSessions is set, no session in which a client has made calls. Requests of
-// the gateway itself, in a scope without a caller for unrelated messages, do not count.
+// the gateway itself, in a scope without a caller for unrelated messages, are no use.
 // The next request starts a process. Rest has no effect on a client of an HTTP server.
 // It does not wait for the processes.
 //

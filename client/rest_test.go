@@ -86,8 +86,13 @@ func TestRestLeavesWhatIsInUse(t *testing.T) {
 			calling, listening := newTenant("calling"), newTenant("listening")
 			t.Cleanup(listening.End)
 			t.Cleanup(calling.End)
+			hears := &recorder{}
+			listen := launch(t, c, in(listening.Scope, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), hears)
+			time.Sleep(time.Hour)
+			if got := hears.notifications(); len(got) != 1 && !modern {
+				t.Errorf("the listen has received %q", got)
+			}
 			slow := launch(t, c, in(calling.Scope, tool(t, "slow")), &recorder{})
-			launch(t, c, in(listening.Scope, request(t, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), &recorder{})
 			time.Sleep(time.Hour)
 			before := opened()
 			c.Rest(time.Now())
@@ -98,6 +103,16 @@ func TestRestLeavesWhatIsInUse(t *testing.T) {
 				t.Errorf("modern %t: the call ended with %v", modern, slow.err)
 			}
 			time.Sleep(time.Hour)
+			if _, err := within(t, c, in(calling.Scope, echo(t)), &recorder{}); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-listen.done:
+				if !modern { // this modern server has no listens
+					t.Errorf("the listen ended with %v", listen.err)
+				}
+			default:
+			}
 			if n := opened(); n != before {
 				t.Errorf("modern %t: %d processes were started, want %d", modern, n, before)
 			}
@@ -118,6 +133,10 @@ func TestRestIgnoresInternalRequests(t *testing.T) {
 			}
 			if n := opened(); n != want {
 				t.Errorf("%d processes were started, want %d", n, want)
+			}
+			time.Sleep(time.Hour)
+			if _, err := within(t, c, in(scope, listOfTools(t)), &recorder{}); err != nil {
+				t.Fatal(err)
 			}
 			c.Rest(time.Now().Add(-time.Hour))
 			synctest.Wait()

@@ -240,10 +240,13 @@ func (b *Backend) rest(ctx context.Context, sole *Client) {
 		u.hold.Store(false) // no client needs the lists: the process ends as soon as they are known
 		return
 	}
-	u.hold.Store(true)
+	since := time.Now()
+	if u.hold.Swap(true) || since.Sub(time.Unix(0, u.last.Load())) < u.Idle {
+		since = since.Add(-u.Idle)
+	}
 	wanted := len(b.refresh) > 0
 	if u.Idle > 0 && !u.Busy() {
-		u.Processes.Rest(time.Now().Add(-u.Idle))
+		u.Processes.Rest(since)
 	}
 	if !wanted {
 		// By the ends of sessions, whose lists are gone with them.

@@ -118,9 +118,8 @@ func callOf(t *testing.T, b *backend.Backend, scope *mcp.Scope) {
 	req.Client = &mcp.Peer{Info: []byte(`{"name":"test","version":"1"}`)}
 	req.Scope = scope
 	if _, err := b.Serve(t.Context(), req, silentCaller{}); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	synctest.Wait()
 }
 
 func wantState(t *testing.T, b *backend.Backend, want backend.State, tool string) {
@@ -144,6 +143,7 @@ func TestIdleServerRests(t *testing.T) {
 				p.want(t, "at the start", 1, 1)
 				time.Sleep(9 * time.Minute)
 				wantState(t, b, backend.Live, "one")
+				p.want(t, "after nine minutes", 1, 1)
 				time.Sleep(3 * time.Minute)
 				wantState(t, b, backend.Idle, "one")
 				p.want(t, "when it is idle", 1, 0)
@@ -244,6 +244,28 @@ func TestBusyServerDoesNotRest(t *testing.T) {
 		}
 		<-done
 		p.running.Wait()
+	})
+}
+
+// A server that works on a call does not rest, however long that takes.
+func TestServerWithALongCallDoesNotRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProgram(true, true)
+		p.lines.On["tools/call"] = func(x *faultyserver.Line) {
+			time.AfterFunc(40*time.Minute, x.Polite)
+		}
+		b := p.resting(t, backend.Config{Idle: time.Hour, Max: time.Hour}, client.Config{})
+		time.Sleep(9 * time.Minute)
+		var calling sync.WaitGroup
+		calling.Go(func() { callOf(t, b, nil) }) // ends with its answer
+		time.Sleep(39 * time.Minute)
+		wantState(t, b, backend.Live, "one")
+		calling.Wait()
+		time.Sleep(9 * time.Minute)
+		p.want(t, "nine minutes after the call", 1, 1)
+		time.Sleep(3 * time.Minute)
+		wantState(t, b, backend.Idle, "one")
+		p.want(t, "twelve minutes after the call", 1, 0)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // sessionUse records when clients have used a session, and for what. The zero value is
 // ready.
 type sessionUse struct {
-	last    atomic.Int64 // the last request of a client, as Unix nanoseconds
+	last    atomic.Int64 // the start, or the last request of a client, as Unix nanoseconds
 	changed atomic.Bool  // a client may have left state in the session
 }
 
@@ -32,13 +32,16 @@ func (u *sessionUse) end(req *mcp.Request) {
 	}
 }
 
-// Rest ends the sessions that no client has used since the time and that are not needed:
-// without a request, a listen or a task, and, unless RestSessions is set, without state
-// that a client may have left by its calls. The next request opens a session. A request
-// that comes meanwhile is served in another session, and is not lost.
+// Rest ends the sessions that no client has opened or used since the time, and that are
+// not needed: without a request, a listen or a task, and, unless RestSessions is set,
+// without state that a client may have left by its calls. The next request opens a
+// session, also one that comes meanwhile.
 func (l *Protocol) Rest(since time.Time) {
 	for _, s := range l.sessions() {
-		if s.use.last.Load() <= since.UnixNano() && !s.isNeeded() && s.calls.CloseIdle(s.Cut()) {
+		// Not as at the end of the client: what comes meanwhile is served in another session.
+		err := s.Unavailable(nil, "its session was idle and has ended")
+		if s.use.last.Load() <= since.UnixNano() && !s.isNeeded() && s.calls.CloseIdle(err) {
+			s.end(err)
 			l.retire(s)
 		}
 	}

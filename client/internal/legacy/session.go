@@ -116,9 +116,7 @@ func newClientSession(s *call.Setup, conn Conn, route routing) *clientSession {
 	ls.responses.Max, ls.responses.Workers = maxQueuedResponses, maxResponseSenders
 	ls.subs.queue.Max, ls.subs.queue.Workers = math.MaxInt, maxSubscribeWorkers
 	ls.requests.slot = route.questions
-	if route.private {
-		ls.use.last.Store(time.Now().UnixNano())
-	}
+	ls.use.last.Store(time.Now().UnixNano())
 	conn.attach(ls)
 	return ls
 }
