@@ -103,12 +103,14 @@ func (g *Gateway) Status() Status {
 		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
-	processes := v.processes()
-	for i, b := range v.backends {
+	for _, b := range v.backends {
 		state := b.status()
-		state.setProcesses(&processes[i])
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
 		s.Backends = append(s.Backends, state)
+	}
+	processes := v.processes() // takes longer, so that the rest is of one moment
+	for i := range s.Backends {
+		s.Backends[i].setProcesses(&processes[i])
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {

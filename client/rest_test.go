@@ -4,6 +4,8 @@
 package client_test
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,4 +144,56 @@ func TestRestIgnoresInternalRequests(t *testing.T) {
 			synctest.Wait()
 		}
 	})
+}
+
+// No call is lost or fails because its process was idle a moment ago.
+func TestCallsWhileProcessesRest(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		for _, share := range []bool{false, true} {
+			inBubble(t, func(t *testing.T) {
+				c, opened := dialLines(t, &faultyserver.Lines{Modern: modern, On: answersLists()}, client.Config{RestSessions: true, Share: share})
+				var calling sync.WaitGroup
+				for i := range 8 {
+					who := newTenant("a")
+					t.Cleanup(who.End)
+					calling.Go(func() { // ends after its calls
+						for n := range 200 {
+							if i%2 == 0 {
+								time.Sleep(time.Duration(n%7) * time.Millisecond)
+							}
+							req := echo(t)
+							if i < 6 {
+								req = in(who.Scope, req)
+							}
+							if _, err := c.Serve(t.Context(), req, &recorder{}); err != nil {
+								t.Errorf("modern %t, share %t: %v", modern, share, err)
+								return
+							}
+						}
+					})
+				}
+				stop := make(chan struct{})
+				var resting sync.WaitGroup
+				resting.Go(func() { // ends with stop
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+						}
+						for range 50 {
+							c.Rest(time.Now().Add(-time.Millisecond))
+							runtime.Gosched()
+						}
+					}
+				})
+				calling.Wait()
+				close(stop)
+				resting.Wait()
+				if n := opened(); n < 10 {
+					t.Errorf("modern %t, share %t: only %d processes were started, so none rested", modern, share, n)
+				}
+			})
+		}
+	}
 }
