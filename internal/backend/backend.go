@@ -242,7 +242,8 @@ func (b *Backend) NoteChange() {
 // IsBehind reports whether a change was noted that an Offer of this Backend lacks, and
 // the lists are about to be fetched. They are not if the server cannot be reached.
 func (b *Backend) IsBehind(o *Offer) bool {
-	return b.changes.Load() > o.changes && b.Offer().State == Live
+	state := b.Offer().State
+	return b.changes.Load() > o.changes && (state == Live || state.IsResting())
 }
 
 // Serve sends one request to the backend, and cancels it after its deadline. It lists
@@ -323,7 +324,6 @@ func outcome(err error) mcp.Outcome {
 // one. Only Run calls it, and there is one Run.
 func (b *Backend) publish(o *Offer) {
 	b.offer.Store(o)
-	b.keep(o)
 	select {
 	case <-b.settled:
 	default:
@@ -332,6 +332,7 @@ func (b *Backend) publish(o *Offer) {
 	if b.cfg.Changed != nil {
 		b.cfg.Changed()
 	}
+	b.keep(o) // last: it may take a moment
 }
 
 // orDefault replaces zero by the default. A negative value means no limit; its users
