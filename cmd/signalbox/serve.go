@@ -152,6 +152,7 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
+	opt.LoginPath = s.loginPath
 	if !s.flags.http() {
 		// The client shows standard error to its user, and the backends' lines would hide our
 		// own.

@@ -91,7 +91,7 @@ func All() []Entry {
 	return []Entry{
 		{
 			StartNotFound, "The program of a server does not exist.",
-			"It is not installed, its name has a typing error, or it is in a folder that is not in the gateway's PATH; or the interpreter or loader that it names does not exist.",
+			"It is not installed, its name has a typing error, or it is in a folder that is neither in the gateway's PATH nor in that of the login shell; or the interpreter or loader that it names does not exist.",
 			"Install it, or write its whole path in `command`.", false,
 		}, {
 			StartFolder, "The working directory of a server does not exist or is not a directory.",

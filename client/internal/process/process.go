@@ -38,6 +38,7 @@ type Command struct {
 type Launcher struct {
 	*call.Setup
 	cmd      Command
+	told     sync.Once // of a program in the PATH of the login shell
 	backoff  crashBackoff
 	spawner  spawner
 	guardian guardian
@@ -55,9 +56,10 @@ func (l *Launcher) Start(ctx context.Context) (*Child, error) {
 	if wait > 0 && !backoff.Sleep(ctx, wait) {
 		return nil, l.GivenUp(ctx, mcp.NotDispatched)
 	}
-	c, err := l.spawn()
+	cmd := l.located(ctx)
+	c, err := l.spawn(&cmd)
 	if err != nil {
-		why := startFailure(&l.cmd, err)
+		why := startFailure(&cmd, err)
 		l.backoff.failed(time.Now(), why)
 		return nil, l.notStarted(err, why)
 	}
@@ -73,13 +75,13 @@ func (l *Launcher) notStarted(cause error, why *failure) *mcp.Fault {
 // by Wait, before all output is read.
 //
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: the process outlives the request that starts it
-func (l *Launcher) spawn() (*Child, error) {
+func (l *Launcher) spawn(command *Command) (*Child, error) {
 	inR, inW, inErr := os.Pipe()
 	outR, outW, outErr := os.Pipe()
 	errR, errW, errErr := os.Pipe()
-	cmd := exec.Command(l.cmd.Path, l.cmd.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
-	cmd.Dir = l.cmd.Dir
-	cmd.Env = environment(os.Environ(), l.cmd.Env)
+	cmd := exec.Command(command.Path, command.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
+	cmd.Dir = command.Dir
+	cmd.Env = environment(os.Environ(), command.Env)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	ownGroup(cmd)
 	err := cmp.Or(inErr, outErr, errErr)
