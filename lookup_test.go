@@ -272,6 +272,13 @@ func TestStartingBackendShowsElapsedTime(t *testing.T) {
 			t.Errorf("after 7.5 s: %s, %q", b.State, b.Reason)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		g := starting(t, time.Minute, nil)
+		time.Sleep(7500 * time.Millisecond)
+		if b := g.Status().Backends[1]; b.State != "starting" || b.Reason != "no response to the requests for its lists for 7s" {
+			t.Errorf("a server without lists: %s, %q", b.State, b.Reason)
+		}
+	})
 }
 
 // A backend that does not answer is waited for until its start has taken
