@@ -182,7 +182,11 @@ func (c *Child) ExitReason(served call.ClientCount) (text, reason string) {
 	closed := open                                       // for any
 	lines := c.stderr.lines(c.Secrets)
 	if len(lines) > 0 {
-		open += "; its last lines on stderr: " + strings.Join(lines, " | ")
+		shown := essential(lines)
+		open += "; its last lines on stderr: " + strings.Join(shown, " | ")
+		if left := len(lines) - len(shown); left > 0 {
+			open += fmt.Sprintf(" (the log has %d more)", left)
+		}
 		closed += "; see the log for its last lines on stderr"
 	}
 	if served == call.SeveralClients {
