@@ -31,6 +31,9 @@ type Status struct {
 	// or "reload waits: ...".
 	Problems []string `json:"problems"`
 
+	// Reloaded is when a configuration was last applied to the running gateway, or zero.
+	Reloaded time.Time `json:"reloaded,omitzero"`
+
 	// ReloadRefused is the last reload if it was refused, or nil. Until a reload
 	// succeeds, the previous configuration stays in use.
 	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
@@ -122,6 +125,9 @@ func (g *Gateway) Status() Status {
 		state.Offered = offered[state.Name]
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
 		s.Backends = append(s.Backends, state)
+	}
+	if at := g.reloaded.Load(); at != nil {
+		s.Reloaded = *at
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {

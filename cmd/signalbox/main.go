@@ -14,7 +14,7 @@
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
-//	enable, disable
+//	enable, disable, pin
 //
 // All commands follow these rules:
 //
@@ -122,7 +122,7 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newLogs(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
-		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where

@@ -196,7 +196,7 @@ func All() []Entry {
 		}, {
 			FileUnpinned, "A server is started by npx or uvx without a version.",
 			"The newest version is installed, which may change at every start.",
-			"Write the version: `package@1.2.3`, `package==1.2.3`.", false,
+			"Run `signalbox pin NAME`, or write the version: `package@1.2.3`, `package==1.2.3`.", false,
 		}, {
 			FileDialect, "A key in the configuration is another program's.",
 			"The file was copied from a client. The note says whether the key is read as another one, or ignored.",
