@@ -143,24 +143,22 @@ func (g *Gateway) Status() Status {
 
 // offeredItems returns the numbers of offered items, by backend.
 func offeredItems(c *catalog.Catalog) map[string]ItemCounts {
-	counts := make(map[string]ItemCounts)
+	var byKind [catalog.NumKinds]map[string]int
+	names := make(map[string]ItemCounts)
 	for k := range catalog.NumKinds {
+		byKind[k] = make(map[string]int)
 		for e := range c.Entries(k) {
-			n := counts[e.BackendName]
-			switch k {
-			case catalog.Tools:
-				n.Tools++
-			case catalog.Resources:
-				n.Resources++
-			case catalog.Templates:
-				n.Templates++
-			case catalog.Prompts:
-				n.Prompts++
-			}
-			counts[e.BackendName] = n
+			byKind[k][e.BackendName]++
+			names[e.BackendName] = ItemCounts{}
 		}
 	}
-	return counts
+	for name := range names {
+		names[name] = ItemCounts{
+			Tools: byKind[catalog.Tools][name], Resources: byKind[catalog.Resources][name],
+			Templates: byKind[catalog.Templates][name], Prompts: byKind[catalog.Prompts][name],
+		}
+	}
+	return names
 }
 
 // ToolBackends returns the name of the backend of each tool that is offered. It does not block.

@@ -112,7 +112,7 @@ func (e *env) printLogs(ctx context.Context, file string, follow bool, p *logPri
 		err = e.printRunning(ctx, gateways, follow, p)
 		closeIdle(gateways)
 	case err == nil:
-		err = e.printEnded(file, p)
+		err = e.printEnded(ctx, file, p)
 		if follow {
 			err = nil // a gateway may start
 		}
@@ -148,7 +148,7 @@ func (e *env) followLater(ctx context.Context, file string, p *logPrinter) error
 }
 
 // printEnded prints the log of the gateway that ran last.
-func (e *env) printEnded(file string, p *logPrinter) error {
+func (e *env) printEnded(ctx context.Context, file string, p *logPrinter) error {
 	state, err := e.stateFolder(file)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (e *env) printEnded(file string, p *logPrinter) error {
 	// Ends with the files, or when the reader is closed; waited for by the read.
 	go func() { w.CloseWithError(saved[0].Copy(w)) }()
 	defer r.Close()
-	return p.print(r)
+	return p.print(ctx, r)
 }
 
 // printRunning prints the log of the first of the running gateways.
@@ -194,7 +194,7 @@ func (e *env) printRunning(ctx context.Context, gateways []runningGateway, follo
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("log of process %d: HTTP status %d; it may be another version of Signalbox", gateway.Process, resp.StatusCode)
 	}
-	err = p.print(resp.Body)
+	err = p.print(ctx, resp.Body)
 	if _, ok := errors.AsType[printError](err); !ok && follow {
 		return nil // the end of the gateway, or of the connection
 	}
@@ -223,7 +223,7 @@ type printError struct{ error }
 func (e printError) Unwrap() error { return e.error }
 
 // print prints the records of a log, but for those that were printed before.
-func (p *logPrinter) print(log io.Reader) error {
+func (p *logPrinter) print(ctx context.Context, log io.Reader) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, maxLogRecord)
 	printed := p.last
@@ -236,7 +236,7 @@ func (p *logPrinter) print(log io.Reader) error {
 		if !p.matches(r) {
 			continue
 		}
-		if err := p.printRecord(r, lines.Bytes()); err != nil {
+		if err := p.printRecord(ctx, r, lines.Bytes()); err != nil {
 			return printError{err}
 		}
 	}
@@ -250,7 +250,7 @@ func (p *logPrinter) matches(r *logRecord) bool {
 }
 
 // printRecord prints a record, of which line is the text.
-func (p *logPrinter) printRecord(r *logRecord, line []byte) error {
+func (p *logPrinter) printRecord(ctx context.Context, r *logRecord, line []byte) error {
 	switch {
 	case p.asJSON:
 		return p.printJSON(line)
@@ -258,7 +258,7 @@ func (p *logPrinter) printRecord(r *logRecord, line []byte) error {
 		return p.printText(p.Stdout, r.ofProcess()+"\n")
 	}
 	var text bytes.Buffer
-	if err := slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(context.Background(), r.Record); err != nil {
+	if err := slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r.Record); err != nil {
 		return err
 	}
 	return p.printText(p.Stdout, text.String())

@@ -96,25 +96,11 @@ func (r *resolver) version(ctx context.Context, p *runner.Package) (version, sou
 	return version, source, nil
 }
 
-// npm finds a version as npx does: that of an installed package if any version will do, then
-// that of its cache, and then the newest of the registry.
+// npm finds a version as npx does, or else the newest of the registry.
 func (r *resolver) npm(ctx context.Context, p *runner.Package) (version, source string, err error) {
 	if p.Runner == "npx" || p.Runner == "npm" {
-		if p.Version == "" {
-			folders := []string{filepath.Join(r.dir, "node_modules")}
-			if global, err := r.ask(ctx, "npm", "root", "-g"); err == nil {
-				folders = append(folders, global)
-			}
-			for _, folder := range folders {
-				if v := npmVersion(folder, p.Name); v != "" {
-					return v, "which is installed in " + folder, nil
-				}
-			}
-		}
-		if cache, err := r.ask(ctx, "npm", "config", "get", "cache"); err == nil {
-			if v := npmVersion(npxFolder(cache, p.Spec()), p.Name); v != "" {
-				return v, "which npx has installed before", nil
-			}
+		if version, source = r.installed(ctx, p); version != "" {
+			return version, source, nil
 		}
 	}
 	args := []string{"view", p.Spec(), "version", "--json"}
@@ -134,6 +120,28 @@ func (r *resolver) npm(ctx context.Context, p *runner.Package) (version, source 
 		return "", "", errors.New("npm view did not print one")
 	}
 	return versions[len(versions)-1], "the newest of that range in the registry", nil
+}
+
+// installed returns the version that npx would start without asking the registry: that of an
+// installed package if any version will do, or else that of its cache.
+func (r *resolver) installed(ctx context.Context, p *runner.Package) (version, source string) {
+	var folders []string
+	if p.Version == "" {
+		folders = append(folders, filepath.Join(r.dir, "node_modules"))
+		if global, err := r.ask(ctx, "npm", "root", "-g"); err == nil {
+			folders = append(folders, global)
+		}
+	}
+	for _, folder := range folders {
+		if v := npmVersion(folder, p.Name); v != "" {
+			return v, "which is installed in " + folder
+		}
+	}
+	cache, err := r.ask(ctx, "npm", "config", "get", "cache")
+	if err != nil {
+		return "", "" // npm view reports it
+	}
+	return npmVersion(npxFolder(cache, p.Spec()), p.Name), "which npx has installed before"
 }
 
 // npxFolder returns the folder of modules that npx has installed for a package. npx names it

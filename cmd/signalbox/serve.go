@@ -124,8 +124,8 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer s.control.close()
-	defer s.endLog() // before the socket: its readers get the last records
+	defer s.control.close() //nolint:contextcheck // it has a time limit of its own, after ctx
+	defer s.endLog()        // before the socket: its readers get the last records
 	// After serving has started: a file that cannot be watched, as on some network file
 	// systems, is no reason not to serve it.
 	w, err := watch(s.source.path)
