@@ -84,6 +84,7 @@ func (l *Launcher) spawn(command *Command) (*Child, error) {
 	cmd.Env = environment(os.Environ(), command.Env)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	ownGroup(cmd)
+	quoteForBatch(cmd)
 	err := cmp.Or(inErr, outErr, errErr)
 	if err == nil {
 		err = l.spawner.start(cmd)
