@@ -75,8 +75,11 @@ func (e *env) logs(ctx context.Context, f *logsFlags, name string) error {
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	err := e.printLogs(ctx, src.path, f.follow, printer)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil // interrupted, which is how --follow ends
+	case err == nil && !printer.matched:
+		e.printError("no records match")
 	}
 	return err
 }
@@ -209,6 +212,7 @@ type logPrinter struct {
 	call    string // print the records of this call
 	level   slog.Level
 	asJSON  bool
+	matched bool      // a record was printed
 	process int       // of the gateway
 	last    time.Time // of the last record of that gateway, to continue after a lost connection
 }
@@ -236,6 +240,7 @@ func (p *logPrinter) print(ctx context.Context, log io.Reader) error {
 		if !p.matches(r) {
 			continue
 		}
+		p.matched = true
 		if err := p.printRecord(ctx, r, lines.Bytes()); err != nil {
 			return printError{err}
 		}
