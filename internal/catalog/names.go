@@ -36,13 +36,18 @@ func (r *Rules) name(backend, own string) string {
 	return backend + "__" + own
 }
 
-// offers reports whether the rules admit an item.
-func (r *Rules) offers(own string) bool {
+// judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
+// the index of the pattern that decided, or -1.
+func (r *Rules) judge(own string) (v Verdict, pattern int) {
 	matches := func(pattern string) bool { return match(pattern, own) }
-	if slices.ContainsFunc(r.Exclude, matches) {
-		return false
+	if i := slices.IndexFunc(r.Exclude, matches); i >= 0 {
+		return Excluded, i
 	}
-	return len(r.Include) == 0 || slices.ContainsFunc(r.Include, matches)
+	i := slices.IndexFunc(r.Include, matches)
+	if i < 0 && len(r.Include) > 0 {
+		return NotIncluded, i
+	}
+	return Offered, i
 }
 
 // match compares from the left, and the part after the last * from the right.
