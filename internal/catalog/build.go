@@ -92,7 +92,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept []*Entry
 	for d := range b.judge(k, backend) {
-		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
+		if k.Named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
 			b.own[backend] = append(b.own[backend], d.Own)
 		}
 		if d.Verdict == Offered {
@@ -156,7 +156,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	for _, e := range entries {
 		groups[e.Name] = append(groups[e.Name], e)
 	}
-	lost := collisions{firstWins: b.opt.FirstWins || !k.named()}
+	lost := collisions{firstWins: b.opt.FirstWins || !k.Named()}
 	kept := slices.DeleteFunc(entries, func(e *Entry) bool {
 		group := groups[e.Name]
 		verdict := b.contest(e, group)
@@ -197,7 +197,7 @@ func (b *builder) checkRules() {
 func (b *builder) checkToolNames(tools []*Entry) {
 	count, first := make([]int, len(b.in)), make([]string, len(b.in))
 	for _, e := range tools {
-		if isModelName(e.Name) {
+		if IsModelName(e.Name) {
 			continue
 		}
 		if count[e.Backend] == 0 {
@@ -208,7 +208,7 @@ func (b *builder) checkToolNames(tools []*Entry) {
 	for i, n := range count {
 		if n > 0 {
 			b.report.whole(code.NameLong, b.in[i].Name, fmt.Sprintf("tool names that model providers reject (longer than %d characters, or with characters other than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
-				maxModelName, n, quote(first[i])))
+				MaxModelName, n, quote(first[i])))
 		}
 	}
 }

@@ -68,17 +68,17 @@ func match(pattern, name string) bool {
 	return false
 }
 
-// maxModelName is the length of tool names that every model provider accepts.
-const maxModelName = 64
+// MaxModelName is the length of tool names that every model provider accepts.
+const MaxModelName = 64
 
-// isModelName reports whether every model provider accepts a tool with this name. The
+// IsModelName reports whether every model provider accepts a tool with this name. The
 // protocol allows more: dots, and 128 characters (2025-11-25, server/tools, "Tool
 // Names").
-func isModelName(name string) bool {
+func IsModelName(name string) bool {
 	bad := func(r rune) bool {
 		return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '_' && r != '-'
 	}
-	return len(name) <= maxModelName && !strings.ContainsFunc(name, bad)
+	return len(name) <= MaxModelName && !strings.ContainsFunc(name, bad)
 }
 
 // unused returns the rules that match none of the backend's own names.
