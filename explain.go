@@ -310,7 +310,7 @@ func (x *explainer) conflict(it *ExplainedItem, d *catalog.Decision) {
 		origins = append(origins, origin)
 	}
 	if !bare {
-		it.Summary = fmt.Sprintf("Several items would have this name: %s; conflict: hide.", strings.Join(origins, "; "))
+		it.Summary = fmt.Sprintf("Several items would have the name %s: %s; conflict: hide.", d.Name, strings.Join(origins, "; "))
 		it.Fix = "rename one of them, or set conflict: first"
 		return
 	}
@@ -322,7 +322,11 @@ func (x *explainer) conflict(it *ExplainedItem, d *catalog.Decision) {
 	if where != "" {
 		where = " (" + where + ")"
 	}
-	it.Summary = fmt.Sprintf("Servers %s %s list it under the empty prefix%s; conflict: hide.", enumerate(servers), all, where)
+	what := "it"
+	if d.Name != x.name {
+		what = d.Name
+	}
+	it.Summary = fmt.Sprintf("Servers %s %s list %s under the empty prefix%s; conflict: hide.", enumerate(servers), all, what, where)
 	it.Fix = "give one of them a prefix, or set conflict: first"
 }
 
