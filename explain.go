@@ -219,62 +219,63 @@ func (b *activeBackend) explained(o *backend.Offer) ExplainedBackend {
 // item explains one decision.
 func (x *explainer) item(d *catalog.Decision) ExplainedItem {
 	it := ExplainedItem{
-		Kind: d.Kind.String(), Own: d.Own, Name: d.Name, Offered: d.Verdict == catalog.Offered, Chain: []ExplainedStep{},
+		Kind: d.Kind.String(), Own: d.Own, Name: d.Name, Offered: d.Verdict == catalog.Offered,
 		Backend: x.v.backends[d.Backend].explained(x.v.offered[d.Backend]),
-	}
-	step := func(at config.Place, format string, args ...any) {
-		it.Chain = append(it.Chain, ExplainedStep{fmt.Sprintf(format, args...), at.String()})
 	}
 	listed := "listed"
 	if d.Kind != catalog.Tools {
 		listed += " as a " + d.Kind.String()
 	}
-	step(config.Place{}, "%s", listed)
-	rules := &x.in[d.Backend].Rules
+	it.step(config.Place{}, "%s", listed)
 	switch d.Verdict {
 	case catalog.BeyondLimit:
-		step(x.places.Setting("", "limits", "toolsPerBackend"), "at place %d, beyond limits.toolsPerBackend", d.Place+1)
+		it.step(x.places.Setting("", "limits", "toolsPerBackend"), "at place %d, beyond limits.toolsPerBackend", d.Place+1)
 		it.Fix = "raise limits.toolsPerBackend, or exclude what is not needed"
-		return it
 	case catalog.Repeated:
-		step(config.Place{}, "a second time; the first one counts")
-		return it
+		it.step(config.Place{}, "a second time; the first one counts")
 	case catalog.Excluded:
-		pattern := rules.Exclude[d.Pattern]
-		step(x.places.Server(d.BackendName, pattern, "exclude", d.Pattern), "exclude %q", pattern)
-		return it
+		pattern := x.in[d.Backend].Rules.Exclude[d.Pattern]
+		it.step(x.places.Server(d.BackendName, pattern, "exclude", d.Pattern), "exclude %q", pattern)
 	case catalog.NotIncluded:
-		step(x.places.Server(d.BackendName, "", "include"), "no pattern of include matches %q", d.Own)
-		return it
+		it.step(x.places.Server(d.BackendName, "", "include"), "no pattern of include matches %q", d.Own)
+	default:
+		x.admitted(&it, d)
 	}
+	return it
+}
+
+// step adds a step with the position of its setting.
+func (it *ExplainedItem) step(at config.Place, format string, args ...any) {
+	it.Chain = append(it.Chain, ExplainedStep{fmt.Sprintf(format, args...), at.String()})
+}
+
+// admitted explains an item that the rules of its backend offer.
+func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	if d.Pattern >= 0 {
-		pattern := rules.Include[d.Pattern]
-		step(x.places.Server(d.BackendName, pattern, "include", d.Pattern), "include %q", pattern)
+		pattern := x.in[d.Backend].Rules.Include[d.Pattern]
+		it.step(x.places.Server(d.BackendName, pattern, "include", d.Pattern), "include %q", pattern)
 	}
 	if d.Verdict == catalog.Invalid {
-		step(config.Place{}, "%s", d.Problem)
+		it.step(config.Place{}, "%s", d.Problem)
 		if strings.Contains(d.Problem, "(limits.schema)") {
 			it.Fix = "raise limits.schema"
 		}
-		return it
+		return
 	}
 	if d.Kind.Named() {
 		how, at := x.naming(d.Backend, d.Own)
-		step(at, "%s", how)
+		it.step(at, "%s", how)
 	}
 	switch d.Verdict {
 	case catalog.Conflict:
 		it.Code = code.NameConflict
-		x.conflict(&it, d)
+		x.conflict(it, d)
 	case catalog.Taken:
 		it.Code = code.NameConflict
-		x.taken(&it, d)
-	case catalog.Offered:
-		x.offered(&it, d)
+		x.taken(it, d)
 	default:
-		step(config.Place{}, "withheld")
+		x.offered(it, d)
 	}
-	return it
 }
 
 // naming describes how an item gets its name, and where that is set.
@@ -295,7 +296,7 @@ func (x *explainer) naming(i int, own string) (string, config.Place) {
 
 // conflict explains an item with a name that others would have, too.
 func (x *explainer) conflict(it *ExplainedItem, d *catalog.Decision) {
-	it.Chain = append(it.Chain, ExplainedStep{"conflict: hide", x.places.Setting(string(config.ConflictHide), "conflict").String()})
+	it.step(x.places.Setting(string(config.ConflictHide), "conflict"), "conflict: hide")
 	var servers, origins []string
 	var places []config.Place
 	bare := true
@@ -334,13 +335,10 @@ func (x *explainer) conflict(it *ExplainedItem, d *catalog.Decision) {
 func (x *explainer) taken(it *ExplainedItem, d *catalog.Decision) {
 	first := d.Group[0]
 	if !d.Kind.Named() {
-		it.Chain = append(it.Chain, ExplainedStep{Text: fmt.Sprintf("server %s lists it first", first.BackendName)})
+		it.step(config.Place{}, "server %s lists it first", first.BackendName)
 		return
 	}
-	it.Chain = append(it.Chain, ExplainedStep{
-		fmt.Sprintf("%q of server %s has the name first; conflict: first", first.Own, first.BackendName),
-		x.places.Setting(string(config.ConflictFirst), "conflict").String(),
-	})
+	it.step(x.places.Setting(string(config.ConflictFirst), "conflict"), "%q of server %s has the name first; conflict: first", first.Own, first.BackendName)
 	it.Fix = "rename one of them"
 }
 
@@ -348,11 +346,11 @@ func (x *explainer) taken(it *ExplainedItem, d *catalog.Decision) {
 func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 	if d.Kind == catalog.Tools && !catalog.IsModelName(d.Name) {
 		it.Code = code.NameLong
-		it.Chain = append(it.Chain, ExplainedStep{Text: fmt.Sprintf("with a name that model providers reject: %d characters, of at most %d letters, digits, _ and -", len(d.Name), catalog.MaxModelName)})
+		it.step(config.Place{}, "with a name that model providers reject: %d characters, of at most %d letters, digits, _ and -", len(d.Name), catalog.MaxModelName)
 		it.Fix = "set a short prefix, or rename it"
 	}
 	for _, lacking := range x.withheldFrom(d) {
-		it.Chain = append(it.Chain, ExplainedStep{Text: "not to clients without " + enumerate(lacking)})
+		it.step(config.Place{}, "not to clients without %s", enumerate(lacking))
 	}
 	if d.Name == x.name || d.Own == x.name {
 		return

@@ -182,21 +182,19 @@ func itemText(it *signalbox.ExplainedItem, now time.Time) string {
 	if it.Summary != "" {
 		return it.Summary
 	}
-	text := fmt.Sprintf("backend %s (%s, listed %s", it.Backend.Name, it.Backend.State, ago(now, it.Backend.Listed))
+	var b strings.Builder
+	fmt.Fprintf(&b, "backend %s (%s, listed %s", it.Backend.Name, it.Backend.State, ago(now, it.Backend.Listed))
 	if it.Backend.Reason != "" {
-		text += ": " + withCode(it.Backend.Reason, it.Backend.Code)
+		b.WriteString(": " + withCode(it.Backend.Reason, it.Backend.Code))
 	}
-	text += ")"
+	b.WriteString(")")
 	for _, step := range it.Chain {
-		text += " > " + step.Text
+		b.WriteString(" > " + step.Text)
 		if step.Position != "" {
-			text += " (" + step.Position + ")"
+			b.WriteString(" (" + step.Position + ")")
 		}
 	}
-	if it.Code != "" {
-		text += " [" + it.Code + "]"
-	}
-	return text
+	return withCode(b.String(), it.Code)
 }
 
 // withCode returns a reason with its code.
