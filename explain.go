@@ -139,8 +139,11 @@ func (x *explainer) isAbout(d *catalog.Decision) bool {
 		return false
 	}
 	return d.Name == x.name || d.Own == x.name ||
-		d.Kind.Named() && (x.in[d.Backend].Prefixed(d.Own) == x.name || d.BackendName+"__"+d.Own == x.name)
+		isNamed(d.Kind) && (x.in[d.Backend].Prefixed(d.Own) == x.name || d.BackendName+"__"+d.Own == x.name)
 }
+
+// isNamed reports whether items of a kind have names, which prefixes and renames change.
+func isNamed(k catalog.Kind) bool { return k == catalog.Tools || k == catalog.Prompts }
 
 // explainUnlisted adds what is known of a name that no backend lists.
 func (x *explainer) explainUnlisted(e *Explanation) {
@@ -262,7 +265,7 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 		}
 		return
 	}
-	if d.Kind.Named() {
+	if isNamed(d.Kind) {
 		how, at := x.naming(d.Backend, d.Own)
 		it.step(at, "%s", how)
 	}
@@ -334,7 +337,7 @@ func (x *explainer) conflict(it *ExplainedItem, d *catalog.Decision) {
 // taken explains an item with a name or URI that another one has first.
 func (x *explainer) taken(it *ExplainedItem, d *catalog.Decision) {
 	first := d.Group[0]
-	if !d.Kind.Named() {
+	if !isNamed(d.Kind) {
 		it.step(config.Place{}, "server %s lists it first", first.BackendName)
 		return
 	}

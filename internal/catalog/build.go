@@ -92,7 +92,7 @@ func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept []*Entry
 	for d := range b.judge(k, backend) {
-		if k.Named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
+		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
 			b.own[backend] = append(b.own[backend], d.Own)
 		}
 		if d.Verdict == Offered {
@@ -156,7 +156,7 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	for _, e := range entries {
 		groups[e.Name] = append(groups[e.Name], e)
 	}
-	lost := collisions{firstWins: b.opt.FirstWins || !k.Named()}
+	lost := collisions{firstWins: b.opt.FirstWins || !k.named()}
 	kept := slices.DeleteFunc(entries, func(e *Entry) bool {
 		group := groups[e.Name]
 		verdict := b.contest(e, group)

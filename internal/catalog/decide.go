@@ -94,7 +94,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			switch {
 			case e != nil:
 				d.Name = e.Name
-			case own != "" && k.Named():
+			case own != "" && k.named():
 				d.Name = in.Rules.name(in.Name, own)
 			default:
 				d.Name = own
@@ -107,7 +107,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 			case seen[own]:
 				d.Verdict = Repeated
 			default:
-				if k.Named() {
+				if k.named() {
 					d.Verdict, d.Pattern = in.Rules.judge(own)
 				}
 				if d.Verdict == Offered && problem != "" {
@@ -130,7 +130,7 @@ func (b *builder) judge(k Kind, backend int) iter.Seq[*Decision] {
 // decisionOn returns the Decision about an item that the rules of its backend offer.
 func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 	d := Decision{Kind: e.Kind, Backend: e.Backend, BackendName: e.BackendName, Own: e.Own, Name: e.Name, Verdict: v, Pattern: -1, entry: e}
-	if e.Kind.Named() {
+	if e.Kind.named() {
 		_, d.Pattern = b.in[e.Backend].Rules.judge(e.Own)
 	}
 	if len(group) > 1 {
@@ -142,7 +142,7 @@ func (b *builder) decisionOn(e *Entry, v Verdict, group []*Entry) *Decision {
 // contest decides about an item in the group of those that would have its name.
 func (b *builder) contest(e *Entry, group []*Entry) Verdict {
 	// A URI means the same resource from any backend, so the first one may own it.
-	firstWins := b.opt.FirstWins || !e.Kind.Named()
+	firstWins := b.opt.FirstWins || !e.Kind.named()
 	switch {
 	case len(group) == 1, firstWins && group[0] == e:
 		return Offered
@@ -167,7 +167,7 @@ func (in *Backend) Names(k Kind) iter.Seq2[string, string] {
 				continue
 			}
 			name := own
-			if k.Named() {
+			if k.named() {
 				name = in.Rules.name(in.Name, own)
 			}
 			if !yield(own, name) {

@@ -55,7 +55,7 @@ func (b *builder) newEntry(k Kind, backend int, raw json.RawMessage) (e *Entry, 
 	}
 	in := &b.in[backend]
 	e = &Entry{Kind: k, Backend: backend, BackendName: in.Name, Name: own, Own: own, item: obj.Bytes()}
-	if k.Named() {
+	if k.named() {
 		e.rename(in.Rules.name(in.Name, own), &obj)
 	}
 	if k == Tools {

@@ -42,9 +42,9 @@ func (k Kind) String() string {
 	return [NumKinds]string{"tool", "resource", "resource template", "prompt"}[k]
 }
 
-// Named reports whether items have a name, which the gateway may change, instead of a
+// named reports whether items have a name, which the gateway may change, instead of a
 // URI.
-func (k Kind) Named() bool { return k == Tools || k == Prompts }
+func (k Kind) named() bool { return k == Tools || k == Prompts }
 
 // capability returns the server capability for the kind.
 func (k Kind) capability() string {

@@ -50,6 +50,12 @@ func (r *Rules) judge(own string) (v Verdict, pattern int) {
 	return Offered, i
 }
 
+// offers reports whether the rules admit an item.
+func (r *Rules) offers(own string) bool {
+	v, _ := r.judge(own)
+	return v == Offered
+}
+
 // match compares from the left, and the part after the last * from the right.
 func match(pattern, name string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")

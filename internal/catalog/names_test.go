@@ -56,7 +56,7 @@ func TestRulesOffers(t *testing.T) {
 	for _, tt := range tests {
 		var visible []string
 		for _, name := range []string{"read", "read_all", "write", "write_all"} {
-			if admits(&tt.rules, name) {
+			if tt.rules.offers(name) {
 				visible = append(visible, name)
 			}
 		}
@@ -64,11 +64,6 @@ func TestRulesOffers(t *testing.T) {
 			t.Errorf("%+v leaves %q visible, want %q", tt.rules, got, tt.visible)
 		}
 	}
-}
-
-func admits(r *Rules, own string) bool {
-	verdict, _ := r.judge(own)
-	return verdict == Offered
 }
 
 // Every pattern and name of up to four of the letters below, compared with an
@@ -275,7 +270,7 @@ func model(in []Backend, firstWins bool) map[[2]string]string {
 		var seen []string
 		for _, raw := range b.Lists[Tools].Items {
 			own := regexp.MustCompile(`"name":"([^"]*)"`).FindStringSubmatch(string(raw))[1]
-			if slices.Contains(seen, own) || !admits(&b.Rules, own) {
+			if slices.Contains(seen, own) || !b.Rules.offers(own) {
 				continue
 			}
 			seen = append(seen, own)
