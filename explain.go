@@ -28,7 +28,7 @@ type Explanation struct {
 	// that have it in their backend, or would have it without a setting.
 	Items []ExplainedItem `json:"items"`
 
-	// Route is where a URI that is in no list is read, or nil.
+	// Route is where a URI is read that no offered item has, or nil.
 	Route *ExplainedRoute `json:"route,omitempty"`
 
 	// Former are the items with this name that backends listed earlier, the newest first. A
@@ -87,7 +87,7 @@ type ExplainedBackend struct {
 	Code   string    `json:"code,omitempty"`
 }
 
-// ExplainedRoute is the backend of a URI that is in no list.
+// ExplainedRoute is the backend of a URI that no offered item has.
 type ExplainedRoute struct {
 	Backend  string `json:"backend"`
 	Template string `json:"template,omitempty"` // that matches, or "" for the only backend with resources
@@ -126,7 +126,12 @@ func (x *explainer) explain() *Explanation {
 		e.Offered = e.Offered || item.Offered && item.Name == x.name
 		e.Items = append(e.Items, item)
 	}
-	if len(found) == 0 {
+	// A URI may be read although no list has it, or none that is offered.
+	if from, ok := x.v.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
+		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
+		e.Offered = true
+	}
+	if len(found) == 0 && !e.Offered {
 		x.explainUnlisted(e)
 	}
 	return e
@@ -147,11 +152,6 @@ func isNamed(k catalog.Kind) bool { return k == catalog.Tools || k == catalog.Pr
 
 // explainUnlisted adds what is known of a name that no backend lists.
 func (x *explainer) explainUnlisted(e *Explanation) {
-	if from, ok := x.v.catalog.Route(x.name); ok && strings.Contains(x.name, ":") {
-		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
-		e.Offered = true
-		return
-	}
 	if b, ok := x.v.backend(x.name); ok {
 		status := b.status()
 		status.ToolBytes = x.v.catalog.ToolBytes(status.Name)

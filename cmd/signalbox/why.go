@@ -159,7 +159,7 @@ func explanationText(x *signalbox.Explanation, now time.Time) []byte {
 			b.WriteString(line)
 		}
 	}
-	if len(x.Items) == 0 {
+	if len(x.Items) == 0 || x.Route != nil {
 		b.WriteString(visibleLine(x.Name+": "+unlistedText(x, now)) + "\n")
 	}
 	return b.Bytes()
@@ -209,9 +209,9 @@ func withCode(reason, code string) string {
 func unlistedText(x *signalbox.Explanation, now time.Time) string {
 	switch {
 	case x.Route != nil && x.Route.Template != "":
-		return fmt.Sprintf("in no list. Server %s reads it, by the template %s.", x.Route.Backend, x.Route.Template)
+		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
 	case x.Route != nil:
-		return fmt.Sprintf("in no list. Server %s, the only one with resources, reads it.", x.Route.Backend)
+		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
 	case x.Server != nil:
 		return serverText(x.Server, now)
 	case x.Disabled != "":
