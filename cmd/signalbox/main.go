@@ -9,6 +9,7 @@
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
 //	logs                           print its log, or what a server writes to standard error
+//	why                            explain why an item is offered or not
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
@@ -121,8 +122,9 @@ use servers of any protocol version.`,
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
-		newStatus(e), newLogs(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
-		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e), newPin(e),
+		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newLogs(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where
