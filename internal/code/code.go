@@ -116,7 +116,7 @@ func All() []Entry {
 		}, {
 			TalkSilent, "A server did not answer in time.",
 			"It still installs something, waits for something else, or is not an MCP server.",
-			"Start it by hand and watch it. If it is only slow, raise `limits.handshake`.", true,
+			"`signalbox logs NAME` has what it writes meanwhile. If it is only slow, raise `limits.handshake`; otherwise start it by hand and watch it.", true,
 		}, {
 			TalkOtherOutput, "A server wrote to its output what is not a message, and did not answer.",
 			"It is not an MCP server, or not told to use stdio, or prints its log to the standard output.",
@@ -124,7 +124,7 @@ func All() []Entry {
 		}, {
 			TalkExited, "The process of a server ended, or closed its output.",
 			"It crashed, was killed, or ends because of its arguments. Its last lines on stderr usually say why.",
-			"Read these lines in the log; start it by hand with the same arguments and variables.", true,
+			"Read these lines with `signalbox logs NAME`; start it by hand with the same arguments and variables.", true,
 		}, {
 			TalkRevision, "A server speaks no revision of MCP that is known here.",
 			"It is newer or older than this gateway.",
