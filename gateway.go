@@ -43,10 +43,12 @@ type Gateway struct {
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
+	reloaded     atomic.Pointer[time.Time]
 	view         atomic.Pointer[view]
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
 	rebuild      chan struct{} // capacity 1; requests another catalog

@@ -10,12 +10,14 @@
 //	status                         print the state of a running Gateway
 //	retry, stop, restart           reach, end, or start anew a server of a running
 //	                               Gateway
+//	logs                           print its log, or what a server writes to standard error
+//	why                            explain why an item is offered or not
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
-//	enable, disable
+//	enable, disable, pin
 //
 // All commands follow these rules:
 //
@@ -122,8 +124,9 @@ use servers of any protocol version.`,
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
-		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newLogs(e), newPin(e),
 	)
 	root.AddCommand(newServerCommands(e)...)
 	root.SetHelpCommand(newHelp())
