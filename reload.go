@@ -46,6 +46,8 @@ func (g *Gateway) reloadIf(ctx context.Context, cfg config.Config, allowed func(
 	switch {
 	case err == nil:
 		g.refusal.Store(nil)
+		now := time.Now()
+		g.reloaded.Store(&now)
 		g.metrics.Reload(ctx, true)
 	case errors.Is(err, ErrClosed) || ctx.Err() != nil: // not an error of the configuration
 	default:

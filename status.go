@@ -35,6 +35,9 @@ type Status struct {
 	// succeeds, the previous configuration stays in use.
 	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
 
+	// Reloaded is when a reload succeeded last; zero if none has.
+	Reloaded time.Time `json:"reloaded,omitzero"`
+
 	Sessions int   `json:"sessions"`     // legacy sessions of clients on HTTP
 	InFlight int   `json:"inFlight"`     // requests and streams
 	Pending  int64 `json:"pendingBytes"` // size of the responses that clients have not read
@@ -95,6 +98,9 @@ func (g *Gateway) Status() Status {
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
 		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
+	}
+	if at := g.reloaded.Load(); at != nil {
+		s.Reloaded = *at
 	}
 	for _, b := range v.backends {
 		state := b.status()

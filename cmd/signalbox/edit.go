@@ -347,11 +347,7 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			return "", err
 		}
 		if refused := status.ReloadRefused; refused != nil && refused.At.After(since) {
-			var text strings.Builder
-			for _, p := range status.Problems[:min(len(refused.Problems), len(status.Problems))] {
-				fmt.Fprintf(&text, "process %d: %s\n", gateway.Process, p)
-			}
-			return text.String(), nil
+			return refusalText(gateway.Process, status), nil
 		}
 		if served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
 			return fmt.Sprintf("process %d has applied it, %s\n", gateway.Process, plural(len(status.Backends), "backend")), nil
@@ -362,4 +358,14 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			return "", fmt.Errorf("process %d has not read it within %v", gateway.Process, applyTimeout)
 		}
 	}
+}
+
+// refusalText describes why a gateway has not applied a change. These are the first problems
+// of its status.
+func refusalText(process int, status *signalbox.Status) string {
+	var text strings.Builder
+	for _, p := range status.Problems[:min(len(status.ReloadRefused.Problems), len(status.Problems))] {
+		fmt.Fprintf(&text, "process %d: %s\n", process, p)
+	}
+	return text.String()
 }

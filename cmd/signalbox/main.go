@@ -14,6 +14,7 @@
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable
+//	secret                         set, list or remove the secrets of a configuration
 //
 // All commands follow these rules:
 //
@@ -121,6 +122,7 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newSecret(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())
