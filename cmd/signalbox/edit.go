@@ -47,8 +47,9 @@ server. It is the last one of the file, and written in the style of the one befo
 Without a file, ` + newConfigName + ` is created.
 ` + editHelp + `
 
-A credential is best written as ${NAME}, which takes it from the environment of the
-gateway. Use single quotes, so that the shell does not replace it.`,
+A credential is best written as ${NAME}, which takes it from 'signalbox secret set NAME',
+or from the environment of the gateway. Use single quotes, so that the shell does not
+replace it.`,
 		Example: `  signalbox add files -- npx -y @modelcontextprotocol/server-filesystem /srv
   signalbox add tickets https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +57,11 @@ gateway. Use single quotes, so that the shell does not replace it.`,
 			if err != nil {
 				return err
 			}
-			return e.edit(cmd.Context(), f.config, args[0], true, func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
+			err = e.edit(cmd.Context(), f.config, args[0], true, func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
+			if err == nil {
+				e.noteSecrets(args[0], entry)
+			}
+			return err
 		},
 	}
 	editFlag(cmd, &f.config)

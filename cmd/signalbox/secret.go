@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
 	"github.com/signalbox-mcp/signalbox/internal/envfile"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/safefile"
 )
 
@@ -417,4 +418,34 @@ func (e *env) listSecrets(flag string) error {
 		fmt.Fprintf(&b, "missing: %s, used by %s (set it with 'signalbox secret set %s')\n", r.Name, s.usersText(r.Name), r.Name)
 	}
 	return e.printText(e.Stdout, b.String())
+}
+
+// noteSecrets prints notes on the literal secrets of an entry that was added.
+func (e *env) noteSecrets(name string, entry configedit.Entry) {
+	server := imports.Server{Name: name}
+	pairsOf := func(value any) (pairs []imports.Pair) {
+		fields, _ := value.(configedit.Entry)
+		for _, f := range fields {
+			text, _ := f.Value.(string)
+			pairs = append(pairs, imports.Pair{Name: f.Key, Value: text})
+		}
+		return pairs
+	}
+	for _, f := range entry {
+		switch f.Key {
+		case "args":
+			server.Args, _ = f.Value.([]string)
+		case "url":
+			server.URL, _ = f.Value.(string)
+		case "env":
+			server.Env = pairsOf(f.Value)
+		case "headers":
+			server.Headers = pairsOf(f.Value)
+		}
+	}
+	servers := []imports.Server{server}
+	imports.KeepSecrets(servers)
+	for _, n := range servers[0].Notes {
+		fmt.Fprintln(e.Stderr, "note: "+visibleLine(n.Text))
+	}
 }

@@ -45,9 +45,7 @@ func (e *entry) finishProgram() string {
 		}
 		switch flag, value, _ := strings.Cut(e.Args[i], "="); {
 		case isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]):
-			e.placeholder(at)
-		case isSecretArg(e.Args, i):
-			e.secret(at)
+			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 	}
 	e.Args = slices.DeleteFunc(e.Args, func(arg string) bool { return strings.ContainsRune(arg, 0) })
@@ -154,14 +152,10 @@ func (e *entry) home(text string) string {
 	return "${HOME}" + rest
 }
 
-func (e *entry) placeholder(at string) {
+// placeholder notes a value that was copied from an example.
+func (e *entry) placeholder(at, cure string) {
 	e.Disabled = true
-	e.note(e.line, "%s is a placeholder, and the server is disabled (write the real value, and remove \"disabled\")", at)
-}
-
-// secret notes a literal that should not be in a file.
-func (e *entry) secret(at string) {
-	e.note(e.line, "%s is a literal secret, and is copied (better set an environment variable, and write ${NAME})", at)
+	e.note(e.line, "%s is a placeholder, and the server is disabled (%s)", at, cure)
 }
 
 // finishPairs translates variables or headers. refuse returns why a name is invalid, or "".
@@ -178,11 +172,11 @@ func (e *entry) finishPairs(pairs []Pair, what string, refuse func(string) strin
 			e.note(e.line, "%s is not imported: its value has a ${ without an end or a NUL", at)
 			continue
 		}
-		switch bare, _ := strings.CutPrefix(value, "Bearer "); {
-		case isPlaceholder(value, isSecret(p.Name, "a long value")):
-			e.placeholder(at)
-		case isSecret(p.Name, bare):
-			e.secret(at)
+		switch isSecret := isSecret(p.Name, "a long value"); {
+		case isPlaceholder(value, isSecret) && isSecret:
+			e.unset = append(e.unset, clean(p.Name))
+		case isPlaceholder(value, isSecret):
+			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 		out = append(out, Pair{p.Name, value})
 	}
@@ -242,7 +236,7 @@ func (e *entry) checkAddress(address string) string {
 		return "" // known only with its variables
 	}
 	if strings.ContainsAny(address, "<>{}") || isPlaceholder(address, false) {
-		e.placeholder("the address")
+		e.placeholder("the address", `write the real one, and remove "disabled"`)
 		return ""
 	}
 	u, err := url.Parse(address)
@@ -260,18 +254,11 @@ func (e *entry) checkAddress(address string) string {
 		password, _ := u.User.Password()
 		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
 		e.note(e.line, "the user in the address becomes a header")
-		e.secret("header Authorization")
 		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
 		u.User = nil
 	}
 	if u.String() != address && (strings.Contains(address, "#") || strings.Contains(address, "@")) {
 		e.URL = u.String()
-	}
-	for name, values := range u.Query() {
-		if slices.ContainsFunc(values, func(v string) bool { return isSecret(name, v) }) {
-			e.secret("the address")
-			break
-		}
 	}
 	return ""
 }
@@ -351,7 +338,7 @@ func (e *entry) finishName() {
 	}
 	e.Name = FitName(original)
 	if e.Original != "" && e.Name != e.Original {
-		e.note(e.line, "renamed from %q: tools are named after it, with letters, digits, _ and -", clean(e.Original))
+		e.Notes = append(e.Notes, Note{e.line, fmt.Sprintf("renamed from %q", clean(e.Original)), true})
 	}
 }
 
