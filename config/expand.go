@@ -98,7 +98,7 @@ func referenceHint(reference string) string {
 	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
 	switch kind {
 	case "input":
-		return "the gateway cannot ask for input: set an environment variable and write ${NAME}"
+		return "the gateway cannot ask for input: write ${NAME} and run 'signalbox secret set NAME', or translate the file with 'signalbox import'"
 	case "userHome":
 		return "write ${HOME}"
 	case "workspaceFolder", "workspaceFolderBasename":

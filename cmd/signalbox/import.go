@@ -395,7 +395,7 @@ func shortNotes(s *imports.Server) string {
 			texts = append(texts, n.Text)
 		}
 	}
-	if s.Disabled && len(s.Notes) == 0 {
+	if s.Disabled && !slices.ContainsFunc(s.Notes, func(n imports.Note) bool { return strings.Contains(n.Text, "disabled") }) {
 		texts = append(texts, "disabled")
 	}
 	return strings.Join(texts, "; ")

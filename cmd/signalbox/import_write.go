@@ -191,7 +191,10 @@ func (e *env) importNext(f importFlags, in *found, o *importOutput, servers []im
 				steps = append(steps, "signalbox secret set "+name+at)
 			}
 		}
-		if len(servers[i].Placeholders) > 0 {
+		if servers[i].Unfinished {
+			steps = append([]string{"write the real values into " + e.tilde(o.target)}, steps...)
+		}
+		if len(servers[i].Placeholders) > 0 || servers[i].Unfinished {
 			fmt.Fprintf(&b, "to use %s: %s\n", servers[i].Name, strings.Join(append(steps, "signalbox enable "+servers[i].Name+at), ", then "))
 		}
 	}

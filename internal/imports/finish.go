@@ -34,6 +34,7 @@ func (e *entry) finishProgram() string {
 		e.Headers = nil
 	}
 	e.splitCommand()
+	e.splitArgs()
 	var ok bool
 	if e.Command, ok = e.replace(e.home(e.Command), "the command"); !ok {
 		return "its command has a ${ without an end"
@@ -69,6 +70,25 @@ func (e *entry) splitCommand() {
 	}
 	e.note(e.line, "the command is a whole line, and is split into a program and %d arguments", len(words)-1)
 	e.Command, e.Args = words[0], append(words[1:], e.Args...)
+}
+
+// optionWithWords matches an option with its value, or an option and the name of a package, in
+// one argument. No program means that: an argument is not split again.
+var optionWithWords = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9-]*( +[^\s"'{}\\=]*[^\s"'{}\\=:])+$`)
+
+// splitArgs splits arguments that are several words.
+func (e *entry) splitArgs() {
+	var args []string
+	for i, arg := range e.Args {
+		if !optionWithWords.MatchString(arg) {
+			args = append(args, arg)
+			continue
+		}
+		words := strings.Fields(arg)
+		e.note(e.line, "argument %d is several words, and is split into %d arguments", i+1, len(words))
+		args = append(args, words...)
+	}
+	e.Args = args
 }
 
 // finishFolder translates the working directory, and the paths that are relative to it.
@@ -154,7 +174,7 @@ func (e *entry) home(text string) string {
 
 // placeholder notes a value that was copied from an example.
 func (e *entry) placeholder(at, cure string) {
-	e.Disabled = true
+	e.Disabled, e.Unfinished = true, true
 	e.note(e.line, "%s is a placeholder, and the server is disabled (%s)", at, cure)
 }
 
@@ -172,10 +192,10 @@ func (e *entry) finishPairs(pairs []Pair, what string, refuse func(string) strin
 			e.note(e.line, "%s is not imported: its value has a ${ without an end or a NUL", at)
 			continue
 		}
-		switch isSecret := isSecret(p.Name, "a long value"); {
-		case isPlaceholder(value, isSecret) && isSecret:
+		switch {
+		case isReplaceable(p.Name, value):
 			e.unset = append(e.unset, clean(p.Name))
-		case isPlaceholder(value, isSecret):
+		case isPlaceholder(value, isSecret(p.Name, "a long value")):
 			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 		out = append(out, Pair{p.Name, value})

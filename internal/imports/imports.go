@@ -83,7 +83,9 @@ type Server struct {
 	// Variables are the variables that the entry needs, sorted.
 	Variables []string
 	// Placeholders are the variables that MoveSecrets has put in the place of placeholders.
+	// Unfinished is whether other values have to be written into the configuration.
 	Placeholders []string
+	Unfinished   bool
 }
 
 // Pair is one variable or header, in the order of the source.

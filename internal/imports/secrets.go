@@ -120,8 +120,7 @@ func (s *Server) eachLiteral(f func(*Server, *literal)) {
 		p := &s.Env[i]
 		l := &literal{at: "env " + clean(p.Name), value: p.Value, replace: func(reference string) { p.Value = reference }}
 		l.name, l.own = s.variableFor(p.Name)
-		isNamed := isSecret(p.Name, "a long value")
-		if l.placeholder = isNamed && isPlaceholder(p.Value, true) && isLiteral(p.Value); l.placeholder || isSecret(p.Name, p.Value) && !isPlaceholder(p.Value, isNamed) {
+		if l.placeholder = isReplaceable(p.Name, p.Value); l.placeholder || isSecret(p.Name, p.Value) && !isPlaceholder(p.Value, isSecret(p.Name, "a long value")) {
 			f(s, l)
 		}
 	}
@@ -130,8 +129,7 @@ func (s *Server) eachLiteral(f func(*Server, *literal)) {
 		scheme, value := splitScheme(p.Value)
 		l := &literal{at: "header " + clean(p.Name), value: value, replace: func(reference string) { p.Value = scheme + reference }}
 		l.name = s.headerVariable(p.Name)
-		isNamed := isSecret(p.Name, "a long value")
-		if l.placeholder = isNamed && isPlaceholder(value, true) && isLiteral(value); l.placeholder || (isSecret(p.Name, value) || isKey(p.Name, value)) && !isPlaceholder(value, isNamed) {
+		if l.placeholder = isReplaceable(p.Name, value); l.placeholder || (isSecret(p.Name, value) || isKey(p.Name, value)) && !isPlaceholder(value, isSecret(p.Name, "a long value")) {
 			f(s, l)
 		}
 	}
@@ -141,6 +139,14 @@ func (s *Server) eachLiteral(f func(*Server, *literal)) {
 		}
 	}
 	s.eachInURL(f)
+}
+
+// isReplaceable reports whether the value of a variable or a header is a placeholder as a
+// whole, so that a reference can replace it. A path or a text in JSON shows what to write.
+func isReplaceable(name, value string) bool {
+	_, value = splitScheme(value)
+	named := isSecret(name, "a long value")
+	return isPlaceholder(value, named) && isLiteral(value) && !strings.Contains(value, `"`) && (named || !strings.ContainsAny(value, `/\`))
 }
 
 func isLiteral(value string) bool { return !strings.Contains(value, "${") }
@@ -156,11 +162,19 @@ func (s *Server) variableFor(name string) (variable string, own bool) {
 	return variable, variable == name
 }
 
+// ownVariable returns a name with that of the server before it.
+func (s *Server) ownVariable(name string) string {
+	if own := variableName(s.Name) + "_"; !strings.HasPrefix(name, own) {
+		return own + name
+	}
+	return name
+}
+
 func (s *Server) headerVariable(header string) string {
 	if strings.EqualFold(header, "Authorization") {
 		return variableName(s.Name) + "_TOKEN"
 	}
-	return variableName(s.Name) + "_" + strings.TrimPrefix(variableName(header), "X_")
+	return s.ownVariable(strings.TrimPrefix(variableName(header), "X_"))
 }
 
 // splitScheme splits the value of a header behind the scheme of its credentials.
@@ -197,9 +211,9 @@ func (s *Server) argument(i int) *literal {
 		l.name, _ = s.variableFor(flag)
 	case assigned && strings.HasPrefix(flag, "-"):
 		before, l.value = flag+"=", value
-		l.name = variableName(s.Name) + "_" + variableName(flag)
+		l.name = s.ownVariable(variableName(flag))
 	case i > 0 && strings.HasPrefix(s.Args[i-1], "--") && !strings.Contains(s.Args[i-1], "="):
-		l.name = variableName(s.Name) + "_" + variableName(s.Args[i-1])
+		l.name = s.ownVariable(variableName(s.Args[i-1]))
 	}
 	if l.value == "" || isPlaceholder(l.value, true) {
 		return nil
@@ -221,7 +235,7 @@ func (s *Server) eachInURL(f func(*Server, *literal)) {
 		if plain, err := url.QueryUnescape(value); err != nil || !isSecret(name, plain) || isPlaceholder(plain, true) {
 			continue
 		}
-		f(s, &literal{at: "the address", name: variableName(s.Name) + "_" + variableName(name), value: value, replace: func(reference string) {
+		f(s, &literal{at: "the address", name: s.ownVariable(variableName(name)), value: value, replace: func(reference string) {
 			parts[i] = name + "=" + reference
 			s.URL = address + "?" + strings.Join(parts, "&")
 		}})
