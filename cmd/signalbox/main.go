@@ -102,7 +102,10 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "signalbox",
 		Short: "One MCP endpoint in front of many MCP servers",
 		Long: `One MCP endpoint in front of many MCP servers: clients of any protocol version can
-use servers of any protocol version.`,
+use servers of any protocol version.
+
+To begin, 'signalbox import' finds the servers of your MCP clients, 'signalbox doctor' tries
+each of them, and 'signalbox serve' serves them.`,
 		Version:           versionOf(buildInfo()),
 		Args:              knownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
