@@ -4,6 +4,7 @@
 package envfile
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -41,9 +42,7 @@ func change(text, name string, encoded *string, value string) (string, error) {
 	lines := rawLines(strings.TrimPrefix(text, mark))
 	lineBreak := "\n"
 	if len(lines) > 0 {
-		if _, ending := splitEnding(lines[0]); ending != "" {
-			lineBreak = ending
-		}
+		lineBreak = cmp.Or(lineEnding(lines[0]), lineBreak)
 	}
 	var out strings.Builder
 	out.WriteString(text[:len(text)-len(strings.TrimPrefix(text, mark))])
@@ -61,12 +60,11 @@ func change(text, name string, encoded *string, value string) (string, error) {
 			continue
 		}
 		done = true
-		_, ending := splitEnding(lines[next-1])
 		before, after := plain[v.start:v.valueStart], strings.TrimSuffix(plain[v.valueEnd:v.end], "\n")
 		if strings.HasPrefix(after, "#") {
 			after = " " + after // else it would be a part of the value
 		}
-		out.WriteString(before + *encoded + after + ending)
+		out.WriteString(before + *encoded + after + lineEnding(lines[next-1]))
 	}
 	out.WriteString(strings.Join(lines[next:], ""))
 	changed := out.String()
@@ -119,11 +117,8 @@ func rawLines(text string) []string {
 	return lines
 }
 
-// splitEnding splits a line before its line break.
-func splitEnding(line string) (text, ending string) {
-	text = strings.TrimRight(line, "\r\n")
-	return text, line[len(text):]
-}
+// lineEnding returns the line break of a line.
+func lineEnding(line string) string { return line[len(strings.TrimRight(line, "\r\n")):] }
 
 // encode returns a value as it is written in a file: without quotes if that is possible.
 func encode(value string) (string, error) {

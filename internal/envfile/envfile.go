@@ -137,7 +137,8 @@ func splitLine(line string) (name, rest, message string) {
 // isName reports whether dotenv accepts a name.
 func isName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.", r))
+		isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !isLetter && (r < '0' || '9' < r) && !strings.ContainsRune("_-.", r)
 	})
 }
 
