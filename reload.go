@@ -45,9 +45,9 @@ func (g *Gateway) reloadIf(ctx context.Context, cfg config.Config, allowed func(
 	err := g.reload(ctx, cfg, allowed)
 	switch {
 	case err == nil:
-		g.refusal.Store(nil)
 		now := time.Now()
 		g.reloaded.Store(&now)
+		g.refusal.Store(nil)
 		g.metrics.Reload(ctx, true)
 	case errors.Is(err, ErrClosed) || ctx.Err() != nil: // not an error of the configuration
 	default:
@@ -210,6 +210,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {
+			g.former.leave(b, next)
 			g.retire(b, cfg.Drain.Timeout)
 		}
 	}

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		"mcproots":  rootsChild,
 		"mcpmute":   muteChild,
 		"mcpsecret": secretChild,
+		"mcplist":   listingChild,
 	})
 }
 
