@@ -131,6 +131,7 @@ func (e *env) writeImported(ctx context.Context, o *importOutput) error {
 		if err := replaceFile(ctx, o.secrets.path, o.secretFile, maxSecrets, text, lock); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
+		e.noteRepository(o.secrets.path)
 	}
 	err := replaceFile(ctx, o.target, o.file, configedit.MaxSize, string(o.after.Text), lock)
 	if err != nil && len(o.newValues) > 0 {

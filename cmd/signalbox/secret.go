@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -322,8 +323,12 @@ func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, cha
 	if err := file.Replace(ctx, []byte(changed), lock); err != nil {
 		return err
 	}
-	if err := e.printText(e.Stdout, text); err != nil || folderErr != nil {
+	if err := e.printText(e.Stdout, text); err != nil {
 		return err
+	}
+	e.noteRepository(s.path)
+	if folderErr != nil {
+		return nil // and no gateway could be reached
 	}
 	return e.printReloaded(ctx, socketsIn(folder), written)
 }
@@ -447,5 +452,29 @@ func (e *env) noteSecrets(name string, entry configedit.Entry) {
 	imports.KeepSecrets(servers)
 	for _, n := range servers[0].Notes {
 		fmt.Fprintln(e.Stderr, "note: "+visibleLine(n.Text))
+	}
+}
+
+// noteRepository prints a note if a file is in a Git repository that does not ignore it, as
+// far as the lines of .gitignore tell that name the file or its extension.
+func (e *env) noteRepository(file string) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return
+	}
+	for folder := filepath.Dir(file); ; folder = filepath.Dir(folder) {
+		ignored, _ := readUpTo(filepath.Join(folder, ".gitignore"), 1<<20)
+		for line := range strings.Lines(string(ignored)) {
+			if matches, _ := path.Match(strings.TrimPrefix(strings.TrimSpace(line), "/"), filepath.Base(file)); matches {
+				return
+			}
+		}
+		if _, err := os.Stat(filepath.Join(folder, ".git")); err == nil {
+			fmt.Fprintf(e.Stderr, "note: %s is in a Git repository (add %s to its .gitignore)\n", e.tilde(file), filepath.Base(file))
+			return
+		}
+		if folder == filepath.Dir(folder) {
+			return
+		}
 	}
 }
