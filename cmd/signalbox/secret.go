@@ -315,8 +315,10 @@ func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, cha
 		return e.printText(e.Stdout, e.tilde(s.path)+": nothing to change\n")
 	}
 	lock := ""
-	folder, folderErr := e.stateFolder(s.config.Name)
-	if folderErr == nil {
+	folder, err := e.stateFolder(s.config.Name)
+	if err != nil {
+		folder = ""
+	} else {
 		lock = filepath.Join(folder, "edit.lock")
 	}
 	written := time.Now()
@@ -327,8 +329,8 @@ func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, cha
 		return err
 	}
 	e.noteRepository(s.path)
-	if folderErr != nil {
-		return nil // and no gateway could be reached
+	if folder == "" {
+		return nil // no gateway can be reached
 	}
 	return e.printReloaded(ctx, socketsIn(folder), written)
 }
