@@ -28,6 +28,7 @@ func TestFactsHaveSources(t *testing.T) {
 	for _, c := range clients.All() {
 		check(c.ID+" after", c.After.Value != clients.Unknown, c.After.Source)
 		check(c.ID+" transports", c.Transports.Value != nil, c.Transports.Source)
+		check(c.ID+" off", c.Off.Value.Key != "", c.Off.Source)
 		known := 0
 		for _, f := range c.Files {
 			check(c.ID+" "+f.Path, f.Source.IsKnown(), f.Source)
