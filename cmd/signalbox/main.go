@@ -12,6 +12,7 @@
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
+//	connect, disconnect            write the gateway into the files of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable
 //
@@ -121,7 +122,8 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
-		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newImport(e), newConnect(e), newDisconnect(e),
+		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where

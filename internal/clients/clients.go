@@ -125,7 +125,9 @@ type File struct {
 	// Reserved is set for a file that only the client may make: it has the client's state, or
 	// settings without which the client does not start.
 	Reserved bool
-	Source   Source
+	// Former is set for a place that the client has given up. Its servers can be imported.
+	Former bool
+	Source Source
 }
 
 // System is an operating system, named as in runtime.GOOS.

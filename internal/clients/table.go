@@ -37,6 +37,12 @@ func (f File) onlyMade() File {
 	return f
 }
 
+// former marks a File that its client has given up.
+func (f File) former() File {
+	f.Former = true
+	return f
+}
+
 // off returns how an entry is disabled, read on the day after the rest of the table.
 func off(key string, value bool, url string) Fact[Switch] {
 	return Fact[Switch]{Switch{key, value}, Source{URL: url, Day: "2026-11-26"}}
@@ -114,7 +120,7 @@ func All() []Client {
 			Files: []File{
 				user("<config>/Code/User/mcp.json", read("https://glama.ai/mcp/servers/@NgoTaiCo/mcp-codebase-index/blob/341495a9fd820073fa3a658772b5d664f2af5983/config/README.md")),
 				// Until 2025 the servers were in the settings.
-				user("<config>/Code/User/settings.json", read("https://github.com/docker/docs/commit/3712a398214974aa7299d69baf4309d7175c9b84")).onlyMade(),
+				user("<config>/Code/User/settings.json", read("https://github.com/docker/docs/commit/3712a398214974aa7299d69baf4309d7175c9b84")).former(),
 				project(".vscode/mcp.json", vscode),
 			},
 			Transports: speaks(vscode, Stdio, HTTP, SSE),
@@ -202,7 +208,7 @@ func All() []Client {
 			ID: "lm-studio", Name: "LM Studio", Dialect: MCPServers, Key: servers,
 			Files: []File{
 				user("~/.lmstudio/mcp.json", lmStudio),
-				user("~/.cache/lm-studio/mcp.json", lmStudioOld),
+				user("~/.cache/lm-studio/mcp.json", lmStudioOld).former(),
 			},
 			Transports: speaks(lmStudio, Stdio, HTTP),
 		},
