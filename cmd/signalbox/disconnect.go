@@ -315,3 +315,24 @@ func (e *env) listClients(flag string) error {
 	}
 	return e.printText(e.Stdout, rows.String())
 }
+
+// checkClients returns the finding on the files of clients, if there are any. A client that has
+// nothing to do with the gateway is passed over.
+func (e *env) checkClients(file string) (f finding, ok bool) {
+	f = finding{Kind: "clients", Name: "clients", Result: resultOK}
+	own, err := e.ownServers(file)
+	if err != nil {
+		return f, false // the finding on the file says so
+	}
+	var parts []string
+	for _, s := range e.clientStates(own) {
+		if s.err != nil {
+			f.Result = resultWarn
+		}
+		if s.err != nil || s.connected || s.missing > 0 {
+			parts = append(parts, s.client.ID+": "+s.describe())
+		}
+	}
+	f.Text = strings.Join(parts, "; ")
+	return f, parts != nil
+}

@@ -321,3 +321,72 @@ func (s style) items(items []Entry, indent string) []string {
 	}
 	return lines
 }
+
+// SetItem sets an element of a list of a server's entry.
+func (f File) SetItem(name, key string, index int, value string) ([]byte, error) {
+	d, entry, err := f.entry(name)
+	if err != nil {
+		return nil, err
+	}
+	one, found := entry.member(key)
+	if !found || index >= len(one.Value.Items) {
+		return nil, d.refuse(entry.node.At, "", "the server %q has no element %d of %q", name, index, key)
+	}
+	if err := entry.refuseTwice(one); err != nil {
+		return nil, err
+	}
+	list := one.Value
+	list.Items = slices.Clone(list.Items)
+	list.Items[index] = node(value)
+	_, servers := d.serversNode()
+	want := with(d.root, []string{servers, name, key}, list)
+	flow := d.text[one.value.start] == '['
+	at, err := d.item(one, index, flow)
+	if err != nil {
+		return nil, err
+	}
+	return d.result([]edit{{at.start, at.end, entry.style().scalar(value, flow)}}, want)
+}
+
+// item returns the text of an element of a list.
+func (d *document) item(one member, index int, flow bool) (span, error) {
+	at := span{end: one.value.start + 1}
+	for i, item := range one.Value.Items[:index+1] {
+		limit := one.value.end
+		switch {
+		case !flow:
+			at.start = d.afterDashes(d.lineStart(d.offset(item.At)))
+			if i+1 < len(one.Value.Items) {
+				limit = d.lineStart(d.offset(one.Value.Items[i+1].At))
+			}
+		case i > 0:
+			at.start = d.skip(d.skip(at.end) + 1) // after the comma
+		default:
+			at.start = d.skip(at.end)
+		}
+		var err error
+		if at.end, err = d.valueEnd(item, at.start, limit, flow); err != nil {
+			return span{}, err
+		}
+	}
+	return at, nil
+}
+
+// HasComments reports whether there are comments inside of the value of a key of a server's
+// entry, which Set would remove.
+func (f File) HasComments(name, key string) bool {
+	d, entry, err := f.entry(name)
+	if err != nil {
+		return false
+	}
+	one, _ := entry.member(key)
+	for i := one.value.start; i < one.value.end; i++ {
+		switch c := d.text[i]; {
+		case c == '"' || c == '\'':
+			i = d.quotedEnd(i) - 1
+		case d.comment(i) > i:
+			return true
+		}
+	}
+	return false
+}
