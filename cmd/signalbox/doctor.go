@@ -161,13 +161,10 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 	if e.Terminal(e.Stderr) && len(servers) > 0 {
 		e.printError(fmt.Sprintf("starting %s; this takes up to %v", plural(len(servers), "server"), doctorTime))
 	}
-	shellPath := sync.OnceValue(func() string { return e.loginPath(ctx) })
-	results := make([][]finding, len(servers))
+	var tried []finding
 	var all sync.WaitGroup
-	for i := range servers {
-		// Ends with ctx; waited for below.
-		all.Go(func() { results[i] = checkServer(ctx, cfg, servers[i], shellPath) })
-	}
+	// Ends with ctx; waited for below.
+	all.Go(func() { tried = e.checkServers(ctx, cfg, servers) })
 	var rest []finding
 	if name == "" {
 		// Ends with ctx; waited for below.
@@ -180,7 +177,20 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 		})
 	}
 	all.Wait()
-	return slices.Concat(found, slices.Concat(results...), rest), nil
+	return slices.Concat(found, tried, rest), nil
+}
+
+// checkServers checks servers, each by itself.
+func (e *env) checkServers(ctx context.Context, cfg *config.Config, servers []config.Backend) []finding {
+	shellPath := sync.OnceValue(func() string { return e.loginPath(ctx) })
+	results := make([][]finding, len(servers))
+	var all sync.WaitGroup
+	for i := range servers {
+		// Ends with ctx; waited for below.
+		all.Go(func() { results[i] = checkServer(ctx, cfg, servers[i], shellPath) })
+	}
+	all.Wait()
+	return slices.Concat(results...)
 }
 
 // selectServers returns the enabled servers, or the one with the name.
