@@ -15,7 +15,6 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
-	"github.com/signalbox-mcp/signalbox/internal/configfile"
 	"github.com/signalbox-mcp/signalbox/internal/imports"
 )
 
@@ -74,20 +73,19 @@ func cureOf(file configedit.File, f finding) (cure, bool) {
 // oneString splits a command that is a whole line. The words are those of the file, in which
 // references to variables stay.
 func oneString(file configedit.File, name string) (cure, bool) {
-	entry, ok := entryNode(file, name)
-	command, _ := entry.Member("command")
-	words, err := imports.Words(command.Text)
-	if !ok || err != nil || len(words) < 2 {
+	command, ok := file.Texts(name, "command")
+	if !ok || len(command) != 1 {
 		return cure{}, false
 	}
-	args := slices.Clone(words[1:])
-	old, hasArgs := entry.Member("args")
-	for _, item := range old.Items {
-		if item.Kind != configfile.Text {
-			return cure{}, false // it would become a string
-		}
-		args = append(args, item.Text)
+	words, err := imports.Words(command[0])
+	if err != nil || len(words) < 2 {
+		return cure{}, false
 	}
+	old, ok := file.Texts(name, "args")
+	if !ok {
+		return cure{}, false // a number would become a string
+	}
+	args := slices.Concat(words[1:], old)
 	shown := make([]string, len(args))
 	for i, arg := range args {
 		shown[i] = strconv.Quote(arg)
@@ -99,37 +97,27 @@ func oneString(file configedit.File, name string) (cure, bool) {
 			return nil, err
 		}
 		file.Text = text
-		if hasArgs && file.HasComments(name, "args") {
+		if file.HasComments(name, "args") {
 			return nil, fmt.Errorf("%s: the \"args\" of %q have comments, which would be lost (edit them by hand: %s)", file.Name, name, what)
 		}
 		return file.Set(name, "args", args)
 	}}, true
 }
 
-// entryNode returns the entry of a server as it is in the file.
-func entryNode(file configedit.File, name string) (configfile.Node, bool) {
-	root, err := file.Tree()
-	if err != nil {
-		return configfile.Node{}, false
-	}
-	servers, found := root.Member("mcpServers")
-	if !found {
-		servers, _ = root.Member("servers")
-	}
-	return servers.Member(name)
-}
-
 // textAt returns the text at the place of a note, as it is in the file.
 func textAt(file configedit.File, place []string) (string, bool) {
-	entry, _ := entryNode(file, place[1])
-	value, ok := entry.Member(place[2])
-	if index, err := strconv.Atoi(place[3]); err == nil {
-		if index >= len(value.Items) {
+	texts, ok := file.Texts(place[1], place[2])
+	index := 0
+	if place[3] != "" {
+		var err error
+		if index, err = strconv.Atoi(place[3]); err != nil {
 			return "", false
 		}
-		value = value.Items[index]
 	}
-	return value.Text, ok && value.Kind == configfile.Text
+	if !ok || index >= len(texts) {
+		return "", false
+	}
+	return texts[index], true
 }
 
 // wholePath returns an argument, or the value of an option, without what only a shell

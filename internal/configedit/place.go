@@ -372,6 +372,30 @@ func (d *document) item(one member, index int, flow bool) (span, error) {
 	return at, nil
 }
 
+// Texts returns the texts of a key of a server's entry, as they are in the file: one, or those
+// of a list. ok is false if there is another value. A key that is absent has none.
+func (f File) Texts(name, key string) (texts []string, ok bool) {
+	_, entry, err := f.entry(name)
+	if err != nil {
+		return nil, false
+	}
+	value, found := entry.node.Member(key)
+	items := []configfile.Node{value}
+	switch {
+	case !found:
+		return nil, true
+	case value.Kind == configfile.List:
+		items = value.Items
+	}
+	for _, item := range items {
+		if item.Kind != configfile.Text {
+			return nil, false
+		}
+		texts = append(texts, item.Text)
+	}
+	return texts, true
+}
+
 // HasComments reports whether there are comments inside of the value of a key of a server's
 // entry, which Set would remove.
 func (f File) HasComments(name, key string) bool {
@@ -379,7 +403,10 @@ func (f File) HasComments(name, key string) bool {
 	if err != nil {
 		return false
 	}
-	one, _ := entry.member(key)
+	one, found := entry.member(key)
+	if !found {
+		return false
+	}
 	for i := one.value.start; i < one.value.end; i++ {
 		switch c := d.text[i]; {
 		case c == '"' || c == '\'':
