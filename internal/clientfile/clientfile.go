@@ -264,20 +264,25 @@ func goose(kind string) configedit.Entry {
 
 // HashOf returns the Hash of a file in which a Gateway is connected.
 func (g Gateway) HashOf(c clients.Client) (string, error) {
-	name := "x.json"
-	switch c.Dialect {
-	case clients.Continue, clients.Goose:
-		name = "x.yaml"
-	case clients.Codex:
-		name = "x.toml"
-	}
-	f := File{Client: c, Path: name}
+	f := File{Client: c, Path: nameOf(c)}
 	text, err := f.Connect(g)
 	if err != nil {
 		return "", err
 	}
 	f.Text = text
 	return f.Hash()
+}
+
+// nameOf returns a name in the syntax of a client's files.
+func nameOf(c clients.Client) string {
+	switch c.Dialect {
+	case clients.Continue, clients.Goose:
+		return "x.yaml"
+	case clients.Codex:
+		return "x.toml"
+	default:
+		return "x.json"
+	}
 }
 
 // hash returns the hash of a value, with sorted keys.

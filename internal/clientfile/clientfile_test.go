@@ -195,7 +195,11 @@ func TestRandom(t *testing.T) {
 	for _, client := range clients.All() {
 		t.Run(client.ID, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(60) {
+			seeds := uint64(200)
+			if testing.Short() {
+				seeds = 10
+			}
+			for seed := range seeds {
 				f := randomFile(rand.New(rand.NewPCG(seed, 1)), client)
 				g := onHTTP()
 				if seed%2 == 1 {
@@ -307,6 +311,7 @@ func TestDialects(t *testing.T) {
 			name = "x.yaml"
 		case clients.Codex:
 			name = "x.toml"
+		default:
 		}
 		for _, g := range []clientfile.Gateway{onHTTP(), {Command: "/bin/signalbox", Args: []string{"attach", "--config", "/c.yaml"}}} {
 			if g.URL != "" && !clientfile.SpeaksHTTP(c) {
@@ -374,7 +379,7 @@ func TestSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			var servers []clientfile.Server
-			for _, name := range strings.Fields(tt.names) {
+			for name := range strings.FieldsSeq(tt.names) {
 				for _, s := range result.Servers {
 					if s.Original == name {
 						servers = append(servers, clientfile.Server{Name: name, Line: s.Origins[0].Line})

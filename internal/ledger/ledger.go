@@ -130,23 +130,28 @@ func (l Ledger) Begin(r Record, content []byte, keep bool) error {
 	if old != nil {
 		r.Entries = slices.Concat(r.Entries, old.Entries)
 	}
-	folder := l.folder(r.File)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := os.MkdirAll(l.folder(r.File), 0o700); err != nil {
 		return err
 	}
 	if r.Existed {
-		if _, err := os.Stat(l.Original(r.File)); errors.Is(err, fs.ErrNotExist) {
-			if err := write(l.Original(r.File), content); err != nil {
-				return err
-			}
-		}
-		if !keep {
-			if err := write(filepath.Join(folder, beforeName), content); err != nil {
-				return err
-			}
+		if err := l.copyOf(r.File, content, keep); err != nil {
+			return err
 		}
 	}
 	return l.put(r)
+}
+
+// copyOf keeps the content of a file: as the original if there is none, and unless keep is set
+// for Before.
+func (l Ledger) copyOf(file string, content []byte, keep bool) error {
+	_, err := os.Stat(l.Original(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = write(l.Original(file), content)
+	}
+	if err != nil || keep {
+		return err
+	}
+	return write(filepath.Join(l.folder(file), beforeName), content)
 }
 
 // Done records that a file was replaced.
