@@ -92,7 +92,7 @@ const (
 
 // finding is the result of one check.
 type finding struct {
-	Kind    string  `json:"kind"` // config, server, port, gateway or clients
+	Kind    string  `json:"kind"` // config, server, port, gateway, clients or processes
 	Name    string  `json:"name"` // that of a server; otherwise the kind
 	Result  string  `json:"result"`
 	Code    string  `json:"code,omitzero"`
@@ -172,6 +172,9 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 			gateway, running := e.checkGateway(ctx, src.path)
 			rest = []finding{checkPort(ctx, cfg, running), gateway}
 			if f, ok := e.checkClients(src.path); ok {
+				rest = append(rest, f)
+			}
+			if f, ok := checkLeft(src.path); ok {
 				rest = append(rest, f)
 			}
 		})

@@ -186,3 +186,17 @@ func (e *env) fix(ctx context.Context, src source, name string, found []finding,
 	}
 	return needsAttention(again)
 }
+
+// checkLeft returns the finding on processes that earlier gateways of a file have left, if
+// there are some.
+func checkLeft(file string) (finding, bool) {
+	left := leftProcesses(file)
+	f := finding{Kind: "processes", Name: "processes", Result: resultWarn, Fix: "kill"}
+	var names []string
+	for _, p := range left {
+		names = append(names, fmt.Sprintf("%s (%d)", p.name, p.id))
+		f.Fix += " " + strconv.Itoa(p.id)
+	}
+	f.Text = "left by an earlier gateway of the file, and still running: " + strings.Join(names, ", ")
+	return f, len(left) > 0
+}
