@@ -419,7 +419,7 @@ func (e *env) ownServers(path string) ([]imports.Server, error) {
 // credentials.
 func clientDiff(name string, before, after clientfile.File) string {
 	hidden := slices.Concat(imports.Literals(before.Path, before.Text), imports.Literals(before.Path, after.Text))
-	return redact.Of(withEscaped(hidden)...).Text(unifiedDiff(name, before.Text, after.Text))
+	return cutLong(redact.Of(withEscaped(hidden)...).Text(unifiedDiff(name, before.Text, after.Text)))
 }
 
 // writeClient writes the client's file, and records it.
