@@ -47,6 +47,7 @@ type Gateway struct {
 	startSlots   startSlots
 	perClient    perClientLists
 	seen         clientsSeen
+	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
 	rebuild      chan struct{} // capacity 1; requests another catalog
