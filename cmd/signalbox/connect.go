@@ -268,7 +268,15 @@ func ownProgram() (string, error) {
 			return found, nil
 		}
 	}
+	if isTemporary(own) {
+		return "", errors.New("this program is in a folder that 'go run' removes, so that no client could start it later; install it first: go install ./cmd/signalbox")
+	}
 	return own, nil
+}
+
+// isTemporary reports whether a path is that of a program of 'go run'.
+func isTemporary(path string) bool {
+	return strings.Contains(filepath.ToSlash(path), "/go-build") && filepath.Base(filepath.Dir(path)) == "exe"
 }
 
 // findClientFile finds and reads the client's file.

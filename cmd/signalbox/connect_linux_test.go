@@ -260,6 +260,20 @@ func giveBack(t *testing.T, c clients.Client, text []byte) bool {
 	return true
 }
 
+// A program of 'go run' is removed when it ends.
+func TestIsTemporary(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]bool{
+		"/tmp/go-build1234/b001/exe/signalbox": true,
+		"/usr/local/bin/signalbox":             false,
+		"/home/me/go-builds/signalbox":         false,
+	} {
+		if got := isTemporary(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
 // After a crash between Begin and the replacement, and after one before Done, the entry is
 // still ours.
 func TestConnectAfterACrash(t *testing.T) {

@@ -124,7 +124,7 @@ func (e *env) disconnectFile(ctx context.Context, f connectFlags, led ledger.Led
 	}
 	switch state := stateOf(found, "", record); {
 	case state == entryAbsent:
-		return errors.Join(e.forget(ctx, led, file.Path()), e.printText(e.Stdout, fmt.Sprintf("%s is not connected: %s has no entry %q\n", client.Name, e.tilde(path), clientfile.Name)))
+		return errors.Join(forget(ctx, led, client, file), e.printText(e.Stdout, fmt.Sprintf("%s is not connected: %s has no entry %q\n", client.Name, e.tilde(path), clientfile.Name)))
 	case state == entryCustomized && !f.replace:
 		return fmt.Errorf("the entry %q in %s was not written by signalbox, or has been changed since, and stays; --replace takes it out", clientfile.Name, e.tilde(path))
 	}
@@ -185,17 +185,26 @@ func (e *env) writeRestored(ctx context.Context, led ledger.Ledger, file *safefi
 }
 
 // forget removes the record of a file that has no entry any more.
-func (e *env) forget(ctx context.Context, led ledger.Ledger, path string) error {
-	record, err := led.Find(path)
+func forget(ctx context.Context, led ledger.Ledger, client clients.Client, file *safefile.File) error {
+	record, err := led.Find(file.Path())
 	if record == nil || err != nil {
 		return err
 	}
-	unlock, err := safefile.Lock(ctx, led.Lock(path))
+	unlock, err := safefile.Lock(ctx, led.Lock(file.Path()))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return led.Forget(path)
+	// Another process may have connected it in the meantime.
+	now, err := safefile.Read(file.Path(), configedit.MaxForeign)
+	if err != nil {
+		return err
+	}
+	hash, err := clientfile.File{Client: client, Path: file.Path(), Text: now.Text}.Hash()
+	if hash != "" || err != nil {
+		return err
+	}
+	return led.Forget(file.Path())
 }
 
 // afterDisconnect describes what was done with a file.

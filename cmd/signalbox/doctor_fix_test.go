@@ -4,7 +4,9 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +14,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/code"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
 )
+
+// On a terminal, doctor --fix asks, and without a yes the file stays.
+func TestDoctorFixAsks(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "n\n")
+	e.Terminal = func(stream any) bool { return stream == e.Stdin }
+	file := filepath.Join(e.Dir, "signalbox.yaml")
+	const text = "listen: 127.0.0.1:0\nmcpServers: {a: {command: no-such-program -x}}\n"
+	write(t, file, text)
+	if code := e.run(t.Context(), "doctor", "--fix"); code != exitFailed {
+		t.Errorf("exit code %d: %s", code, e.err)
+	}
+	want := "a: write command: no-such-program, args: [\"-x\"] into " + file + "? [y/N] "
+	if said := e.err.String(); !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "signalbox: 1 server needs attention: a\n") {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	if got, err := os.ReadFile(file); string(got) != text || err != nil {
+		t.Errorf("the file is %s, %v", got, err)
+	}
+}
 
 // A cure changes only what the finding is about. Where the file has a reference to a variable,
 // it stays; and what would be lost is left to the user.
