@@ -176,6 +176,7 @@ func TestCorpus(t *testing.T) {
 				cut.Text = bytes.TrimRight(f.Text, "\n")
 				roundTrip(t, f, onHTTP())
 				roundTrip(t, crlf, program())
+				setAllAside(t, f)
 				if !testing.Short() {
 					roundTrip(t, cut, onHTTP())
 					roundTrip(t, cut, program())
@@ -188,6 +189,37 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d files edited, %d refused", edited, refused)
 	if edited < 100 {
 		t.Errorf("%d files edited, %d refused", edited, refused)
+	}
+}
+
+// setAllAside disables or removes all servers of a file that are enabled.
+func setAllAside(t *testing.T, f clientfile.File) {
+	t.Helper()
+	enabled := func(text []byte) (servers []clientfile.Server) {
+		result, err := imports.Read(imports.Source{File: f.Path, Client: f.Client.ID, Dialect: f.Client.Dialect}, text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		for _, s := range result.Servers {
+			if !s.Disabled {
+				servers = append(servers, clientfile.Server{Name: s.Original, Line: s.Origins[0].Line})
+			}
+		}
+		return servers
+	}
+	before := enabled(f.Text)
+	text, disabled, removed, err := f.SetAside(slices.Clone(before))
+	if err != nil && strings.Contains(err.Error(), "duplicate key") {
+		return // which of the two is meant is not known
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, f.Text)
+	}
+	if after := enabled(text); len(after) != len(before)-len(disabled)-len(removed) {
+		t.Errorf("%d enabled, %q disabled, %q removed, and %v left:\n%s", len(before), disabled, removed, after, text)
+	}
+	if diff := cmp.Diff(comments(f.Text), comments(text)); diff != "" && len(removed) == 0 {
+		t.Errorf("comments changed:\n%s", diff)
 	}
 }
 
