@@ -228,7 +228,7 @@ type clientState struct {
 	client    clients.Client
 	path      string // as it is shown
 	connected bool
-	customer  bool // connected by an entry that somebody has changed
+	foreign   bool // connected by an entry that somebody has changed
 	missing   int  // servers that the configuration does not have
 	both      int
 	err       error
@@ -272,12 +272,12 @@ func (e *env) readState(s *clientState, c *connection, led ledger.Ledger, text [
 		return nil //nolint:nilerr // a file that can be read, and has its servers in another form
 	}
 	s.connected = true
-	real := c.path
-	if target, err := filepath.EvalSymlinks(c.path); err == nil {
-		real = target
+	target := c.path
+	if resolved, err := filepath.EvalSymlinks(c.path); err == nil {
+		target = resolved
 	}
-	record, err := led.Find(real)
-	s.customer = record == nil || !slices.Contains(record.Entries, hash)
+	record, err := led.Find(target)
+	s.foreign = record == nil || !slices.Contains(record.Entries, hash)
 	return err
 }
 
@@ -287,7 +287,7 @@ func (s *clientState) describe() string {
 	switch {
 	case s.err != nil:
 		return "unreadable: " + s.err.Error()
-	case s.connected && s.customer:
+	case s.connected && s.foreign:
 		parts = append(parts, "connected by an entry that signalbox did not write")
 	case s.connected:
 		parts = append(parts, "connected")

@@ -220,7 +220,7 @@ func (g Gateway) Entry(c clients.Client) configedit.Entry {
 		return configedit.Entry{{Key: "serverUrl", Value: g.URL}}
 	case clients.Gemini:
 		return configedit.Entry{{Key: "httpUrl", Value: g.URL}}
-	case clients.Zed:
+	case clients.Zed: // earlier versions require the source
 		return configedit.Entry{{Key: "source", Value: "custom"}, url}
 	case clients.Cline:
 		return configedit.Entry{kind("streamableHttp"), url}
