@@ -73,19 +73,11 @@ func cureOf(file configedit.File, f finding) (cure, bool) {
 // oneString splits a command that is a whole line. The words are those of the file, in which
 // references to variables stay.
 func oneString(file configedit.File, name string) (cure, bool) {
-	command, ok := file.Texts(name, "command")
-	if !ok || len(command) != 1 {
-		return cure{}, false
-	}
-	words, err := imports.Words(command[0])
+	words, err := imports.Words(file.Value(name, "command"))
 	if err != nil || len(words) < 2 {
 		return cure{}, false
 	}
-	old, ok := file.Texts(name, "args")
-	if !ok {
-		return cure{}, false // a number would become a string
-	}
-	args := slices.Concat(words[1:], old)
+	args := slices.Concat(words[1:], file.Values(name, "args"))
 	shown := make([]string, len(args))
 	for i, arg := range args {
 		shown[i] = strconv.Quote(arg)
@@ -106,15 +98,13 @@ func oneString(file configedit.File, name string) (cure, bool) {
 
 // textAt returns the text at the place of a note, as it is in the file.
 func textAt(file configedit.File, place []string) (string, bool) {
-	texts, ok := file.Texts(place[1], place[2])
-	index := 0
-	if place[3] != "" {
-		var err error
-		if index, err = strconv.Atoi(place[3]); err != nil {
-			return "", false
-		}
+	if place[3] == "" {
+		text := file.Value(place[1], place[2])
+		return text, text != ""
 	}
-	if !ok || index >= len(texts) {
+	texts := file.Values(place[1], place[2])
+	index, err := strconv.Atoi(place[3])
+	if err != nil || index >= len(texts) {
 		return "", false
 	}
 	return texts[index], true
