@@ -147,7 +147,7 @@ func (e *env) fix(ctx context.Context, src source, name string, found []finding,
 		if !ok {
 			continue
 		}
-		if err := e.edit(ctx, src.path, c.server, false, c.change); err != nil {
+		if err := e.edit(ctx, src.path, c.server, c.change); err != nil {
 			return err
 		}
 		if !slices.Contains(fixed, c.server) {

@@ -168,7 +168,7 @@ func newDisable(e *env) *cobra.Command {
 func newEdit(e *env, cmd *cobra.Command, change func(f configedit.File, args []string) ([]byte, error)) *cobra.Command {
 	var file string
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return e.edit(cmd.Context(), file, args[len(args)-1], false, func(f configedit.File) ([]byte, error) { return change(f, args) })
+		return e.edit(cmd.Context(), file, args[len(args)-1], func(f configedit.File) ([]byte, error) { return change(f, args) })
 	}
 	editFlag(cmd, &file)
 	return cmd
@@ -184,13 +184,14 @@ func editFlag(cmd *cobra.Command, path *string) {
 	}
 }
 
-// edit changes the configuration file, and prints the difference and what running gateways
+// edit changes an existing configuration file, and prints the difference and what gateways
 // make of it. name is the server that the change is about.
-func (e *env) edit(ctx context.Context, flag, name string, mayCreate bool, change func(configedit.File) ([]byte, error)) error {
-	return e.editIf(ctx, flag, name, mayCreate, nil, change)
+func (e *env) edit(ctx context.Context, flag, name string, change func(configedit.File) ([]byte, error)) error {
+	return e.editIf(ctx, flag, name, false, nil, change)
 }
 
 // editIf is edit with a decision about the changed file before it is written; nil means yes.
+// With mayCreate, the file may be a new one.
 func (e *env) editIf(ctx context.Context, flag, name string, mayCreate bool, decide func(configedit.File) (bool, error), change func(configedit.File) ([]byte, error)) error {
 	path := e.source(flag).path
 	switch {
