@@ -47,6 +47,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry

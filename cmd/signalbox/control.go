@@ -30,6 +30,7 @@ import (
 // The paths served on the socket.
 const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
+	clientsPath = "/admin/v1/clients" // GET: the clients that have listed something, as []signalbox.ClientStatus
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
@@ -93,6 +94,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
+	routes.HandleFunc("GET "+clientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
@@ -206,8 +208,17 @@ func (e *env) makeStateFolder(file string) (string, error) {
 // stateFolder returns the folder for what is kept of a configuration file from one command
 // to the next, and for the sockets of its gateways.
 func (e *env) stateFolder(file string) (string, error) {
+	home, err := e.stateHome()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, fileID(file)), nil
+}
+
+// stateHome returns the folder for all state of the user.
+func (e *env) stateHome() (string, error) {
 	if state, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
-		return filepath.Join(state, "signalbox", fileID(file)), nil
+		return filepath.Join(state, "signalbox"), nil
 	}
 	// Not below AppData: programs started by a packaged client see a private copy of it.
 	variable, below := "HOME", filepath.Join(".local", "state", "signalbox")
@@ -221,7 +232,7 @@ func (e *env) stateFolder(file string) (string, error) {
 	if !filepath.IsAbs(home) {
 		return "", fmt.Errorf("the home folder of the user is unknown (set %s)", variable)
 	}
-	return filepath.Join(home, below, fileID(file)), nil
+	return filepath.Join(home, below), nil
 }
 
 // staleAfter is the age from which a socket that refuses connections is removed. A younger

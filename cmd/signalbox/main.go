@@ -14,6 +14,7 @@
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
+//	connect, disconnect            write the gateway into the files of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable, pin
 //	secret                         set, list or remove the secrets of a configuration
@@ -128,7 +129,8 @@ each of them, and 'signalbox serve' serves them.`,
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newSecret(e),
-		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newImport(e), newConnect(e), newDisconnect(e),
+		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 		newLogs(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())
