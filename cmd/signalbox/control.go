@@ -32,6 +32,7 @@ const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
+	stdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if gatewayInfo.Joinable
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
 )
 
@@ -43,6 +44,9 @@ type gatewayInfo struct {
 	Process  int    `json:"process"`
 	Joinable bool   `json:"joinable"`      // commands of the user may use joinPath
 	URL      string `json:"url,omitempty"` // of the MCP endpoint on HTTP, if there is one
+	Version  string `json:"version,omitempty"`
+
+	Background bool `json:"background,omitempty"` // it was started by attach
 }
 
 // reloadResult is the result of a reload.
@@ -85,17 +89,19 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
-	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
+	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http(), Version: programVersion(), Background: s.flags.background}
 	if s.http != nil {
 		self.URL = s.http.url
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	if self.Joinable { // otherwise the backends' processes belong to the only client
-		routes.Handle(joinPath, signalbox.Local(s.gateway))
+		routes.Handle(joinPath, s.life.count(signalbox.Local(s.gateway)))
+		routes.HandleFunc("GET "+stdioPath, s.serveAttached)
 	}
 	c, err := newControl(ctx, s.env, s.source.path, routes)
 	if err != nil {
+		s.controlErr = err
 		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
 		return
 	}
@@ -108,11 +114,7 @@ func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	// Fails if another user owns the folder.
-	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder
+	if err := makePrivate(folder); err != nil {
 		return nil, err
 	}
 	removeStale(ctx, folder)

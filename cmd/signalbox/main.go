@@ -5,6 +5,7 @@
 // talks to such endpoints from a shell.
 //
 //	serve                          run a Gateway, on HTTP or on stdio
+//	attach                         connect a client on stdio to the running Gateway
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
@@ -117,7 +118,7 @@ use servers of any protocol version.`,
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(e),
+		newServe(e), newAttach(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),

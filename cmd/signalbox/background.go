@@ -1,0 +1,173 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// attachIdle is how long a gateway that attach has started is kept without clients.
+const attachIdle = "10m"
+
+// servingLine is what a gateway in the background writes to standard error once it serves.
+// If it fails before, it writes its error.
+const servingLine = "serving\n"
+
+// maxStartOutput bounds what is read of the error of a gateway that does not start.
+const maxStartOutput = 64 << 10
+
+// startGateway starts a gateway that outlives this process and its group, and returns when
+// it serves. The error is the gateway's own.
+func (e *env) startGateway(ctx context.Context, file string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	// Linux names a program so that was replaced since this process has started.
+	program = strings.TrimSuffix(program, " (deleted)")
+	cmd := exec.Command(program, "serve", "--config", file, "--end-when-idle", attachIdle, "--background") //nolint:noctx // it outlives this process
+	cmd.Dir = filepath.Dir(file)
+	cmd.Stderr = write
+	cmd.SysProcAttr = detached()
+	err = cmd.Start()
+	_ = write.Close() // the process has it now
+	if err != nil {
+		return err
+	}
+	// Ends with the gateway, or with this process: without it, a gateway that has ended
+	// would remain in the table of processes.
+	go func() { _ = cmd.Wait() }()
+	return awaitServing(ctx, read)
+}
+
+// awaitServing returns when a gateway serves, by what it writes to standard error.
+func awaitServing(ctx context.Context, from *os.File) error {
+	if at, ok := ctx.Deadline(); ok {
+		_ = from.SetReadDeadline(at) // all systems have it for pipes, except Windows
+	}
+	var said bytes.Buffer
+	for said.Len() < maxStartOutput {
+		n, err := io.CopyN(&said, from, 1)
+		if bytes.HasSuffix(said.Bytes(), []byte(servingLine)) {
+			return nil
+		}
+		if n == 0 {
+			return startError(said.String(), err)
+		}
+	}
+	return startError(said.String(), io.EOF)
+}
+
+// startError returns what a gateway said that did not start.
+func startError(said string, err error) error {
+	var lines []string
+	for line := range strings.Lines(said) {
+		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "signalbox: "))
+	}
+	switch {
+	case len(lines) > 0:
+		return errors.New(strings.Join(lines, "\n"))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("it does not serve after %s", startTimeout)
+	default:
+		return errors.New("its process ended without an error")
+	}
+}
+
+// makePrivate makes a folder for this user only. It fails if another user owns it.
+func makePrivate(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(folder, 0o700) //nolint:gosec // a folder
+}
+
+// backgroundLog is the log of a gateway without a terminal.
+type backgroundLog struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+// maxLog is the size of a log at which it is renamed. One older log is kept.
+const maxLog = 1 << 20
+
+// openBackgroundLog opens the log in a state folder. Crashes of the process are written
+// next to it.
+func openBackgroundLog(folder string) (*backgroundLog, error) {
+	folder = filepath.Join(folder, "log")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	l := &backgroundLog{path: filepath.Join(folder, "gateway.log")}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	if crash, err := os.OpenFile(filepath.Join(folder, "crash.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err == nil {
+		_ = debug.SetCrashOutput(crash, debug.CrashOptions{}) // without it a crash is not recorded
+		_ = crash.Close()                                     // the runtime has a copy
+	}
+	return l, nil
+}
+
+func (l *backgroundLog) open() error {
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	l.file, l.size = file, info.Size()
+	return nil
+}
+
+// Write appends a record.
+func (l *backgroundLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(text)) > maxLog && l.size > 0 {
+		_ = l.file.Close()
+		_ = os.Rename(l.path, l.path+".1") // otherwise the log grows until the next attempt
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.file.Write(text)
+	l.size += int64(n)
+	return n, err
+}
+
+// Close closes the file.
+func (l *backgroundLog) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}
+
+// noteEnd writes the error with which the gateway ended.
+func (l *backgroundLog) noteEnd(err error) {
+	if err != nil {
+		fmt.Fprintf(l, "%s signalbox: %v\n", time.Now().UTC().Format(time.RFC3339), err)
+	}
+}
