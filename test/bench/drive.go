@@ -59,6 +59,7 @@ func groups() []group {
 		{name: "beside", long: true, measure: (*bench).measureBeside},
 		{name: "flight", measure: (*bench).measureFlight},
 		{name: "ready", measure: (*bench).measureReady},
+		{name: "attach", long: true, measure: (*bench).measureAttach},
 		{name: "idle", waits: true, measure: (*bench).measureIdle},
 		{name: "growth", waits: true, measure: (*bench).measureGrowth},
 		{name: "parts", long: true, measure: (*bench).measureParts},
