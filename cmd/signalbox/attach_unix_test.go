@@ -103,7 +103,9 @@ const endsWithin = 2 * time.Second
 // gone waits for the end of processes, at most endsWithin.
 func (s *attachSite) gone(pids ...int) {
 	s.t.Helper()
-	for begun := time.Now(); slices.ContainsFunc(pids, isRunning); time.Sleep(5 * time.Millisecond) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for begun := time.Now(); slices.ContainsFunc(pids, isRunning); <-look.C {
 		if time.Since(begun) > endsWithin {
 			s.t.Errorf("of the processes %d, some run after %v", pids, endsWithin)
 			return

@@ -162,7 +162,7 @@ func serve(ctx context.Context, e *env, f serveFlags) (err error) {
 	if s.life != nil {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
-		go s.life.run(ctx)
+		go s.life.run(ctx) // ends with ctx, which the end of serve cancels
 	}
 	err = s.loop(ctx, signals, w)
 	s.control.end()
