@@ -77,7 +77,7 @@ func (s *attachSite) servers() []int {
 		s.t.Fatal(err)
 	}
 	var pids []int
-	for _, word := range strings.Fields(string(text)) {
+	for word := range strings.FieldsSeq(string(text)) {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
 			s.t.Fatal(err)
@@ -117,8 +117,9 @@ func (s *attachSite) gone(pids ...int) {
 type attachedClient struct {
 	pipeClient
 
-	cmd   *exec.Cmd
-	stdin io.Closer
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout io.Closer
 	said  *lockedBuffer
 	id    int
 }
@@ -146,11 +147,17 @@ func (s *attachSite) attach(args ...string) *attachedClient {
 	s.t.Cleanup(c.kill)
 	c.pipeClient = pipeClient{t: s.t, in: stdin, lines: bufio.NewScanner(stdout)}
 	c.lines.Buffer(nil, 16<<20)
-	c.stdin = stdin
+	c.stdin, c.stdout = stdin, stdout
 	return c
 }
 
-// kill kills the command, as a client that is killed closes both pipes.
+// hangUp closes both pipes, as the end of a client that is killed does.
+func (c *attachedClient) hangUp() {
+	_ = c.stdin.Close()
+	_ = c.stdout.Close()
+}
+
+// kill kills the command.
 func (c *attachedClient) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
@@ -226,6 +233,16 @@ func (s *attachSite) folder() string {
 // The processes of a client's session end with the client, and those of others do not.
 func TestAttachedClientIsKilled(t *testing.T) {
 	t.Parallel()
+	for name, kill := range map[string]func(*attachedClient){"the client": (*attachedClient).hangUp, "attach": (*attachedClient).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killAttached(t, kill)
+		})
+	}
+}
+
+func killAttached(t *testing.T, kill func(*attachedClient)) {
+	t.Helper()
 	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
 	own := func() (*attachedClient, []int) {
 		before := s.servers()
@@ -244,7 +261,7 @@ func TestAttachedClientIsKilled(t *testing.T) {
 	other, second := own()
 	second = slices.DeleteFunc(second, func(pid int) bool { return !isRunning(pid) })
 	shared := slices.DeleteFunc(slices.Clone(first), func(pid int) bool { return pid == first[len(first)-1] }) // the process of the lists
-	one.kill()
+	kill(one)
 	s.gone(first[len(first)-1])
 	for _, pid := range append(shared, second...) {
 		if !isRunning(pid) {
@@ -260,7 +277,7 @@ func TestAttachedClientIsKilled(t *testing.T) {
 func TestAttachedProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, order string }{
-		{"gateway", "g"}, {"client, gateway", "cg"}, {"gateway, client", "gc"},
+		{"gateway", "g"}, {"attach, gateway", "ag"}, {"gateway, attach", "ga"}, {"client, gateway", "cg"}, {"gateway, client", "gc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -270,13 +287,16 @@ func TestAttachedProcessesAreKilled(t *testing.T) {
 			c.call("kid__grow")
 			gateways := s.gateways()
 			for _, what := range tt.order {
-				if what == 'c' {
+				switch what {
+				case 'c':
+					c.hangUp()
+				case 'a':
 					c.kill()
-					continue
-				}
-				for _, pid := range gateways {
-					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-						t.Error(err)
+				case 'g':
+					for _, pid := range gateways {
+						if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+							t.Error(err)
+						}
 					}
 				}
 			}

@@ -42,7 +42,7 @@ func (e *env) startGateway(ctx context.Context, file string) error {
 	defer read.Close()
 	// Linux names a program so that was replaced since this process has started.
 	program = strings.TrimSuffix(program, " (deleted)")
-	cmd := exec.Command(program, "serve", "--config", file, "--end-when-idle", attachIdle, "--background") //nolint:noctx // it outlives this process
+	cmd := exec.Command(program, "serve", "--config", file, "--end-when-idle", attachIdle, "--background") //nolint:gosec,noctx // this program, which outlives this process
 	cmd.Dir = filepath.Dir(file)
 	cmd.Stderr = write
 	cmd.SysProcAttr = detached()

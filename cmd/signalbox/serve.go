@@ -115,13 +115,13 @@ func serve(ctx context.Context, e *env, f serveFlags) (err error) {
 	}
 	to := e.Stderr
 	if f.background {
-		log, err := e.backgroundLog(src)
+		file, err := e.backgroundLog(src)
 		if err != nil {
 			return err
 		}
-		defer log.Close()
-		defer func() { log.noteEnd(err) }()
-		to = log
+		defer file.Close()
+		defer func() { file.noteEnd(err) }()
+		to = file
 	}
 	defer gctune.Keep()()
 	// A closed standard error must not end the calls of clients. With SIGPIPE caught,

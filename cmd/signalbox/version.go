@@ -53,7 +53,7 @@ func programVersion() string {
 	version := versionOf(info)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			version += " " + s.Value
+			return version + " " + s.Value
 		}
 	}
 	return version

@@ -5,6 +5,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -99,7 +100,7 @@ func TestParts(t *testing.T) {
 				t.Errorf("%s: a part of %d bytes", name, len(part.data))
 			}
 			if err != nil {
-				if err != io.EOF || string(part.data) != "rest" || part.last {
+				if !errors.Is(err, io.EOF) || string(part.data) != "rest" || part.last {
 					t.Errorf("%s: at the end %v, %q", name, err, part.data)
 				}
 				break

@@ -100,7 +100,7 @@ func (w *world) join(context.Context) relay.Conn {
 	near, far := memnet.Pipe(memnet.DefaultBuffer)
 	gw := w.gateway
 	w.conn = far
-	w.handlers.Go(func() { // ends with the connection
+	w.handlers.Go(func() { //nolint:contextcheck // ends with the connection
 		_ = gw.ServeStdioAs(context.Background(), "local", far, far)
 		_ = far.Close()
 	})
@@ -251,8 +251,15 @@ func TestLinesPass(t *testing.T) {
 		w.handshake()
 		for i, n := range []int{0, 1, 4 << 10, 255 << 10, 256 << 10, 3 << 20} {
 			id, text := fmt.Sprint(i+1), `{ "x" : "`+strings.Repeat("y", n)+`" }`
-			go w.send(call(id, "echo", text)) // longer than the buffers of the pipe
+			sent := make(chan error, 1)
+			go func() { // ends when the line is read: it is longer than the buffers of the pipe
+				_, err := io.WriteString(w.client, call(id, "echo", text)+"\n")
+				sent <- err
+			}()
 			w.expect(answer(id, text))
+			if err := <-sent; err != nil {
+				t.Error(err)
+			}
 		}
 		w.quiet()
 	})
