@@ -44,9 +44,10 @@ func (s *service) serveAttached(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return // the client has left
 	}
-	// A client that was killed is no error.
-	if err := s.gateway.ServeLocal(r.Context(), buffered.Reader, conn); err != nil {
-		s.log.DebugContext(r.Context(), "an attached client has left", slog.Any("error", err))
+	// The context of the request ends with what the client sends, and the gateway still answers.
+	ctx := context.WithoutCancel(r.Context())
+	if err := s.gateway.ServeLocal(ctx, buffered.Reader, conn); err != nil {
+		s.log.DebugContext(ctx, "an attached client has left", slog.Any("error", err))
 	}
 }
 
