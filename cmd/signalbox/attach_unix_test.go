@@ -120,8 +120,8 @@ type attachedClient struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stdout io.Closer
-	said  *lockedBuffer
-	id    int
+	said   *lockedBuffer
+	id     int
 }
 
 func (s *attachSite) attach(args ...string) *attachedClient {

@@ -28,7 +28,8 @@
 //     missing, and for doctor if all that it found may pass without a change.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
-//     returns, and die with it if it is killed.
+//     returns, and die with it if it is killed. The exception is the gateway that attach starts
+//     for all clients.
 //
 // A command uses the outside world only through its env, so that tests can run it in their
 // own process. The transcripts in testdata/script run it as a process.

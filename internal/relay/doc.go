@@ -13,5 +13,6 @@
 // of the modern era are ended, so that the client opens them again (2026-07-28,
 // basic/patterns/subscriptions).
 //
-// A Relay sends a line again only if the gateway has certainly not received its end.
+// A Relay sends a line again only if the gateway has certainly not received its end, or if
+// it is a handshake, which runs nothing.
 package relay

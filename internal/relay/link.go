@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -14,12 +15,21 @@ import (
 
 // link is a connection in use.
 type link struct {
-	conn Conn
-	gone chan struct{} // closed after the end, when all is answered
+	conn    Conn
+	writing sync.Mutex    // held for a whole line of the client
+	gone    chan struct{} // closed after the end, when all is answered
 
 	// Guarded by Relay.mu.
 	isGone  bool
 	replies map[mcp.ID]chan reply // of the Relay's own requests
+}
+
+// write writes a line of the client, and reports whether its end was written.
+func (l *link) write(line []byte) bool {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	n, _ := l.conn.Write(line) // the end of the link handles the error
+	return n == len(line)
 }
 
 // reply is the answer to a request of the Relay itself.
@@ -116,6 +126,9 @@ func (r *Relay) answeredLocked(l *link, m *message, line []byte) {
 		return
 	}
 	delete(r.inFlight, m.id)
+	if q.line != nil {
+		r.handshakes = 0
+	}
 	if !m.failed {
 		r.session = r.session.after(q, line)
 	}

@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -44,6 +45,10 @@ const (
 	// session that sends nothing.
 	joinInterval = time.Second
 
+	// openTimeout bounds how long a gateway may take to open a session, for which it waits for
+	// its servers.
+	openTimeout = time.Minute
+
 	// restoreTimeout bounds how long the client's requests wait for the repetition of what
 	// its session had.
 	restoreTimeout = 10 * time.Second
@@ -76,12 +81,14 @@ type Relay struct {
 	joining  bool     // a goroutine looks for a gateway
 
 	initialized bool // the client has sent notifications/initialized
+	handshakes  int  // how often handshakes have been lost since one was answered
 }
 
 // request is a request of the client that is not answered.
 type request struct {
 	method  string
 	params  []byte // of the methods that change a session
+	line    []byte // of a handshake, which may be sent again
 	link    *link
 	sending bool // the line is being written: whether it was sent is not yet known
 }
@@ -194,8 +201,7 @@ func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 		if text == nil {
 			return // the answer to a request of a gateway that is gone
 		}
-		n, _ := l.conn.Write(text)
-		if r.sent(l, messages, n == len(text)) {
+		if r.sent(ctx, l, messages, l.write(text)) {
 			return
 		}
 		_ = l.conn.Close()
@@ -222,6 +228,9 @@ func (r *Relay) beginLong(ctx context.Context, p *part) longLine {
 			l = nil
 		}
 	}
+	if l != nil {
+		l.writing.Lock() // until the end of the line
+	}
 	return longLine{l, cmp.Or(err, errGone)}
 }
 
@@ -230,6 +239,9 @@ func (r *Relay) sendPart(ctx context.Context, long *longLine, p *part) {
 	if p.first {
 		*long = r.beginLong(ctx, p)
 	}
+	if long.link != nil && p.last {
+		defer long.link.writing.Unlock()
+	}
 	if p.last {
 		if long.link == nil {
 			r.answer(p.messages, unreachable(long.err))
@@ -237,7 +249,7 @@ func (r *Relay) sendPart(ctx context.Context, long *longLine, p *part) {
 		}
 		r.begin(long.link, nil, p.messages)
 		n, _ := long.link.conn.Write(p.data)
-		if !r.sent(long.link, p.messages, n == len(p.data)) {
+		if !r.sent(ctx, long.link, p.messages, n == len(p.data)) {
 			r.answer(p.messages, unreachable(errGone))
 		}
 		return
@@ -246,6 +258,7 @@ func (r *Relay) sendPart(ctx context.Context, long *longLine, p *part) {
 		return
 	}
 	if _, err := long.link.conn.Write(p.data); err != nil {
+		long.link.writing.Unlock()
 		long.link, long.err = nil, errGone
 	}
 }
@@ -265,7 +278,7 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			if m.method == initialize {
 				r.initialized = false
 			}
-			r.inFlight[m.id] = &request{method: m.method, params: sessionParams(m.method, line), link: l, sending: true}
+			r.inFlight[m.id] = &request{method: m.method, params: sessionParams(m.method, line), line: handshakeLine(m.method, line), link: l, sending: true}
 		case m.isResponse():
 			own, known := r.asks.answered(m.id, l)
 			if len(messages) > 1 {
@@ -297,7 +310,7 @@ func (r *Relay) cancelLocked(id mcp.ID) {
 
 // sent records whether a line was written to its end. It reports false if the gateway has
 // not received the line. If the gateway has gone meanwhile, the requests are answered.
-func (r *Relay) sent(l *link, messages []message, whole bool) bool {
+func (r *Relay) sent(ctx context.Context, l *link, messages []message, whole bool) bool {
 	var lost []lostRequest
 	r.mu.Lock()
 	for i := range messages {
@@ -312,11 +325,11 @@ func (r *Relay) sent(l *link, messages []message, whole bool) bool {
 			delete(r.inFlight, id)
 		case l.isGone:
 			delete(r.inFlight, id)
-			lost = append(lost, lostRequest{id, q.method})
+			lost = append(lost, lostRequest{id, q.method, q.line})
 		}
 	}
 	r.mu.Unlock()
-	r.answerLost(lost)
+	r.answerLost(ctx, lost)
 	return whole
 }
 
@@ -341,13 +354,18 @@ func unreachable(err error) *mcp.Fault {
 type lostRequest struct {
 	id     mcp.ID
 	method string
+	line   []byte // of a handshake
 }
 
 // answerLost answers requests that were in flight when their gateway ended: it is unknown
-// whether they ran. A listen has not failed, and has to be opened again.
-func (r *Relay) answerLost(lost []lostRequest) {
+// whether they ran. A listen has not failed, and has to be opened again. A handshake runs
+// nothing, and is sent to another gateway.
+func (r *Relay) answerLost(ctx context.Context, lost []lostRequest) {
 	fault := &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "the gateway ended during the request"}
 	for _, q := range lost {
+		if q.line != nil && r.repeatHandshake(ctx, q) {
+			continue
+		}
 		if q.method != "subscriptions/listen" {
 			r.out.line(jsonrpc.AppendError(nil, q.id, fault.Wire()))
 			continue
@@ -357,6 +375,30 @@ func (r *Relay) answerLost(lost []lostRequest) {
 		r.out.line(jsonrpc.AppendResult(nil, q.id, []byte(`{"resultType":"complete"}`)))
 		r.out.line(cancelNotice(q.id, ""))
 	}
+}
+
+// repeatHandshake begins to send a handshake again, unless too many have been lost.
+func (r *Relay) repeatHandshake(ctx context.Context, q lostRequest) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handshakes++
+	if r.closing || r.handshakes >= sendAttempts {
+		r.handshakes = 0
+		return false
+	}
+	r.running.Go(func() { // ends with ctx, or when the line is sent
+		r.sendLine(ctx, q.line, []message{{id: q.id, method: q.method}})
+	})
+	return true
+}
+
+// handshakeLine returns a copy of the line of a handshake of either era, and nil for all
+// other requests, and for a line of which only a part is known.
+func handshakeLine(method string, line []byte) []byte {
+	if method != initialize && method != "server/discover" {
+		return nil
+	}
+	return bytes.Clone(line)
 }
 
 // acquire returns the link to the gateway. If there is none, it makes one if that is
@@ -371,12 +413,19 @@ func (r *Relay) acquire(ctx context.Context, wanted bool) (*link, error) {
 	case closing:
 		return nil, errClosing
 	}
-	conn, err := r.cfg.Connect(ctx)
-	if err != nil {
-		r.cfg.Report(err.Error())
-		return nil, err
+	var err error
+	for range sendAttempts {
+		var conn Conn
+		if conn, err = r.cfg.Connect(ctx); err != nil {
+			r.cfg.Report(err.Error())
+			return nil, err
+		}
+		var l *link
+		if l, err = r.use(ctx, conn); !errors.Is(err, errGone) {
+			return l, err
+		}
 	}
-	return r.use(ctx, conn)
+	return nil, err
 }
 
 // join uses a gateway that runs already, if there is none in use. It reports whether
@@ -460,7 +509,7 @@ func (r *Relay) lose(ctx context.Context, l *link) {
 	var lost []lostRequest
 	for id, q := range r.inFlight {
 		if q.link == l && !q.sending {
-			lost = append(lost, lostRequest{id, q.method})
+			lost = append(lost, lostRequest{id, q.method, q.line})
 		}
 	}
 	for _, q := range lost {
@@ -474,7 +523,7 @@ func (r *Relay) lose(ctx context.Context, l *link) {
 	}
 	r.mu.Unlock()
 	if !closing {
-		r.answerLost(lost)
+		r.answerLost(ctx, lost)
 		for _, id := range asked {
 			r.out.line(cancelNotice(id, "the gateway ended"))
 		}

@@ -42,6 +42,7 @@ type world struct {
 	conn     *memnet.Conn // the running gateway's end of its connection
 	gateway  *server.Server
 	handlers sync.WaitGroup
+	silent   int // so many gateways do not answer a handshake
 	said     []string
 }
 
@@ -125,6 +126,12 @@ func (w *world) kill() {
 	synctest.Wait()
 }
 
+func (w *world) isSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starts <= w.silent
+}
+
 func (w *world) served(what string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,6 +156,9 @@ func (w *world) serve(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp
 	w.calls = append(w.calls, strings.TrimSpace(req.Method+" "+name))
 	w.mu.Unlock()
 	switch {
+	case req.Method == "server/discover" && w.isSilent():
+		<-ctx.Done()
+		return nil, ctx.Err()
 	case req.Method == "server/discover":
 		return mcp.NewResult([]byte(discovered))
 	case req.Method == "subscriptions/listen":
@@ -511,6 +521,61 @@ func TestUnreadLineIsSentAgain(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			break
+		}
+	})
+}
+
+// A handshake runs nothing: if its gateway ends, it is sent to another one, a few times.
+func TestHandshakeIsRepeated(t *testing.T) {
+	t.Parallel()
+	const discover = `{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for _, tt := range []struct {
+		name, line string
+		silent     int
+		want       string
+	}{
+		{"legacy", initialize, 2, `"protocolVersion":"2025-06-18"`},
+		{"modern", discover, 2, `"supportedVersions":["2026-07-28"`},
+		{"no gateway stays", initialize, 10, `the gateway ended during the request`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			relayed(t, func(w *world) {
+				w.silent = tt.silent
+				w.send(tt.line)
+				for range min(tt.silent, 3) {
+					synctest.Wait()
+					w.kill()
+				}
+				if got := w.next(); !strings.Contains(got, tt.want) {
+					t.Errorf("got %s, want %s", got, tt.want)
+				}
+				w.quiet()
+				if w.starts != 3 {
+					t.Errorf("%d gateways, want 3", w.starts)
+				}
+			})
+		})
+	}
+}
+
+// A gateway that ends while the session is restored is replaced like any other.
+func TestGatewayEndsDuringRestore(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		synctest.Wait()
+		w.kill()
+		w.silent = 2
+		w.send(call("1", "echo", `{"x":1}`))
+		synctest.Wait()
+		w.kill()
+		w.next() // changes
+		w.next()
+		w.expect(answer("1", `{"x":1}`))
+		if w.starts != 3 || len(w.said) > 0 {
+			t.Errorf("%d gateways, and reported %q; want 3 and nothing", w.starts, w.said)
 		}
 	})
 }

@@ -120,8 +120,11 @@ func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 	if s == nil {
 		return nil, nil
 	}
-	opened, err := r.ask(ctx, l, restoreTimeout, initialize, s.initialize)
-	if err != nil {
+	opened, err := r.ask(ctx, l, openTimeout, initialize, s.initialize)
+	switch {
+	case errors.Is(err, errGone):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("the gateway was replaced, and the new one did not open the session: %w; restart this server in the client", err)
 	}
 	m, err := mcp.Parse(opened, mcp.Limits{})
@@ -132,7 +135,7 @@ func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 		return nil, nil
 	}
 	if err := l.send(jsonrpc.AppendNotification(nil, "notifications/initialized", nil)); err != nil {
-		return nil, err
+		return nil, errGone
 	}
 	r.repeat(ctx, l, s)
 	return s.changes(), nil
@@ -179,7 +182,7 @@ func (r *Relay) ask(ctx context.Context, l *link, timeout time.Duration, method 
 	l.replies[id] = to
 	r.mu.Unlock()
 	if err := l.send(jsonrpc.AppendRequest(nil, id, method, params)); err != nil {
-		return nil, err
+		return nil, errGone
 	}
 	select {
 	case got := <-to:
