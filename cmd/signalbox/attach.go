@@ -30,7 +30,7 @@ func newAttach(e *env) *cobra.Command {
 configuration file, for clients that can only start programs. All clients that attach
 share one gateway. If none runs, it is started apart from this command, in the folder of
 the file and with the environment of this command; it ends 10 minutes after its last
-client has left. Its log is log/gateway.log in the state folder.
+client has left. 'signalbox logs' prints its log.
 
 Each client has its own session, and its end ends the processes of its session. If the
 gateway ends, calls in flight fail with the outcome "unknown", and the next request finds
@@ -98,7 +98,7 @@ func (a *attacher) connect(ctx context.Context) (relay.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := makePrivate(a.folder); err != nil {
+	if _, err := a.makeStateFolder(a.file); err != nil {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(a.folder, "start.lock"))
@@ -115,7 +115,7 @@ func (a *attacher) connect(ctx context.Context) (relay.Conn, error) {
 	}
 	conn, err = a.find(ctx)
 	if conn == nil && err == nil {
-		err = errors.New("the gateway ended as soon as it had started; see log/gateway.log in " + a.folder)
+		err = errors.New("the gateway ended as soon as it had started; see 'signalbox logs --config " + a.file + "'")
 	}
 	return asConn(conn), err
 }

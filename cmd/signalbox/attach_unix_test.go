@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/journal"
 )
 
 // attachSite is a configuration with its own state folder. Its gateways are killed at the
@@ -215,9 +217,8 @@ func TestAttachedClientsShareServers(t *testing.T) {
 	if n := len(s.gateways()); n != 1 {
 		t.Errorf("%d gateways, want 1", n)
 	}
-	log, err := os.ReadFile(filepath.Join(s.folder(), "log", "gateway.log"))
-	if n := bytes.Count(log, []byte("listening on ")); err != nil || n != 1 {
-		t.Errorf("%d gateways have been started (%v):\n%s", n, err, log)
+	if n := len(journal.List(filepath.Join(s.folder(), logFolder))); n != 1 {
+		t.Errorf("%d gateways have been started", n)
 	}
 }
 
@@ -396,8 +397,7 @@ func TestAttachWithoutThePort(t *testing.T) {
 	if got := other.attach().handshake(`{}`); !strings.Contains(got, `"result"`) {
 		t.Errorf("got %s", got)
 	}
-	log, err := os.ReadFile(filepath.Join(other.folder(), "log", "gateway.log"))
-	if err != nil || !strings.Contains(string(log), "SB_PORT_TAKEN") {
-		t.Errorf("logged %s, %v", log, err)
+	if code := other.env.run(t.Context(), "logs", "--config", other.file); code != exitOK || !strings.Contains(other.env.out.String(), "SB_PORT_TAKEN") {
+		t.Errorf("exit code %d, logged %s", code, other.env.out)
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync"
-	"time"
 )
 
 // attachIdle is how long a gateway that attach has started is kept without clients.
@@ -91,83 +90,25 @@ func startError(said string, err error) error {
 	}
 }
 
-// makePrivate makes a folder for this user only. It fails if another user owns it.
-func makePrivate(folder string) error {
+// keepCrashes has the runtime write a crash of this process into the folder of the log.
+func (e *env) keepCrashes(file string) {
+	state, err := e.makeStateFolder(file)
+	if err != nil {
+		return // the start fails, and reports why
+	}
+	folder := filepath.Join(state, logFolder)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
+		return
 	}
-	return os.Chmod(folder, 0o700) //nolint:gosec // a folder
-}
-
-// backgroundLog is the log of a gateway without a terminal.
-type backgroundLog struct {
-	path string
-
-	mu   sync.Mutex
-	file *os.File
-	size int64
-}
-
-// maxLog is the size of a log at which it is renamed. One older log is kept.
-const maxLog = 1 << 20
-
-// openBackgroundLog opens the log in a state folder. Crashes of the process are written
-// next to it.
-func openBackgroundLog(folder string) (*backgroundLog, error) {
-	folder = filepath.Join(folder, "log")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	l := &backgroundLog{path: filepath.Join(folder, "gateway.log")}
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	if crash, err := os.OpenFile(filepath.Join(folder, "crash.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err == nil {
+	if crash, err := os.OpenFile(filepath.Join(folder, "crash.txt"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err == nil {
 		_ = debug.SetCrashOutput(crash, debug.CrashOptions{}) // without it a crash is not recorded
 		_ = crash.Close()                                     // the runtime has a copy
 	}
-	return l, nil
 }
 
-func (l *backgroundLog) open() error {
-	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	l.file, l.size = file, info.Size()
-	return nil
-}
-
-// Write appends a record.
-func (l *backgroundLog) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.size+int64(len(text)) > maxLog && l.size > 0 {
-		_ = l.file.Close()
-		_ = os.Rename(l.path, l.path+".1") // otherwise the log grows until the next attempt
-		if err := l.open(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := l.file.Write(text)
-	l.size += int64(n)
-	return n, err
-}
-
-// Close closes the file.
-func (l *backgroundLog) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.file.Close()
-}
-
-// noteEnd writes the error with which the gateway ended.
-func (l *backgroundLog) noteEnd(err error) {
-	if err != nil {
-		fmt.Fprintf(l, "%s signalbox: %v\n", time.Now().UTC().Format(time.RFC3339), err)
+// noteEnd logs the error with which a gateway in the background ends.
+func (s *service) noteEnd(ctx context.Context, err error) {
+	if s.flags.background && err != nil && s.log != nil {
+		s.log.ErrorContext(ctx, "the gateway ends with an error", slog.Any("error", err))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/gctune"
+	"github.com/signalbox-mcp/signalbox/internal/journal"
 )
 
 type serveFlags struct {
@@ -72,10 +73,12 @@ type service struct {
 	cfg      *config.Config // the configuration at the start
 	log      *slog.Logger
 	gateway  *signalbox.Gateway
-	http     *endpoint  // nil if there is only stdio
-	stdio    chan error // receives the error of ServeStdio; then closed
-	control  *control   // nil without a socket
-	life     *lifetime  // nil without --end-when-idle
+	http     *endpoint        // nil if there is only stdio
+	stdio    chan error       // receives the error of ServeStdio; then closed
+	control  *control         // nil without a socket
+	id       string           // names the socket and the log
+	journal  *journal.Journal // the last records of log; nil without a file
+	life     *lifetime        // nil without --end-when-idle
 
 	controlErr error // why there is no socket
 
@@ -115,13 +118,9 @@ func serve(ctx context.Context, e *env, f serveFlags) (err error) {
 	}
 	to := e.Stderr
 	if f.background {
-		file, err := e.backgroundLog(src)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		defer func() { file.noteEnd(err) }()
-		to = file
+		// The log is kept in files. Standard error is for the start only.
+		to = io.Discard
+		e.keepCrashes(src.path)
 	}
 	defer gctune.Keep()()
 	// A closed standard error must not end the calls of clients. With SIGPIPE caught,
@@ -134,17 +133,20 @@ func serve(ctx context.Context, e *env, f serveFlags) (err error) {
 	// can block.
 	own := *e
 	own.Stderr = j
-	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: src, stdio: make(chan error, 1)}
+	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: src, stdio: make(chan error, 1), id: newGatewayName()}
 	if f.stdio {
 		s.input = &input{Reader: e.Stdin}
 	}
 	// Before anything is started, so that a signal finds no half-started service.
 	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	defer s.endLog()
+	defer func() { s.noteEnd(ctx, err) }()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer s.control.close()
+	defer s.control.close() //nolint:contextcheck // it has a time limit of its own, after ctx
+	defer s.endLog()        // before the socket: its readers get the last records
 	// After serving has started: a file that cannot be watched, as on some network file
 	// systems, is no reason not to serve it.
 	w, err := watch(s.source.path)
@@ -176,7 +178,7 @@ func (s *service) open(ctx context.Context) error {
 	if s.cfg, err = s.load(); err != nil {
 		return err
 	}
-	s.log = newLogger(s.Stderr, s.cfg)
+	s.openLog(ctx)
 	if s.flags.http() {
 		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil && !s.withoutPort(ctx, err) {
 			return err
@@ -187,11 +189,8 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
-	if !s.flags.http() {
-		// The client shows standard error to its user, and the backends' lines would hide our
-		// own.
-		opt.ProcessLevel = slog.LevelDebug
-	}
+	opt.LoginPath = s.loginPath
+	opt.ProcessLevel = s.processLevel()
 	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // the gateway lives until Shutdown
 	if err != nil {
 		s.http.close(ctx)
@@ -227,16 +226,13 @@ func (s *service) hasClients() bool {
 	return status.Sessions > 0 || status.InFlight > 0
 }
 
-// backgroundLog opens the log of a gateway that attach has started.
-func (e *env) backgroundLog(src source) (*backgroundLog, error) {
-	if !src.hasFile() {
-		return nil, usagef("--background needs a configuration; name it with --config")
+// processLevel returns the level of records about the processes of backends. A client on
+// stdio shows standard error to its user, and the backends' lines would hide our own.
+func (s *service) processLevel() slog.Level {
+	if s.flags.http() {
+		return slog.LevelInfo
 	}
-	folder, err := e.stateFolder(src.path)
-	if err != nil {
-		return nil, err
-	}
-	return openBackgroundLog(folder)
+	return slog.LevelDebug
 }
 
 // serveStdio serves the one client, and sends the error to s.stdio: nil at the end of the
