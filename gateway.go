@@ -160,6 +160,12 @@ func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) erro
 	return g.server.ServeStdio(ctx, r, w)
 }
 
+// ServeLocal is ServeStdio for a client of the operator: only the operator can open its
+// connection, as for [Local]. Its principal is "local".
+func (g *Gateway) ServeLocal(ctx context.Context, r io.Reader, w io.Writer) error {
+	return g.server.ServeStdioAs(ctx, localPrincipal, r, w)
+}
+
 // Drain begins the shutdown: from now on Ready reports false and new sessions are
 // refused. All else continues until Shutdown or Close, so that load balancers have time
 // to react. It may be called again.

@@ -34,6 +34,7 @@ const (
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
+	stdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if gatewayInfo.Joinable
 	logPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
 )
@@ -46,6 +47,9 @@ type gatewayInfo struct {
 	Process  int    `json:"process"`
 	Joinable bool   `json:"joinable"`      // commands of the user may use joinPath
 	URL      string `json:"url,omitempty"` // of the MCP endpoint on HTTP, if there is one
+	Version  string `json:"version,omitempty"`
+
+	Background bool `json:"background,omitempty"` // it was started by attach
 }
 
 // reloadResult is the result of a reload.
@@ -88,7 +92,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
-	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
+	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http(), Version: programVersion(), Background: s.flags.background}
 	if s.http != nil {
 		self.URL = s.http.url
 	}
@@ -97,11 +101,13 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+clientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
-		routes.Handle(joinPath, signalbox.Local(s.gateway))
+		routes.Handle(joinPath, s.life.count(signalbox.Local(s.gateway)))
+		routes.HandleFunc("GET "+stdioPath, s.serveAttached)
 	}
 	routes.HandleFunc("GET "+logPath, s.serveLog)
 	c, err := newControl(ctx, s.env, s.source.path, s.id, routes)
 	if err != nil {
+		s.controlErr = err
 		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
 		return
 	}

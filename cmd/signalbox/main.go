@@ -5,6 +5,7 @@
 // talks to such endpoints from a shell.
 //
 //	serve                          run a Gateway, on HTTP or on stdio
+//	attach                         connect a client on stdio to the running Gateway
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
@@ -30,7 +31,8 @@
 //     missing, and for doctor if all that it found may pass without a change.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
-//     returns, and die with it if it is killed.
+//     returns, and die with it if it is killed. The exception is the gateway that attach starts
+//     for all clients.
 //
 // A command uses the outside world only through its env, so that tests can run it in their
 // own process. The transcripts in testdata/script run it as a process.
@@ -124,7 +126,7 @@ each of them, and 'signalbox serve' serves them.`,
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(e),
+		newServe(e), newAttach(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
