@@ -28,6 +28,11 @@ import (
 // accepts nothing any more. A read or write that this does not end is left behind; on the
 // standard streams of a process it lasts until the process exits.
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
+	return s.ServeStdioAs(ctx, "", r, w)
+}
+
+// ServeStdioAs is ServeStdio for a client with a known principal.
+func (s *Server) ServeStdioAs(ctx context.Context, principal string, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	entry := &inflight{kind: kindPipe, stop: cancel}
@@ -35,7 +40,7 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 		return errDraining
 	}
 	defer s.inflight.remove(entry)
-	c := s.newLineConn(newPipeWriter(w, cancel), "")
+	c := s.newLineConn(newPipeWriter(w, cancel), principal)
 
 	written := make(chan struct{})
 	go func() { // ends with writer.close or with a write that takes too long; awaitWriter waits for it
@@ -159,10 +164,12 @@ type lineConn struct {
 	cancelListen context.CancelFunc // ends the inner listen; nil before it
 	inputEnded   bool               // the client has closed its end
 
+	principal string // "" on the standard streams of a process
+
 	// Of a connection over HTTP with SSE, which serves only the legacy era; zero on a
 	// pipe.
-	sse               bool
-	principal, remote string
+	sse    bool
+	remote string
 }
 
 // loop handles lines until there are no more. Handlers run on other goroutines; loop
@@ -363,7 +370,7 @@ func (c *lineConn) inFlight(id mcp.ID) bool {
 // session, so that duplicate ids are detected and the end of the pipe ends it.
 func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 	ir := new(inflightRequest)
-	if wireErr := ir.initModern(m, ""); wireErr != nil {
+	if wireErr := ir.initModern(m, c.principal); wireErr != nil {
 		c.sendError(ctx, m.ID, wireErr)
 		return
 	}
@@ -377,7 +384,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.modernRetry(ctx, m, &opened)
 		return
 	}
-	if no := c.server.checkPending(m.ID, ""); no != nil {
+	if no := c.server.checkPending(m.ID, c.principal); no != nil {
 		c.refuse(ctx, no)
 		return
 	}

@@ -99,11 +99,21 @@ func (m *manyServers) processes() (started, running int) {
 	}
 	pids := strings.Fields(string(text))
 	for _, pid := range pids {
-		if n, err := strconv.Atoi(pid); err == nil && syscall.Kill(n, 0) == nil {
+		if n, err := strconv.Atoi(pid); err == nil && runs(n) {
 			running++
 		}
 	}
 	return len(pids), running
+}
+
+// runs reports whether a process runs. One that has ended and was not waited for does not.
+func runs(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat")) // on Linux
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return err != nil || !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
 // awaitRunning waits until so many processes run.
