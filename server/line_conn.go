@@ -368,6 +368,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	c.server.trackMemory(ir)
+	ir.startTimeline()
 	opened, stateErr := c.server.readState(&ir.original)
 	if stateErr != nil {
 		c.refuse(ctx, c.server.refuseState(m.ID, stateErr))

@@ -164,7 +164,7 @@ func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {
 		if x := entry.exchange(); x != nil { // it may have its terminal message already
-			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire())})
+			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire().WithCall(entry.times.ID()))})
 		}
 		entry.stop(errDraining)
 	}

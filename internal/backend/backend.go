@@ -210,7 +210,7 @@ func (b *Backend) IsBehind(o *Offer) bool {
 // lists.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer b.recoverPanic(ctx, req, &res, &err)
-	ctx, watch := b.limits.begin(ctx, caller)
+	ctx, watch := b.limits.begin(ctx, caller, req.Timeline)
 	defer watch.stop()
 	res, err = b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {

@@ -49,7 +49,7 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 
 // serve sends one request within limits. maxKey is the configuration key of the maximum.
 func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
+	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()), nil)
 	defer watch.stop()
 	res, err := f.b.serve(ctx, f.request(method, params), watch)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Limits of the writer.
@@ -130,6 +131,9 @@ func (p *Pipe) writeAll(ctx context.Context) {
 			p.stopWriting(b.calls)
 			time.AfterFunc(reasonTime, func() { p.refuseUnsent(noInput, "") }) // no effect if the pipe has ended
 			return
+		}
+		for _, c := range b.calls {
+			c.Timeline().Mark(mcp.StageSent)
 		}
 		b.reuse()
 		select {
