@@ -29,8 +29,8 @@ func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorde
 	c := audit.Call{
 		ID: done.ID.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
 		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
-		Trace: traceID(req),
 	}
+	c.Trace, _ = traceOf(req)
 	client := req.Client
 	g.audit.RecordCall(ctx, func() audit.Entry {
 		c.Name = escapeName(c.Name)
@@ -91,20 +91,25 @@ func clientName(implementation []byte) string {
 	return strings.TrimSpace(info.Name + " " + info.Version)
 }
 
-// traceID returns the id of the trace that a request belongs to, or "" if it has no
-// valid W3C Trace Context (2026-07-28, basic, "_meta").
-func traceID(req *mcp.Request) string {
+// traceOf returns the id of the trace that a request belongs to and that of the client's
+// span, or "" if it has no valid W3C Trace Context (2026-07-28, basic, "_meta").
+func traceOf(req *mcp.Request) (trace, span string) {
 	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	isHex := func(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
 	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldMeta)) {
 		var text string
 		if name != "traceparent" || json.Unmarshal(value, &text) != nil || len(text) < whole || text[end] != '-' {
 			continue
 		}
-		if id := text[begin:end]; strings.Trim(id, "0123456789abcdef") == "" {
-			return strings.Clone(id)
+		if trace = text[begin:end]; !isHex(trace) {
+			continue
 		}
+		if span = text[end+1 : whole-len("-01")]; !isHex(span) {
+			span = ""
+		}
+		return strings.Clone(trace), strings.Clone(span)
 	}
-	return ""
+	return "", ""
 }
 
 // stripURI removes the parts of a URI that may contain credentials and arguments: the

@@ -6,6 +6,9 @@ package signalbox
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/audit"
@@ -117,10 +120,30 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 	if req.Method == "completion/complete" {
 		return // a client sends one for each key that is typed
 	}
+	if g.opt.LogCalls {
+		g.logCall(ctx, req, &c)
+	}
 	if g.audit.HasCalls() {
 		g.auditCall(ctx, req, &c)
 	}
 }
+
+// logCall writes one record for a call that has ended. What it does not have is omitted.
+func (g *Gateway) logCall(ctx context.Context, req *mcp.Request, c *recorder.Call) {
+	trace, span := traceOf(req)
+	attrs := []slog.Attr{
+		slog.String("call", c.ID.String()), slog.String("method", c.Method), slog.String("name", strings.Clone(shorten(c.Name))),
+		slog.String("backend", c.Backend), slog.String("client", shorten(c.Client)),
+		slog.String("outcome", c.Outcome), slog.Float64("durationMs", millis(c.Ended)),
+		slog.String("code", c.Reason), slog.String("delivery", string(c.Delivery)),
+		slog.String("trace_id", trace), slog.String("span_id", span),
+	}
+	attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.Kind() == slog.KindString && a.Value.String() == "" })
+	g.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, CallMessage, attrs...)
+}
+
+// CallMessage is the message of the log record of a call.
+const CallMessage = "call"
 
 // CallRecord is what the gateway remembers of one call, for its operator. It contains no
 // arguments and no results. All times are milliseconds.

@@ -47,6 +47,10 @@ type Options struct {
 	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level
 
+	// LogCalls writes a record of level info for each call: its id, the item, the backend,
+	// the client, how it ended, and its duration.
+	LogCalls bool
+
 	// Logger may be nil. The Gateway limits the rate of its records, so that no client
 	// and no backend can flood the log, and counts the records that it drops. It writes
 	// them on a goroutine of its own: a slow Logger blocks nothing.

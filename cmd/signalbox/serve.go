@@ -141,7 +141,7 @@ func (s *service) open(ctx context.Context) error {
 	if s.cfg, err = s.load(); err != nil {
 		return err
 	}
-	s.log = newLogger(s.Stderr, s.cfg)
+	s.log = newServeLogger(s.Stderr, s.terminal, s.cfg)
 	if s.flags.http() {
 		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil {
 			return err
@@ -152,6 +152,10 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
+	opt.LogCalls = s.terminal
+	if calls := s.cfg.Log.Calls; calls != nil {
+		opt.LogCalls = *calls
+	}
 	if !s.flags.http() {
 		// The client shows standard error to its user, and the backends' lines would hide our
 		// own.
