@@ -29,6 +29,14 @@ func CallIDAt(at time.Time, counter uint64) CallID {
 	return CallID((uint64(at.UnixMilli())<<callCounterBits + counter) & (1<<callBits - 1)) //nolint:gosec // truncated on purpose
 }
 
+// Time returns when the call was received, to the millisecond. An id does not have the
+// whole time: the latest before now is assumed.
+func (id CallID) Time(now time.Time) time.Time {
+	const period = int64(1) << (callBits - callCounterBits)
+	back := (now.UnixMilli() - int64(id>>callCounterBits)) % period //nolint:gosec // 36 bits
+	return now.Add(-time.Duration((back+period)%period) * time.Millisecond).Truncate(time.Millisecond)
+}
+
 // String returns the id as ten digits, such as 7k3m9-q2xfa, or "" for zero.
 func (id CallID) String() string { return string(id.AppendTo(nil)) }
 

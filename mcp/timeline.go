@@ -17,7 +17,7 @@ const (
 	StageAdmitted  Stage = iota // its Handler is called: limits and quotas are passed
 	StageResolved               // the backend that serves it is known
 	StageLeased                 // a connection to the backend is ready for it
-	StageSent                   // its first byte is sent to the backend; on a pipe, all of it
+	StageSent                   // its first byte is about to be sent to the backend
 	StageFirstByte              // the answer begins; unknown on a pipe, where lines arrive whole
 	StageLastByte               // the answer has arrived
 	NumStages
@@ -83,6 +83,13 @@ func (t *Timeline) Mark(s Stage) {
 		}
 	default:
 		t.at[s].Store(t.now())
+	}
+}
+
+// Unmark records that the request did not reach the stage after all.
+func (t *Timeline) Unmark(s Stage) {
+	if t != nil {
+		t.at[s].Store(0)
 	}
 }
 

@@ -45,6 +45,8 @@ func TestTimelineStages(t *testing.T) {
 		}
 		mark(StageLeased)
 		want(StageLeased, 9*time.Second, true)
+		l.Unmark(StageLeased)
+		want(StageLeased, 0, false)
 		if l.Attempts() != 2 {
 			t.Errorf("%d attempts", l.Attempts())
 		}
@@ -136,6 +138,7 @@ func TestTimelineConcurrent(t *testing.T) {
 				l.NoteOpening(time.Time{}, time.Now(), time.Now())
 				l.Asked(+1)
 				l.Asked(-1)
+				l.Unmark(StageSent)
 				_ = l.ID()
 			})
 		}

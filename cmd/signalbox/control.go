@@ -31,6 +31,7 @@ import (
 const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
+	callsPath   = "/admin/v1/calls"   // GET: the latest calls; followed by /ID, one of them
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
 )
@@ -91,6 +92,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
+	serveCalls(routes, s.gateway)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
 	}

@@ -64,7 +64,7 @@ func (h *terminalHandler) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s", r.Level)
 	}
 	if r.Message == signalbox.CallMessage && r.Level == slog.LevelInfo {
-		b.WriteString(" " + visibleLine(callLine(attrs)))
+		b.WriteString(" " + callLine(attrs))
 	} else {
 		b.WriteString(" " + visibleLine(r.Message))
 		for _, a := range attrs {
@@ -103,7 +103,7 @@ func callLine(attrs []slog.Attr) string {
 	if code := value("code"); code != "" {
 		line = append(line, code)
 	}
-	return strings.Join(nonEmpty(strings.Join(line, " "), withoutVersion(value("client")), value("call")), "  ")
+	return strings.Join(nonEmpty(visibleLine(strings.Join(line, " ")), visibleLine(withoutVersion(value("client"))), value("call")), "  ")
 }
 
 // withoutVersion returns the name of a client without the version that follows it.
