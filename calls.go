@@ -113,6 +113,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		c.ResponseBytes = int64(len(res.Bytes()))
 	}
 	c.SetStages(req.Timeline)
+	g.observeCall(&c, started.backend, err)
 	number := g.recorder.Add(&c)
 	if req.Timeline != nil {
 		req.Timeline.OnDelivered(number, g.recorder.OnDelivered)

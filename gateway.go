@@ -37,6 +37,7 @@ type Gateway struct {
 	started  time.Time
 	server   *server.Server
 	metrics  *metrics.Set
+	unserved *metrics.Operations // the durations of requests that no backend serves
 	audit    *audit.Recorder
 	recorder *recorder.Recorder
 	lag      *metrics.Lag
@@ -117,6 +118,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	if g.metrics, err = g.newMetrics(); err != nil {
 		return nil, err
 	}
+	g.unserved = g.metrics.ServerOperations("")
 	g.audit = audit.New(g.log, func() { g.metrics.AuditFailure(context.Background()) })
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g, nil

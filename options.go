@@ -120,6 +120,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		Remembers:    true, // see seenLists
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
+		SessionEnded: func(d time.Duration) { g.metrics.ServerSessions().Observe(d) },
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
 	// Without tokens every client is the one anonymous principal. The configuration is

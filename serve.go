@@ -26,7 +26,10 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
-		return g.list(ctx, req, kind)
+		began := time.Now()
+		res, err := g.list(ctx, req, kind)
+		g.observeRequest(req.Method, began, err)
+		return res, err
 	}
 	switch req.Method {
 	case "tools/call":
@@ -38,7 +41,10 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	case "completion/complete":
 		return g.serveCall(ctx, req, caller, completion)
 	case "server/discover":
-		return g.discover(ctx, req)
+		began := time.Now()
+		res, err := g.discover(ctx, req)
+		g.observeRequest(req.Method, began, err)
+		return res, err
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
 		return g.task(ctx, req, caller)
 	case "tasks/list":
@@ -150,7 +156,11 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	if _, wait := g.view.Load().listsPending(kind); wait {
 		return nil, false
 	}
+	began := time.Now()
 	res, err := g.listNow(req, kind)
+	if err == nil { // otherwise Serve is called
+		g.observeRequest(req.Method, began, nil)
+	}
 	return res, err == nil
 }
 

@@ -208,7 +208,7 @@ func (c *lineConn) finish(ctx context.Context) {
 	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
 	if c.legacy != nil {
 		c.legacy.End(errSessionEnded())
-		c.server.endScope(c.legacy.Scope)
+		c.server.endState(c.legacy)
 	}
 	c.wg.Wait()
 }

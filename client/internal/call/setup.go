@@ -38,8 +38,9 @@ type Config struct {
 	MaxLogLine                int
 	ProcessLevel              slog.Level
 
-	Announced func(scope *mcp.Scope, ended bool)
-	Logger    *slog.Logger
+	Announced    func(scope *mcp.Scope, ended bool)
+	SessionEnded func(time.Duration)
+	Logger       *slog.Logger
 }
 
 // Setup is a Config with the defaults applied.
@@ -62,6 +63,9 @@ type Setup struct {
 	// started last.
 	OtherOutput atomic.Pointer[string]
 
+	// Starts is how many processes were started.
+	Starts atomic.Uint64
+
 	// Hurried is closed when processes must end without further delay.
 	Hurried chan struct{}
 }
@@ -74,6 +78,9 @@ func NewSetup(cfg Config) *Setup {
 	}
 	if s.Announced == nil {
 		s.Announced = func(*mcp.Scope, bool) {}
+	}
+	if s.SessionEnded == nil {
+		s.SessionEnded = func(time.Duration) {}
 	}
 	s.Secrets = redact.New(cfg.Header, nil)
 	s.Log = slog.New(redact.Around(s.Log.Handler(), func() *redact.Redactor { return s.Secrets })).With(slog.String("backend", cfg.Name))

@@ -357,12 +357,20 @@ func (l *Protocol) register(s *clientSession) bool {
 // unregister removes a session that is being closed and keeps its counters, because the
 // sum must not shrink.
 func (l *Protocol) unregister(s *clientSession, past session.CallStats) {
+	if l.remove(s, past) {
+		l.SessionEnded(time.Since(s.opening.Ready))
+	}
+}
+
+func (l *Protocol) remove(s *clientSession, past session.CallStats) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.live[s]; ok {
+	_, ok := l.live[s]
+	if ok {
 		delete(l.live, s)
 		l.closedStats = l.closedStats.Plus(past)
 	}
+	return ok
 }
 
 func (l *Protocol) statsOfClosed() session.CallStats {
