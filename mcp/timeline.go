@@ -128,7 +128,7 @@ func (t *Timeline) NoteOpening(start, responded, ready time.Time) {
 	if t == nil {
 		return
 	}
-	began := t.received.Add(time.Duration(t.leasing.Load()))
+	began := t.received.Add(time.Duration(t.leasing.Load() - 1))
 	if !ready.After(began) {
 		return
 	}

@@ -78,7 +78,7 @@ func TestTimelineOpening(t *testing.T) {
 			l.at[StageResolved].Store(int64(10*time.Second) + 1)
 			l.Attempt()
 			l.NoteOpening(tt.start, tt.responded, tt.ready)
-			if s, h := l.Opening(); s.Round(time.Microsecond) != tt.starting || h.Round(time.Microsecond) != tt.handshake {
+			if s, h := l.Opening(); s != tt.starting || h != tt.handshake {
 				t.Errorf("%s: %v, %v; want %v, %v", name, s, h, tt.starting, tt.handshake)
 			}
 		}
