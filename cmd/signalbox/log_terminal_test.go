@@ -35,11 +35,11 @@ func TestTerminalHandler(t *testing.T) {
 	say(h, slog.LevelInfo, "call", slog.String("call", "7k3m9-q2xfa"), slog.String("method", "tools/call"), slog.String("name", "everything__echo"),
 		slog.String("backend", "everything"), slog.String("client", "cursor 2.3"), slog.String("outcome", "ok"), slog.Float64("durationMs", 14.2))
 	say(h, slog.LevelInfo, "call", slog.String("call", "7k3m9-q2xfb"), slog.String("name", "a\x1b[2J"), slog.String("client", "Claude Code"),
-		slog.String("outcome", "failed"), slog.String("code", "SB_NET_REFUSED"), slog.Float64("durationMs", 3210))
+		slog.String("outcome", "failed"), slog.String("code", "SB_SOME_CODE"), slog.Float64("durationMs", 3210))
 	say(h.WithAttrs([]slog.Attr{slog.String("backend", "a")}), slog.LevelWarn, "backend not reachable", slog.String("reason", "no \x1b[2J route"), slog.Int("count", 2))
 	say(h.WithGroup("g").WithAttrs([]slog.Attr{slog.Bool("on", true)}), slog.LevelInfo, "grouped", slog.Duration("late", time.Second))
 	want := `18:24:52 call everything__echo 14ms ok  cursor  7k3m9-q2xfa
-18:24:52 call a\x1b[2J 3.2s failed SB_NET_REFUSED  Claude Code  7k3m9-q2xfb
+18:24:52 call a\x1b[2J 3.2s failed SB_SOME_CODE  Claude Code  7k3m9-q2xfb
 18:24:52 WARN backend not reachable backend=a reason="no \x1b[2J route" count=2
 18:24:52 grouped g.on=true g.late=1s
 `

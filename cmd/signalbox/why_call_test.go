@@ -48,10 +48,10 @@ tools/call x\x1b[2J   a client without a name   error -32602, 0.02 ms
   deliver       0.02 ms  |###################
 `},
 		"no connection": {signalbox.CallRecord{
-			Method: "resources/read", Name: "file:///a", Client: "c", Backend: "b", Outcome: "failed", Code: 1001, Reason: "SB_NET_REFUSED",
+			Method: "resources/read", Name: "file:///a", Client: "c", Backend: "b", Outcome: "failed", Code: 1001, Reason: "SB_SOME_CODE",
 			Delivery: "not_dispatched", Millis: 3000, Attempts: 4, Admitted: new(1500.0), Resolved: new(1500.0),
 		}, `
-resources/read file:///a   c > b   failed SB_NET_REFUSED, 3.0 s; it was not sent to the server
+resources/read file:///a   c > b   failed SB_SOME_CODE, 3.0 s; it was not sent to the server
   admit      1500.0  ms  |##############  waited for its turn
   resolve       0.00 ms  |
   lease      1500.0  ms  |##############  4 attempts; ended here

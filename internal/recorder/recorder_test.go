@@ -22,7 +22,7 @@ func aCall(id mcp.CallID) Call {
 	return Call{
 		ID: id, Received: time.Unix(1_800_000_000, 7), Ended: 12 * time.Millisecond,
 		Method: "tools/call", Name: "everything__echo", Backend: "everything", Client: "cursor 2.3",
-		Outcome: "failed", Code: 1002, Reason: "SB_TALK_OTHER_OUTPUT", Delivery: mcp.Unknown,
+		Outcome: "failed", Code: 1002, Reason: "the longest of codes", Delivery: mcp.Unknown,
 		ClientVersion: mcp.V20250618, BackendVersion: mcp.V20260728, RequestBytes: 40, ResponseBytes: 1 << 33,
 		Stages: [mcp.NumStages]time.Duration{0, 1, 2, 3, -1, 5},
 		Start:  6, Handshake: 7, Attempts: 2, Asks: 3, Waiting: 8, Delivered: 9,
@@ -80,9 +80,9 @@ func TestRecordWords(t *testing.T) {
 func TestRecordCutsTexts(t *testing.T) {
 	r := New()
 	long := strings.Repeat("é", 500)
-	r.Add(&Call{ID: 1, Name: "a" + long, Backend: long, Client: long, Reason: "SB_TALK_OTHER_OUTPUT"})
+	r.Add(&Call{ID: 1, Name: "a" + long, Backend: long, Client: long, Reason: "the longest of codes"})
 	got, _ := r.Find(1)
-	if got.Backend != long[:MaxBackend] || got.Client != long[:MaxClient] || got.Reason != "SB_TALK_OTHER_OUTPUT" || got.Name != "a"+long[:34] {
+	if got.Backend != long[:MaxBackend] || got.Client != long[:MaxClient] || got.Reason != "the longest of codes" || got.Name != "a"+long[:34] {
 		t.Errorf("%+v", got)
 	}
 	r.Add(&Call{ID: 2, Name: "a" + long})
