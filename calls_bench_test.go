@@ -76,7 +76,7 @@ func BenchmarkRecordOfACall(b *testing.B) {
 	}
 	times := new(mcp.Timeline)
 	record := func() {
-		*times = mcp.Timeline{} //nolint:govet // not in use
+		*times = mcp.Timeline{}
 		times.Begin(time.Now())
 		req.Timeline = times
 		c, _ := g.takeCall(req)

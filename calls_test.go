@@ -366,7 +366,7 @@ func TestRecordedPathAllocations(t *testing.T) {
 		return testing.AllocsPerRun(200, func() {
 			req := *reqs["modern"]
 			if times != nil {
-				*times = mcp.Timeline{} //nolint:govet // not in use
+				*times = mcp.Timeline{}
 				times.Begin(time.Now())
 				req.Timeline = times
 			}

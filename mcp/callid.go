@@ -26,14 +26,14 @@ const (
 // CallIDAt returns the id of a call at a time. The counter may exceed its bits: it then
 // counts in the milliseconds.
 func CallIDAt(at time.Time, counter uint64) CallID {
-	return CallID((uint64(at.UnixMilli())<<callCounterBits + counter) & (1<<callBits - 1)) //nolint:gosec // truncated on purpose
+	return CallID((uint64(at.UnixMilli())<<callCounterBits + counter) & (1<<callBits - 1))
 }
 
 // Time returns when the call was received, to the millisecond. An id does not have the
 // whole time: the latest before now is assumed.
 func (id CallID) Time(now time.Time) time.Time {
 	const period = int64(1) << (callBits - callCounterBits)
-	back := (now.UnixMilli() - int64(id>>callCounterBits)) % period //nolint:gosec // 36 bits
+	back := (now.UnixMilli() - int64(id>>callCounterBits)) % period
 	return now.Add(-time.Duration((back+period)%period) * time.Millisecond).Truncate(time.Millisecond)
 }
 

@@ -166,7 +166,7 @@ func (t *Timeline) Asked(delta int) {
 	if t.asking == 0 {
 		t.since = t.now()
 	}
-	if t.asking += int32(delta); t.asking == 0 { //nolint:gosec // one more or one less
+	if t.asking += int32(delta); t.asking == 0 {
 		t.waiting += t.now() - t.since
 	}
 }

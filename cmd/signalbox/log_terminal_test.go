@@ -5,7 +5,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"path/filepath"
 	"regexp"
@@ -27,7 +26,7 @@ func TestTerminalHandler(t *testing.T) {
 		}
 		r := slog.NewRecord(at, level, message, 0)
 		r.AddAttrs(attrs...)
-		if err := h.Handle(context.Background(), r); err != nil {
+		if err := h.Handle(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -62,7 +61,7 @@ func TestServeLoggerForm(t *testing.T) {
 		{false, "", `^time=\S+ level=INFO msg=hello a=1\n$`},
 	} {
 		var out bytes.Buffer
-		newServeLogger(&out, tt.terminal, &config.Config{Log: config.Log{Format: tt.format}}).Info("hello", slog.Int("a", 1)) //nolint:noctx // a test
+		newServeLogger(&out, tt.terminal, &config.Config{Log: config.Log{Format: tt.format}}).Info("hello", slog.Int("a", 1))
 		if !regexp.MustCompile(tt.want).MatchString(out.String()) {
 			t.Errorf("%+v: %q", tt, out.String())
 		}

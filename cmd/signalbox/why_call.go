@@ -46,7 +46,7 @@ func (e *env) whyCall(ctx context.Context, file string, asJSON bool, id mcp.Call
 		if err := decode(raw, &call); err != nil {
 			return err
 		}
-		_, err = e.Stdout.Write(append(explainCall(&call), e.hint(src, &call)...))
+		_, err = e.Stdout.Write(append(explainCall(&call), e.hint(src, &call)...)) //nolint:contextcheck // hint runs no command
 		return err
 	}
 	return errors.Join(unknown...)

@@ -26,11 +26,12 @@ const (
 	// Size is the number of calls that a Recorder keeps.
 	Size = 4096
 
-	// MaxName is the length to which the name of a call is cut, MaxBackend and MaxClient
-	// those of the other texts.
-	MaxName    = 64
+	// MaxName is the length to which the name of a call is cut.
+	MaxName = 64
+	// MaxBackend is the length to which the name of its backend is cut.
 	MaxBackend = 32
-	MaxClient  = 32
+	// MaxClient is the length to which the name of its client is cut.
+	MaxClient = 32
 
 	maxTexts   = 120 // the names of a call in a record; that of the item is cut further if the others are long
 	maxClients = 256 // descriptions of clients that are kept
@@ -156,7 +157,7 @@ type Recorder struct {
 func New() *Recorder {
 	r := &Recorder{ring: make([]slot, Size)}
 	r.OnDelivered = r.Delivered
-	r.ids.init()
+	r.start = randomStart()
 	return r
 }
 
@@ -248,7 +249,7 @@ const maxReason = 24
 // put writes a text, cut to most bytes, and returns its length and what is left.
 func put(to []byte, text string, most int) (n uint8, rest []byte) {
 	k := copy(to, cut(text, min(most, len(to))))
-	return uint8(k), to[k:] //nolint:gosec // maxTexts fits
+	return uint8(k), to[k:]
 }
 
 // take is the reverse of put.
@@ -272,7 +273,7 @@ func (d *record) call() Call {
 	return c
 }
 
-func count(n int) uint16 { return uint16(min(n, 1<<16-1)) } //nolint:gosec // bounded
+func count(n int) uint16 { return uint16(min(n, 1<<16-1)) }
 
 // cut cuts a text to most bytes and not within a character.
 func cut(text string, most int) string {
@@ -291,22 +292,23 @@ type ids struct {
 	newest atomic.Uint64
 }
 
-func (s *ids) init() {
+// randomStart returns a number in the lower half of what the counter can count.
+func randomStart() uint64 {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
-	s.start = uint64(binary.LittleEndian.Uint16(b[:]) & (1<<13 - 1))
+	return uint64(binary.LittleEndian.Uint16(b[:]) & (1<<13 - 1))
 }
 
 // NewID returns the id of a call that was received at the time. It is larger than all
 // before, also if the clock was set back.
 func (s *ids) NewID(received time.Time) mcp.CallID {
 	const perMilli = 1 << 14
-	fresh := uint64(received.UnixMilli())*perMilli + s.start //nolint:gosec // after 1970
+	fresh := uint64(received.UnixMilli())*perMilli + s.start
 	for {
 		last := s.newest.Load()
 		next := max(fresh, last+1)
 		if s.newest.CompareAndSwap(last, next) {
-			return mcp.CallIDAt(time.UnixMilli(int64(next/perMilli)), next%perMilli) //nolint:gosec // as above
+			return mcp.CallIDAt(time.UnixMilli(int64(next/perMilli)), next%perMilli)
 		}
 	}
 }

@@ -237,7 +237,7 @@ func TestSize(t *testing.T) {
 
 // observe does what a call costs: its id, its looks at the clock, and its record.
 func observe(r *Recorder, l *mcp.Timeline, info []byte) {
-	*l = mcp.Timeline{} //nolint:govet // not in use
+	*l = mcp.Timeline{}
 	l.Begin(time.Now())
 	l.Take(r.NewID(l.Received()))
 	l.Mark(mcp.StageAdmitted)
