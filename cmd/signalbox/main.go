@@ -8,7 +8,8 @@
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
-//	why                            print where the time of a call went
+//	why                            explain why an item is offered or not, or where the time
+//	                               of a call went
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong

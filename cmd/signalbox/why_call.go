@@ -19,6 +19,32 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
+// callID returns the id of a call that a text may be.
+func callID(text string) (mcp.CallID, bool) {
+	id, ok := mcp.ParseCallID(text)
+	return id, ok && strings.Contains(text, "-")
+}
+
+// whyCallOrName prints a call, or what the text means as a name: a tool may have a name in
+// the form of an id.
+func (e *env) whyCallOrName(ctx context.Context, file string, asJSON bool, id mcp.CallID, name string) error {
+	err := e.whyCall(ctx, file, asJSON, id)
+	src := e.source(file)
+	if _, unknown := errors.AsType[unknownCall](err); !unknown || !src.hasFile() {
+		return err
+	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	x, nameErr := e.explainRunning(ctx, src.path, name)
+	if nameErr != nil || x == nil || len(x.Items) == 0 {
+		return err
+	}
+	return e.printExplanation(x, asJSON)
+}
+
+// unknownCall is the error about a call that a gateway does not remember.
+type unknownCall struct{ error }
+
 // whyCall prints one call of a running gateway.
 func (e *env) whyCall(ctx context.Context, file string, asJSON bool, id mcp.CallID) error {
 	ctx, done := e.interruptible(ctx)
@@ -65,7 +91,7 @@ func callAt(ctx context.Context, socket *http.Transport, id mcp.CallID) ([]byte,
 	if resp.code != http.StatusNotFound || decode(resp.body, &known) != nil {
 		return nil, fmt.Errorf("HTTP status %d: %s", resp.code, firstLine(resp.body))
 	}
-	return nil, errors.New(explainUnknown(id, &known, time.Now()))
+	return nil, unknownCall{errors.New(explainUnknown(id, &known, time.Now()))}
 }
 
 // explainUnknown returns why the gateway does not know a call.
