@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -22,6 +23,10 @@ type Config struct {
 	// Header is sent with every HTTP request. Headers that the protocol defines take
 	// precedence.
 	Header http.Header
+
+	// Credentials are texts that are removed from logs and errors, besides the credentials in
+	// Header, in variables and in the URL. Texts of fewer than eight bytes stay.
+	Credentials []string
 
 	// Transport sends the HTTP requests. If nil, the Client makes its own, with the
 	// time limits below. Redirects are never followed.
@@ -77,6 +82,13 @@ type Config struct {
 	// MaxLogLine is how many bytes of a line on a child's standard error are logged (0:
 	// 8 KiB). The rest is counted.
 	MaxLogLine int
+
+	// LoginPath returns the PATH of the user's login shell, or "". A Command's program that
+	// is not in the PATH of this process is looked for there, and gets the folders of that
+	// PATH before those of this process, unless Command.Env sets PATH. It is called for each
+	// start of such a program, and may block until ctx ends. If nil, the PATH of this
+	// process is the only one.
+	LoginPath func(ctx context.Context) string
 
 	// ProcessLevel is the level of the log records about a process: its start, its end,
 	// and its standard error. 0 is [slog.LevelInfo].

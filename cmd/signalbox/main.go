@@ -8,6 +8,7 @@
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
+//	logs                           print its log, or what a server writes to standard error
 //	why                            explain why an item is offered or not, or where the time
 //	                               of a call went
 //	reload                         reload the configuration of a running Gateway
@@ -15,7 +16,8 @@
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
-//	enable, disable
+//	enable, disable, pin
+//	secret                         set, list or remove the secrets of a configuration
 //
 // All commands follow these rules:
 //
@@ -103,7 +105,10 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "signalbox",
 		Short: "One MCP endpoint in front of many MCP servers",
 		Long: `One MCP endpoint in front of many MCP servers: clients of any protocol version can
-use servers of any protocol version.`,
+use servers of any protocol version.
+
+To begin, 'signalbox import' finds the servers of your MCP clients, 'signalbox doctor' tries
+each of them, and 'signalbox serve' serves them.`,
 		Version:           versionOf(buildInfo()),
 		Args:              knownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -123,7 +128,9 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newSecret(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newLogs(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where

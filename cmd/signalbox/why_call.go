@@ -72,7 +72,7 @@ func (e *env) whyCall(ctx context.Context, file string, asJSON bool, id mcp.Call
 		if err := decode(raw, &call); err != nil {
 			return err
 		}
-		_, err = e.Stdout.Write(append(explainCall(&call), e.hint(src, &call)...)) //nolint:contextcheck // hint runs no command
+		_, err = e.Stdout.Write(append(explainCall(&call), startHint(src, &call)...))
 		return err
 	}
 	return errors.Join(unknown...)
@@ -135,9 +135,9 @@ func explainCall(c *signalbox.CallRecord) []byte {
 	return b.Bytes()
 }
 
-// hint returns what to do about a call that has spent most of its time on the start of a
+// startHint returns what to do about a call that has spent most of its time on the start of a
 // process.
-func (e *env) hint(src source, c *signalbox.CallRecord) string {
+func startHint(src source, c *signalbox.CallRecord) string {
 	if c.Start < c.Millis/2 {
 		return ""
 	}
@@ -146,16 +146,12 @@ func (e *env) hint(src source, c *signalbox.CallRecord) string {
 	if err != nil {
 		return reuse + "\n"
 	}
-	pin, _, err := newRoot(e).Find([]string{"pin"})
 	for _, note := range cfg.Notes {
 		server, _, _ := strings.Cut(strings.TrimPrefix(note.Path, "mcpServers."), ".")
 		if note.Code != code.FileUnpinned || server != c.Backend {
 			continue
 		}
-		if err == nil && pin.Name() == "pin" {
-			return fmt.Sprintf("%s \"signalbox pin %s\" avoids most of the time that its package takes.\n", reuse, server)
-		}
-		return fmt.Sprintf("%s Its package has no version, so each start looks for another one [%s].\n", reuse, note.Code)
+		return fmt.Sprintf("%s \"signalbox pin %s\" avoids most of the time that its package takes.\n", reuse, server)
 	}
 	return reuse + "\n"
 }

@@ -91,7 +91,8 @@ tools/call echo   c > b   ok, 2.0 ms
 	}
 }
 
-// After the start of a process the hint says that it stays, and names a missing version.
+// After the start of a process the hint says that it stays, and what to do about a missing
+// version.
 func TestHintAfterAStart(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t, "")
@@ -104,10 +105,10 @@ func TestHintAfterAStart(t *testing.T) {
 	}{
 		{"plain", 400, ""},
 		{"plain", 600, "Next calls reuse the process.\n"},
-		{"npm", 600, "Next calls reuse the process. Its package has no version, so each start looks for another one [SB_FILE_UNPINNED].\n"},
+		{"npm", 600, "Next calls reuse the process. \"signalbox pin npm\" avoids most of the time that its package takes.\n"},
 	} {
 		call := &signalbox.CallRecord{Backend: tt.backend, Millis: 1000, Start: tt.start}
-		if got := e.hint(e.source(file), call); got != tt.want {
+		if got := startHint(e.source(file), call); got != tt.want {
 			t.Errorf("%s, %v ms: %q, want %q", tt.backend, tt.start, got, tt.want)
 		}
 	}
