@@ -34,6 +34,7 @@ type activeBackend struct {
 	taskIDs *taskIDs
 	tasks   *runningTasks
 	client  *client.Client // nil for a backend in this process
+	metrics backendMetrics
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
 }
@@ -93,7 +94,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // follow starts to track what the backend offers. It does not wait for the backend: a
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
-	b.taskIDs, b.tasks = g.taskIDs, new(runningTasks)
+	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...)
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
@@ -122,6 +123,7 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 		Changed:    changed,
 		Turn:       g.startSlotFor(b),
 		Late:       g.noteLag,
+		Observe:    g.observeOwn(b.srv.Name, b.metrics),
 		Logger:     slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	offer = b.Offer()
@@ -242,6 +244,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 		LoginPath:    g.opt.LoginPath,
 		ProcessLevel: g.opt.ProcessLevel,
 		Logger:       g.log,
+		SessionEnded: g.metrics.ClientSessions(srv.Name).Observe,
 	}
 }
 

@@ -47,7 +47,7 @@ func NewCommand(cmd Command, cfg Config) *Client {
 	l := process.NewLauncher(s, process.Command(cmd))
 	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
 	pipes := newPipeLink(s, connect, l.Quit)
-	pipes.launcher = l
+	pipes.launcher, pipes.starts = l, true
 	return newClient(s, pipes)
 }
 
@@ -71,6 +71,7 @@ type pipeLink struct {
 	connect func(ctx context.Context) (stdio.Remote, error)
 	quit    func() // releases what connect needs
 	slots   stdio.Slots
+	starts  bool // connect starts a process
 
 	launcher *process.Launcher // nil without a command
 
@@ -116,12 +117,17 @@ func (l *pipeLink) open(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, erro
 	if slot == nil {
 		return nil, l.errNoSlot()
 	}
+	began := time.Now()
 	remote, err := l.connect(ctx)
 	if err != nil {
 		slot.Release()
 		return nil, err
 	}
-	return stdio.NewPipe(l.Setup, remote, slot), nil
+	p := stdio.NewPipe(l.Setup, remote, slot)
+	if l.starts {
+		p.Launched = began
+	}
+	return p, nil
 }
 
 // errNoSlot reports the process limit. It is no failure of the server, so the request

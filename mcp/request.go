@@ -52,6 +52,10 @@ type Request struct {
 	// Memory bounds the memory that the answer may occupy; nil means no bound. A
 	// Handler that receives answers from elsewhere calls Reserve.
 	Memory Memory
+
+	// Timeline records what becomes of the request; nil means that nothing is recorded.
+	// A Handler that forwards the request marks the stages that it knows of.
+	Timeline *Timeline
 }
 
 // NewRequest returns a request with the given JSON text as its parameters. It keeps

@@ -63,6 +63,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		return nil, session.Message{}, wireErr
 	}
 	sess := session.New(newSessionID(), principal, peer, &s.rules)
+	sess.Began = time.Now()
 	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
 	// Asked for this client and not cached: the offer may depend on the principal and on
 	// the client's capabilities.
@@ -98,7 +99,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 func (s *Server) addSession(sess *session.Session) error {
 	evicted, err := s.sessions.Add(sess, time.Now())
 	for _, old := range evicted {
-		s.endScope(old.Scope)
+		s.endState(old)
 	}
 	if err != nil {
 		s.endScope(sess.Scope)
@@ -118,7 +119,7 @@ func (s *Server) evictIdle(sess *session.Session) bool {
 		return false
 	}
 	s.sessions.Remove(sess)
-	s.endScope(sess.Scope)
+	s.endState(sess)
 	return true
 }
 

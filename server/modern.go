@@ -40,6 +40,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
 	s.trackMemory(ir)
+	ir.startTimeline()
 	opened, stateErr := s.readState(&ir.original)
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)

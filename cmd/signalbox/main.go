@@ -12,7 +12,8 @@
 //	retry, stop, restart           reach, end, or start anew a server of a running
 //	                               Gateway
 //	logs                           print its log, or what a server writes to standard error
-//	why                            explain why an item is offered or not
+//	why                            explain why an item is offered or not, or where the time
+//	                               of a call went
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong

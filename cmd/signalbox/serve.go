@@ -191,6 +191,10 @@ func (s *service) open(ctx context.Context) error {
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
 	opt.ListsFolder = s.listsFolder()
+	opt.LogCalls = s.terminal
+	if calls := s.cfg.Log.Calls; calls != nil {
+		opt.LogCalls = *calls
+	}
 	opt.LoginPath = s.loginPath
 	opt.ProcessLevel = s.processLevel()
 	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // the gateway lives until Shutdown

@@ -111,6 +111,7 @@ func (l *Launcher) spawn(command *Command) (*Child, error) {
 	if l.cmd.Memory > 0 && MeasuresMemory {
 		go c.watchMemory() // ends with the process; End waits for its exit
 	}
+	l.Starts.Add(1)
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap() // ends with the process; End waits for it
