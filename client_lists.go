@@ -21,28 +21,28 @@ import (
 // not: some offer a tool only to clients with certain capabilities, and some change
 // their lists for one session. The zero value is ready.
 type perClientLists struct {
-	profilesUsed, sessionsUsed atomic.Int64
+	featuresUsed, sessionsUsed atomic.Int64
 
-	last atomic.Pointer[parsedProfile]
+	last atomic.Pointer[parsedFeatures]
 
-	mu        sync.Mutex
-	byProfile map[backend.Profile]*clientLists
+	mu         sync.Mutex
+	byFeatures map[backend.Features]*clientLists
 }
 
-// parsedProfile caches the profile of the capabilities that were parsed last.
-type parsedProfile struct {
+// parsedFeatures caches the features of the capabilities that were parsed last.
+type parsedFeatures struct {
 	capabilities string
-	profile      backend.Profile
+	features     backend.Features
 }
 
-// profileOf returns the profile of capabilities. It caches the last, because clients
+// featuresOf returns the features of capabilities. It caches the last, because clients
 // declare the same capabilities with each request.
-func (l *perClientLists) profileOf(capabilities []byte) backend.Profile {
+func (l *perClientLists) featuresOf(capabilities []byte) backend.Features {
 	if last := l.last.Load(); last != nil && last.capabilities == string(capabilities) {
-		return last.profile
+		return last.features
 	}
-	p := backend.ProfileOf(capabilities)
-	l.last.Store(&parsedProfile{string(capabilities), p})
+	p := backend.FeaturesOf(capabilities)
+	l.last.Store(&parsedFeatures{string(capabilities), p})
 	return p
 }
 
@@ -61,85 +61,85 @@ func (g *Gateway) viewFor(of backend.Client) *view {
 // viewOf returns the view of clients with the capabilities of this one.
 func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	v := g.view.Load()
-	if g.perClient.profilesUsed.Load() == 0 {
+	if g.perClient.featuresUsed.Load() == 0 {
 		return v
 	}
-	if l := g.profileLists(client); l != nil {
+	if l := g.featureLists(client); l != nil {
 		return l.view(v)
 	}
 	return v
 }
 
-// awaitProfileLists fetches what the backends offer to clients with the capabilities of
+// awaitFeatureLists fetches what the backends offer to clients with the capabilities of
 // this client, once for all such clients. It waits for at most limits.firstList. If that
 // does not suffice, the client gets the lists for all clients, and list_changed later.
-func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
-	l := g.profileLists(client)
+func (g *Gateway) awaitFeatureLists(ctx context.Context, client *mcp.Peer) {
+	l := g.featureLists(client)
 	if l == nil {
 		return
 	}
 	v := g.view.Load()
 	for _, b := range v.backends {
-		if g.needsProfileFetch(l, b) {
+		if g.needsFeatureFetch(l, b) {
 			l.refresh(b)
 		}
 	}
 	l.awaitFetches(ctx, v.cfg.Limits.FirstList, anyBackend)
 }
 
-// profileListsReady reports whether awaitProfileLists has nothing to wait for.
-func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
-	l := g.profileLists(client)
+// featureListsReady reports whether awaitFeatureLists has nothing to wait for.
+func (g *Gateway) featureListsReady(client *mcp.Peer) bool {
+	l := g.featureLists(client)
 	if l == nil {
 		return true
 	}
 	for _, b := range g.view.Load().backends {
-		if g.needsProfileFetch(l, b) {
+		if g.needsFeatureFetch(l, b) {
 			return false
 		}
 	}
 	return l.fetching(anyBackend) == nil
 }
 
-// profileLists returns the lists for clients with the capabilities of this one. It
-// returns nil for a client with the full profile, with which the shared lists are
+// featureLists returns the lists for clients with the capabilities of this one. It
+// returns nil for a client with all features, with which the shared lists are
 // fetched, and for a client that has not declared its capabilities.
-func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
+func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 	if g.onlyClient != nil || client == nil || client.Capabilities == nil {
 		return nil
 	}
-	p := g.perClient.profileOf(client.Capabilities)
-	if p == backend.FullProfile {
+	p := g.perClient.featuresOf(client.Capabilities)
+	if p == backend.AllFeatures {
 		return nil
 	}
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	l := all.byProfile[p]
+	l := all.byFeatures[p]
 	if l == nil {
-		if all.byProfile == nil {
-			all.byProfile = make(map[backend.Profile]*clientLists)
+		if all.byFeatures == nil {
+			all.byFeatures = make(map[backend.Features]*clientLists)
 		}
-		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load, profile: p}
+		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p}
 		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return b.ListsOf(ctx, p) }
-		all.byProfile[p] = l
+		all.byFeatures[p] = l
 	}
 	return l
 }
 
-// needsProfileFetch reports whether the lists of a backend must be fetched for a
-// profile. If a backend offers the usual lists to clients with fewer capabilities, it
+// needsFeatureFetch reports whether the lists of a backend must be fetched for a
+// set of features. If a backend offers the usual lists to clients with fewer capabilities, it
 // offers them to these. A backend with a session shared by all clients offers the same
 // to all.
-func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
+func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	if b.srv.Share || b.Offer().State != backend.Live || l.hasTried(b) {
 		return false
 	}
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for p, other := range all.byProfile {
-		if other != l && p.Within(l.profile) && other.isSame(b) {
+	for p, other := range all.byFeatures {
+		if other != l && p.Within(l.features) && other.isSame(b) {
 			return false
 		}
 	}
@@ -229,7 +229,7 @@ type clientLists struct {
 	base  func() *view
 	fetch func(ctx context.Context, b *activeBackend) (backend.Lists, error)
 
-	profile backend.Profile // of the clients; not set for a session
+	features backend.Features // of the clients; not set for a session
 
 	// used counts the backendLists of this kind that differ from the base.
 	used *atomic.Int64

@@ -125,7 +125,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 	if err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
-	g.awaitProfileLists(ctx, req.Client)
+	g.awaitFeatureLists(ctx, req.Client)
 	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
@@ -134,7 +134,7 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 // an [mcp.HandlerExtension].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || g.ctx.Err() != nil || !g.profileListsReady(req.Client) || !g.sessionListsReady(req) {
+	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req.Client) || !g.sessionListsReady(req) {
 		return nil, false
 	}
 	if _, wait := g.view.Load().listsPending(kind); wait {
