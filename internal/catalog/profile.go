@@ -45,7 +45,9 @@ func (p *Profile) admits(e *Entry) bool {
 }
 
 // has reports whether a backend is in the profile.
-func (p *Profile) has(backend string) bool { return p.Backends == nil || slices.Contains(p.Backends, backend) }
+func (p *Profile) has(backend string) bool {
+	return p.Backends == nil || slices.Contains(p.Backends, backend)
+}
 
 // rules returns the Rules of the profile, which refer to offered names.
 func (p *Profile) rules() *Rules { return &Rules{Include: p.Include, Exclude: p.Exclude} }

@@ -70,9 +70,9 @@ var edgeMutations = []edgeMutation{
 		"		no := s.modernRetry(p, r, m, &opened)\n		if no == nil || no.err.Code != mcp.CodeInvalidParams || !s.quota.acquire(key) {\n			return no\n		}\n" +
 			"		opened, _ = restartRequest(opened.req, nil)\n"},
 	{"ids of sessions are made here and nowhere else (I18)", "in what lives elsewhere", "server/legacy_requests.go",
-		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n",
-		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n	if err == session.ErrUnknown {\n" +
-			"		sess = session.New(ids[0], principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
+		"	sess, err := s.sessions.Get(ids[0], from.principal, from.profile, time.Now())\n",
+		"	sess, err := s.sessions.Get(ids[0], from.principal, from.profile, time.Now())\n	if err == session.ErrUnknown {\n" +
+			"		sess = session.New(ids[0], from.principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
 			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.addSession(sess)\n	}\n"},
 	{"a line is written once (I44)", "progress [0-9]+ after|a log message that is not its next", "server/line_writer.go",
 		"frame.AppendLine(w.buf[:0], m.Head, m.Body, m.Tail)", "frame.AppendLine(w.buf, m.Head, m.Body, m.Tail)"},
