@@ -47,15 +47,14 @@ func (l *perClientLists) featuresOf(capabilities []byte) backend.Features {
 }
 
 // viewFor returns the view of a client.
-func (g *Gateway) viewFor(of backend.Client) *view {
+func (g *Gateway) viewFor(of viewer) *view {
 	v := g.viewOf(of.Peer)
-	if g.perClient.sessionsUsed.Load() == 0 {
-		return v
+	if g.perClient.sessionsUsed.Load() != 0 {
+		if l := sessionLists(of.Scope); l != nil {
+			v = l.view(v)
+		}
 	}
-	if l := sessionLists(of.Scope); l != nil {
-		return l.view(v)
-	}
-	return v
+	return v.at(of.profile)
 }
 
 // viewOf returns the view of clients with the capabilities of this one.
@@ -73,32 +72,32 @@ func (g *Gateway) viewOf(client *mcp.Peer) *view {
 // awaitFeatureLists fetches what the backends offer to clients with the capabilities of
 // this client, once for all such clients. It waits for at most limits.firstList. If that
 // does not suffice, the client gets the lists for all clients, and list_changed later.
-func (g *Gateway) awaitFeatureLists(ctx context.Context, client *mcp.Peer) {
-	l := g.featureLists(client)
+func (g *Gateway) awaitFeatureLists(ctx context.Context, req *mcp.Request) {
+	l := g.featureLists(req.Client)
 	if l == nil {
 		return
 	}
-	v := g.view.Load()
+	v := g.view.Load().at(req.Profile)
 	for _, b := range v.backends {
 		if g.needsFeatureFetch(l, b) {
 			l.refresh(b)
 		}
 	}
-	l.awaitFetches(ctx, v.cfg.Limits.FirstList, anyBackend)
+	l.awaitFetches(ctx, v.cfg.Limits.FirstList, g.within(req.Profile, anyBackend))
 }
 
 // featureListsReady reports whether awaitFeatureLists has nothing to wait for.
-func (g *Gateway) featureListsReady(client *mcp.Peer) bool {
-	l := g.featureLists(client)
+func (g *Gateway) featureListsReady(req *mcp.Request) bool {
+	l := g.featureLists(req.Client)
 	if l == nil {
 		return true
 	}
-	for _, b := range g.view.Load().backends {
+	for _, b := range g.view.Load().at(req.Profile).backends {
 		if g.needsFeatureFetch(l, b) {
 			return false
 		}
 	}
-	return l.fetching(anyBackend) == nil
+	return l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
 // featureLists returns the lists for clients with the capabilities of this one. It
@@ -165,7 +164,7 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 	if g.onlyClient != nil || req.Scope == nil || req.Scope.Unrelated() == nil {
 		return
 	}
-	of := clientOf(req)
+	of := viewerOf(req)
 	l := &clientLists{g: g, used: &g.perClient.sessionsUsed}
 	l.base = func() *view { return g.viewOf(of.Peer) }
 	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) {
@@ -201,21 +200,21 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 	if g.onlyClient != nil {
 		ctx, cancel := withTimeout(ctx, patience)
 		defer cancel()
-		_ = g.await(ctx, func(v *view) (time.Duration, bool) { return noLimit, v.isBehind(want) }) // what is known then is the answer
+		_ = g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return noLimit, v.isBehind(want) }) // what is known then is the answer
 		return
 	}
 	if l := sessionLists(req.Scope); l != nil {
-		l.awaitFetches(ctx, patience, want)
+		l.awaitFetches(ctx, patience, g.within(req.Profile, want))
 	}
 }
 
 // sessionListsReady reports whether awaitSessionLists has nothing to wait for.
 func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if g.onlyClient != nil {
-		return !g.view.Load().isBehind(anyBackend)
+		return !g.view.Load().at(req.Profile).isBehind(anyBackend)
 	}
 	l := sessionLists(req.Scope)
-	return l == nil || l.fetching(anyBackend) == nil
+	return l == nil || l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
 // clientLists holds what backends offer to clients with the same capabilities, or to one
@@ -421,7 +420,7 @@ func (l *clientLists) view(v *view) *view {
 	if differs {
 		next := *v
 		next.offered, next.catalog = offers, v.build(offers)
-		next.discovery = l.g.discoveryOf(next.catalog)
+		l.g.derive(&next)
 		l.built = &next
 	}
 	return l.built
@@ -488,7 +487,7 @@ func (l *clientLists) fetching(want func(*activeBackend) bool) <-chan struct{} {
 type onlyClient struct {
 	once   sync.Once
 	known  chan struct{} // closed when client is set
-	client backend.Client
+	client viewer
 }
 
 // set stores the client of the first request that identifies one.
@@ -497,7 +496,7 @@ func (s *onlyClient) set(req *mcp.Request) {
 		return
 	}
 	s.once.Do(func() {
-		s.client = clientOf(req)
+		s.client = viewerOf(req)
 		close(s.known)
 	})
 }
@@ -517,13 +516,10 @@ func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (back
 	}
 }
 
-func clientOf(req *mcp.Request) backend.Client {
-	return backend.Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}
-}
-
 // inScope returns a client as the backend knows it, in the scope that its calls have
 // there.
-func (b *activeBackend) inScope(c backend.Client) backend.Client {
-	c.Scope = b.scopeOf(c.Scope, c.Principal)
-	return c
+func (b *activeBackend) inScope(c viewer) backend.Client {
+	own := c.Client
+	own.Scope = b.scopeOf(c.Scope, c.owner())
+	return own
 }

@@ -22,7 +22,7 @@ const (
 	ForeignOrigin   EventKind = "foreign_origin"   // Detail: the Origin header
 	Unauthenticated EventKind = "unauthenticated"  // Detail: the message sent to the client
 	QueryToken      EventKind = "query_token"      // a credential was in the URL
-	ForeignProfile  EventKind = "foreign_profile"  // the credentials are not for the profile; Detail: the message of the Denial
+	ForeignProfile  EventKind = "foreign_profile"  // Detail: the profile that the credentials are not for, or "everything"
 	ForeignSession  EventKind = "foreign_session"  // the session belongs to another principal or profile
 	UnknownSession  EventKind = "unknown_session"  // the session never existed, or has ended
 	ForeignState    EventKind = "foreign_state"    // the requestState belongs to another principal or profile

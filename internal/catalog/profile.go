@@ -33,7 +33,7 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
 	// Unlike in a view of single items: a backend of the profile may be asked for all its
 	// resources.
-	if sole := c.locator.sole; sole != nil && p.has(sole.BackendName) {
+	if sole := c.locator.sole; sole != nil && p.Has(sole.BackendName) {
 		v.locator.sole = sole
 	}
 	return v
@@ -41,11 +41,11 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 
 // admits reports whether an offered item is in the profile.
 func (p *Profile) admits(e *Entry) bool {
-	return p.has(e.BackendName) && (!e.Kind.named() || p.rules().offers(e.Name))
+	return p.Has(e.BackendName) && (!e.Kind.named() || p.rules().offers(e.Name))
 }
 
-// has reports whether a backend is in the profile.
-func (p *Profile) has(backend string) bool {
+// Has reports whether a backend is in the profile.
+func (p *Profile) Has(backend string) bool {
 	return p.Backends == nil || slices.Contains(p.Backends, backend)
 }
 
@@ -53,7 +53,7 @@ func (p *Profile) has(backend string) bool {
 func (p *Profile) rules() *Rules { return &Rules{Include: p.Include, Exclude: p.Exclude} }
 
 func (p *Profile) within(all []Backend) []Backend {
-	return slices.DeleteFunc(slices.Clone(all), func(b Backend) bool { return !p.has(b.Name) })
+	return slices.DeleteFunc(slices.Clone(all), func(b Backend) bool { return !p.Has(b.Name) })
 }
 
 // ToolBytesOf returns the number of the tools that a profile offers, and the size of their
@@ -81,7 +81,7 @@ func (b *builder) checkProfiles(c *Catalog) {
 		var names []string
 		for _, k := range []Kind{Tools, Prompts} {
 			for _, e := range c.sections[k].entries {
-				if p.has(e.BackendName) {
+				if p.Has(e.BackendName) {
 					names = append(names, e.Name)
 				}
 			}

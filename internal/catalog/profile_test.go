@@ -159,7 +159,7 @@ func TestProfileIsAFilter(t *testing.T) {
 		}
 		for uri := range strings.SplitSeq("r:0 r:1 r:2 r:3 t0:1 t1:1 t2:1 z:1", " ") {
 			e, ok := v.Resource(uri)
-			if _, exists := c.Resource(uri); ok && (!exists || !p.has(e.BackendName)) {
+			if _, exists := c.Resource(uri); ok && (!exists || !p.Has(e.BackendName)) {
 				t.Errorf("seed %d: %s is found at %s (%+v)", seed, uri, e.BackendName, p)
 			}
 		}
