@@ -49,6 +49,7 @@ type response struct {
 
 	buf     []byte
 	aborted bool // the response is incomplete and will stay so
+	passed  bool // Config.NotFound has written it, and net/http decides its form
 }
 
 func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {
@@ -143,7 +144,7 @@ func (p *response) writeEvent(m *session.Message) {
 // An aborted response must not look complete to a client that has closed only its sending
 // side and still reads: the connection is broken.
 func (p *response) end() {
-	if !p.aborted {
+	if !p.aborted && !p.passed {
 		p.flush()
 	}
 	p.release()

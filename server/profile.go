@@ -46,6 +46,7 @@ func (s *Server) serveHidden(p *response, r *http.Request) {
 	for _, name := range []string{"Vary", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers"} {
 		p.w.Header().Del(name) // of an endpoint
 	}
+	p.passed = true
 	s.cfg.NotFound.ServeHTTP(p.w, r)
 }
 

@@ -32,7 +32,7 @@ const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
-	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
+	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable; with those of profiles below it
 )
 
 // socketSuffix is the suffix of the sockets' names.
@@ -93,6 +93,9 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
+		routes.HandleFunc(profilePath(joinPath, "{profile}"), func(w http.ResponseWriter, r *http.Request) {
+			atProfile(signalbox.Local(s.gateway), r.PathValue("profile")).ServeHTTP(w, r)
+		})
 	}
 	c, err := newControl(ctx, s.env, s.source.path, routes)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"syscall"
 
@@ -23,6 +24,8 @@ type serveFlags struct {
 	listen string // overrides the configured address, unless empty
 	stdio  bool   // serve the parent process on standard input and output
 	demo   bool   // serve the demo, whatever files there are
+
+	profile string // the part that the client on standard input is served; empty means everything
 }
 
 // http reports whether to listen: always, except for --stdio without --listen.
@@ -51,6 +54,7 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.demo, "demo", false, "serve the built-in demo, whatever files there are")
+	profileFlag(cmd, &f.profile, "with --stdio, serve only this `PROFILE` to the client; over HTTP each profile has a path of its own, such as /mcp/p/PROFILE")
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
 }
@@ -79,6 +83,9 @@ type service struct {
 func (f serveFlags) source(e *env) (source, error) {
 	if f.demo && f.config != "" {
 		return source{}, usagef("both --demo and --config; choose one")
+	}
+	if f.profile != "" && !f.stdio {
+		return source{}, usageError{errProfileOverHTTP}
 	}
 	src := e.source(f.config)
 	switch {
@@ -141,6 +148,9 @@ func (s *service) open(ctx context.Context) error {
 	if s.cfg, err = s.load(); err != nil {
 		return err
 	}
+	if err := checkProfile(s.cfg, s.flags.profile); err != nil {
+		return err
+	}
 	s.log = newLogger(s.Stderr, s.cfg)
 	if s.flags.http() {
 		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil {
@@ -152,6 +162,9 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
+	if s.http != nil {
+		opt.NotFound = http.HandlerFunc(s.http.serveOther)
+	}
 	if !s.flags.http() {
 		// The client shows standard error to its user, and the backends' lines would hide our
 		// own.
@@ -176,7 +189,7 @@ func (s *service) open(ctx context.Context) error {
 // (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
-	s.stdio <- s.gateway.ServeStdio(ctx, s.input, s.Stdout)
+	s.stdio <- s.gateway.ServeStdio(signalbox.WithProfile(ctx, s.flags.profile), s.input, s.Stdout)
 }
 
 // load reads the configuration and applies the flags to it.

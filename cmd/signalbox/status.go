@@ -35,6 +35,7 @@ type statusFlags struct {
 	json    bool     // print everything, unmodified
 	limits  bool     // print the limits
 	promise bool     // print Status.Promise
+	profile string   // print only what is about this profile; empty means everything
 }
 
 // newStatus returns the command that prints the state of a running gateway. It has no
@@ -59,6 +60,7 @@ bearer token for an address.`,
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
+	profileFlag(cmd, &f.profile, "print only what is about a `PROFILE`")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")
 	cmd.Flags().BoolVar(&f.promise, "promise", false, "also print what happens to sessions and calls when the process ends")
@@ -68,6 +70,9 @@ bearer token for an address.`,
 // status fetches and prints the status. With --json the text is printed unchecked, so that
 // members which are unknown to this version are kept.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
+	if f.json && f.profile != "" {
+		return usagef("both --json and --profile; choose one")
+	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	fetched, err := f.fetch(ctx, e)
@@ -80,6 +85,9 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	s, err := decodeStatus(fetched.raw)
 	if err != nil {
 		return fmt.Errorf("status of %s: %w", fetched.name, err)
+	}
+	if err := narrow(&s.Status, f.profile); err != nil {
+		return err
 	}
 	return e.printStatus(fetched.place, s, f)
 }
@@ -332,6 +340,9 @@ func (e *env) printStatus(place string, s *gatewayStatus, f *statusFlags) error 
 	}
 	b.WriteByte('\n')
 	writeBackends(&b, s)
+	if costs := profileLine(costsOf(s.Profiles)); costs != "" {
+		b.WriteString(visibleLine(costs) + "\n")
+	}
 	// Always printed: a problem is the usual reason to look.
 	writeProblems(&b, s)
 	if f.limits {
