@@ -565,3 +565,34 @@ func TestRandomProfiles(t *testing.T) {
 		}
 	})
 }
+
+// Notifications of a client, which all backends may receive, do not reach those outside of its
+// profile. Nor does the profile itself: a backend may be a gateway with profiles of its own.
+func TestProfileOfRequestsInProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := server.New(newProfileServer("files"), server.Config{AllowedHosts: []string{"*"}})
+		defer files.Close()
+		other := newProfileServer("other")
+		cfg := config.Config{Profiles: []config.Profile{{Name: "coding", Servers: []string{"files"}}, {Name: "all"}}}
+		cfg.Servers = []config.Backend{{Name: "files", URL: "http://files/mcp"}}
+		way := gatewaytest.ServeBackends(t, files)
+		inner := gatewaytest.New(t, config.Config{}, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "deep", Handler: other}}})
+		h := gatewaytest.Open(t, cfg, signalbox.Options{Transport: way, InProcess: []signalbox.InProcess{{Name: "other", Handler: other}, {Name: "inner", Handler: inner}}})
+		for profile, want := range map[string][]string{"coding": nil, "all": {"logging/setLevel", "notifications/roots/list_changed"}} {
+			other.took()
+			at := h.At(profile)
+			sess := at.Legacy()
+			at.Post(gatewaytest.LegacyRequest("1", "logging/setLevel", `{"level":"debug"}`), sess)
+			at.Post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, sess)
+			synctest.Wait()
+			got := other.took()
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, want) {
+				t.Errorf("at %s a backend in the process received %q, want %q", profile, got, want)
+			}
+		}
+		if got := h.At("all").PostModern("1", "tools/call", "inner__deep__read", "").Body; !strings.Contains(got, "read of other") {
+			t.Errorf("a call through an inner gateway: %s", got)
+		}
+	})
+}
