@@ -88,6 +88,13 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
 	b.taskIDs = g.taskIDs
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
+	var offer *backend.Offer // the one before the change; only b.Run changes it
+	changed := func() {
+		now := b.Offer()
+		g.former.compare(g.currentRules(b), offer, now)
+		offer = now
+		g.requestRebuild()
+	}
 	b.Backend = backend.New(backend.Config{
 		Name:      b.srv.Name,
 		Sole:      g.onlyClient.waiterFor(b),
@@ -100,11 +107,12 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *
 		MaxItems:  b.limits.ToolsPerBackend,
 		MaxPages:  b.limits.Pages,
 		Last:      last,
-		Changed:   g.requestRebuild,
+		Changed:   changed,
 		Turn:      g.startSlotFor(b),
 		Late:      g.noteLag,
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
+	offer = b.Offer()
 	ctx, cancel := context.WithCancel(g.ctx)
 	b.cancel, b.done = cancel, make(chan struct{})
 	// Ends with the backend's context; activeBackend.stop waits for done, Gateway.stop

@@ -46,6 +46,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
 	rebuild      chan struct{} // capacity 1; requests another catalog

@@ -222,6 +222,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {
+			g.former.leave(b, next)
 			g.retire(b, cfg.Drain.Timeout)
 		}
 	}

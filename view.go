@@ -175,26 +175,33 @@ func (v *view) listsOf(b *activeBackend) backend.Lists {
 
 // build builds the catalog from offers. The result depends on the configuration and the
 // offers alone, not on the order in which the backends answered.
-func (v *view) build(offers []*backend.Offer) *catalog.Catalog {
+func (v *view) build(offers []*backend.Offer) *catalog.Catalog { return catalog.Build(v.input(offers)) }
+
+// input returns what the catalog of offers is built from.
+func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Options) {
 	backends := make([]catalog.Backend, 0, len(v.backends))
 	for i, b := range v.backends {
-		o := offers[i]
-		backends = append(backends, catalog.Backend{
-			Name:         b.Name(),
-			Rules:        catalog.Rules{Prefix: b.srv.Prefix, Rename: b.srv.Rename, Include: b.srv.Include, Exclude: b.srv.Exclude},
-			State:        catalogState(o),
-			Capabilities: o.Server.Capabilities,
-			Instructions: o.Instructions,
-			Lists:        o.Lists,
-		})
+		backends = append(backends, b.input(offers[i]))
 	}
-	return catalog.Build(backends, catalog.Options{
+	return backends, catalog.Options{
 		FirstWins:    v.cfg.Conflict == config.ConflictFirst,
 		Instructions: v.cfg.Instructions,
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
 		Profiles:     catalogProfiles(v.cfg),
-	})
+	}
+}
+
+// input returns an offer with the operator's rules for it.
+func (b *activeBackend) input(o *backend.Offer) catalog.Backend {
+	return catalog.Backend{
+		Name:         b.Name(),
+		Rules:        catalog.Rules{Prefix: b.srv.Prefix, Rename: b.srv.Rename, Include: b.srv.Include, Exclude: b.srv.Exclude},
+		State:        catalogState(o),
+		Capabilities: o.Server.Capabilities,
+		Instructions: o.Instructions,
+		Lists:        o.Lists,
+	}
 }
 
 // catalogState converts the state of an offer for the catalog: fresh, stale, or

@@ -31,6 +31,7 @@ import (
 const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
+	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable; with those of profiles below it
 )
@@ -91,6 +92,7 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
+	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		routes.Handle(joinPath, signalbox.Local(s.gateway))
 		routes.HandleFunc(profilePath(joinPath, "{profile}"), func(w http.ResponseWriter, r *http.Request) {

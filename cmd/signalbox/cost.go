@@ -365,7 +365,11 @@ func (c *costs) writeNotes(b *bytes.Buffer) {
 		}
 	}
 	if tooLong > 0 {
-		fmt.Fprintf(b, ", %d with more than %d  %s", tooLong, longName, code.NameLong)
+		fmt.Fprintf(b, ", %d with more than %d", tooLong, longName)
+	}
+	b.WriteString(" (signalbox why --long)")
+	if tooLong > 0 {
+		b.WriteString("  " + code.NameLong)
 	}
 	b.WriteByte('\n')
 }

@@ -122,13 +122,13 @@ the same except for the name in b, c: 1 tool (b__z, c__z)
 SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST
 a           2       20  100 %  ` + long61[1:] + ` 10
 total       2       20
-1 name with more than 60 characters
+1 name with more than 60 characters (signalbox why --long)
 `},
 		{"too long names", []toolCost{costOf("a", long61, 40), costOf("a", long65[1:], 40), costOf("a", long65, 80)}, `
 SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST
 a           3       40  100 %  ` + long65 + ` 20
 total       3       40
-3 names with more than 60 characters, 1 with more than 64  SB_NAME_LONG
+3 names with more than 60 characters, 1 with more than 64 (signalbox why --long)  SB_NAME_LONG
 `},
 		{"hostile names", []toolCost{costOf("ä", "\x1b[2J\n", 40)}, `
 SERVER  TOOLS  ≈TOKENS  SHARE  LARGEST

@@ -64,6 +64,13 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	if want := fmt.Sprintf(" of process %d, up for ", os.Getpid()); !strings.Contains(command.out.String(), want) {
 		t.Errorf("printed %q, want %q", command.out, want)
 	}
+	// It explains names, and starts nothing for that.
+	if got := command.run(t.Context(), "why", "nothing", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.err)
+	}
+	if want := fmt.Sprintf("using the running gateway, process %d", os.Getpid()); !strings.Contains(command.err.String(), want) {
+		t.Errorf("said %q, want %q", command.err, want)
+	}
 	toGateway.Close()
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d: %s", got, gateway.err)

@@ -8,6 +8,7 @@
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
+//	why                            explain why an item is offered or not
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
@@ -120,7 +121,7 @@ use servers of any protocol version.`,
 		newServe(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
-		newStatus(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 	)
 	root.SetHelpCommand(newHelp())

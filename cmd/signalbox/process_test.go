@@ -235,7 +235,7 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 	for start := time.Now(); time.Since(start) < patience; {
 		cmd := exec.CommandContext(context.Background(), "signalbox", args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
-		cmd.Env = append(os.Environ(), noExitDelay)
+		cmd.Env = append(os.Environ(), noExitDelay, stateVariable+"="+ts.Getenv(stateVariable))
 		if token := ts.Getenv(tokenVariable); token != "" {
 			cmd.Env = append(cmd.Env, tokenVariable+"="+token)
 		}

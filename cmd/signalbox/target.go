@@ -65,6 +65,8 @@ type target struct {
 
 	// toolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	toolBackends func(context.Context) (map[string]string, error)
+
+	explain func(name, profile string) *signalbox.Explanation // nil unless isNew
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -122,6 +124,7 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 			return &s, nil
 		},
 		toolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
+		explain:      gw.Explain,
 		close:        gw.Close,
 	}
 	t.only(f.profile)

@@ -222,3 +222,15 @@ func (b *Backend) clientOf(p Features) Client {
 	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
 	return Client{Peer: peer, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
+
+// Lacks returns the names of the features that p does not have.
+func (p Features) Lacks() []string {
+	names := []string{"elicitation", "URL elicitation", "sampling", "roots"}
+	lacking := names[:0:0]
+	for i, name := range names {
+		if p&(1<<i) == 0 {
+			lacking = append(lacking, name)
+		}
+	}
+	return lacking
+}

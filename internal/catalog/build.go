@@ -29,7 +29,7 @@ type Catalog struct {
 // configuration. It may keep the bytes of the items, and does not change them: a
 // renamed, repaired or marked item is a copy.
 func Build(backends []Backend, opt Options) *Catalog {
-	b := builder{in: backends, opt: opt, own: make([][]string, len(backends))}
+	b := newBuilder(backends, opt)
 	c := &Catalog{
 		backends:     backends,
 		opt:          opt,
@@ -39,7 +39,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// Each kind separately: a prompt may have the name of a tool, and each list has its
 	// own pages.
 	for k := range NumKinds {
-		entries := b.unique(k, b.entries(k))
+		entries := b.entries(k)
 		c.sections[k] = newSection(k, entries, freshness(k, backends), opt)
 	}
 	// After all kinds, because a rule applies to tools and prompts alike and is unused
@@ -77,79 +77,71 @@ type builder struct {
 	report report
 	own    [][]string // for each backend, its own names of tools and prompts
 	hidden [NumKinds]map[string]bool
+	see    func(*Decision) // nil, or called with the final decision about each item
 }
 
-// entries returns the items of one kind of all backends, in their order.
-func (b *builder) entries(k Kind) []*Entry {
-	var all []*Entry
-	for i := range b.in {
-		// Its items are unknown, so its rules are not checked either.
-		if b.in[i].State != Missing {
-			all = append(all, b.backendEntries(k, i)...)
-		}
-	}
-	return all
+func newBuilder(backends []Backend, opt Options) *builder {
+	return &builder{in: backends, opt: opt, own: make([][]string, len(backends))}
 }
 
-// backendEntries returns the items of one kind of one backend. Each is checked
-// separately: an invalid item does not affect others.
+// backendEntries returns the items of one kind of one backend that are offered unless others
+// have their names.
 func (b *builder) backendEntries(k Kind, backend int) []*Entry {
 	in := &b.in[backend]
-	list := &in.Lists[k]
-	if list.Problem != "" {
-		b.report.whole("", in.Name, list.Problem)
+	if problem := in.Lists[k].Problem; problem != "" {
+		b.report.whole("", in.Name, problem)
 	}
-	most := limit(b.opt.MaxItems, DefaultMaxItems)
-	seen := make(map[string]bool, min(len(list.Items), most))
 	// Read once and not for each tool.
 	areTasks := k == Tools && leavesTasksToTools(in.Capabilities)
 	var kept []*Entry
-	for i, raw := range list.Items {
-		if len(kept) == most {
-			b.report.whole("", in.Name, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", k.Method(), most))
+	for d := range b.judge(k, backend) {
+		if k.named() && (d.Verdict == Offered || d.Verdict >= Excluded) {
+			b.own[backend] = append(b.own[backend], d.Own)
+		}
+		if d.Verdict == Offered {
+			if areTasks {
+				d.entry.showTaskSupport()
+			}
+			b.reportOddities(d)
+			kept = append(kept, d.entry)
+			continue
+		}
+		b.leaveOut(d, len(kept))
+		// The items after it are beyond the limit, too.
+		if d.Verdict == BeyondLimit && b.see == nil {
 			break
 		}
-		e, name, reason := b.newEntry(k, backend, raw)
-		switch {
-		case name == "":
-			b.report.item("", in.Name, k, place(i), "left out: "+reason)
-		// Before admit, which records each name.
-		case seen[name]:
-			b.report.item("", in.Name, k, name, "left out: the backend lists it twice; the first one counts")
-		case !b.admit(k, backend, name):
-			// Excluded by the operator.
-		case reason != "":
-			b.report.item("", in.Name, k, name, "left out: "+reason)
-		default:
-			if areTasks {
-				e.showTaskSupport()
-			}
-			for _, oddity := range []string{e.foreignDialect(), e.secretHeader()} {
-				if oddity != "" {
-					b.report.item("", in.Name, k, name, "offered as it is: "+oddity)
-				}
-			}
-			kept = append(kept, e)
-		}
-		// Also if the item is left out: a second item with the name is not offered in its
-		// place.
-		seen[name] = true
 	}
 	return kept
 }
 
-// admit applies the operator's rules and records the name for checkRules.
-func (b *builder) admit(k Kind, backend int, own string) bool {
-	if !k.named() {
-		return true
+// leaveOut records an item that is not offered, whatever other backends list.
+func (b *builder) leaveOut(d *Decision, kept int) {
+	switch d.Verdict {
+	case BeyondLimit:
+		b.report.whole("", d.BackendName, fmt.Sprintf("%s: only the first %d items are kept (limits.toolsPerBackend)", d.Kind.Method(), kept))
+	case Unnamed:
+		b.report.item("", d.BackendName, d.Kind, place(d.Place), "left out: "+d.Problem)
+	case Repeated:
+		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: the backend lists it twice; the first one counts")
+	case Excluded, NotIncluded:
+		b.hide(d.Kind, d.Name)
+	case Invalid:
+		b.report.item("", d.BackendName, d.Kind, d.Own, "left out: "+d.Problem)
+	default: // decided elsewhere
 	}
-	b.own[backend] = append(b.own[backend], own)
-	in := &b.in[backend]
-	if in.Rules.offers(own) {
-		return true
+	if b.see != nil {
+		b.see(d)
 	}
-	b.hide(k, in.Rules.name(in.Name, own))
-	return false
+}
+
+// reportOddities reports what is unusual in an item that is offered.
+func (b *builder) reportOddities(d *Decision) {
+	for _, oddity := range []string{d.entry.foreignDialect(), d.entry.secretHeader()} {
+		if oddity != "" {
+			b.report.item("", d.BackendName, d.Kind, d.Own, "offered as it is: "+oddity)
+		}
+	}
 }
 
 // hide records a name that would be offered without the operator's settings.
@@ -167,18 +159,21 @@ func (b *builder) unique(k Kind, entries []*Entry) []*Entry {
 	for _, e := range entries {
 		groups[e.Name] = append(groups[e.Name], e)
 	}
-	// A URI means the same resource from any backend, so the first one may own it.
-	firstWins := b.opt.FirstWins || !k.named()
-	lost := collisions{firstWins: firstWins}
+	lost := collisions{firstWins: b.opt.FirstWins || !k.named()}
 	kept := slices.DeleteFunc(entries, func(e *Entry) bool {
 		group := groups[e.Name]
-		if len(group) == 1 || firstWins && group[0] == e {
-			return false
+		verdict := b.contest(e, group)
+		if b.see != nil {
+			b.see(b.decisionOn(e, verdict, group))
 		}
-		if !firstWins {
+		switch verdict {
+		case Offered:
+			return false
+		case Conflict:
 			// The item exists but cannot be called: clients get the answer for an
 			// unknown name, and the audit log marks it as hidden.
 			b.hide(k, e.Name)
+		default: // Taken: the name is offered
 		}
 		lost.add(e, group)
 		return true
@@ -205,7 +200,7 @@ func (b *builder) checkRules() {
 func (b *builder) checkToolNames(tools []*Entry) {
 	count, first := make([]int, len(b.in)), make([]string, len(b.in))
 	for _, e := range tools {
-		if isModelName(e.Name) {
+		if IsModelName(e.Name) {
 			continue
 		}
 		if count[e.Backend] == 0 {
@@ -216,7 +211,7 @@ func (b *builder) checkToolNames(tools []*Entry) {
 	for i, n := range count {
 		if n > 0 {
 			b.report.whole(code.NameLong, b.in[i].Name, fmt.Sprintf("tool names that model providers reject (longer than %d characters, or with characters other than letters, digits, _ and -): %d, first %s; set a short prefix, or rename the tools",
-				maxModelName, n, quote(first[i])))
+				MaxModelName, n, quote(first[i])))
 		}
 	}
 }

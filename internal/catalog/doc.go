@@ -28,6 +28,12 @@
 // An item is passed on as the bytes of the backend, except for its name. An item that
 // cannot be offered is left out alone, and a [Problem] gives the reason.
 //
+// # Decisions
+//
+// Each listed item gets one [Decision]: whether it is offered, or the rule by which it is not.
+// Build and [Explain] share the functions that decide. A further rule belongs there, or into
+// the function that both View and Explain take.
+//
 // # Views
 //
 // [Catalog.View] returns the Catalog as one principal sees it. It is a Catalog like any

@@ -138,6 +138,13 @@ func (c *Catalog) Resource(uri string) (*Entry, bool) {
 	return &Entry{Kind: Resources, Backend: from.Backend, BackendName: from.BackendName, Name: uri, Own: uri}, true
 }
 
+// Route returns why Resource finds a URI that is in no list: the template that matches it, or
+// an Entry without a name of the only backend with resources.
+func (c *Catalog) Route(uri string) (*Entry, bool) {
+	from := c.locator.locate(uri)
+	return from, from != nil
+}
+
 // locate returns an entry of the backend.
 func (l *locator) locate(uri string) *Entry {
 	if uri == "" || l.hidden[uri] {

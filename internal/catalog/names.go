@@ -36,13 +36,24 @@ func (r *Rules) name(backend, own string) string {
 	return backend + "__" + own
 }
 
+// judge returns the verdict of the rules about an item, Offered, Excluded or NotIncluded, and
+// the index of the pattern that decided, or -1.
+func (r *Rules) judge(own string) (v Verdict, pattern int) {
+	matches := func(pattern string) bool { return match(pattern, own) }
+	if i := slices.IndexFunc(r.Exclude, matches); i >= 0 {
+		return Excluded, i
+	}
+	i := slices.IndexFunc(r.Include, matches)
+	if i < 0 && len(r.Include) > 0 {
+		return NotIncluded, i
+	}
+	return Offered, i
+}
+
 // offers reports whether the rules admit an item.
 func (r *Rules) offers(own string) bool {
-	matches := func(pattern string) bool { return match(pattern, own) }
-	if slices.ContainsFunc(r.Exclude, matches) {
-		return false
-	}
-	return len(r.Include) == 0 || slices.ContainsFunc(r.Include, matches)
+	v, _ := r.judge(own)
+	return v == Offered
 }
 
 // match compares from the left, and the part after the last * from the right.
@@ -63,17 +74,17 @@ func match(pattern, name string) bool {
 	return false
 }
 
-// maxModelName is the length of tool names that every model provider accepts.
-const maxModelName = 64
+// MaxModelName is the length of tool names that every model provider accepts.
+const MaxModelName = 64
 
-// isModelName reports whether every model provider accepts a tool with this name. The
+// IsModelName reports whether every model provider accepts a tool with this name. The
 // protocol allows more: dots, and 128 characters (2025-11-25, server/tools, "Tool
 // Names").
-func isModelName(name string) bool {
+func IsModelName(name string) bool {
 	bad := func(r rune) bool {
 		return (r < 'a' || 'z' < r) && (r < 'A' || 'Z' < r) && (r < '0' || '9' < r) && r != '_' && r != '-'
 	}
-	return len(name) <= maxModelName && !strings.ContainsFunc(name, bad)
+	return len(name) <= MaxModelName && !strings.ContainsFunc(name, bad)
 }
 
 // unused returns the rules that match none of the backend's own names.

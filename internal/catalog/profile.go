@@ -27,7 +27,7 @@ type Profile struct {
 // another backend is unknown. It shares the items with c.
 func (c *Catalog) Profile(p *Profile) *Catalog {
 	backends := p.within(c.backends)
-	v := c.narrow(p.admits, func(k Kind) listFreshness { return freshness(k, backends) })
+	v := c.narrow(p.Admits, func(k Kind) listFreshness { return freshness(k, backends) })
 	v.backends = backends
 	v.capabilities = mergeCapabilities(backends)
 	v.instructions = mergeInstructions(backends, c.opt.Instructions)
@@ -39,9 +39,25 @@ func (c *Catalog) Profile(p *Profile) *Catalog {
 	return v
 }
 
-// admits reports whether an offered item is in the profile.
-func (p *Profile) admits(e *Entry) bool {
-	return p.Has(e.BackendName) && (!e.Kind.named() || p.rules().offers(e.Name))
+// Judge returns the verdict of the profile about an item that the Catalog offers under a name:
+// Offered, Withheld if its backend is not in the profile, Excluded or NotIncluded. pattern is
+// the index of the pattern that decided, or -1. It is the one function that decides what a
+// profile has.
+func (p *Profile) Judge(k Kind, backend, name string) (v Verdict, pattern int) {
+	switch {
+	case !p.Has(backend):
+		return Withheld, -1
+	case !k.named():
+		return Offered, -1
+	default:
+		return p.rules().judge(name)
+	}
+}
+
+// Admits reports whether an offered item is in the profile.
+func (p *Profile) Admits(e *Entry) bool {
+	v, _ := p.Judge(e.Kind, e.BackendName, e.Name)
+	return v == Offered
 }
 
 // Has reports whether a backend is in the profile.
@@ -60,7 +76,7 @@ func (p *Profile) within(all []Backend) []Backend {
 // definitions.
 func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
 	for _, e := range c.sections[Tools].entries {
-		if p.admits(e) {
+		if p.Admits(e) {
 			tools++
 			bytes += len(e.item)
 		}

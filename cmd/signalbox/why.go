@@ -1,0 +1,313 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+)
+
+// newWhy returns the command that explains a name.
+func newWhy(e *env) *cobra.Command {
+	var f targetFlags
+	var asJSON, long bool
+	cmd := &cobra.Command{
+		Use:   "why NAME",
+		Short: "Explain why a tool, prompt or resource is offered or not",
+		Long: `Explain why a tool, prompt, resource or resource template is offered or not. NAME is the
+name or URI that clients use, or that the server itself uses, or the name of a server.
+
+The answer has what decides, in order: the server and how long ago it was listed, the
+limits, exclude and include, the name by rename or prefix, and conflicts with other
+servers, each with its position in the file. For a name that no server lists now, it has
+the server that listed it last, servers that may still list it, and the most similar
+name.
+
+The running gateway of the file is asked. Without one, the backends are started and ended
+again, as for 'signalbox tools'.
+
+With --long it prints the names of tools that are longer than some clients accept.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if long {
+				return argsBetween(0, 0, "none with --long")(cmd, args)
+			}
+			return argsBetween(1, 1, "one NAME")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if long {
+				return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error { return e.showLongNames(ctx, t, asJSON) })
+			}
+			return e.why(cmd.Context(), &f, args[0], asJSON)
+		},
+	}
+	configFlag(cmd, &f.config)
+	profileFlag(cmd, &f.profile, "for clients of this `PROFILE` of the gateway")
+	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation as JSON")
+	cmd.Flags().BoolVar(&long, "long", false, "list the names of tools with more than "+strconv.Itoa(shortName)+" characters")
+	return cmd
+}
+
+// why explains a name. The running gateway is asked even if it serves only a client on stdio.
+func (e *env) why(ctx context.Context, f *targetFlags, name string, asJSON bool) error {
+	if src := e.source(f.config); src.hasFile() && !f.alone && !f.verbose {
+		asking, done := e.interruptible(ctx)
+		x, err := e.explainRunning(asking, src.path, name, f.profile)
+		done()
+		if err != nil {
+			return fmt.Errorf("%w; use --alone to start the backends anew", err)
+		}
+		if x != nil {
+			return e.printExplanation(x, asJSON)
+		}
+		e.printError("no running gateway serves " + src.path + ": starting its backends")
+	}
+	start := *f
+	start.alone = true
+	return start.with(ctx, e, func(ctx context.Context, t *target) error {
+		t.status = nil // without warnings: the explanation has those about the name
+		for _, l := range catalogLists() {
+			if _, _, err := l.page(ctx, t, nil); err != nil {
+				return err
+			}
+		}
+		return e.printExplanation(t.explain(name, f.profile), asJSON)
+	})
+}
+
+// catalogLists returns the lists that a gateway has. The first page of each waits for the
+// backends.
+func catalogLists() []list {
+	return []list{
+		toolList(), {"prompts/list", "prompts", "prompt", byName}, {"resources/list", "resources", "resource", byName},
+		{"resources/templates/list", "resourceTemplates", "resource template", byName},
+	}
+}
+
+// explainRunning returns the explanation of the running gateway of a file, or nil if there is
+// none.
+func (e *env) explainRunning(ctx context.Context, file, name, profile string) (*signalbox.Explanation, error) {
+	found, err := e.runningGateways(ctx, file)
+	defer closeIdle(found)
+	if len(found) == 0 {
+		return nil, err
+	}
+	gateway := fmt.Sprintf("the running gateway, process %d,", found[0].Process)
+	resp, err := get(ctx, found[0].socket, socketURL(whyPath)+"?"+url.Values{"name": {name}, "profile": {profile}}.Encode(), nil)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", gateway, explainDial(err))
+	case resp.code == http.StatusBadRequest:
+		return nil, errors.New(firstLine(resp.body))
+	case resp.code == http.StatusNotFound:
+		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
+	case resp.code != http.StatusOK:
+		return nil, fmt.Errorf("%s answers with HTTP status %d", gateway, resp.code)
+	}
+	x := new(signalbox.Explanation)
+	if err := decode(resp.body, x); err != nil {
+		return nil, fmt.Errorf("%s: %w", gateway, err)
+	}
+	e.printError(fmt.Sprintf("using the running gateway, process %d", found[0].Process))
+	return x, nil
+}
+
+// serveWhy answers whyPath.
+func (s *service) serveWhy(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	status := s.gateway.Status()
+	if err := narrow(&status, query.Get("profile")); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeAnswer(w, s.gateway.Explain(query.Get("name"), query.Get("profile")))
+}
+
+func (e *env) printExplanation(x *signalbox.Explanation, asJSON bool) error {
+	if asJSON {
+		text, err := json.Marshal(x, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
+		if err != nil {
+			return err
+		}
+		return e.printJSON(text)
+	}
+	_, err := e.Stdout.Write(explanationText(x, time.Now()))
+	return err
+}
+
+// explanationText returns an explanation as lines.
+func explanationText(x *signalbox.Explanation, now time.Time) []byte {
+	var b bytes.Buffer
+	var lines []string
+	for i := range x.Items {
+		it := &x.Items[i]
+		line := visibleLine(x.Name+": "+answerFor(it, x.Name)+". "+itemText(it, now)) + "\n"
+		if it.Fix != "" {
+			line += "  fix: " + visibleLine(it.Fix) + "\n"
+		}
+		// All items of a conflict have the same text.
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+			b.WriteString(line)
+		}
+	}
+	if len(x.Items) == 0 || x.Route != nil {
+		b.WriteString(visibleLine(x.Name+": "+unlistedText(x, now)) + "\n")
+	}
+	return b.Bytes()
+}
+
+// answerFor returns whether an item is offered under a name.
+func answerFor(it *signalbox.ExplainedItem, name string) string {
+	switch {
+	case it.Offered && it.Name == name:
+		return "offered"
+	case it.Offered && it.Own == name:
+		return "offered as " + it.Name
+	default:
+		return "not offered"
+	}
+}
+
+// itemText returns the summary of an item, or its chain.
+func itemText(it *signalbox.ExplainedItem, now time.Time) string {
+	if it.Summary != "" {
+		return it.Summary
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "backend %s (%s, listed %s", it.Backend.Name, it.Backend.State, ago(now, it.Backend.Listed))
+	if it.Backend.Reason != "" {
+		b.WriteString(": " + withCode(it.Backend.Reason, it.Backend.Code))
+	}
+	b.WriteString(")")
+	for _, step := range it.Chain {
+		b.WriteString(" > " + step.Text)
+		if step.Position != "" {
+			b.WriteString(" (" + step.Position + ")")
+		}
+	}
+	return withCode(b.String(), it.Code)
+}
+
+// withCode returns a reason with its code.
+func withCode(reason, code string) string {
+	if code == "" {
+		return reason
+	}
+	return reason + " [" + code + "]"
+}
+
+// unlistedText returns what is known of a name that no backend lists.
+func unlistedText(x *signalbox.Explanation, now time.Time) string {
+	switch {
+	case x.Route != nil && x.Route.Template != "":
+		return fmt.Sprintf("offered. Server %s reads it by the template %s; no list has it.", x.Route.Backend, x.Route.Template)
+	case x.Route != nil:
+		return fmt.Sprintf("offered. Server %s, the only one with resources, reads it; no list has it.", x.Route.Backend)
+	case x.Server != nil:
+		return serverText(x.Server, now)
+	case x.Disabled != "":
+		return fmt.Sprintf("not offered. Its server is disabled (%s).", x.Disabled)
+	}
+	var b strings.Builder
+	b.WriteString("unknown. No server lists it now")
+	for i := range x.Former {
+		f := &x.Former[i]
+		layout := time.TimeOnly
+		if now.Sub(f.Until) >= day {
+			layout = time.DateTime
+		}
+		fmt.Fprintf(&b, "; server %s listed it until %s (%s)", f.Backend, f.Until.Local().Format(layout), f.Cause)
+	}
+	b.WriteString(".")
+	for i := range x.Unreached {
+		u := &x.Unreached[i]
+		fmt.Fprintf(&b, " Server %s, which may have it, is %s", u.Name, u.State)
+		if u.Reason != "" {
+			b.WriteString(": " + withCode(u.Reason, u.Code))
+		}
+		b.WriteString(".")
+	}
+	for _, text := range x.Incomplete {
+		b.WriteString(" A list is incomplete: " + text + ".")
+	}
+	if x.Meant != "" {
+		fmt.Fprintf(&b, " Did you mean %s?", x.Meant)
+	}
+	return b.String()
+}
+
+// serverText describes a server.
+func serverText(s *signalbox.BackendStatus, now time.Time) string {
+	text := "a server, " + s.State
+	if !s.Since.IsZero() {
+		text += fmt.Sprintf(", listed %s: %s", ago(now, s.Since), itemCounts(s))
+	}
+	if s.Reason != "" {
+		text += ": " + withCode(s.Reason, s.Code)
+	}
+	return text
+}
+
+// longToolName is the name of a tool that some clients reject.
+type longToolName struct {
+	Name       string `json:"name"`
+	Server     string `json:"server"`
+	Characters int    `json:"characters"`
+}
+
+// showLongNames prints the names with more than shortName characters, the longest first.
+func (e *env) showLongNames(ctx context.Context, t *target, asJSON bool) error {
+	tools, err := t.measureTools(ctx)
+	if err != nil {
+		return err
+	}
+	names := []longToolName{}
+	for i := range tools {
+		if n := utf8.RuneCountInString(tools[i].Name); n > shortName {
+			names = append(names, longToolName{tools[i].Name, tools[i].Server, n})
+		}
+	}
+	slices.SortStableFunc(names, func(a, b longToolName) int { return b.Characters - a.Characters })
+	if asJSON {
+		text, err := json.Marshal(names, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
+		if err != nil {
+			return err
+		}
+		return e.printJSON(text)
+	}
+	if len(names) == 0 {
+		fmt.Fprintf(e.Stderr, "no tool has a name with more than %d characters\n", shortName)
+		return nil
+	}
+	rows := [][]string{{"TOOL", "SERVER", "CHARACTERS", "MORE THAN"}}
+	for _, n := range names {
+		exceeds := strconv.Itoa(shortName)
+		if n.Characters > longName {
+			exceeds = fmt.Sprintf("%d and %d [%s]", shortName, longName, code.NameLong)
+		}
+		rows = append(rows, []string{n.Name, n.Server, strconv.Itoa(n.Characters), exceeds})
+	}
+	var b bytes.Buffer
+	writeColumns(&b, rows, 2)
+	_, err = e.Stdout.Write(b.Bytes())
+	return err
+}
