@@ -55,7 +55,10 @@ func checkProfile(cfg *config.Config, name string) error {
 	return unknownProfile(name, names)
 }
 
-// unknownProfile returns an error if a name is neither empty nor one of those.
+// noProfileError is the error for a profile that a gateway does not have.
+type noProfileError struct{ error }
+
+// unknownProfile returns a noProfileError if a name is neither empty nor one of those.
 func unknownProfile(name string, names []string) error {
 	if name == "" || slices.Contains(names, name) {
 		return nil
@@ -67,7 +70,7 @@ func unknownProfile(name string, names []string) error {
 	if hint == "" {
 		hint = `the configuration has none; add "profiles"`
 	}
-	return fmt.Errorf("there is no profile %q (%s)", name, hint)
+	return noProfileError{fmt.Errorf("there is no profile %q (%s)", name, hint)}
 }
 
 // narrow removes from a status what is not about a profile. It returns an error if the

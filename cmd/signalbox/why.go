@@ -72,6 +72,9 @@ func (e *env) why(ctx context.Context, f *targetFlags, name string, asJSON bool)
 		asking, done := e.interruptible(ctx)
 		x, err := e.explainRunning(asking, src.path, name, f.profile)
 		done()
+		if _, ok := errors.AsType[noProfileError](err); ok {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("%w; use --alone to start the backends anew", err)
 		}
@@ -116,7 +119,7 @@ func (e *env) explainRunning(ctx context.Context, file, name, profile string) (*
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", gateway, explainDial(err))
 	case resp.code == http.StatusBadRequest:
-		return nil, errors.New(firstLine(resp.body))
+		return nil, noProfileError{errors.New(firstLine(resp.body))}
 	case resp.code == http.StatusNotFound:
 		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
 	case resp.code != http.StatusOK:
