@@ -21,6 +21,7 @@ import (
 var (
 	more        = flag.Bool("more", false, "build and try the clients in Rust and Java, too")
 	real        = flag.Bool("real", false, "measure servers that people run, which are installed first")
+	viaProfile  = flag.Bool("profile", false, "reach the gateways through a profile with all servers")
 	update      = flag.Bool("update", false, "write the table to docs/interop.md")
 	onlyClients = flag.String("clients", "", "run only the `clients` that are named, between commas")
 	onlyServers = flag.String("servers", "", "try only the `servers` that are named, between commas")

@@ -62,7 +62,7 @@ var edgeMutations = []edgeMutation{
 	{"a served stream listens again (I33)", "was not told of", "server/legacy_listen.go",
 		"		return f.Code != mcp.CodeUnsupported\n", "		return f.Code == mcp.CodeUnsupported\n"},
 	{"a session is its principal's (I18, I22)", "in what is another's", "internal/session/table.go",
-		"	case e.session.Principal != principal:\n", "	case false:\n"},
+		"	case e.session.Principal != principal || e.session.Profile != profile:\n", "	case false:\n"},
 	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_requests.go",
 		"	s.end(sess, nil)\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
 	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern.go",
