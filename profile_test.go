@@ -596,3 +596,33 @@ func TestProfileOfRequestsInProcess(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkListBesideProfiles measures a list of everything, which profiles must not slow down.
+func BenchmarkListBesideProfiles(b *testing.B) {
+	for _, n := range []int{0, 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var cfg config.Config
+			for i := range n {
+				cfg.Profiles = append(cfg.Profiles, config.Profile{Name: fmt.Sprint("p", i), Exclude: []string{"*delete*"}})
+			}
+			g, err := signalbox.New(cfg, signalbox.Options{InProcess: []signalbox.InProcess{{Name: "files", Handler: newProfileServer("files")}}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer g.Close()
+			req, err := mcp.NewRequest("tools/list", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := g.Serve(b.Context(), req, ignoringCaller{}); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := g.ServeNow(req); !ok {
+					b.Fatal("the list is not known")
+				}
+			}
+		})
+	}
+}
