@@ -51,7 +51,7 @@ func newProfileServer(name string) *profileServer {
 		mux.Resource{URI: name + ":1", Name: "r", Read: s.read},
 		mux.Template{URI: name + ":t/{x}", Name: "t", Read: s.read},
 	)
-	s.Mux.Name, s.Mux.Version, s.Mux.Instructions = name, "1", "Use "+name+"."
+	s.Name, s.Version, s.Instructions = name, "1", "Use "+name+"."
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,9 +101,7 @@ func (s *site) openAt(profile string, hs ...headers) headers {
 	}
 	sess := headers{"Mcp-Session-Id": got.header.Get("Mcp-Session-Id"), profileHeader: profile}
 	for _, h := range hs {
-		for k, v := range h {
-			sess[k] = v
-		}
+		maps.Copy(sess, h)
 	}
 	if got := s.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, sess); got.status != 202 {
 		s.t.Fatalf("initialized at %q: %d %s", profile, got.status, got.body)
@@ -453,11 +452,16 @@ func TestPipeOfAProfile(t *testing.T) {
 				answers <- string(buf[:n])
 			}
 		}()
-		io.WriteString(input, modern("1", "tools/list", "")+"\n")
+		send := func(line string) {
+			if _, err := io.WriteString(input, line+"\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(modern("1", "tools/list", ""))
 		if got := <-answers; !strings.Contains(got, `"profile":"a"`) {
 			t.Errorf("modern: %s", got)
 		}
-		io.WriteString(input, initialize+"\n")
+		send(initialize)
 		if got := <-answers; !strings.Contains(got, `"instructions":"a"`) {
 			t.Errorf("initialize: %s", got)
 		}
@@ -467,7 +471,7 @@ func TestPipeOfAProfile(t *testing.T) {
 			t.Error("the pipe of a removed profile ends without an error")
 		}
 		time.Sleep(time.Second)
-		for range answers { //nolint:revive // until it ends
+		for range answers { // until it ends
 		}
 	})
 }
