@@ -225,6 +225,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 		Handshake:    limits.Handshake,
 		Write:        limits.Write,
 		Stop:         g.opt.Grace,
+		LoginPath:    g.opt.LoginPath,
 		ProcessLevel: g.opt.ProcessLevel,
 		Logger:       g.log,
 	}

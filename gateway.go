@@ -42,6 +42,7 @@ type Gateway struct {
 	secrets atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
+	reloaded     atomic.Pointer[time.Time]
 	view         atomic.Pointer[view]
 	changed      listeners
 	startSlots   startSlots

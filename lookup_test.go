@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/faultyserver"
 	"github.com/signalbox-mcp/signalbox/test/gatewaytest"
@@ -272,6 +274,13 @@ func TestStartingBackendShowsElapsedTime(t *testing.T) {
 			t.Errorf("after 7.5 s: %s, %q", b.State, b.Reason)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		g := starting(t, time.Minute, nil)
+		time.Sleep(7500 * time.Millisecond)
+		if b := g.Status().Backends[1]; b.State != "starting" || b.Reason != "no response to the requests for its lists for 7s" {
+			t.Errorf("a server without lists: %s, %q", b.State, b.Reason)
+		}
+	})
 }
 
 // A backend that does not answer is waited for until its start has taken
@@ -429,6 +438,44 @@ func TestFirstListWithoutLimit(t *testing.T) {
 		}
 		if took := time.Since(began); took < slow {
 			t.Errorf("the first list came after %v, without the backend: %s", took, res.Bytes())
+		}
+	})
+}
+
+// A backend that becomes unreachable causes one warning, whatever it responds with, and then
+// one a minute with the number of attempts in between. None has the page that it sent.
+func TestOneWarningForAnUnreachableBackend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		way := gatewaytest.ServeBackends(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, "<html>"+strings.Repeat("<p>page</p>", 1000))
+		}))
+		var log logtest.Log
+		g := gatewaytest.New(t, config.Config{Servers: []config.Backend{{Name: "b", URL: "http://backends.test/"}}},
+			signalbox.Options{Transport: way, Logger: slog.New(log.Handler())})
+		warnings := func() (found []string) {
+			synctest.Wait()
+			for _, line := range log.Lines() {
+				if strings.HasPrefix(line, "level=WARN") {
+					found = append(found, line)
+				}
+				if len(line) > 1000 {
+					t.Errorf("a record of %d bytes", len(line))
+				}
+			}
+			return found
+		}
+		time.Sleep(30 * time.Second)
+		if got := warnings(); len(got) != 1 || !strings.Contains(got[0], "backend not reachable") || !strings.Contains(got[0], "code=SB_NET_STATUS") || strings.Contains(got[0], "<p>") {
+			t.Errorf("warnings: %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := warnings(); len(got) != 2 || !strings.Contains(got[1], "notLogged=") {
+			t.Errorf("warnings after a minute: %q", got)
+		}
+		if b := g.Status().Backends[0]; b.State != "down" {
+			t.Errorf("state %s", b.State)
 		}
 	})
 }

@@ -158,6 +158,7 @@ func TestStatus(t *testing.T) {
 		want := map[string]any{
 			"name": "b0", "state": "live", "era": "legacy", "version": "2025-11-25",
 			"tools": 2.0, "toolBytes": float64(len(`{"name":"b0__x","inputSchema":{"type":"object"}}`)), "resources": 0.0, "templates": 0.0, "prompts": 0.0,
+			"offered": map[string]any{"tools": 1.0, "resources": 0.0, "templates": 0.0, "prompts": 0.0},
 		}
 		if diff := cmp.Diff(backend, want); diff != "" {
 			t.Errorf("backend (-got +want):\n%s", diff)

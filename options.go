@@ -48,6 +48,13 @@ type Options struct {
 	// after its input was closed, and after it was asked to terminate. Zero is 5 s.
 	Grace time.Duration
 
+	// LoginPath returns the PATH of the user's login shell, or "". A program of a backend
+	// that is not in the PATH of this process is looked for there, and gets that PATH before
+	// its own unless the configuration sets one. It is called for each start of such a
+	// program, by several goroutines, and may block until ctx ends. If nil, the PATH of this
+	// process is the only one.
+	LoginPath func(ctx context.Context) string
+
 	// ProcessLevel is the level of the log records about what the processes of backends
 	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level

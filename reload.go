@@ -47,6 +47,8 @@ func (g *Gateway) reloadIf(ctx context.Context, cfg config.Config, allowed func(
 	err := g.reload(ctx, cfg, allowed)
 	switch {
 	case err == nil:
+		now := time.Now()
+		g.reloaded.Store(&now)
 		g.refusal.Store(nil)
 		g.metrics.Reload(ctx, true)
 	case errors.Is(err, ErrClosed) || ctx.Err() != nil: // not an error of the configuration

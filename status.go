@@ -34,6 +34,9 @@ type Status struct {
 	// or "reload waits: ...".
 	Problems []string `json:"problems"`
 
+	// Reloaded is when a configuration was last applied to the running gateway, or zero.
+	Reloaded time.Time `json:"reloaded,omitzero"`
+
 	// ReloadRefused is the last reload if it was refused, or nil. Until a reload
 	// succeeds, the previous configuration stays in use.
 	ReloadRefused *Refusal `json:"reloadRefused,omitempty"`
@@ -81,9 +84,29 @@ type BackendStatus struct {
 	Prompts   int         `json:"prompts"`
 	Since     time.Time   `json:"since,omitzero"` // when the lists were fetched
 
+	// Offered are the numbers of its items that clients get: without those that the
+	// operator's rules and conflicts of names leave out.
+	Offered ItemCounts `json:"offered"`
+
 	// OtherOutput describes the first line that its process wrote to its output and that is
 	// not a message.
 	OtherOutput string `json:"otherOutput,omitempty"`
+}
+
+// ItemCounts are numbers of items.
+type ItemCounts struct {
+	Tools     int `json:"tools"`
+	Resources int `json:"resources"`
+	Templates int `json:"templates"`
+	Prompts   int `json:"prompts"`
+}
+
+// Total returns the number of all items.
+func (c *ItemCounts) Total() int { return c.Tools + c.Resources + c.Templates + c.Prompts }
+
+// Listed returns the numbers of the items that the backend lists.
+func (b *BackendStatus) Listed() ItemCounts {
+	return ItemCounts{b.Tools, b.Resources, b.Templates, b.Prompts}
 }
 
 // promise is the Promise of a gateway that is a single process.
@@ -99,10 +122,15 @@ func (g *Gateway) Status() Status {
 		Backends: make([]BackendStatus, 0, len(v.backends)), Profiles: v.profileStatus(), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
+	offered := offeredItems(v.catalog)
 	for _, b := range v.backends {
 		state := b.status()
+		state.Offered = offered[state.Name]
 		state.ToolBytes = v.catalog.ToolBytes(state.Name)
 		s.Backends = append(s.Backends, state)
+	}
+	if at := g.reloaded.Load(); at != nil {
+		s.Reloaded = *at
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
@@ -114,6 +142,26 @@ func (g *Gateway) Status() Status {
 		s.Problems = append(s.Problems, p.String())
 	}
 	return s
+}
+
+// offeredItems returns the numbers of offered items, by backend.
+func offeredItems(c *catalog.Catalog) map[string]ItemCounts {
+	var byKind [catalog.NumKinds]map[string]int
+	names := make(map[string]ItemCounts)
+	for k := range catalog.NumKinds {
+		byKind[k] = make(map[string]int)
+		for e := range c.Entries(k) {
+			byKind[k][e.BackendName]++
+			names[e.BackendName] = ItemCounts{}
+		}
+	}
+	for name := range names {
+		names[name] = ItemCounts{
+			Tools: byKind[catalog.Tools][name], Resources: byKind[catalog.Resources][name],
+			Templates: byKind[catalog.Templates][name], Prompts: byKind[catalog.Prompts][name],
+		}
+	}
+	return names
 }
 
 // ToolBackends returns the name of the backend of each tool that is offered. It does not block.
@@ -153,16 +201,13 @@ func (b *activeBackend) status() BackendStatus {
 	return s
 }
 
-// startingReason returns why a backend has not started yet. It is empty in the first
-// second.
+// startingReason returns for how long a backend has been starting and what it waits for. It
+// is empty in the first second.
 func (b *activeBackend) startingReason() string {
-	began, ok := b.Began()
-	if !ok {
-		return ""
-	}
 	var known []string
-	if silent := time.Since(began).Truncate(time.Second); silent > 0 {
-		known = append(known, fmt.Sprintf("no response for %v", silent))
+	what, since := b.Awaits()
+	if waited := time.Since(since).Truncate(time.Second); what != backend.AwaitsNothing && waited > 0 {
+		known = append(known, awaitedText(what, waited))
 	}
 	if b.client != nil {
 		if wrote := b.client.OtherOutput(); wrote != "" {
@@ -170,6 +215,19 @@ func (b *activeBackend) startingReason() string {
 		}
 	}
 	return strings.Join(known, "; ")
+}
+
+func awaitedText(what backend.Awaited, waited time.Duration) string {
+	switch what {
+	case backend.AwaitsClient:
+		return fmt.Sprintf("waiting for the client for %v", waited)
+	case backend.AwaitsTurn:
+		return fmt.Sprintf("waiting for its turn for %v, while other servers start", waited)
+	case backend.AwaitsLists:
+		return fmt.Sprintf("no response to the requests for its lists for %v", waited)
+	default:
+		return fmt.Sprintf("no response for %v", waited)
+	}
 }
 
 // unreachedReason returns why a backend was never reached.

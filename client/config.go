@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -77,6 +78,13 @@ type Config struct {
 	// MaxLogLine is how many bytes of a line on a child's standard error are logged (0:
 	// 8 KiB). The rest is counted.
 	MaxLogLine int
+
+	// LoginPath returns the PATH of the user's login shell, or "". A Command's program that
+	// is not in the PATH of this process is looked for there, and gets the folders of that
+	// PATH before those of this process, unless Command.Env sets PATH. It is called for each
+	// start of such a program, and may block until ctx ends. If nil, the PATH of this
+	// process is the only one.
+	LoginPath func(ctx context.Context) string
 
 	// ProcessLevel is the level of the log records about a process: its start, its end,
 	// and its standard error. 0 is [slog.LevelInfo].

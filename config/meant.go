@@ -5,12 +5,12 @@ package config
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 )
 
 // knownToken matches the tokens of services that have a form of their own.
@@ -50,7 +50,7 @@ func (r *reader) noteArgs(s *Backend) {
 	}
 	if i := unpinned(s); i >= 0 {
 		at := p.item(i)
-		r.note(at.as(code.FileUnpinned), "write the version", "%q names a package without a version, so that each start may install another one", at.name)
+		r.note(at.as(code.FileUnpinned), "'signalbox pin "+s.Name+"' writes the version", "%q names a package without a version, so that each start may install another one", at.name)
 	}
 }
 
@@ -69,54 +69,9 @@ func (r *reader) existsBesideFile(value, cwd string) bool {
 // unpinned returns the index of the argument that names a package without a version for
 // npx or uvx, or -1.
 func unpinned(s *Backend) int {
-	program := strings.TrimSuffix(strings.TrimSuffix(path.Base(filepath.ToSlash(s.Command)), ".exe"), ".cmd")
-	if program != "npx" && program != "uvx" {
+	p, found := runner.Find(s.Command, s.Args)
+	if !found || p.Runner != "npx" && p.Runner != "uvx" || !p.IsFloating() {
 		return -1
 	}
-	for i := 0; i < len(s.Args); i++ {
-		arg := s.Args[i]
-		option, value, joined := strings.Cut(arg, "=")
-		switch {
-		case option == "-p" || option == "--package" || option == "--from":
-			if joined {
-				return unpinnedAt(program, value, i)
-			}
-			if i+1 < len(s.Args) {
-				return unpinnedAt(program, s.Args[i+1], i+1)
-			}
-			return -1
-		case option == "-c" || option == "--call":
-			return -1
-		case isOptionWithValue(option) && !joined:
-			i++
-		case strings.HasPrefix(arg, "-"):
-		default:
-			return unpinnedAt(program, arg, i)
-		}
-	}
-	return -1
-}
-
-// isOptionWithValue reports whether the next argument of npx or uvx is the option's value.
-func isOptionWithValue(option string) bool {
-	switch option {
-	case "--with", "--python", "--index-url", "--extra-index-url", "--registry", "-w", "--workspace":
-		return true
-	default:
-		return false
-	}
-}
-
-// unpinnedAt returns i if the package has no version. A package by its path or URL is not
-// of a registry.
-func unpinnedAt(program, name string, i int) int {
-	name = strings.TrimPrefix(name, "@") // a scope
-	if name == "" || strings.Contains(name, ":") || strings.HasPrefix(name, ".") || filepath.IsAbs(name) {
-		return -1
-	}
-	_, version, _ := strings.Cut(name, "@")
-	if program == "uvx" && strings.ContainsAny(name, "=<>") || version != "" && version != "latest" {
-		return -1
-	}
-	return i
+	return p.Index
 }

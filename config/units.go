@@ -100,7 +100,14 @@ func isNumber(text string) bool {
 func durationHint(text string, err error) string {
 	// As seconds this would be hours, so it must be milliseconds.
 	if n, bad := strconv.ParseInt(text, 10, 64); errors.Is(err, errNoUnit) && bad == nil && n >= 10_000 {
-		return fmt.Sprintf("it looks like milliseconds: write %q", (time.Duration(n) * time.Millisecond).String())
+		text := (time.Duration(n) * time.Millisecond).String()
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+		return fmt.Sprintf("it looks like milliseconds: write %q", text)
 	}
 	if errors.Is(err, errNoUnit) {
 		return fmt.Sprintf("write %q for seconds or %q for milliseconds", text+"s", text+"ms")

@@ -33,6 +33,7 @@ const (
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
+	logPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable; with those of profiles below it
 )
 
@@ -99,7 +100,8 @@ func (s *service) openControl(ctx context.Context) {
 			atProfile(signalbox.Local(s.gateway), r.PathValue("profile")).ServeHTTP(w, r)
 		})
 	}
-	c, err := newControl(ctx, s.env, s.source.path, routes)
+	routes.HandleFunc("GET "+logPath, s.serveLog)
+	c, err := newControl(ctx, s.env, s.source.path, s.id, routes)
 	if err != nil {
 		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
 		return
@@ -107,22 +109,14 @@ func (s *service) openControl(ctx context.Context) {
 	s.control = c
 }
 
-// newControl listens on a socket for a file, and serves routes and reloads on it.
-func newControl(ctx context.Context, e *env, file string, routes *http.ServeMux) (*control, error) {
-	folder, err := e.stateFolder(file)
+// newControl listens on a socket with a name for a file, and serves routes and reloads on it.
+func newControl(ctx context.Context, e *env, file, name string, routes *http.ServeMux) (*control, error) {
+	folder, err := e.makeStateFolder(file)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	// Fails if another user owns the folder.
-	if err := os.Chmod(folder, 0o700); err != nil { //nolint:gosec // a folder
-		return nil, err
-	}
 	removeStale(ctx, folder)
-	// The name is not the process ID: containers that share the folder may all have the same.
-	path := filepath.Join(folder, rand.Text()[:8]+socketSuffix)
+	path := filepath.Join(folder, name+socketSuffix)
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, err
@@ -178,13 +172,38 @@ func (c *control) end() {
 	}
 }
 
-// close closes the socket and removes it.
+// close closes the socket and removes it. Requests that are being answered have a moment for
+// that: a reader of the log gets its last records.
 func (c *control) close() {
 	if c == nil {
 		return
 	}
-	_ = c.server.Close() // the error is of no use here
+	ctx, cancel := context.WithTimeout(context.Background(), controlCloseTime)
+	defer cancel()
+	if c.server.Shutdown(ctx) != nil {
+		_ = c.server.Close() // the error is of no use here
+	}
 	<-c.ended
+}
+
+const controlCloseTime = time.Second
+
+// newGatewayName returns the name of the socket and of the log of a gateway. It is not the
+// process ID: containers that share the folder may all have the same.
+func newGatewayName() string { return rand.Text()[:8] }
+
+// makeStateFolder returns the folder of stateFolder, which exists then and is of the user
+// only.
+func (e *env) makeStateFolder(file string) (string, error) {
+	folder, err := e.stateFolder(file)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	// Fails if another user owns the folder.
+	return folder, os.Chmod(folder, 0o700) //nolint:gosec // a folder
 }
 
 // stateFolder returns the folder for what is kept of a configuration file from one command

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/url"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
@@ -141,7 +141,7 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 	if e.Terminal(e.Stderr) && len(servers) > 0 {
 		e.printError(fmt.Sprintf("starting %s; this takes up to %v", plural(len(servers), "server"), doctorTime))
 	}
-	shellPath := sync.OnceValue(func() string { return e.loginPath(ctx) })
+	shellPath := func() string { return e.loginPath(ctx) }
 	results := make([][]finding, len(servers))
 	var all sync.WaitGroup
 	for i := range servers {
@@ -339,7 +339,7 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 		if _, err := exec.LookPath(srv.Command); err == nil {
 			break // what is missing is its interpreter
 		}
-		if program := programIn(shellPath(), srv.Command); program != "" {
+		if program := shellpath.Find(shellPath(), srv.Command); program != "" {
 			f.Text += "; your login shell has it: " + program
 			f.Fix = "command: " + program
 		}
@@ -407,19 +407,6 @@ func checkPort(ctx context.Context, cfg *config.Config, running *gatewayInfo) fi
 	p.close(ctx)
 	f.Text = effective.Listen + " is free"
 	return f
-}
-
-// programIn returns the path of a program in a PATH, or "".
-func programIn(path, name string) string {
-	for _, folder := range filepath.SplitList(path) {
-		if !filepath.IsAbs(folder) {
-			continue
-		}
-		if found, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
-			return found
-		}
-	}
-	return ""
 }
 
 // findingsTable formats findings as a table, with each fix below its finding. Hidden characters

@@ -353,7 +353,8 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			}
 			return text.String(), nil
 		}
-		if served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
+		isApplied := !status.Reloaded.Before(since)
+		if isApplied && served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
 			return fmt.Sprintf("process %d has applied it, %s\n", gateway.Process, plural(len(status.Backends), "backend")), nil
 		}
 		select {

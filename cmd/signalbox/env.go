@@ -4,10 +4,13 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+
+	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 )
 
 // env is the environment of a command. A command uses nothing outside of it, so that
@@ -31,6 +34,9 @@ type env struct {
 
 	// Terminal reports whether a stream is a terminal.
 	Terminal func(stream any) bool
+
+	// Shell is the login shell of the user, or nil.
+	Shell *shellpath.Shell
 }
 
 func osEnv() *env {
@@ -47,6 +53,7 @@ func osEnv() *env {
 			return c, func() { signal.Stop(c) }
 		},
 		Terminal: isTerminal,
+		Shell:    shellpath.New(os.Getenv("SHELL")),
 	}
 }
 
@@ -71,4 +78,12 @@ func (e *env) path(name string) string {
 		return name
 	}
 	return filepath.Join(e.Dir, name)
+}
+
+// loginPath returns the PATH of the user's login shell, or "".
+func (e *env) loginPath(ctx context.Context) string {
+	if e.Shell == nil {
+		return ""
+	}
+	return e.Shell.Path(ctx)
 }

@@ -8,13 +8,14 @@
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
+//	logs                           print its log, or what a server writes to standard error
 //	why                            explain why an item is offered or not
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
-//	enable, disable
+//	enable, disable, pin
 //
 // All commands follow these rules:
 //
@@ -123,6 +124,7 @@ use servers of any protocol version.`,
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newLogs(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where

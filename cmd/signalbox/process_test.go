@@ -137,13 +137,13 @@ func named(ts *testscript.TestScript, name string) *process {
 }
 
 // scriptStart implements "start NAME ARGS": it runs signalbox concurrently to the script. The
-// process gets only the variables GATE and that of the state folder.
+// process gets only the variables GATE, HOME, SHELL, and those of the folders.
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
 	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), stateVariable+"="+ts.Getenv(stateVariable),
-		"HOME="+ts.Getenv("HOME"), configVariable+"="+ts.Getenv(configVariable))
+		"HOME="+ts.Getenv("HOME"), configVariable+"="+ts.Getenv(configVariable), "SHELL="+ts.Getenv("SHELL"))
 	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)

@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/gctune"
+	"github.com/signalbox-mcp/signalbox/internal/journal"
 )
 
 type serveFlags struct {
@@ -68,9 +69,11 @@ type service struct {
 	cfg      *config.Config // the configuration at the start
 	log      *slog.Logger
 	gateway  *signalbox.Gateway
-	http     *endpoint  // nil if there is only stdio
-	stdio    chan error // receives the error of ServeStdio; then closed
-	control  *control   // nil without a socket
+	http     *endpoint        // nil if there is only stdio
+	stdio    chan error       // receives the error of ServeStdio; then closed
+	control  *control         // nil without a socket
+	id       string           // names the socket and the log
+	journal  *journal.Journal // the last records of log; nil without a file
 
 	input *input // of the client on stdio; nil without one
 
@@ -117,17 +120,19 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	// can block.
 	own := *e
 	own.Stderr = j
-	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: src, stdio: make(chan error, 1)}
+	s := &service{env: &own, flags: f, terminal: e.Terminal(e.Stderr), source: src, stdio: make(chan error, 1), id: newGatewayName()}
 	if f.stdio {
 		s.input = &input{Reader: e.Stdin}
 	}
 	// Before anything is started, so that a signal finds no half-started service.
 	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	defer s.endLog()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	defer s.control.close()
+	defer s.control.close() //nolint:contextcheck // it has a time limit of its own, after ctx
+	defer s.endLog()        // before the socket: its readers get the last records
 	// After serving has started: a file that cannot be watched, as on some network file
 	// systems, is no reason not to serve it.
 	w, err := watch(s.source.path)
@@ -151,7 +156,7 @@ func (s *service) open(ctx context.Context) error {
 	if err := checkProfile(s.cfg, s.flags.profile); err != nil {
 		return err
 	}
-	s.log = newLogger(s.Stderr, s.cfg)
+	s.openLog(ctx)
 	if s.flags.http() {
 		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil {
 			return err
@@ -165,11 +170,8 @@ func (s *service) open(ctx context.Context) error {
 	if s.http != nil {
 		opt.NotFound = http.HandlerFunc(s.http.serveOther)
 	}
-	if !s.flags.http() {
-		// The client shows standard error to its user, and the backends' lines would hide our
-		// own.
-		opt.ProcessLevel = slog.LevelDebug
-	}
+	opt.LoginPath = s.loginPath
+	opt.ProcessLevel = s.processLevel()
 	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // the gateway lives until Shutdown
 	if err != nil {
 		s.http.close(ctx)
@@ -182,6 +184,15 @@ func (s *service) open(ctx context.Context) error {
 		go s.serveStdio(ctx)
 	}
 	return nil
+}
+
+// processLevel returns the level of records about the processes of backends. A client on
+// stdio shows standard error to its user, and the backends' lines would hide our own.
+func (s *service) processLevel() slog.Level {
+	if s.flags.http() {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
 }
 
 // serveStdio serves the one client, and sends the error to s.stdio: nil at the end of the

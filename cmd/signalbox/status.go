@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -36,12 +37,15 @@ type statusFlags struct {
 	limits  bool     // print the limits
 	promise bool     // print Status.Promise
 	profile string   // print only what is about this profile; empty means everything
+	watch   bool     // print again and again
+
+	interval time.Duration // of watch
 }
 
 // newStatus returns the command that prints the state of a running gateway. It has no
 // targetFlags, which may start a new gateway: its state would be of no use.
 func newStatus(e *env) *cobra.Command {
-	var f statusFlags
+	f := statusFlags{interval: watchInterval}
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a running gateway",
@@ -53,16 +57,20 @@ docs/codes.md has its cause and cure.
 Without --url, the running gateway of this user that serves the configuration file is
 asked, whatever its address is and even if the file has a mistake now. If there is none,
 the address of the file is asked, or that of the demo. ` + tokenVariable + ` may hold a
-bearer token for an address.`,
+bearer token for an address.
+
+OFFERS is the number of items that clients get from a backend, and LISTS the number that
+the backend lists. Where the two differ for a kind of items, its column has both, as 3/5.`,
 		Args: argsBetween(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.status(cmd.Context(), &f) },
 	}
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
-	profileFlag(cmd, &f.profile, "print only what is about a `PROFILE`")
+	profileFlag(cmd, &f.profile, "print only the backends of a `PROFILE`, and what is wrong with it")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "print the status every second, until interrupted; needs a terminal")
 	cmd.Flags().BoolVar(&f.promise, "promise", false, "also print what happens to sessions and calls when the process ends")
 	return cmd
 }
@@ -70,8 +78,13 @@ bearer token for an address.`,
 // status fetches and prints the status. With --json the text is printed unchecked, so that
 // members which are unknown to this version are kept.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
-	if f.json && f.profile != "" {
+	switch {
+	case f.json && f.profile != "":
 		return usagef("both --json and --profile; choose one")
+	case f.watch && f.json:
+		return usagef("both --watch and --json; choose one")
+	case f.watch && !e.Terminal(e.Stdout):
+		return usagef("--watch needs a terminal as standard output")
 	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
@@ -82,14 +95,28 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	if f.json {
 		return e.printJSON([]byte(strings.TrimSpace(string(fetched.raw))))
 	}
-	s, err := decodeStatus(fetched.raw)
+	text, err := fetched.text(f)
 	if err != nil {
-		return fmt.Errorf("status of %s: %w", fetched.name, err)
-	}
-	if err := narrow(&s.Status, f.profile); err != nil {
 		return err
 	}
-	return e.printStatus(fetched.place, s, f)
+	if f.watch {
+		return e.watchStatus(ctx, f, text)
+	}
+	// Written once, so that a part is never taken for the whole.
+	_, err = e.Stdout.Write(text)
+	return err
+}
+
+// text formats the status for a person.
+func (s *fetchedStatus) text(f *statusFlags) ([]byte, error) {
+	decoded, err := decodeStatus(s.raw)
+	if err != nil {
+		return nil, fmt.Errorf("status of %s: %w", s.name, err)
+	}
+	if err := narrow(&decoded.Status, f.profile); err != nil {
+		return nil, err
+	}
+	return statusText(s.place, decoded, f), nil
 }
 
 // fetchedStatus is a status as it was received.
@@ -326,9 +353,8 @@ func explainDial(err error) error {
 	return err
 }
 
-// printStatus prints a status as text: problems always, and limits and promise on request.
-// It writes once, so that a part is never taken for the whole.
-func (e *env) printStatus(place string, s *gatewayStatus, f *statusFlags) error {
+// statusText formats a status as text: problems always, and limits and promise on request.
+func statusText(place string, s *gatewayStatus, f *statusFlags) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "signalbox %s %s, up for %s\n", visibleLine(s.Version), visibleLine(place), visibleLine(s.Uptime))
 	if s.Draining {
@@ -351,8 +377,7 @@ func (e *env) printStatus(place string, s *gatewayStatus, f *statusFlags) error 
 	if f.promise {
 		fmt.Fprintf(&b, "\n%s\n", visibleLine(s.Promise))
 	}
-	_, err := e.Stdout.Write(b.Bytes())
-	return err
+	return b.Bytes()
 }
 
 // writeBackends writes a table of the backends, and below it the reasons of those that are
@@ -366,11 +391,13 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\tLISTED")
+	fmt.Fprintln(w, "BACKEND\tSTATE\tSPEAKS\tOFFERS\tLISTS\tTOOLS\t≈TOKENS\tRESOURCES\tTEMPLATES\tPROMPTS\tLISTED")
 	for i := range s.Backends {
 		u := &s.Backends[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%d\t%d\t%s\n", visibleLine(u.Name), visibleLine(u.State), cmp.Or(visibleLine(string(u.Version)), "-"),
-			u.Tools, sizeOf(u.ToolBytes), u.Resources, u.Templates, u.Prompts, ago(s.now(), u.Since))
+		offered, listed := &u.Offered, u.Listed()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", visibleLine(u.Name), visibleLine(u.State), cmp.Or(visibleLine(string(u.Version)), "-"),
+			offered.Total(), listed.Total(), countOf(offered.Tools, listed.Tools), sizeOf(u.ToolBytes), countOf(offered.Resources, listed.Resources),
+			countOf(offered.Templates, listed.Templates), countOf(offered.Prompts, listed.Prompts), ago(s.now(), u.Since))
 	}
 	_ = w.Flush() // a Buffer returns no error
 	for i := range s.Backends {
@@ -378,6 +405,14 @@ func writeBackends(b *bytes.Buffer, s *gatewayStatus) {
 			fmt.Fprintf(b, "%s is %s: %s%s\n", visibleLine(u.Name), visibleLine(u.State), visibleLine(u.Reason), codeSuffix(u.Code))
 		}
 	}
+}
+
+// countOf formats how many of the listed items are offered.
+func countOf(offered, listed int) string {
+	if offered == listed {
+		return strconv.Itoa(listed)
+	}
+	return fmt.Sprintf("%d/%d", offered, listed)
 }
 
 // codeSuffix formats the code at the end of a reason.

@@ -25,8 +25,8 @@ const served = `{
 	"version": "1.2.3", "started": "2026-07-28T10:00:00Z", "uptime": "3h0m5s", "draining": true,
 	"sessions": 1, "inFlight": 2, "later": {"a": ["revision's member"]},
 	"backends": [
-		{"name": "files", "state": "live", "era": "modern", "version": "2026-07-28", "tools": 12, "toolBytes": 8400, "resources": 3, "templates": 1, "prompts": 0, "since": "2026-07-28T12:58:00Z"},
-		{"name": "wiki", "state": "stale", "reason": "gone\nsince\u001b[2J noon", "era": "legacy", "version": "2025-06-18", "tools": 1, "toolBytes": 211, "resources": 0, "templates": 0, "prompts": 7, "since": "2026-07-28T10:30:05Z"},
+		{"name": "files", "state": "live", "era": "modern", "version": "2026-07-28", "tools": 12, "toolBytes": 8400, "resources": 3, "templates": 1, "prompts": 0, "offered": {"tools": 11, "resources": 3, "templates": 1, "prompts": 0}, "since": "2026-07-28T12:58:00Z"},
+		{"name": "wiki", "state": "stale", "reason": "gone\nsince\u001b[2J noon", "era": "legacy", "version": "2025-06-18", "tools": 1, "toolBytes": 211, "resources": 0, "templates": 0, "prompts": 7, "offered": {"tools": 1, "resources": 0, "templates": 0, "prompts": 7}, "since": "2026-07-28T10:30:05Z"},
 		{"name": "dead", "state": "down", "reason": "connection refused", "tools": 0, "resources": 0, "templates": 0, "prompts": 0}],
 	"problems": ["reload refused: a.yaml:1:1: one", "reload refused: a.yaml:2:1: two", "backend \"files\": tool \"x\": left out"],
 	"reloadRefused": {"at": "2026-07-28T13:00:00Z", "problems": ["a.yaml:1:1: one", "a.yaml:2:1: two"]},
@@ -36,10 +36,10 @@ const shown = `signalbox 1.2.3 at http://HOST, up for 3h0m5s
 draining: new sessions are rejected, and the gateway exits when the running calls have ended
 1 session, 2 in flight
 
-BACKEND  STATE  SPEAKS      TOOLS  ≈TOKENS  RESOURCES  TEMPLATES  PROMPTS  LISTED
-files    live   2026-07-28  12     2.1k     3          1          0        2m ago
-wiki     stale  2025-06-18  1      53       0          0          7        2h ago
-dead     down   -           0      0        0          0          0        never
+BACKEND  STATE  SPEAKS      OFFERS  LISTS  TOOLS  ≈TOKENS  RESOURCES  TEMPLATES  PROMPTS  LISTED
+files    live   2026-07-28  15      16     11/12  2.1k     3          1          0        2m ago
+wiki     stale  2025-06-18  8       8      1      53       0          0          7        2h ago
+dead     down   -           0       0      0      0        0          0          0        never
 wiki is stale: gone since\x1b[2J noon
 dead is down: connection refused
 

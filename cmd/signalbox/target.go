@@ -112,6 +112,7 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	}
 	opt := src.options(f.logger(e, cfg))
 	opt.Grace = promptGrace
+	opt.LoginPath = e.loginPath
 	gw, err := signalbox.New(*cfg, opt)
 	if err != nil {
 		return nil, err

@@ -109,6 +109,7 @@ type Backend struct {
 	retry   chan struct{} // capacity 1; ends the wait after a failure
 	settled chan struct{} // closed after the first attempt to fetch the lists
 	began   atomic.Pointer[time.Time]
+	awaits  atomic.Pointer[await]
 	changes atomic.Uint64 // how many the server has notified to the only client
 
 	// The fields below belong to Run.

@@ -96,6 +96,7 @@ func (b *Backend) awaitRetry(ctx context.Context, d time.Duration) bool {
 // that client. A client without a scope gets one, which lives until end is called: the
 // server keeps one session for all requests of the client. sole is nil if ctx ended.
 func (b *Backend) awaitClient(ctx context.Context) (life context.Context, sole *Client, end func()) {
+	b.nowAwaits(AwaitsClient)
 	c, ok := b.cfg.Sole(ctx)
 	if !ok {
 		return ctx, nil, nil
@@ -152,15 +153,18 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 // has failed, or is late, and at least one was fetched.
 func (b *Backend) fetchLists(ctx context.Context, g *fetchGroup) (*Offer, error) {
 	if b.cfg.Turn != nil {
+		b.nowAwaits(AwaitsTurn)
 		defer b.cfg.Turn(ctx)()
 	}
 	now := time.Now()
 	b.began.CompareAndSwap(nil, &now)
+	b.nowAwaits(AwaitsResponse)
 	changes := b.changes.Load()
 	offer, err := g.f.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
+	b.nowAwaits(AwaitsLists)
 	offer.changes = changes
 	g.offered = offer.offered
 	g.fetch(ctx, g.offered, 0)

@@ -91,7 +91,7 @@ func All() []Entry {
 	return []Entry{
 		{
 			StartNotFound, "The program of a server does not exist.",
-			"It is not installed, its name has a typing error, or it is in a folder that is not in the gateway's PATH; or the interpreter or loader that it names does not exist.",
+			"It is not installed, its name has a typing error, or it is in a folder that is neither in the gateway's PATH nor in that of the login shell; or the interpreter or loader that it names does not exist.",
 			"Install it, or write its whole path in `command`.", false,
 		}, {
 			StartFolder, "The working directory of a server does not exist or is not a directory.",
@@ -116,7 +116,7 @@ func All() []Entry {
 		}, {
 			TalkSilent, "A server did not answer in time.",
 			"It still installs something, waits for something else, or is not an MCP server.",
-			"Start it by hand and watch it. If it is only slow, raise `limits.handshake`.", true,
+			"`signalbox logs NAME` has what it writes meanwhile. If it is only slow, raise `limits.handshake`; otherwise start it by hand and watch it.", true,
 		}, {
 			TalkOtherOutput, "A server wrote to its output what is not a message, and did not answer.",
 			"It is not an MCP server, or not told to use stdio, or prints its log to the standard output.",
@@ -124,7 +124,7 @@ func All() []Entry {
 		}, {
 			TalkExited, "The process of a server ended, or closed its output.",
 			"It crashed, was killed, or ends because of its arguments. Its last lines on stderr usually say why.",
-			"Read these lines in the log; start it by hand with the same arguments and variables.", true,
+			"Read these lines with `signalbox logs NAME`; start it by hand with the same arguments and variables.", true,
 		}, {
 			TalkRevision, "A server speaks no revision of MCP that is known here.",
 			"It is newer or older than this gateway.",
@@ -196,7 +196,7 @@ func All() []Entry {
 		}, {
 			FileUnpinned, "A server is started by npx or uvx without a version.",
 			"The newest version is installed, which may change at every start.",
-			"Write the version: `package@1.2.3`, `package==1.2.3`.", false,
+			"Run `signalbox pin NAME`, or write the version: `package@1.2.3`, `package==1.2.3`.", false,
 		}, {
 			FileDialect, "A key in the configuration is another program's.",
 			"The file was copied from a client. The note says whether the key is read as another one, or ignored.",

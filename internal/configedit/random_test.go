@@ -412,6 +412,10 @@ func TestThereAndBack(t *testing.T) {
 		check("rename", func(f File) ([]byte, error) { return f.Rename(name, "other") }, func(f File) ([]byte, error) { return f.Rename("other", name) })
 		check("disable", func(f File) ([]byte, error) { return f.Disable(name) }, func(f File) ([]byte, error) { return f.Enable(name) })
 		checkRemoved(t, seed, f, w, name)
+		if args := f.Values(name, "args"); len(args) > 0 {
+			i := w.IntN(len(args))
+			check("set an item", func(f File) ([]byte, error) { return f.SetItem(name, "args", i, "new-item") }, func(f File) ([]byte, error) { return f.SetItem(name, "args", i, args[i]) })
+		}
 	}
 }
 

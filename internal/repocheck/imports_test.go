@@ -27,7 +27,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports"},
-	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/code"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/code", "internal/shellpath", "internal/journal", "internal/runner"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -52,18 +52,21 @@ var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "test
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.
 var repoPure = map[string][]string{
-	"internal/jsonscan": nil,
-	"mcp":               {"internal/jsonscan"},
-	"internal/jsonrpc":  {"mcp", "internal/jsonscan"},
-	"internal/revision": {"mcp", "internal/jsonrpc", "internal/jsonscan"},
-	"internal/session":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
-	"internal/redact":   nil,
-	"internal/code":     nil,
-	"internal/clients":  nil,
-	"internal/gctune":   nil,
-	"internal/http1":    nil,
-	"internal/seal":     nil,
-	"internal/spelling": nil,
+	"internal/jsonscan":  nil,
+	"mcp":                {"internal/jsonscan"},
+	"internal/jsonrpc":   {"mcp", "internal/jsonscan"},
+	"internal/revision":  {"mcp", "internal/jsonrpc", "internal/jsonscan"},
+	"internal/session":   {"mcp", "internal/jsonrpc", "internal/jsonscan"},
+	"internal/redact":    nil,
+	"internal/code":      nil,
+	"internal/clients":   nil,
+	"internal/gctune":    nil,
+	"internal/http1":     nil,
+	"internal/journal":   nil,
+	"internal/runner":    nil,
+	"internal/seal":      nil,
+	"internal/shellpath": nil,
+	"internal/spelling":  nil,
 }
 
 // matches reports whether a pattern of the tables above covers a package.

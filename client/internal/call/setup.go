@@ -36,6 +36,7 @@ type Config struct {
 	MaxProcesses              int
 	MaxRounds                 int
 	MaxLogLine                int
+	LoginPath                 func(context.Context) string
 	ProcessLevel              slog.Level
 
 	Announced func(scope *mcp.Scope, ended bool)

@@ -125,7 +125,8 @@ func (e *Endpoint) Refused(ctx context.Context, r *Refusal) error {
 		return r.RPC
 	}
 	if skipped, ok := e.refusals.admit(r, time.Now()); ok {
-		e.Log.LogAttrs(ctx, slog.LevelWarn, "backend sent an HTTP response that is not MCP",
+		// Not a warning: if it makes the backend unreachable, there is one about that.
+		e.Log.LogAttrs(ctx, slog.LevelInfo, "backend sent an HTTP response that is not MCP",
 			slog.String("code", r.code()), slog.Int("status", r.Status), slog.String("contentType", r.mediaType),
 			slog.String("body", e.Sanitize(r.head)), slog.Int("notLogged", skipped))
 	}

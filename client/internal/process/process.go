@@ -38,6 +38,7 @@ type Command struct {
 type Launcher struct {
 	*call.Setup
 	cmd      Command
+	told     sync.Once // of a program in the PATH of the login shell
 	backoff  crashBackoff
 	spawner  spawner
 	guardian guardian
@@ -55,9 +56,10 @@ func (l *Launcher) Start(ctx context.Context) (*Child, error) {
 	if wait > 0 && !backoff.Sleep(ctx, wait) {
 		return nil, l.GivenUp(ctx, mcp.NotDispatched)
 	}
-	c, err := l.spawn()
+	cmd := l.located(ctx)
+	c, err := l.spawn(&cmd)
 	if err != nil {
-		why := startFailure(&l.cmd, err)
+		why := startFailure(&cmd, err)
 		l.backoff.failed(time.Now(), why)
 		return nil, l.notStarted(err, why)
 	}
@@ -73,15 +75,16 @@ func (l *Launcher) notStarted(cause error, why *failure) *mcp.Fault {
 // by Wait, before all output is read.
 //
 //nolint:contextcheck,nolintlint // contextcheck reports here for all callers: the process outlives the request that starts it
-func (l *Launcher) spawn() (*Child, error) {
+func (l *Launcher) spawn(command *Command) (*Child, error) {
 	inR, inW, inErr := os.Pipe()
 	outR, outW, outErr := os.Pipe()
 	errR, errW, errErr := os.Pipe()
-	cmd := exec.Command(l.cmd.Path, l.cmd.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
-	cmd.Dir = l.cmd.Dir
-	cmd.Env = environment(os.Environ(), l.cmd.Env)
+	cmd := exec.Command(command.Path, command.Args...) //nolint:gosec,noctx // the operator's own command; it outlives the request that starts it
+	cmd.Dir = command.Dir
+	cmd.Env = environment(os.Environ(), command.Env)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	ownGroup(cmd)
+	quoteForBatch(cmd)
 	err := cmp.Or(inErr, outErr, errErr)
 	if err == nil {
 		err = l.spawner.start(cmd)
@@ -180,7 +183,11 @@ func (c *Child) ExitReason(served call.ClientCount) (text, reason string) {
 	closed := open                                       // for any
 	lines := c.stderr.lines(c.Secrets)
 	if len(lines) > 0 {
-		open += "; its last lines on stderr: " + strings.Join(lines, " | ")
+		shown := essential(lines)
+		open += "; its last lines on stderr: " + strings.Join(shown, " | ")
+		if left := len(lines) - len(shown); left > 0 {
+			open += fmt.Sprintf(" (the log has %d more)", left)
+		}
 		closed += "; see the log for its last lines on stderr"
 	}
 	if served == call.SeveralClients {

@@ -19,7 +19,7 @@ import (
 // running is limited (M159).
 func TestExitReasonWaits(t *testing.T) {
 	const (
-		ended  = "its process ended: exit status 7"
+		status = "its process ended: exit status 7"
 		silent = -1 // it never happens
 		late   = exitWait - 1
 	)
@@ -29,15 +29,12 @@ func TestExitReasonWaits(t *testing.T) {
 		want        string
 		took        time.Duration
 	}{
-		{"at once", 0, 0, ended + "; its last lines on stderr: why", 0},
-		{"busy machine", late, late, ended + "; its last lines on stderr: why", 2 * late},
-		{"another process holds its standard error", late, silent, ended, late + exitWait},
+		{"at once", 0, 0, status + "; its last lines on stderr: why", 0},
+		{"busy machine", late, late, status + "; its last lines on stderr: why", 2 * late},
+		{"another process holds its standard error", late, silent, status, late + exitWait},
 		{"keeps running", silent, silent, "it closed its output", exitWait},
 	}
-	cmd := exec.Command("/bin/sh", "-c", "exit 7")
-	if err := cmd.Run(); cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
+	cmd := ended(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,6 +63,16 @@ func TestExitReasonWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ended returns a command that has ended with exit status 7.
+func ended(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", "exit 7")
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd
 }
 
 // D8- own: "A process inherits only the environment variables that are configured by
