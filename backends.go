@@ -87,7 +87,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
 	b.taskIDs = g.taskIDs
-	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL)
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...)
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
 		now := b.Offer()
@@ -211,6 +211,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
+		Credentials:  revealed(srv.Secrets),
 		Transport:    g.opt.Transport,
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,
@@ -239,6 +240,15 @@ func environ(secrets map[string]config.Secret) []string {
 		out = append(out, name+"="+secrets[name].Reveal())
 	}
 	return out
+}
+
+// revealed returns the texts of secrets.
+func revealed(secrets []config.Secret) []string {
+	texts := make([]string, len(secrets))
+	for i, s := range secrets {
+		texts[i] = s.Reveal()
+	}
+	return texts
 }
 
 // header returns the headers of an entry. They are set and not added: two spellings of

@@ -165,16 +165,17 @@ func bearer(tokens []config.Token) *auth.Bearer {
 // backend's own.
 func secretsOf(cfg *config.Config) *redact.Redactor {
 	headers := make(http.Header)
-	var env, urls []string
+	var env, urls, more []string
 	for _, srv := range cfg.Servers {
 		for name, values := range header(srv.Headers) {
 			headers[name] = append(headers[name], values...)
 		}
 		env = append(env, environ(srv.Env)...)
 		urls = append(urls, srv.URL)
+		more = append(more, revealed(srv.Secrets)...)
 	}
 	for _, t := range cfg.Auth.Tokens {
 		env = append(env, "TOKEN="+t.Value.Reveal())
 	}
-	return redact.New(headers, env, urls...)
+	return redact.New(headers, env, urls...).With(more...)
 }

@@ -24,6 +24,10 @@ type Config struct {
 	// precedence.
 	Header http.Header
 
+	// Credentials are texts that are removed from logs and errors, besides the credentials in
+	// Header, in variables and in the URL. Texts of fewer than eight bytes stay.
+	Credentials []string
+
 	// Transport sends the HTTP requests. If nil, the Client makes its own, with the
 	// time limits below. Redirects are never followed.
 	Transport http.RoundTripper

@@ -43,7 +43,7 @@ func NewPipe(open func(ctx context.Context) (io.ReadWriteCloser, error), cfg Con
 // of its own and ends with this process.
 func NewCommand(cmd Command, cfg Config) *Client {
 	s := cfg.setup()
-	s.Secrets = redact.New(nil, cmd.Env)
+	s.Secrets = redact.New(nil, cmd.Env).With(cfg.Credentials...)
 	l := process.NewLauncher(s, process.Command(cmd))
 	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
 	return newClient(s, newPipeLink(s, connect, l.Quit))

@@ -27,6 +27,10 @@ type Backend struct {
 	// EnvFile is the file from which part of Env was read. Only Parse and Load read it.
 	EnvFile string `json:"envFile"`
 
+	// Secrets are the values in the entry that are from the file with secrets. They are
+	// removed from logs and errors, whatever they look like. Only Parse and Load set it.
+	Secrets []Secret `json:"-"`
+
 	// URL and Headers are those of a remote server.
 	URL     string            `json:"url"`
 	Headers map[string]Secret `json:"headers"`

@@ -91,7 +91,8 @@ func (c *Config) runs(s *Backend) bool {
 // nor what is passed to it. A field that is added later counts until it is listed here.
 func (s Backend) launch() Backend {
 	s.Name, s.Disabled = "", false
-	s.EnvFile = "" // its content is in Env
+	s.EnvFile = ""  // its content is in Env
+	s.Secrets = nil // they are in the other fields
 	s.Prefix, s.Rename, s.Include, s.Exclude = nil, nil, nil, nil
 	s.Timeout, s.Share, s.Era = time.Duration(0), false, ""
 	s.Type = s.Transport()

@@ -81,6 +81,7 @@ type Config struct {
 type source struct {
 	file      string
 	positions map[string]configfile.Position // of the values, by path
+	secrets   string                         // the path of the file with secrets, if it exists and was read
 }
 
 // Problem returns a problem with the value of a path, such as mcpServers.github. It has the

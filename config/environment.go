@@ -18,12 +18,13 @@ import (
 )
 
 // noteEnvironment adds notes on the environment of a valid file: on others that may read or
-// write it, and on missing programs. It starts nothing.
+// write it or its secrets, and on missing programs. It starts nothing.
 func (r *reader) noteEnvironment(c *Config) {
 	if info, err := os.Stat(r.file); err == nil && info.Mode().IsRegular() {
 		r.noteReaders(info)
 		r.noteWriters(c, place{}, r.file)
 	}
+	r.noteSecrets(c)
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
 			r.noteProgram(s)
@@ -76,7 +77,10 @@ func (r *reader) noteWriters(c *Config, p place, file string) {
 	var e Exposure
 	e.Add(c)
 	name := "this file"
-	if p.name != "" {
+	switch {
+	case file == r.secrets.path:
+		name = file
+	case p.name != "":
 		name = fmt.Sprintf("the file of %q", p.name)
 	}
 	for _, who := range e.Of(file) {

@@ -5,7 +5,8 @@ package config
 
 import "strings"
 
-// expand replaces the variables in text:
+// expand replaces the variables in text. They are those of the environment; what it does not
+// have, or has empty, is taken from the file of secrets:
 //
 //	${NAME}           the variable
 //	${env:NAME}       the same, as editors write it
@@ -44,6 +45,17 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 	if r.lookup != nil && isVariable(name) {
 		value, set = r.lookup(name)
 	}
+	if value == "" && isVariable(name) && !strings.Contains(fallback, "${") {
+		secret, found := r.secret(name)
+		if found {
+			r.reportSecrets()
+			return secret
+		}
+		if !set && !hasFallback && r.reportSecrets() {
+			r.rejected[p.path] = true // the variable may be in the file
+			return ""
+		}
+	}
 	switch {
 	case !isVariable(name):
 		r.reject(p, referenceHint(reference), "%q has an unsupported reference: ${%s}", p.name, shorten(reference))
@@ -59,7 +71,7 @@ func (r *reader) variable(reference string, p place, filled bool) string {
 		// Some names are not variables but known to editors only.
 		hint := referenceHint(name)
 		if hint == anyReference {
-			hint = "set it, or write ${" + name + ":-default}"
+			hint = "set it, run 'signalbox secret set " + name + "', or write ${" + name + ":-default}"
 		}
 		r.reject(p, hint, "%q needs the environment variable %s, which is not set", p.name, name)
 	case filled && value == "":
@@ -86,7 +98,7 @@ func referenceHint(reference string) string {
 	kind, _, colon := strings.Cut(reference, ":") // ${input:id} and the like
 	switch kind {
 	case "input":
-		return "the gateway cannot ask for input: set an environment variable and write ${NAME}"
+		return "the gateway cannot ask for input: write ${NAME} and run 'signalbox secret set NAME', or translate the file with 'signalbox import'"
 	case "userHome":
 		return "write ${HOME}"
 	case "workspaceFolder", "workspaceFolderBasename":

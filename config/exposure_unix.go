@@ -64,3 +64,25 @@ func owned(path string, info fs.FileInfo) string {
 	}
 	return fmt.Sprintf("%s belongs to another user (uid %d)", path, stat.Uid)
 }
+
+// privacyProblem returns why a file is not one of its user alone, and a hint, or "". The
+// mode of a file of root, such as one that is mounted into a container, is not the user's to
+// change.
+func privacyProblem(path string, info fs.FileInfo) (problem, hint string) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", ""
+	}
+	mode := info.Mode().Perm()
+	switch {
+	case int(stat.Uid) == os.Geteuid() && mode&0o077 != 0:
+		return fmt.Sprintf("other users can read or write it (mode %04o)", mode), "chmod 600 " + path
+	case int(stat.Uid) == os.Geteuid():
+		return "", ""
+	case stat.Uid != 0:
+		return fmt.Sprintf("it belongs to another user (uid %d)", stat.Uid), "make it a file of the user that runs the gateway"
+	case mode&0o002 != 0:
+		return fmt.Sprintf("all users of this machine can write it (mode %04o)", mode), "chmod 600 " + path
+	}
+	return "", ""
+}

@@ -10,8 +10,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"github.com/signalbox-mcp/signalbox/internal/envfile"
 )
 
 // readAtMost reads up to most+1 bytes of a file.
@@ -62,9 +63,13 @@ func (r *reader) withEnvFile(s *Backend, p place) {
 		r.reject(p, hint, "%q: %s", p.name, problem)
 		return
 	}
-	vars, mistakes := parseEnv(text)
+	found, mistakes := envfile.Parse(text)
 	for _, m := range mistakes {
-		r.reject(p, m.hint, "%q: line %d of %s %s", p.name, m.line, s.EnvFile, m.message)
+		r.reject(p, m.Hint, "%q: line %d of %s %s", p.name, m.Line, s.EnvFile, m.Message)
+	}
+	vars := make(map[string]Secret)
+	for _, v := range found {
+		vars[v.Name] = NewSecret(v.Value)
 	}
 	maps.Copy(vars, s.Env)
 	// With a URL the key is reported as unused, and "env" must not appear as well.
@@ -92,123 +97,4 @@ func readEnvFile(path string) (text, problem, hint string) {
 		return "", fmt.Sprintf("the file %s is larger than %s", path, formatBytes(maxEnvFile)), ""
 	}
 	return string(data), "", ""
-}
-
-// envMistake is an invalid line of a file of variables. No part of the line is shown, as
-// any of it may be a secret.
-type envMistake struct {
-	line          int
-	message, hint string
-}
-
-// parseEnv parses a file of variables by the rules of npm's dotenv package, which are those
-// of the editor that has the key envFile:
-//
-//	# a comment
-//	NAME=value # spaces around the value do not count
-//	export NAME=value
-//	NAME: value
-//	NAME='unchanged, also over several lines'
-//	NAME="the same, with \n and \r for line breaks"
-//
-// Backquotes are quotes, too. The last line of a name counts. Nothing is expanded. Lines
-// that dotenv ignores or that other parsers of this format treat differently are mistakes:
-// a line that sets nothing, and a # inside a value without quotes.
-func parseEnv(text string) (vars map[string]Secret, mistakes []envMistake) {
-	text = strings.TrimPrefix(text, "\ufeff")
-	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
-	vars = make(map[string]Secret)
-	for line := 1; text != ""; {
-		name, value, length, mistake := parseEnvLine(text)
-		switch {
-		case mistake.message != "":
-			mistake.line = line
-			mistakes = append(mistakes, mistake)
-		case name != "":
-			vars[name] = NewSecret(value)
-		}
-		line += strings.Count(text[:length], "\n")
-		text = text[length:]
-	}
-	return vars, mistakes
-}
-
-// parseEnvLine parses the first line of text, and the further lines of a quoted value. length
-// is the number of bytes that it has parsed. The name of a blank line or a comment is empty.
-func parseEnvLine(text string) (name, value string, length int, m envMistake) {
-	line, _, _ := strings.Cut(text, "\n")
-	length = min(len(line)+1, len(text))
-	name, value, m.message = splitEnvLine(line)
-	switch {
-	case m.message != "":
-		m.hint = "write NAME=value"
-	case value != "" && strings.Contains("'\"`", value[:1]):
-		start := len(line) - len(value)
-		unquoted, n, message := parseQuoted(text[start:])
-		if message == "" {
-			length = start + n
-		}
-		value, m.message = unquoted, message
-	default:
-		value, m.message = parseUnquoted(value)
-		m.hint = "put the value in quotes, or a space before the #"
-	}
-	return name, value, length, m
-}
-
-// splitEnvLine splits a line into the name of a variable and the rest.
-func splitEnvLine(line string) (name, rest, message string) {
-	const blanks = " \t"
-	line = strings.TrimLeft(line, blanks)
-	if line == "" || line[0] == '#' {
-		return "", "", ""
-	}
-	if after, ok := strings.CutPrefix(line, "export"); ok && strings.TrimLeft(after, blanks) != after {
-		line = after
-	}
-	end := strings.IndexAny(line, "=:")
-	// The colon must be followed by a space, as in YAML.
-	if end < 0 || line[end] == ':' && strings.TrimLeft(line[end+1:], blanks) == line[end+1:] {
-		return "", "", "sets no variable"
-	}
-	name = strings.Trim(line[:end], blanks)
-	if name == "" || !isName(name, len(name)) {
-		return "", "", "sets something that is not the name of a variable"
-	}
-	return name, strings.TrimLeft(line[end+1:], blanks), ""
-}
-
-// parseUnquoted returns the value without quotes at the beginning of text.
-func parseUnquoted(text string) (value, message string) {
-	before, _, comment := strings.Cut(text, "#")
-	value = strings.TrimSpace(before)
-	if comment && before != "" && value == before {
-		return "", "has a # inside a value without quotes"
-	}
-	return value, ""
-}
-
-// parseQuoted returns the quoted value at the beginning of text, and the number of bytes up
-// to the end of its last line.
-func parseQuoted(text string) (value string, length int, message string) {
-	quote := text[0]
-	end := 1
-	for end < len(text) && text[end] != quote {
-		if text[end] == '\\' && end+1 < len(text) && text[end+1] == quote {
-			end++
-		}
-		end++
-	}
-	if end >= len(text) {
-		return "", 0, "has a quote that is not closed"
-	}
-	value = text[1:end]
-	rest, _, _ := strings.Cut(text[end+1:], "\n")
-	if after := strings.TrimSpace(rest); after != "" && after[0] != '#' {
-		return "", 0, "has text after the closing quote"
-	}
-	if quote == '"' {
-		value = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(value)
-	}
-	return value, min(len(text), end+1+len(rest)+1), ""
 }

@@ -206,7 +206,9 @@ func servers() form {
 				// Before the entry is read, because it decides how to read it.
 				disabled, _ := n.Member("disabled")
 				r.formOnly = meansTrue(disabled)
+				r.secrets.used = nil
 				one.read(r, n, p, reflect.ValueOf(&server).Elem())
+				server.Secrets = r.secrets.used
 				r.withEnvFile(&server, p)
 				// Kept even if the value was invalid, which has been reported: missing parts
 				// of a disabled entry must not be reported besides.

@@ -26,7 +26,7 @@ var knownToken = regexp.MustCompile(`(^|[^A-Za-z0-9])(` + strings.Join([]string{
 // is written in the file. It does not show the value.
 func (r *reader) noteLiteral(text string, p place) {
 	if !r.formOnly && strings.HasPrefix(p.path, serversKey+".") && knownToken.MatchString(text) {
-		r.note(p.as(code.FileLiteral), "write ${NAME}, and set that variable", "%q has a token written into the file", p.name)
+		r.note(p.as(code.FileLiteral), "write ${NAME}, and run 'signalbox secret set NAME'", "%q has a token written into the file", p.name)
 	}
 }
 

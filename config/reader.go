@@ -76,6 +76,7 @@ type reader struct {
 	// spite of problems, so that one does not hide others, and does not cause further ones.
 	rejected, meant map[string]bool
 
+	secrets         secrets
 	literals        []place // credentials written into the file
 	problems, notes Problems
 	omitted         int // the number of problems beyond maxProblems

@@ -21,8 +21,8 @@ func newCheck(e *env) *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Validate a configuration file",
 		Long: `Validate a configuration file and print all problems at once, each with its place.
-Environment variables and token files that the configuration names are read; nothing
-is started. Without FILE, the file that serve would use is checked.
+Environment variables, secrets and token files that the configuration names are read;
+nothing is started. Without FILE, the file that serve would use is checked.
 
 Notes are about what is valid and seldom meant, such as a placeholder, a relative path
 that exists only beside the file, or npx without a version. docs/codes.md explains their

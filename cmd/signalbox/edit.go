@@ -47,8 +47,9 @@ server. It is the last one of the file, and written in the style of the one befo
 Without a file, ` + newConfigName + ` is created.
 ` + editHelp + `
 
-A credential is best written as ${NAME}, which takes it from the environment of the
-gateway. Use single quotes, so that the shell does not replace it.`,
+A credential is best written as ${NAME}, which takes it from 'signalbox secret set NAME',
+or from the environment of the gateway. Use single quotes, so that the shell does not
+replace it.`,
 		Example: `  signalbox add files -- npx -y @modelcontextprotocol/server-filesystem /srv
   signalbox add tickets https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,7 +57,11 @@ gateway. Use single quotes, so that the shell does not replace it.`,
 			if err != nil {
 				return err
 			}
-			return e.edit(cmd.Context(), f.config, args[0], true, func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
+			err = e.edit(cmd.Context(), f.config, args[0], true, func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
+			if err == nil {
+				e.noteSecrets(args[0], entry)
+			}
+			return err
 		},
 	}
 	editFlag(cmd, &f.config)
@@ -347,11 +352,7 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			return "", err
 		}
 		if refused := status.ReloadRefused; refused != nil && refused.At.After(since) {
-			var text strings.Builder
-			for _, p := range status.Problems[:min(len(refused.Problems), len(status.Problems))] {
-				fmt.Fprintf(&text, "process %d: %s\n", gateway.Process, p)
-			}
-			return text.String(), nil
+			return refusalText(gateway.Process, status), nil
 		}
 		isApplied := !status.Reloaded.Before(since)
 		if isApplied && served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
@@ -363,4 +364,14 @@ func awaitApplied(ctx context.Context, socket *http.Transport, name string, serv
 			return "", fmt.Errorf("process %d has not read it within %v", gateway.Process, applyTimeout)
 		}
 	}
+}
+
+// refusalText describes why a gateway has not applied a change. These are the first problems
+// of its status.
+func refusalText(process int, status *signalbox.Status) string {
+	var text strings.Builder
+	for _, p := range status.Problems[:min(len(status.ReloadRefused.Problems), len(status.Problems))] {
+		fmt.Fprintf(&text, "process %d: %s\n", process, p)
+	}
+	return text.String()
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +30,9 @@ type importFlags struct {
 	from string // the ID of a client
 	into string
 	yes  bool
+	keep bool // secrets
+	// hasConnect is whether the command connect exists.
+	hasConnect bool
 }
 
 func newImport(e *env) *cobra.Command {
@@ -38,7 +41,8 @@ func newImport(e *env) *cobra.Command {
 		Use:   "import [FILE | -]",
 		Short: "Import the servers of MCP clients into the configuration file",
 		Long: `Import the servers that MCP clients have in their files, into one configuration file. What
-was found is shown first, and is written only after a question. No other file is changed.
+was found is shown first, and is written only after a question. Credentials that are
+written out move to secrets.env in the folder of the configuration. No other file is changed.
 
 Without FILE, the files of all known clients are read, of the user and of the project in the
 working directory. FILE is a file of any client. With -, standard input is read: a map of
@@ -51,12 +55,14 @@ client as a suffix. What cannot be imported is reported with its cause and a cur
   signalbox import ~/work/.vscode/mcp.json --into team.yaml`,
 		Args: argsBetween(0, 1, "one FILE, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.hasConnect = slices.ContainsFunc(cmd.Root().Commands(), func(c *cobra.Command) bool { return c.Name() == "connect" })
 			return e.importServers(cmd.Context(), f, args)
 		},
 	}
 	addWord(cmd, &f.from, "from", "", "read the files of one `CLIENT`: "+strings.Join(clients.IDs(), ", ")+"; with FILE, read it as one of this client")
 	addWord(cmd, &f.into, "into", "", "configuration `FILE` to write (default: signalbox.yaml or signalbox.json in the working directory if there is one, or else the user's signalbox.yaml)")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without a question")
+	cmd.Flags().BoolVar(&f.keep, "keep-secrets", false, "copy credentials into the configuration file, instead of secrets.env")
 	return cmd
 }
 
@@ -67,6 +73,7 @@ type found struct {
 	// the clients with files but without servers.
 	counts []string
 	empty  []string
+	client string // the first one with servers, or ""
 	// failed are the files that cannot be read, each in one line.
 	failed []string
 	files  []string
@@ -84,27 +91,40 @@ func (e *env) importServers(ctx context.Context, f importFlags, args []string) e
 	if slices.ContainsFunc(in.files, func(name string) bool { return fileID(name) == fileID(target) }) {
 		return usagef("%s would be written and read; name another file with --into", target)
 	}
-	file, err := readTarget(target)
-	if err != nil {
+	out := &importOutput{target: target}
+	if err := out.read(); err != nil {
 		return err
 	}
-	before := configedit.File{Name: target, Text: file.Text}
-	servers, known := e.newServers(in.results, before)
+	servers, known := newServers(in.results, out.before, out.lookup(e.LookupEnv))
+	if f.keep {
+		imports.KeepSecrets(servers)
+	} else if err := out.moveSecrets(servers, e.LookupEnv); err != nil {
+		return err
+	}
 	if err := e.printText(e.Stdout, e.importTable(in, servers, known)); err != nil || len(servers) == 0 {
 		return err
 	}
-	after, err := withServers(before, servers)
-	if err != nil {
+	if out.after, err = withServers(out.before, servers); err != nil {
 		return err
 	}
-	if err := e.checkEdit(before, after); err != nil {
+	if err := e.checkEdit(out.before, out.after); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Write %s (%s)?", e.tilde(target), plural(len(servers), "new server"))
-	if ok, err := e.confirm(ctx, f.yes, question); !ok {
+	if !f.yes && e.Terminal(e.Stdin) {
+		if err := e.printText(e.Stdout, e.willWrite(out, len(servers))); err != nil {
+			return err
+		}
+	}
+	if ok, err := e.confirm(ctx, f.yes, "Proceed?"); !ok {
 		return err
 	}
-	return e.writeImported(ctx, file, after, servers)
+	if err := e.writeImported(ctx, out); err != nil {
+		return err
+	}
+	if err := e.printImportApplied(ctx, out, servers[len(servers)-1].Name); err != nil {
+		return err
+	}
+	return e.printText(e.Stdout, e.importNext(f, in, out, servers))
 }
 
 // readTarget reads the file to write. Its folder is created when it is written.
@@ -263,6 +283,7 @@ func (in *found) read(file clients.Found, home string) {
 	}
 	if count := len(result.Servers); count > 0 {
 		in.counts = append(in.counts, fmt.Sprintf("%s %d", name, count))
+		in.client = cmp.Or(in.client, file.Client.ID)
 	} else if !slices.Contains(in.empty, name) {
 		in.empty = append(in.empty, name)
 	}
@@ -289,7 +310,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 }
 
 // newServers returns the servers that the file does not have yet, and those that it has.
-func (e *env) newServers(results []*imports.Result, file configedit.File) (servers, known []imports.Server) {
+func newServers(results []*imports.Result, file configedit.File, lookup func(string) (string, bool)) (servers, known []imports.Server) {
 	var existing []imports.Server
 	var taken []string
 	// A file that cannot be read is reported when it is changed.
@@ -304,7 +325,7 @@ func (e *env) newServers(results []*imports.Result, file configedit.File) (serve
 		left := *result
 		left.Servers = nil
 		for _, s := range result.Servers {
-			at := slices.IndexFunc(existing, func(own imports.Server) bool { return imports.IsSame(&s, &own, e.LookupEnv) })
+			at := slices.IndexFunc(existing, func(own imports.Server) bool { return imports.IsSame(&s, &own, lookup) })
 			if at < 0 {
 				left.Servers = append(left.Servers, s)
 				continue
@@ -314,7 +335,7 @@ func (e *env) newServers(results []*imports.Result, file configedit.File) (serve
 		}
 		rest = append(rest, &left)
 	}
-	return imports.Merge(rest, taken, e.LookupEnv), imports.Merge([]*imports.Result{{Servers: known}}, nil, e.LookupEnv)
+	return imports.Merge(rest, taken, lookup), imports.Merge([]*imports.Result{{Servers: known}}, nil, lookup)
 }
 
 // importTable describes what was found, and what would be written.
@@ -323,30 +344,33 @@ func (e *env) importTable(in *found, servers, known []imports.Server) string {
 	if len(in.counts)+len(in.empty) > 0 {
 		b.WriteString("found  " + strings.Join(in.counts, ", "))
 		if len(in.empty) > 0 {
-			b.WriteString("  (without servers: " + strings.Join(in.empty, ", ") + ")")
+			b.WriteString("  (" + strings.Join(in.empty, ", ") + ": no servers)")
 		}
 		b.WriteString("\n")
 	}
 	var rows bytes.Buffer
 	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	row := func(mark string, s *imports.Server, remark string) {
+		fmt.Fprintf(w, " %s %s\t%s\t%s\t%s\n", mark, s.Name, visibleLine(s.Summary()), e.originsOf(s), remark)
+	}
 	for i := range servers {
-		fmt.Fprintf(w, " + %s\t%s\t%s\n", servers[i].Name, visibleLine(servers[i].Summary()), e.originsOf(&servers[i]))
+		row("+", &servers[i], shortNotes(&servers[i]))
 	}
 	for i := range known {
-		fmt.Fprintf(w, " = %s\t%s\t%s: already configured\n", known[i].Name, visibleLine(known[i].Summary()), e.originsOf(&known[i]))
+		row("=", &known[i], "already configured")
 	}
 	_ = w.Flush() // to memory
-	lines := strings.SplitAfter(rows.String(), "\n")
-	for i, line := range lines {
-		b.WriteString(line)
+	i := -1
+	for line := range strings.Lines(rows.String()) {
+		i++
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		if i >= len(servers) {
 			continue
 		}
 		for _, n := range servers[i].Notes {
-			b.WriteString("     " + n.Text + "\n")
-		}
-		if servers[i].Disabled && len(servers[i].Notes) == 0 {
-			b.WriteString("     disabled\n")
+			if !n.Short {
+				b.WriteString("     " + n.Text + "\n")
+			}
 		}
 	}
 	for _, result := range in.results {
@@ -363,6 +387,20 @@ func (e *env) importTable(in *found, servers, known []imports.Server) string {
 	return b.String()
 }
 
+// shortNotes returns what is remarkable about a server in a few words.
+func shortNotes(s *imports.Server) string {
+	var texts []string
+	for _, n := range s.Notes {
+		if n.Short {
+			texts = append(texts, n.Text)
+		}
+	}
+	if s.Disabled && !slices.ContainsFunc(s.Notes, func(n imports.Note) bool { return strings.Contains(n.Text, "disabled") }) {
+		texts = append(texts, "disabled")
+	}
+	return strings.Join(texts, "; ")
+}
+
 // originsOf returns the clients of a server, or its files if the clients are unknown.
 func (e *env) originsOf(s *imports.Server) string {
 	var names []string
@@ -374,6 +412,9 @@ func (e *env) originsOf(s *imports.Server) string {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
+	}
+	if len(names) > 1 && !s.Differs {
+		return strings.Join(names, ", ") + " (identical)"
 	}
 	return strings.Join(names, ", ")
 }
@@ -464,49 +505,4 @@ func (e *env) confirm(ctx context.Context, yes bool, question string) (bool, err
 		return true, nil
 	}
 	return false, e.printText(e.Stdout, "nothing was written\n")
-}
-
-// writeImported writes the file, and describes what is left to do.
-func (e *env) writeImported(ctx context.Context, file *safefile.File, after configedit.File, servers []imports.Server) error {
-	ctx, done := e.interruptible(ctx)
-	defer done()
-	if err := os.MkdirAll(filepath.Dir(after.Name), 0o700); err != nil {
-		return err
-	}
-	if !file.Exists {
-		again, err := safefile.Read(after.Name, configedit.MaxSize)
-		if err != nil {
-			return err
-		}
-		if again.Exists {
-			return fmt.Errorf("%s: %w", after.Name, safefile.ErrChanged)
-		}
-		file = again
-	}
-	lock := ""
-	folder, folderErr := e.stateFolder(after.Name)
-	if folderErr == nil {
-		lock = filepath.Join(folder, "edit.lock")
-	}
-	written := time.Now()
-	if err := file.Replace(ctx, after.Text, lock); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("wrote %s: %s\n", e.tilde(after.Name), plural(len(servers), "new server"))
-	var missing []string
-	for i := range servers {
-		for _, name := range servers[i].Variables {
-			if _, set := e.LookupEnv(name); !set && !servers[i].Disabled && !slices.Contains(missing, name) {
-				missing = append(missing, name)
-			}
-		}
-	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		text += "to be set in the environment: " + strings.Join(missing, ", ") + "\n"
-	}
-	if err := e.printText(e.Stdout, text); err != nil || folderErr != nil {
-		return err
-	}
-	return e.printApplied(ctx, after, servers[len(servers)-1].Name, socketsIn(folder), written)
 }

@@ -57,15 +57,22 @@ func TestImportAsks(t *testing.T) {
 		e := importEnv(t, answer, nil)
 		code := e.run(t.Context(), "import")
 		text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml"))
-		if code != exitOK || (err == nil) != yes || yes != strings.Contains(string(text), "not-a-real-token") {
+		if code != exitOK || (err == nil) != yes || yes != strings.Contains(string(text), "FORGE_TOKEN: \"${FORGE_TOKEN}\"") {
 			t.Errorf("answer %q: exit code %d, %v, %s", answer, code, err, text)
 		}
-		if shown := e.out.String() + e.err.String(); strings.Contains(shown, "not-a-real") || !strings.Contains(shown, "env FORGE_TOKEN is a literal secret") ||
-			!strings.Contains(shown, "signalbox.yaml (1 new server)? [y/N]") || yes == strings.Contains(shown, "nothing was written") {
+		secrets, err := os.ReadFile(filepath.Join(e.Dir, "secrets.env"))
+		if (err == nil) != yes || yes != (string(secrets) == "FORGE_TOKEN=not-a-real-token\n") {
+			t.Errorf("answer %q: the secrets are %q, %v", answer, secrets, err)
+		}
+		if shown := e.out.String() + e.err.String(); strings.Contains(shown, "not-a-real") || !strings.Contains(shown, "FORGE_TOKEN moves to secrets.env\n") ||
+			!strings.Contains(shown, "signalbox.yaml (new, 1 server) and secrets.env (0600, 1 value). No other file changes.\n") ||
+			!strings.Contains(shown, "Proceed? [y/N] ") || yes == strings.Contains(shown, "nothing was written") {
 			t.Errorf("answer %q: printed %s", answer, shown)
 		}
-		if info, err := os.Stat(filepath.Join(e.Dir, "signalbox.yaml")); err == nil && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-			t.Errorf("mode %v", info.Mode())
+		for _, name := range []string{"signalbox.yaml", "secrets.env"} {
+			if info, err := os.Stat(filepath.Join(e.Dir, name)); err == nil && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+				t.Errorf("%s has mode %v", name, info.Mode())
+			}
 		}
 	}
 }
@@ -90,6 +97,67 @@ func TestImportIntoChangedFile(t *testing.T) {
 		if text, err := os.ReadFile(path); code != exitFailed || err != nil || string(text) != theirs || !strings.Contains(e.err.String(), "changed meanwhile; look again") {
 			t.Errorf("exit code %d, the file has %q, %v, printed %s", code, text, err, e.err)
 		}
+	}
+}
+
+// If the second file cannot be written, the secrets are kept, and a second import uses them.
+func TestImportWritesSecretsFirst(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, file, theirs string
+		want               string
+		secrets            string // afterwards
+	}{
+		{"the configuration changes", "signalbox.yaml", "mcpServers: {theirs: {command: x}}\n", "secrets.env has the credentials already, and no server was written: import again", "FORGE_TOKEN=not-a-real-token\n"},
+		{"the secrets change", "secrets.env", "FORGE_TOKEN=theirs\n", "nothing was written: ", "FORGE_TOKEN=theirs\n"},
+	} {
+		e := importEnv(t, "y\n", func(dir string) { write(t, filepath.Join(dir, tt.file), tt.theirs) })
+		secrets := filepath.Join(e.Dir, "secrets.env")
+		code := e.run(t.Context(), "import")
+		if text, err := os.ReadFile(secrets); code != exitFailed || !strings.Contains(e.err.String(), tt.want) || err != nil || string(text) != tt.secrets {
+			t.Errorf("%s: exit code %d, %q, %v, printed %s", tt.name, code, text, err, e.err)
+		}
+		if text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml")); err == nil && string(text) != tt.theirs {
+			t.Errorf("%s: the configuration is %q", tt.name, text)
+		}
+		if err := os.Chmod(secrets, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// A name that is taken is not used, and one with the value is.
+		if code := e.run(t.Context(), "import", "--yes"); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", tt.name, code, e.err)
+		}
+		want := tt.secrets
+		if tt.file == "secrets.env" {
+			want += "FORGE_TOKEN_2=not-a-real-token\n"
+		}
+		if text, err := os.ReadFile(secrets); err != nil || string(text) != want {
+			t.Errorf("%s: then the secrets are %q, %v", tt.name, text, err)
+		}
+	}
+}
+
+// A file with secrets that others can read is left alone.
+func TestImportRefusesSecretsOfOthers(t *testing.T) {
+	t.Parallel()
+	if os.PathSeparator != '/' {
+		return // files have no modes
+	}
+	e := importEnv(t, "", nil)
+	path := filepath.Join(e.Dir, "secrets.env")
+	write(t, path, "A=1\n")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code := e.run(t.Context(), "import", "--yes")
+	if code != exitFailed || !strings.Contains(e.err.String(), "secrets.env is not used: other users can read or write it (mode 0644) (chmod 600 ") {
+		t.Errorf("exit code %d: %s", code, e.err)
+	}
+	if code := e.run(t.Context(), "import", "--yes", "--keep-secrets"); code != exitOK || !strings.Contains(e.out.String(), "env FORGE_TOKEN is a literal secret in the configuration") {
+		t.Errorf("exit code %d: %s%s", code, e.out, e.err)
+	}
+	if text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml")); err != nil || !strings.Contains(string(text), "FORGE_TOKEN: not-a-real-token\n") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

@@ -16,6 +16,7 @@
 //	import                         import the servers of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable, pin
+//	secret                         set, list or remove the secrets of a configuration
 //
 // All commands follow these rules:
 //
@@ -103,7 +104,10 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "signalbox",
 		Short: "One MCP endpoint in front of many MCP servers",
 		Long: `One MCP endpoint in front of many MCP servers: clients of any protocol version can
-use servers of any protocol version.`,
+use servers of any protocol version.
+
+To begin, 'signalbox import' finds the servers of your MCP clients, 'signalbox doctor' tries
+each of them, and 'signalbox serve' serves them.`,
 		Version:           versionOf(buildInfo()),
 		Args:              knownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -123,6 +127,7 @@ use servers of any protocol version.`,
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
+		newSecret(e),
 		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 		newLogs(e), newPin(e),
 	)

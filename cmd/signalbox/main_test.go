@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"mcpgrow":   growingChild,
 		"mcproots":  rootsChild,
 		"mcpmute":   muteChild,
+		"mcpsecret": secretChild,
 		"mcplist":   listingChild,
 	})
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,9 @@ func (s *service) reloadChange(ctx context.Context) {
 	_, _ = s.reloadBy(ctx, func(ctx context.Context, cfg config.Config) error {
 		exposed := s.exposure.Of(s.source.path)
 		for _, file := range s.running.NewEnvFiles(&cfg) {
+			exposed = append(exposed, s.exposure.Of(file)...)
+		}
+		if file := cmp.Or(cfg.SecretsFile(), s.running.SecretsFile()); file != "" {
 			exposed = append(exposed, s.exposure.Of(file)...)
 		}
 		return s.gateway.ReloadChange(ctx, cfg, exposed)

@@ -112,7 +112,7 @@ func All() []Entry {
 		}, {
 			StartNeedsValue, "A server ended because it needs a variable, as its last lines on stderr say.",
 			"A variable is not set in `env` or `envFile`. A process inherits few variables of the gateway.",
-			"Set it in `env`; `${NAME}` takes the value from the gateway's environment.", false,
+			"Set it in `env`; `${NAME}` takes the value from `signalbox secret set NAME`, or from the gateway's environment.", false,
 		}, {
 			TalkSilent, "A server did not answer in time.",
 			"It still installs something, waits for something else, or is not an MCP server.",
@@ -184,7 +184,7 @@ func All() []Entry {
 		}, {
 			FileLiteral, "A credential is written into the configuration.",
 			"A value has the form of a token of a known service.",
-			"Write `${NAME}`, and set that variable.", false,
+			"Write `${NAME}`, and run `signalbox secret set NAME`.", false,
 		}, {
 			FileTilde, "A path in the configuration begins with `~`.",
 			"A shell would replace it. There is no shell, so the server gets the letter.",

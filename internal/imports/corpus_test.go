@@ -129,6 +129,7 @@ func describe(t *testing.T, name string, src imports.Source, data []byte) string
 	}
 	var b strings.Builder
 	servers := imports.Merge([]*imports.Result{result}, nil, nil)
+	moved := imports.MoveSecrets(servers, func(string, string) bool { return true })
 	for i := range servers {
 		s := &servers[i]
 		fmt.Fprintf(&b, "# %s: %s (%s)\n", s.Name, s.Summary(), s.Origins[0])
@@ -142,12 +143,12 @@ func describe(t *testing.T, name string, src imports.Source, data []byte) string
 	for _, n := range result.Notes {
 		b.WriteString("# " + note(n) + "\n")
 	}
-	checkNotes(t, name, servers, b.String())
+	checkNotes(t, name, servers, moved, b.String())
 	if len(servers) == 0 {
 		return b.String() + "no servers\n"
 	}
 	rendered := imports.Render(servers)
-	accept(t, name, rendered, servers)
+	accept(t, name, rendered, servers, moved)
 	_, body, _ := strings.Cut(string(rendered), "\n") // the comment is the same in all
 	return b.String() + body
 }
@@ -159,10 +160,15 @@ func note(n imports.Note) string {
 	return fmt.Sprintf("line %d: %s", n.Line, n.Text)
 }
 
-// checkNotes rejects a description that has a literal value of a variable or a header, or
-// more than one line for a note.
-func checkNotes(t *testing.T, name string, servers []imports.Server, described string) {
+// checkNotes rejects a description that has a secret, or a literal value of a variable or a
+// header, or more than one line for a note.
+func checkNotes(t *testing.T, name string, servers []imports.Server, moved []imports.Secret, described string) {
 	t.Helper()
+	for _, s := range moved {
+		if len(s.Value) > 8 && strings.Contains(described, s.Value) {
+			t.Errorf("%s: the value of %s is in the notes:\n%s", name, s.Name, described)
+		}
+	}
 	for _, s := range servers {
 		for _, p := range slices.Concat(s.Env, s.Headers) {
 			if value := strings.TrimPrefix(p.Value, "Bearer "); len(value) > 8 && !strings.Contains(value, "${") && strings.Contains(described, value) {
@@ -177,11 +183,20 @@ func checkNotes(t *testing.T, name string, servers []imports.Server, described s
 	}
 }
 
-// accept checks that a rendered configuration is valid, and has the same servers.
-func accept(t *testing.T, name string, rendered []byte, servers []imports.Server) {
+// accept checks that a rendered configuration is valid, and has the same servers and none of
+// the secrets that were moved out of it.
+func accept(t *testing.T, name string, rendered []byte, servers []imports.Server, moved []imports.Secret) {
 	t.Helper()
+	for _, s := range moved {
+		if len(s.Value) > 8 && strings.Contains(string(rendered), s.Value) {
+			t.Errorf("%s: the value of %s is in the configuration:\n%s", name, s.Name, rendered)
+		}
+	}
 	cfg, err := config.Parse("signalbox.yaml", rendered, func(variable string) (string, bool) {
+		at := slices.IndexFunc(moved, func(s imports.Secret) bool { return s.Name == variable })
 		switch {
+		case at >= 0:
+			return moved[at].Value, true
 		case strings.Contains(variable, "URL"):
 			return "http://127.0.0.1:1", true
 		case strings.Contains(variable, "PORT"):

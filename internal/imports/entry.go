@@ -25,11 +25,12 @@ type entry struct {
 
 	approvals []string // keys that list what needs no approval
 	unknown   []string
+	unset     []string // variables and headers with placeholders
 	builtIn   bool
 }
 
 func (e *entry) note(line int, format string, args ...any) {
-	e.Notes = append(e.Notes, Note{line, fmt.Sprintf(format, args...)})
+	e.Notes = append(e.Notes, Note{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // entry reads one server, and adds it to the result.
@@ -47,7 +48,7 @@ func (r *reader) entry(c container, name string, line int, n configfile.Node) {
 		e.keys(n)
 	}
 	if e.builtIn {
-		r.result.Notes = append(r.result.Notes, Note{0, builtInMark})
+		r.result.Notes = append(r.result.Notes, Note{Text: builtInMark})
 		return
 	}
 	if problem := e.finish(); problem != "" {
@@ -399,6 +400,14 @@ func (e *entry) finish() string {
 	}
 	e.finishName()
 	e.Variables = e.variables()
+	if count := len(e.unset); count > 0 {
+		e.Disabled = true
+		text := e.unset[0] + " is a placeholder"
+		if count > 1 {
+			text = strings.Join(e.unset[:count-1], ", ") + " and " + e.unset[count-1] + " are placeholders"
+		}
+		e.Notes = append(e.Notes, Note{e.line, "disabled: " + text, true})
+	}
 	e.Notes = sortedNotes(e.Notes)
 	return ""
 }

@@ -34,6 +34,7 @@ func (e *entry) finishProgram() string {
 		e.Headers = nil
 	}
 	e.splitCommand()
+	e.splitArgs()
 	var ok bool
 	if e.Command, ok = e.replace(e.home(e.Command), "the command"); !ok {
 		return "its command has a ${ without an end"
@@ -45,9 +46,7 @@ func (e *entry) finishProgram() string {
 		}
 		switch flag, value, _ := strings.Cut(e.Args[i], "="); {
 		case isPlaceholder(e.Args[i], false) || isPlaceholder(value, redact.IsSecretName(flag)) || template.MatchString(e.Args[i]):
-			e.placeholder(at)
-		case isSecretArg(e.Args, i):
-			e.secret(at)
+			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 	}
 	e.Args = slices.DeleteFunc(e.Args, func(arg string) bool { return strings.ContainsRune(arg, 0) })
@@ -71,6 +70,25 @@ func (e *entry) splitCommand() {
 	}
 	e.note(e.line, "the command is a whole line, and is split into a program and %d arguments", len(words)-1)
 	e.Command, e.Args = words[0], append(words[1:], e.Args...)
+}
+
+// optionWithWords matches an option with its value, or an option and the name of a package, in
+// one argument. No program means that: an argument is not split again.
+var optionWithWords = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9-]*( +[^\s"'{}\\=]*[^\s"'{}\\=:])+$`)
+
+// splitArgs splits arguments that are several words.
+func (e *entry) splitArgs() {
+	var args []string
+	for i, arg := range e.Args {
+		if !optionWithWords.MatchString(arg) {
+			args = append(args, arg)
+			continue
+		}
+		words := strings.Fields(arg)
+		e.note(e.line, "argument %d is several words, and is split into %d arguments", i+1, len(words))
+		args = append(args, words...)
+	}
+	e.Args = args
 }
 
 // finishFolder translates the working directory, and the paths that are relative to it.
@@ -154,14 +172,10 @@ func (e *entry) home(text string) string {
 	return "${HOME}" + rest
 }
 
-func (e *entry) placeholder(at string) {
-	e.Disabled = true
-	e.note(e.line, "%s is a placeholder, and the server is disabled (write the real value, and remove \"disabled\")", at)
-}
-
-// secret notes a literal that should not be in a file.
-func (e *entry) secret(at string) {
-	e.note(e.line, "%s is a literal secret, and is copied (better set an environment variable, and write ${NAME})", at)
+// placeholder notes a value that was copied from an example.
+func (e *entry) placeholder(at, cure string) {
+	e.Disabled, e.Unfinished = true, true
+	e.note(e.line, "%s is a placeholder, and the server is disabled (%s)", at, cure)
 }
 
 // finishPairs translates variables or headers. refuse returns why a name is invalid, or "".
@@ -178,11 +192,11 @@ func (e *entry) finishPairs(pairs []Pair, what string, refuse func(string) strin
 			e.note(e.line, "%s is not imported: its value has a ${ without an end or a NUL", at)
 			continue
 		}
-		switch bare, _ := strings.CutPrefix(value, "Bearer "); {
+		switch {
+		case isReplaceable(p.Name, value):
+			e.unset = append(e.unset, clean(p.Name))
 		case isPlaceholder(value, isSecret(p.Name, "a long value")):
-			e.placeholder(at)
-		case isSecret(p.Name, bare):
-			e.secret(at)
+			e.placeholder(at, `write the real value, and remove "disabled"`)
 		}
 		out = append(out, Pair{p.Name, value})
 	}
@@ -242,7 +256,7 @@ func (e *entry) checkAddress(address string) string {
 		return "" // known only with its variables
 	}
 	if strings.ContainsAny(address, "<>{}") || isPlaceholder(address, false) {
-		e.placeholder("the address")
+		e.placeholder("the address", `write the real one, and remove "disabled"`)
 		return ""
 	}
 	u, err := url.Parse(address)
@@ -260,18 +274,11 @@ func (e *entry) checkAddress(address string) string {
 		password, _ := u.User.Password()
 		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
 		e.note(e.line, "the user in the address becomes a header")
-		e.secret("header Authorization")
 		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
 		u.User = nil
 	}
 	if u.String() != address && (strings.Contains(address, "#") || strings.Contains(address, "@")) {
 		e.URL = u.String()
-	}
-	for name, values := range u.Query() {
-		if slices.ContainsFunc(values, func(v string) bool { return isSecret(name, v) }) {
-			e.secret("the address")
-			break
-		}
 	}
 	return ""
 }
@@ -351,7 +358,7 @@ func (e *entry) finishName() {
 	}
 	e.Name = FitName(original)
 	if e.Original != "" && e.Name != e.Original {
-		e.note(e.line, "renamed from %q: tools are named after it, with letters, digits, _ and -", clean(e.Original))
+		e.Notes = append(e.Notes, Note{e.line, fmt.Sprintf("renamed from %q", clean(e.Original)), true})
 	}
 }
 

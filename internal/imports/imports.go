@@ -53,6 +53,8 @@ type Result struct {
 type Note struct {
 	Line int // in the source, or 0
 	Text string
+	// Short is whether the text is a few words without a cure.
+	Short bool
 }
 
 // Server is one server, with values in the syntax of the gateway's configuration.
@@ -73,11 +75,17 @@ type Server struct {
 	Include, Exclude []string
 	Timeout          time.Duration
 
-	// Origins are the places of the server: several if clients share it.
+	// Origins are the places of the server: several if clients share it. Differs is whether
+	// the variables or headers differ between them.
 	Origins []Origin
+	Differs bool
 	Notes   []Note
-	// Variables are the environment variables that the entry needs, sorted.
+	// Variables are the variables that the entry needs, sorted.
 	Variables []string
+	// Placeholders are the variables that MoveSecrets has put in the place of placeholders.
+	// Unfinished is whether other values have to be written into the configuration.
+	Placeholders []string
+	Unfinished   bool
 }
 
 // Pair is one variable or header, in the order of the source.
@@ -126,7 +134,7 @@ type reader struct {
 }
 
 func (r *reader) note(line int, format string, args ...any) {
-	r.result.Notes = append(r.result.Notes, Note{line, fmt.Sprintf(format, args...)})
+	r.result.Notes = append(r.result.Notes, Note{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // key identifies what a server is, for a comparison of servers: where it is started or

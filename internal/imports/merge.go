@@ -38,13 +38,14 @@ func (s *Server) join(other Server) {
 	where := other.Origins[0]
 	differ := func(what string, a, b []Pair) {
 		if !slices.Equal(sortedPairs(a), sortedPairs(b)) {
-			s.Notes = append(s.Notes, Note{0, what + " differ in " + where.String() + ", and those of " + s.Origins[0].String() + " are used"})
+			s.Differs = true
+			s.Notes = append(s.Notes, Note{Text: what + " differ in " + where.String() + ", and those of " + s.Origins[0].String() + " are used"})
 		}
 	}
 	differ("variables", s.Env, other.Env)
 	differ("headers", s.Headers, other.Headers)
 	if s.Disabled && !other.Disabled {
-		s.Notes = append(s.Notes, Note{0, "it is enabled in " + where.String()})
+		s.Notes = append(s.Notes, Note{Text: "it is enabled in " + where.String()})
 	}
 }
 
@@ -87,7 +88,7 @@ func rename(servers []Server, taken []string) {
 			name = base + "_" + strconv.Itoa(n)
 		}
 		if name != s.Name {
-			s.Notes = append(s.Notes, Note{0, "named " + name + ": another server has the name " + s.Name})
+			s.Notes = append(s.Notes, Note{Text: "named " + name + ": another server has the name " + s.Name, Short: true})
 		}
 		s.Name = name
 		used[name] = true

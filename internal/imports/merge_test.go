@@ -76,7 +76,7 @@ func TestMergeRenames(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	accept(t, "renamed", imports.Render(servers), servers)
+	accept(t, "renamed", imports.Render(servers), servers, nil)
 }
 
 func TestFitName(t *testing.T) {
@@ -143,7 +143,7 @@ func TestRenderedTextsAreReadBack(t *testing.T) {
 		s.Env = append(s.Env, imports.Pair{Name: fmt.Sprintf("V%d", i), Value: text})
 	}
 	servers := []imports.Server{s}
-	accept(t, "texts", imports.Render(servers), servers)
+	accept(t, "texts", imports.Render(servers), servers, nil)
 	if got := string(imports.Render(nil)); !strings.HasSuffix(got, "mcpServers: {}\n") {
 		t.Error(got)
 	}
@@ -203,6 +203,6 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("several lines: %q", n.Text)
 			}
 		}
-		accept(t, "fuzz", imports.Render(servers), servers)
+		accept(t, "fuzz", imports.Render(servers), servers, nil)
 	})
 }

@@ -20,6 +20,10 @@ import (
 // or an address. Of a page with blocks of code, the first block with a server is read.
 func (r *reader) pasted(data []byte) error {
 	text := strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), " \t\r\n")
+	// Pages show what is added after the last member of a file. A blank keeps the columns.
+	if rest := strings.TrimLeft(text, " \t\r\n"); strings.HasPrefix(rest, ",") {
+		text = text[:len(text)-len(rest)] + " " + rest[1:]
+	}
 	blocks := blocksOf(text)
 	if len(blocks) == 0 {
 		return r.block(text)

@@ -55,6 +55,18 @@ func New(header http.Header, env []string, urls ...string) *Redactor {
 	return Of(secrets...)
 }
 
+// With returns a Redactor that also removes the given texts, except for those that are too
+// short, as Of.
+func (r *Redactor) With(secrets ...string) *Redactor {
+	if len(secrets) == 0 {
+		return r
+	}
+	if r != nil {
+		secrets = slices.Concat(r.secrets, secrets)
+	}
+	return Of(secrets...)
+}
+
 // Of returns a Redactor for the given texts. It ignores texts that are too short to
 // differ from ordinary words.
 func Of(secrets ...string) *Redactor {

@@ -138,3 +138,24 @@ func TestHandler(t *testing.T) {
 		t.Errorf("%d lines, want %d", i, len(want))
 	}
 }
+
+// Further texts are removed in addition, and the Redactor before them does not change.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	base := redact.Of("base-secret")
+	both := base.With("more-secret", "short")
+	for _, tt := range []struct {
+		r    *redact.Redactor
+		want string
+	}{
+		{nil, "base-secret more-secret short"},
+		{base, "[redacted] more-secret short"},
+		{both, "[redacted] [redacted] short"},
+		{base.With(), "[redacted] more-secret short"},
+		{(*redact.Redactor)(nil).With("more-secret"), "base-secret [redacted] short"},
+	} {
+		if got := tt.r.Text("base-secret more-secret short"); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}

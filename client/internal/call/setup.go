@@ -18,9 +18,10 @@ import (
 
 // Config has the fields of client.Config, which documents them.
 type Config struct {
-	Name      string
-	Header    http.Header
-	Transport http.RoundTripper
+	Name        string
+	Header      http.Header
+	Credentials []string
+	Transport   http.RoundTripper
 
 	Version   mcp.Version
 	Share     bool
@@ -76,7 +77,7 @@ func NewSetup(cfg Config) *Setup {
 	if s.Announced == nil {
 		s.Announced = func(*mcp.Scope, bool) {}
 	}
-	s.Secrets = redact.New(cfg.Header, nil)
+	s.Secrets = redact.New(cfg.Header, nil).With(cfg.Credentials...)
 	s.Log = slog.New(redact.Around(s.Log.Handler(), func() *redact.Redactor { return s.Secrets })).With(slog.String("backend", cfg.Name))
 	s.Header = cfg.Header.Clone()
 	if len(s.Info) == 0 {

@@ -43,7 +43,7 @@ type Endpoint struct {
 // its own, with connections of its own.
 func NewEndpoint(s *call.Setup, url string) *Endpoint {
 	e := &Endpoint{Setup: s, transport: s.Transport, CustomTransport: s.Transport != nil, refusals: new(refusalLog)}
-	s.Secrets = redact.New(s.Header, nil, url)
+	s.Secrets = redact.New(s.Header, nil, url).With(s.Credentials...)
 	if e.transport == nil {
 		e.transport = newTransport(s)
 	}
