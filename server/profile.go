@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 )
 
@@ -36,10 +37,7 @@ func (s *Server) hasProfile(name string) bool {
 	return name == "" || s.cfg.HasProfile != nil && s.cfg.HasProfile(name)
 }
 
-var (
-	errNoProfile   = errors.New("there is no such profile")
-	errProfileGone = errors.New("the profile was removed")
-)
+var errNoProfile = errors.New("there is no such profile")
 
 // serveHidden answers as for a path at which nothing is served.
 func (s *Server) serveHidden(p *response, r *http.Request) {
@@ -55,14 +53,15 @@ func (s *Server) serveHidden(p *response, r *http.Request) {
 // requests without a session may finish. Config.HasProfile must report false for the profile
 // from before the call.
 func (s *Server) EndProfile(name string) {
+	removed := fmt.Errorf("the profile %q was removed", name)
 	for _, sess := range s.sessions.OfProfile(name) {
 		s.end(sess, errSessionEnded())
 	}
 	for _, entry := range s.inflight.list(kindListen, kindPipe) {
 		if entry.profile == name {
 			entry.tornDown.Store(true)
-			entry.stop(errProfileGone)
+			entry.stop(removed)
 		}
 	}
-	s.cancelParked(s.parked.DropProfile(name), errProfileGone)
+	s.cancelParked(s.parked.DropProfile(name), removed)
 }

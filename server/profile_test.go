@@ -467,8 +467,8 @@ func TestPipeOfAProfile(t *testing.T) {
 		}
 		known.remove("a")
 		s.server.EndProfile("a")
-		if err := <-done; err == nil {
-			t.Error("the pipe of a removed profile ends without an error")
+		if err := <-done; err == nil || err.Error() != `the profile "a" was removed` {
+			t.Errorf("the pipe of a removed profile ends with %v", err)
 		}
 		time.Sleep(time.Second)
 		for range answers { // until it ends
