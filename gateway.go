@@ -47,6 +47,7 @@ type Gateway struct {
 	changed      listeners
 	startSlots   startSlots
 	perClient    perClientLists
+	seen         clientsSeen
 	former       formerNames
 	onlyClient   *onlyClient // nil unless Options.OneClient
 	taskRegistry taskRegistry
@@ -157,6 +158,12 @@ func (g *Gateway) SSE() http.Handler { return g.server.SSE() }
 // when ctx ends, or when the Gateway is closed.
 func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
 	return g.server.ServeStdio(ctx, r, w)
+}
+
+// ServeLocal is ServeStdio for a client of the operator: only the operator can open its
+// connection, as for [Local]. Its principal is "local".
+func (g *Gateway) ServeLocal(ctx context.Context, r io.Reader, w io.Writer) error {
+	return g.server.ServeStdioAs(ctx, localPrincipal, r, w)
 }
 
 // Drain begins the shutdown: from now on Ready reports false and new sessions are

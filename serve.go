@@ -26,6 +26,7 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
+		g.seen.note(req.Client)
 		return g.list(ctx, req, kind)
 	}
 	switch req.Method {
@@ -141,6 +142,9 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 		return nil, false
 	}
 	res, err := g.listNow(req, kind)
+	if err == nil {
+		g.seen.note(req.Client)
+	}
 	return res, err == nil
 }
 

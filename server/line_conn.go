@@ -28,9 +28,14 @@ import (
 // accepts nothing any more. A read or write that this does not end is left behind; on the
 // standard streams of a process it lasts until the process exits.
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
+	return s.ServeStdioAs(ctx, "", r, w)
+}
+
+// ServeStdioAs is ServeStdio for a client with a known principal.
+func (s *Server) ServeStdioAs(ctx context.Context, principal string, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	from := sender{profile: ProfileOf(ctx)}
+	from := sender{principal: principal, profile: ProfileOf(ctx)}
 	entry := &inflight{kind: kindPipe, stop: cancel, profile: from.profile}
 	if !s.inflight.add(entry) {
 		return errDraining
@@ -163,6 +168,8 @@ type lineConn struct {
 
 	cancelListen context.CancelFunc // ends the inner listen; nil before it
 	inputEnded   bool               // the client has closed its end
+
+	principal string // "" on the standard streams of a process
 
 	// Of a connection over HTTP with SSE, which serves only the legacy era; zero on a
 	// pipe.
@@ -382,7 +389,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		c.modernRetry(ctx, m, &opened)
 		return
 	}
-	if no := c.server.checkPending(m.ID, ""); no != nil {
+	if no := c.server.checkPending(m.ID, c.principal); no != nil {
 		c.refuse(ctx, no)
 		return
 	}

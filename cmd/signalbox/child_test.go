@@ -111,7 +111,8 @@ func answerLarge(line []byte, results map[string]string) bool {
 
 // growingChild is the command mcpgrow: a legacy MCP server on standard input and output. Its
 // tool "grow" adds the tool "grown", then "grown-more", and it has the tool "ask" for clients
-// that support elicitation. It appends a line to the file that is its argument.
+// that support elicitation. A call of "ask" with a progress token is reported as begun, and
+// never ends. It appends a line to the file that is its argument.
 func growingChild() {
 	time.AfterFunc(time.Minute, func() { os.Exit(3) }) // if a failed test left it behind
 	f, err := os.OpenFile(os.Args[1], os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
@@ -131,6 +132,7 @@ func growingChild() {
 			Params struct {
 				Name         string                     `json:"name"`
 				Capabilities map[string]json.RawMessage `json:"capabilities"`
+				Meta         map[string]json.RawMessage `json:"_meta"`
 			} `json:"params"`
 		}
 		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
@@ -154,6 +156,10 @@ func growingChild() {
 				tools = append(tools, grown)
 				grown += "-more"
 				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			}
+			if m.Params.Name == "ask" && m.Params.Meta["progressToken"] != nil {
+				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":%s}}`+"\n", m.Params.Meta["progressToken"])
+				continue
 			}
 		default:
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no %s"}}`+"\n", m.ID, m.Method)

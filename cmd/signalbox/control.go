@@ -30,9 +30,11 @@ import (
 // The paths served on the socket.
 const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
+	clientsPath = "/admin/v1/clients" // GET: the clients that have listed something, as []signalbox.ClientStatus
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
 	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
+	stdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if gatewayInfo.Joinable
 	logPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones
 	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable; with those of profiles below it
 )
@@ -45,6 +47,9 @@ type gatewayInfo struct {
 	Process  int    `json:"process"`
 	Joinable bool   `json:"joinable"`      // commands of the user may use joinPath
 	URL      string `json:"url,omitempty"` // of the MCP endpoint on HTTP, if there is one
+	Version  string `json:"version,omitempty"`
+
+	Background bool `json:"background,omitempty"` // it was started by attach
 }
 
 // reloadResult is the result of a reload.
@@ -87,22 +92,27 @@ func (s *service) openControl(ctx context.Context) {
 	}
 	routes := http.NewServeMux()
 	routes.Handle("GET "+statusPath, signalbox.Local(s.gateway.Operations()))
-	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http()}
+	self := gatewayInfo{Process: os.Getpid(), Joinable: s.flags.http(), Version: programVersion(), Background: s.flags.background}
 	if s.http != nil {
 		self.URL = s.http.url
 	}
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
+	routes.HandleFunc("GET "+clientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
 	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
-		routes.Handle(joinPath, signalbox.Local(s.gateway))
+		joined := s.life.count(signalbox.Local(s.gateway))
+		routes.Handle(joinPath, joined)
 		routes.HandleFunc(profilePath(joinPath, "{profile}"), func(w http.ResponseWriter, r *http.Request) {
-			atProfile(signalbox.Local(s.gateway), r.PathValue("profile")).ServeHTTP(w, r)
+			atProfile(joined, r.PathValue("profile")).ServeHTTP(w, r)
 		})
+		routes.HandleFunc("GET "+stdioPath, s.serveAttached)
+		routes.HandleFunc("GET "+profilePath(stdioPath, "{profile}"), s.serveAttachedAt)
 	}
 	routes.HandleFunc("GET "+logPath, s.serveLog)
 	c, err := newControl(ctx, s.env, s.source.path, s.id, routes)
 	if err != nil {
+		s.controlErr = err
 		s.log.InfoContext(ctx, "no control socket: other commands of this user cannot reach this gateway; send SIGHUP to reload it", slog.Any("error", err))
 		return
 	}
@@ -209,8 +219,17 @@ func (e *env) makeStateFolder(file string) (string, error) {
 // stateFolder returns the folder for what is kept of a configuration file from one command
 // to the next, and for the sockets of its gateways.
 func (e *env) stateFolder(file string) (string, error) {
+	home, err := e.stateHome()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, fileID(file)), nil
+}
+
+// stateHome returns the folder for all state of the user.
+func (e *env) stateHome() (string, error) {
 	if state, ok := e.LookupEnv("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
-		return filepath.Join(state, "signalbox", fileID(file)), nil
+		return filepath.Join(state, "signalbox"), nil
 	}
 	// Not below AppData: programs started by a packaged client see a private copy of it.
 	variable, below := "HOME", filepath.Join(".local", "state", "signalbox")
@@ -224,7 +243,7 @@ func (e *env) stateFolder(file string) (string, error) {
 	if !filepath.IsAbs(home) {
 		return "", fmt.Errorf("the home folder of the user is unknown (set %s)", variable)
 	}
-	return filepath.Join(home, below, fileID(file)), nil
+	return filepath.Join(home, below), nil
 }
 
 // staleAfter is the age from which a socket that refuses connections is removed. A younger

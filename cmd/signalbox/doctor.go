@@ -27,6 +27,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/shellpath"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
@@ -43,16 +44,19 @@ const (
 
 func newDoctor(e *env) *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, fix, yes bool
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "Find what is wrong with the servers of a configuration",
 		Long: `Check the configuration file, start each server by itself, and print what works, what
-does not, and what to do about it. Then check the port, and the running gateway of the
-file. With NAME, only that server is checked.
+does not, and what to do about it. Then check the port, the running gateway of the file,
+and the clients. With NAME, only that server is checked.
 
-It takes 15 seconds at most, changes nothing, and ends all that it has started. A running
-gateway and its servers are not disturbed. docs/codes.md explains the codes.
+It takes 15 seconds at most, and ends all that it has started. A running gateway and its
+servers are not disturbed. docs/codes.md explains the codes.
+
+Nothing is changed, except with --fix: it asks for each finding that a change of the
+configuration file corrects, writes it, and checks again.
 
 The exit code is 0 if nothing failed, 3 if all that failed may pass without a change, and
 otherwise 1.`,
@@ -62,11 +66,20 @@ otherwise 1.`,
 			if !src.hasFile() {
 				return usagef("%s; name the file with --config", e.nothingFound())
 			}
-			return e.doctor(cmd.Context(), src, strings.Join(args, ""), asJSON)
+			if fix && asJSON {
+				return usagef("both --fix and --json; choose one")
+			}
+			found, err := e.doctor(cmd.Context(), src, strings.Join(args, ""), asJSON)
+			if fix && err == nil {
+				return e.fix(cmd.Context(), src, strings.Join(args, ""), found, yes)
+			}
+			return cmp.Or(err, needsAttention(found))
 		},
 	}
 	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	cmd.Flags().BoolVar(&fix, "fix", false, "ask for each finding that a change of the file corrects, and write it")
+	cmd.Flags().BoolVar(&yes, "yes", false, "with --fix, write without a question")
 	return cmd
 }
 
@@ -79,7 +92,7 @@ const (
 
 // finding is the result of one check.
 type finding struct {
-	Kind    string  `json:"kind"` // config, server, port or gateway
+	Kind    string  `json:"kind"` // config, server, port, gateway, clients or processes
 	Name    string  `json:"name"` // that of a server; otherwise the kind
 	Result  string  `json:"result"`
 	Code    string  `json:"code,omitzero"`
@@ -90,31 +103,38 @@ type finding struct {
 	Tools   int     `json:"tools,omitzero"`
 	Bytes   int     `json:"bytes,omitzero"`   // of the tools' definitions
 	Seconds float64 `json:"seconds,omitzero"` // until the lists were known
+
+	path string // of the place in the file, as that of a config.Problem
 }
 
 // doctor checks a file and prints the findings. name selects one server, unless empty.
-func (e *env) doctor(ctx context.Context, src source, name string, asJSON bool) error {
+func (e *env) doctor(ctx context.Context, src source, name string, asJSON bool) ([]finding, error) {
+	found, err := e.examineFor(ctx, src, name)
+	if err != nil {
+		return nil, err
+	}
+	if !asJSON {
+		_, err := e.Stdout.Write(findingsTable(found))
+		return found, err
+	}
+	text, err := json.Marshal(map[string]any{"file": src.path, "findings": found}, json.Deterministic(true), jsontext.WithIndent(" "))
+	if err != nil {
+		return nil, err
+	}
+	return found, e.printJSON(text)
+}
+
+// examineFor is examine with a bound, for a user who may interrupt it.
+func (e *env) examineFor(ctx context.Context, src source, name string) ([]finding, error) {
 	interrupted, done := e.interruptible(ctx)
 	defer done()
 	ctx, cancel := context.WithTimeout(interrupted, doctorTime)
 	defer cancel()
 	found, err := e.examine(ctx, src, name)
-	switch {
-	case interrupted.Err() != nil:
-		return errors.New("interrupted")
-	case err != nil:
-		return err
-	case asJSON:
-		text, err := json.Marshal(map[string]any{"file": src.path, "findings": found}, json.Deterministic(true), jsontext.WithIndent(" "))
-		if err != nil {
-			return err
-		}
-		err = e.printJSON(text)
-		return cmp.Or(err, needsAttention(found))
-	default:
-		_, err := e.Stdout.Write(findingsTable(found))
-		return cmp.Or(err, needsAttention(found))
+	if interrupted.Err() != nil {
+		return nil, errors.New("interrupted")
 	}
+	return found, err
 }
 
 // examine makes all checks. The error is about the name.
@@ -141,6 +161,30 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 	if e.Terminal(e.Stderr) && len(servers) > 0 {
 		e.printError(fmt.Sprintf("starting %s; this takes up to %v", plural(len(servers), "server"), doctorTime))
 	}
+	var tried []finding
+	var all sync.WaitGroup
+	// Ends with ctx; waited for below.
+	all.Go(func() { tried = e.checkServers(ctx, cfg, servers) })
+	var rest []finding
+	if name == "" {
+		// Ends with ctx; waited for below.
+		all.Go(func() {
+			gateway, running := e.checkGateway(ctx, src.path)
+			rest = []finding{checkPort(ctx, cfg, running), gateway}
+			if f, ok := e.checkClients(src.path); ok {
+				rest = append(rest, f)
+			}
+			if f, ok := checkLeft(src.path); ok {
+				rest = append(rest, f)
+			}
+		})
+	}
+	all.Wait()
+	return slices.Concat(found, tried, rest), nil
+}
+
+// checkServers checks servers, each by itself.
+func (e *env) checkServers(ctx context.Context, cfg *config.Config, servers []config.Backend) []finding {
 	shellPath := func() string { return e.loginPath(ctx) }
 	results := make([][]finding, len(servers))
 	var all sync.WaitGroup
@@ -148,16 +192,8 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 		// Ends with ctx; waited for below.
 		all.Go(func() { results[i] = checkServer(ctx, cfg, servers[i], shellPath) })
 	}
-	var rest []finding
-	if name == "" {
-		// Ends with ctx; waited for below.
-		all.Go(func() {
-			gateway, running := e.checkGateway(ctx, src.path)
-			rest = []finding{checkPort(ctx, cfg, running), gateway}
-		})
-	}
 	all.Wait()
-	return slices.Concat(found, slices.Concat(results...), rest), nil
+	return slices.Concat(results...)
 }
 
 // selectServers returns the enabled servers, or the one with the name.
@@ -215,6 +251,7 @@ func validFile(path string, cfg *config.Config) finding {
 // noteFinding returns the finding for a note on the file.
 func noteFinding(kind, name string, note config.Problem) finding {
 	f := finding{Kind: kind, Name: name, Result: resultWarn, Code: note.Code, Fix: cmp.Or(note.Hint, codeEntry(note.Code).Cure)}
+	f.path = note.Path
 	note.Code, note.Hint = "", ""
 	f.Text = note.String()
 	return f
@@ -329,7 +366,11 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 	}
 	entry := codeEntry(f.Code)
 	f.Fix, f.Passes = entry.Cure, entry.Passes
-	switch words := strings.Fields(srv.Command); {
+	words, err := imports.Words(srv.Command)
+	if err != nil {
+		words = strings.Fields(srv.Command)
+	}
+	switch {
 	case f.Code == code.StartOneString && len(words) > 1:
 		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
 		if err == nil {

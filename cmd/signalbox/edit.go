@@ -32,6 +32,8 @@ printed, with credentials removed. Running gateways that serve the file apply th
 by the rules for changed files: a new program may wait for 'signalbox reload'.`
 
 type addFlags struct {
+	tryFlags
+
 	config  string
 	headers []string // each as 'Name: value' or NAME=VALUE
 	env     []string // each as NAME=VALUE
@@ -40,32 +42,34 @@ type addFlags struct {
 func newAdd(e *env) *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{
-		Use:   "add NAME (URL | -- COMMAND [ARG ...])",
+		Use:   "add (NAME (URL | -- COMMAND [ARG ...]) | [NAME] -)",
 		Short: "Add a server to the configuration file",
 		Long: `Add a server to the configuration file: a program to start, or the URL of a remote
 server. It is the last one of the file, and written in the style of the one before it.
 Without a file, ` + newConfigName + ` is created.
+
+With -, standard input is read, as by 'signalbox import -': a map of servers, one server, a
+command such as "claude mcp add ...", or an address. All servers in it are added. NAME is
+for a text with one server.
+
+On a terminal, or with --try, the server is started or reached first, and what its tools
+cost is printed. If it does not work, the reason is shown, and it is written only after a
+question.
 ` + editHelp + `
 
 A credential is best written as ${NAME}, which takes it from 'signalbox secret set NAME',
 or from the environment of the gateway. Use single quotes, so that the shell does not
 replace it.`,
 		Example: `  signalbox add files -- npx -y @modelcontextprotocol/server-filesystem /srv
-  signalbox add tickets https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'`,
+  signalbox add tickets https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'
+  signalbox add - < pasted.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entry, err := f.entry(args, cmd.ArgsLenAtDash())
-			if err != nil {
-				return err
-			}
-			err = e.edit(cmd.Context(), f.config, args[0], true, func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
-			if err == nil {
-				e.noteSecrets(args[0], entry)
-			}
-			return err
+			return e.add(cmd.Context(), &f, args, cmd.ArgsLenAtDash())
 		},
 	}
 	editFlag(cmd, &f.config)
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header to the URL, as `'Name: value'` or NAME=VALUE; may be repeated")
+	f.addTo(cmd)
 	cmd.Flags().StringArrayVar(&f.env, "env", nil, "set a variable of the program, as `NAME=VALUE`; may be repeated")
 	return cmd
 }
@@ -165,7 +169,7 @@ func newDisable(e *env) *cobra.Command {
 func newEdit(e *env, cmd *cobra.Command, change func(f configedit.File, args []string) ([]byte, error)) *cobra.Command {
 	var file string
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return e.edit(cmd.Context(), file, args[len(args)-1], false, func(f configedit.File) ([]byte, error) { return change(f, args) })
+		return e.edit(cmd.Context(), file, args[len(args)-1], func(f configedit.File) ([]byte, error) { return change(f, args) })
 	}
 	editFlag(cmd, &file)
 	return cmd
@@ -181,9 +185,15 @@ func editFlag(cmd *cobra.Command, path *string) {
 	}
 }
 
-// edit changes the configuration file, and prints the difference and what running gateways
+// edit changes an existing configuration file, and prints the difference and what gateways
 // make of it. name is the server that the change is about.
-func (e *env) edit(ctx context.Context, flag, name string, mayCreate bool, change func(configedit.File) ([]byte, error)) error {
+func (e *env) edit(ctx context.Context, flag, name string, change func(configedit.File) ([]byte, error)) error {
+	return e.editIf(ctx, flag, name, false, nil, change)
+}
+
+// editIf is edit with a decision about the changed file before it is written; nil means yes.
+// With mayCreate, the file may be a new one.
+func (e *env) editIf(ctx context.Context, flag, name string, mayCreate bool, decide func(configedit.File) (bool, error), change func(configedit.File) ([]byte, error)) error {
 	path := e.source(flag).path
 	switch {
 	case path == "" && mayCreate:
@@ -215,6 +225,11 @@ func (e *env) edit(ctx context.Context, flag, name string, mayCreate bool, chang
 	after := configedit.File{Name: path, Text: text}
 	if err := e.checkEdit(before, after); err != nil {
 		return err
+	}
+	if decide != nil {
+		if ok, err := decide(after); !ok {
+			return err
+		}
 	}
 	ctx, done := e.interruptible(ctx)
 	defer done()

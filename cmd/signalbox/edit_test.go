@@ -27,7 +27,7 @@ func TestEditChangedFile(t *testing.T) {
 	}
 	const theirs = "mcpServers: {theirs: {command: x}}\n"
 	write("mcpServers: {a: {command: x}}\n")
-	err := e.edit(t.Context(), "", "a", false, func(f configedit.File) ([]byte, error) {
+	err := e.edit(t.Context(), "", "a", func(f configedit.File) ([]byte, error) {
 		write(theirs)
 		return f.Remove("a")
 	})

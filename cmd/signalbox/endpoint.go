@@ -53,6 +53,7 @@ type endpoint struct {
 	header   time.Duration // limits.headerRead
 	server   *http.Server
 	ended    chan error // receives the error of Serve
+	life     *lifetime  // counts the clients
 }
 
 // listen opens the listener. cfg has its defaults filled in.
@@ -114,6 +115,9 @@ func reachable(addr net.Addr, configured string) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
+// portTakenError is the error of a port that is in use.
+type portTakenError struct{ error }
+
 // explainListen returns the error of listening on addr, with what to do about it.
 func explainListen(addr string, err error) error {
 	var cure string
@@ -124,6 +128,7 @@ func explainListen(addr string, err error) error {
 			owner = "process " + named
 		}
 		cure = "the port is in use by " + owner + "; stop it, or choose another port with --listen, such as --listen 127.0.0.1:0 for a free one [" + code.PortTaken + "]"
+		return portTakenError{fmt.Errorf("listen on %s: %s", addr, cure)}
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		cure = "this machine does not have that address; use --listen 127.0.0.1:7777 for local programs only, or 0.0.0.0 for all addresses"
 	case errors.Is(err, os.ErrPermission):
@@ -139,7 +144,7 @@ func (p *endpoint) serve(gw *signalbox.Gateway, logger *slog.Logger) {
 	if p == nil {
 		return
 	}
-	p.server.Handler = p.routes(gw, gw.SSE(), gw.Operations())
+	p.server.Handler = p.routes(p.life.count(gw), p.life.count(gw.SSE()), gw.Operations())
 	p.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
 	// Ends when close has closed the server; close waits for it.
 	go func() { p.ended <- p.server.Serve(responseListener{p.listener, p.write, p.header}) }()

@@ -5,6 +5,7 @@
 // talks to such endpoints from a shell.
 //
 //	serve                          run a Gateway, on HTTP or on stdio
+//	attach                         connect a client on stdio to the running Gateway
 //	tools, resources, prompts,     make a request to a Gateway, or with --url
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
@@ -14,6 +15,7 @@
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong
 //	import                         import the servers of MCP clients
+//	connect, disconnect            write the gateway into the files of MCP clients
 //	add, remove, rename,           change one server in a configuration file
 //	enable, disable, pin
 //	secret                         set, list or remove the secrets of a configuration
@@ -29,7 +31,8 @@
 //     missing, and for doctor if all that it found may pass without a change.
 //   - An error names its cause, its place and a cure.
 //   - No process outlives the command: the processes that it starts are ended before it
-//     returns, and die with it if it is killed.
+//     returns, and die with it if it is killed. The exception is the gateway that attach starts
+//     for all clients.
 //
 // A command uses the outside world only through its env, so that tests can run it in their
 // own process. The transcripts in testdata/script run it as a process.
@@ -123,12 +126,13 @@ each of them, and 'signalbox serve' serves them.`,
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(e),
+		newServe(e), newAttach(e),
 		newTools(e), newResources(e), newPrompts(e),
 		newCall(e), newRead(e),
 		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
 		newSecret(e),
-		newImport(e), newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
+		newImport(e), newConnect(e), newDisconnect(e),
+		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
 		newLogs(e), newPin(e),
 	)
 	root.SetHelpCommand(newHelp())

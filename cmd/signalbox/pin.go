@@ -51,7 +51,7 @@ docker and podman for their images. They may read their registries.
 func (e *env) pin(ctx context.Context, flag string, names []string) error {
 	var failed []error
 	// In any case the reload of a file is waited for, which is of no server in particular.
-	err := e.edit(ctx, flag, strings.Join(names, ""), false, func(f configedit.File) ([]byte, error) {
+	err := e.edit(ctx, flag, strings.Join(names, ""), func(f configedit.File) ([]byte, error) {
 		var servers []config.Backend // with their variables, if those are set
 		if cfg, err := config.Parse(f.Name, f.Text, e.LookupEnv); err == nil {
 			servers = cfg.Servers

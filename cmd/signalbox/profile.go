@@ -46,7 +46,7 @@ func profileFlag(cmd *cobra.Command, to *string, usage string) {
 	addWord(cmd, to, "profile", "", usage)
 }
 
-// checkProfile returns an error if a configuration does not have a profile; "" is none.
+// checkProfile returns an error if a configuration does not have a profile. An empty name is no error.
 func checkProfile(cfg *config.Config, name string) error {
 	names := make([]string, len(cfg.Profiles))
 	for i := range cfg.Profiles {
@@ -74,7 +74,7 @@ func unknownProfile(name string, names []string) error {
 }
 
 // narrow removes from a status what is not about a profile. It returns an error if the
-// gateway does not have the profile; "" is none, and removes nothing.
+// gateway does not have the profile. An empty name removes nothing.
 func narrow(s *signalbox.Status, name string) error {
 	if name == "" {
 		return nil
@@ -107,7 +107,7 @@ func narrow(s *signalbox.Status, name string) error {
 	return nil
 }
 
-// only restricts the target to a profile of its gateway; "" is none.
+// only restricts the target to a profile of its gateway, unless the name is empty.
 func (t *target) only(name string) {
 	if name == "" {
 		return
@@ -167,3 +167,13 @@ func profileLine(profiles []profileCost) string {
 }
 
 var errProfileOverHTTP = errors.New("--profile needs --stdio; over HTTP each profile has its own path, such as /mcp/p/NAME")
+
+// serveAttachedAt is serveAttached for a client of one profile.
+func (s *service) serveAttachedAt(w http.ResponseWriter, r *http.Request) {
+	name, status := r.PathValue("profile"), s.gateway.Status()
+	if err := narrow(&status, name); err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	atProfile(http.HandlerFunc(s.serveAttached), name).ServeHTTP(w, r)
+}

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,9 @@ type serveFlags struct {
 	stdio  bool   // serve the parent process on standard input and output
 	demo   bool   // serve the demo, whatever files there are
 
-	profile string // the part that the client on standard input is served; empty means everything
+	profile    string        // the part that the client on standard input is served; empty means everything
+	idle       time.Duration // end after so long without clients; 0 means never
+	background bool          // started by attach: log to a file, and report the start on standard error
 }
 
 // http reports whether to listen: always, except for --stdio without --listen.
@@ -56,6 +60,9 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.demo, "demo", false, "serve the built-in demo, whatever files there are")
 	profileFlag(cmd, &f.profile, "with --stdio, serve only this `PROFILE` to the client; over HTTP each profile has a path of its own, such as /mcp/p/PROFILE")
+	cmd.Flags().DurationVar(&f.idle, "end-when-idle", 0, "end `DURATION` after the last client has left, such as 10m (default: never)")
+	cmd.Flags().BoolVar(&f.background, "background", false, "log to the state folder, and report the start on standard error")
+	_ = cmd.Flags().MarkHidden("background") // the flag was added in the line above
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
 }
@@ -74,6 +81,9 @@ type service struct {
 	control  *control         // nil without a socket
 	id       string           // names the socket and the log
 	journal  *journal.Journal // the last records of log; nil without a file
+	life     *lifetime        // nil without --end-when-idle
+
+	controlErr error // why there is no socket
 
 	input *input // of the client on stdio; nil without one
 
@@ -90,6 +100,9 @@ func (f serveFlags) source(e *env) (source, error) {
 	if f.profile != "" && !f.stdio {
 		return source{}, usageError{errProfileOverHTTP}
 	}
+	if f.idle < 0 || f.idle > 0 && f.stdio {
+		return source{}, usagef("--end-when-idle takes a positive duration, and not with --stdio, which ends with its client")
+	}
 	src := e.source(f.config)
 	switch {
 	case f.demo:
@@ -104,17 +117,23 @@ func (f serveFlags) source(e *env) (source, error) {
 }
 
 // serve runs until a signal, the end of standard input, or a failure.
-func serve(ctx context.Context, e *env, f serveFlags) error {
+func serve(ctx context.Context, e *env, f serveFlags) (err error) {
 	src, err := f.source(e)
 	if err != nil {
 		return err
+	}
+	to := e.Stderr
+	if f.background {
+		// The log is kept in files. Standard error is for the start only.
+		to = io.Discard
+		e.keepCrashes(src.path)
 	}
 	defer gctune.Keep()()
 	// A closed standard error must not end the calls of clients. With SIGPIPE caught,
 	// writes return an error instead. It is caught until j is closed, which writes the rest.
 	_, obey := e.Signals(syscall.SIGPIPE)
 	defer obey()
-	j := newAsyncWriter(e.Stderr)
+	j := newAsyncWriter(to)
 	defer j.close()
 	// Everything goes through the writer and not only the log: any write to standard error
 	// can block.
@@ -128,6 +147,7 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	signals, stop := e.Signals(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	defer s.endLog()
+	defer func() { s.noteEnd(ctx, err) }()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -141,6 +161,17 @@ func serve(ctx context.Context, e *env, f serveFlags) error {
 	}
 	defer w.close()
 	s.announce()
+	if f.background {
+		if s.control == nil {
+			return errors.Join(fmt.Errorf("no control socket: %w", s.controlErr), s.drain(ctx, signals, stop))
+		}
+		_, _ = io.WriteString(e.Stderr, servingLine) // fails if attach was killed
+	}
+	if s.life != nil {
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		go s.life.run(ctx) // ends with ctx, which the end of serve cancels
+	}
 	err = s.loop(ctx, signals, w)
 	s.control.end()
 	return errors.Join(err, s.drain(ctx, signals, stop))
@@ -158,7 +189,7 @@ func (s *service) open(ctx context.Context) error {
 	}
 	s.openLog(ctx)
 	if s.flags.http() {
-		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil {
+		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil && !s.withoutPort(ctx, err) {
 			return err
 		}
 	}
@@ -177,13 +208,34 @@ func (s *service) open(ctx context.Context) error {
 		s.http.close(ctx)
 		return err
 	}
+	if s.flags.idle > 0 {
+		s.life = newLifetime(s.flags.idle, s.hasClients)
+	}
 	s.openControl(ctx) // first: a client that is served may expect commands to work
+	if s.http != nil {
+		s.http.life = s.life
+	}
 	s.http.serve(s.gateway, s.log)
 	if s.flags.stdio {
 		// Ends with either pipe or with the gateway; drain waits for it.
 		go s.serveStdio(ctx)
 	}
 	return nil
+}
+
+// withoutPort reports whether to serve on the socket only: attach needs no port.
+func (s *service) withoutPort(ctx context.Context, err error) bool {
+	if _, taken := errors.AsType[portTakenError](err); !taken || !s.flags.background {
+		return false
+	}
+	s.log.WarnContext(ctx, "the gateway serves attached clients only", slog.Any("error", err))
+	return true
+}
+
+// hasClients reports whether a client has a session or a request.
+func (s *service) hasClients() bool {
+	status := s.gateway.Status()
+	return status.Sessions > 0 || status.InFlight > 0
 }
 
 // processLevel returns the level of records about the processes of backends. A client on
@@ -246,6 +298,9 @@ func (s *service) loop(ctx context.Context, signals <-chan os.Signal, w *watcher
 			if w.differs() {
 				s.reloadChange(ctx)
 			}
+		case <-s.life.end():
+			s.log.InfoContext(ctx, "no client is left")
+			return nil
 		case ask := <-s.control.reloads():
 			cfg, err := s.reload(ctx)
 			ask <- newReloadResult(cfg, err)

@@ -163,6 +163,9 @@ func (e *env) localStatus(ctx context.Context, file string) (*fetchedStatus, err
 	defer closeIdle(found)
 	gateway := found[0]
 	name := fmt.Sprintf("process %d", gateway.Process)
+	if own := programVersion(); gateway.Version != "" && gateway.Version != own {
+		e.printError(oldGateway(strconv.Itoa(gateway.Process), gateway.Version, own, gateway.Background))
+	}
 	place := "of " + name
 	if u, err := url.Parse(gateway.URL); err == nil && u.Host != "" {
 		place = "at " + origin(u)

@@ -46,6 +46,19 @@ func versionOf(info *debug.BuildInfo) string {
 	return "devel"
 }
 
+// programVersion returns the version and the revision of this program, by which two
+// programs are compared.
+func programVersion() string {
+	info := buildInfo()
+	version := versionOf(info)
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return version + " " + s.Value
+		}
+	}
+	return version
+}
+
 func versionText(info *debug.BuildInfo) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "signalbox %s\n", versionOf(info))

@@ -18,7 +18,7 @@ type Client struct {
 	Name string // as its vendor writes it
 
 	Dialect Dialect
-	// Key is the path of the servers in its files, with dots between the keys.
+	// Key is the key of the servers in its files.
 	Key string
 
 	Files      []File
@@ -26,6 +26,8 @@ type Client struct {
 	// After is what the client needs until it uses a changed file.
 	After Fact[Effect]
 
+	// Off is how an entry is disabled in its files.
+	Off Fact[Switch]
 	// Ended reports that the client is no longer developed. Its servers can be imported.
 	Ended bool
 }
@@ -34,6 +36,12 @@ type Client struct {
 type Fact[T any] struct {
 	Value  T
 	Source Source
+}
+
+// Switch is a key of an entry, and its value for a server that is disabled.
+type Switch struct {
+	Key   string
+	Value bool
 }
 
 // Source is where a fact was read. The zero Source means that it is unknown.
@@ -114,7 +122,12 @@ type File struct {
 	// EnvIsFile is set.
 	Env       string
 	EnvIsFile bool
-	Source    Source
+	// Reserved is set for a file that only the client may make: it has the client's state, or
+	// settings without which the client does not start.
+	Reserved bool
+	// Former is set for a place that the client has given up. Its servers can be imported.
+	Former bool
+	Source Source
 }
 
 // System is an operating system, named as in runtime.GOOS.

@@ -28,6 +28,7 @@ func TestFactsHaveSources(t *testing.T) {
 	for _, c := range clients.All() {
 		check(c.ID+" after", c.After.Value != clients.Unknown, c.After.Source)
 		check(c.ID+" transports", c.Transports.Value != nil, c.Transports.Source)
+		check(c.ID+" off", c.Off.Value.Key != "", c.Off.Source)
 		known := 0
 		for _, f := range c.Files {
 			check(c.ID+" "+f.Path, f.Source.IsKnown(), f.Source)
@@ -156,5 +157,41 @@ func TestFind(t *testing.T) {
 	}
 	if found := (clients.Places{System: clients.Linux}).Find(); found != nil {
 		t.Errorf("without folders: %v", found)
+	}
+}
+
+func TestToWrite(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for _, path := range []string{".config/opencode/opencode.jsonc", ".config/Code/User/settings.json", ".cache/lm-studio/mcp.json"} {
+		at := filepath.Join(home, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := clients.Places{System: clients.Linux, Home: home, Config: filepath.Join(home, ".config"), Project: home}
+	for id, want := range map[string]string{
+		"cursor":         ".cursor/mcp.json",
+		"opencode":       ".config/opencode/opencode.jsonc", // the one that exists
+		"vscode":         ".config/Code/User/mcp.json",      // not the former place, which exists
+		"lm-studio":      ".lmstudio/mcp.json",
+		"claude-code":    ".claude.json",
+		"claude-desktop": "", // unknown on Linux
+	} {
+		c, _ := clients.ByID(id)
+		f, path, ok := p.ToWrite(c, clients.User)
+		if want != "" {
+			want = filepath.Join(home, filepath.FromSlash(want))
+		}
+		if path != want || ok != (want != "") || f.Reserved != (id == "claude-code") {
+			t.Errorf("%s: %q, %v, %+v", id, path, ok, f)
+		}
+	}
+	c, _ := clients.ByID("vscode")
+	if _, path, _ := p.ToWrite(c, clients.Project); path != filepath.Join(home, ".vscode", "mcp.json") {
+		t.Errorf("of a project: %q", path)
 	}
 }

@@ -145,3 +145,22 @@ func (p Places) getenv(name string) string {
 	}
 	return p.Getenv(name)
 }
+
+// ToWrite returns the file of a client in which a server is written in a scope: one that
+// exists, or else the first place of which it is known that the client reads it. A file that
+// only the client may make is returned, too. ok is false if no place is known on the system.
+func (p Places) ToWrite(c Client, scope Scope) (f File, path string, ok bool) {
+	for _, file := range c.Files {
+		at := p.Path(file)
+		if file.Scope != scope || at == "" || !file.Source.IsKnown() || file.Former || strings.Contains(file.Path, "*") {
+			continue
+		}
+		if len(p.existing(file)) > 0 {
+			return file, at, true
+		}
+		if !ok {
+			f, path, ok = file, at, true
+		}
+	}
+	return f, path, ok
+}

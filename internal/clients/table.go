@@ -31,6 +31,23 @@ func (f File) replacedBy(env string) File {
 	return f
 }
 
+// onlyMade marks a File that only its client may make.
+func (f File) onlyMade() File {
+	f.Reserved = true
+	return f
+}
+
+// former marks a File that its client has given up.
+func (f File) former() File {
+	f.Former = true
+	return f
+}
+
+// off returns how an entry is disabled, read on the day after the rest of the table.
+func off(key string, value bool, url string) Fact[Switch] {
+	return Fact[Switch]{Switch{key, value}, Source{URL: url, Day: "2026-11-26"}}
+}
+
 func speaks(source Source, transports ...Transport) Fact[[]Transport] {
 	return Fact[[]Transport]{transports, source}
 }
@@ -86,7 +103,7 @@ func All() []Client {
 		{
 			ID: "claude-code", Name: "Claude Code", Dialect: Claude, Key: servers,
 			Files: []File{
-				user("~/.claude.json", claudeCode).movedBy("CLAUDE_CONFIG_DIR"),
+				user("~/.claude.json", claudeCode).movedBy("CLAUDE_CONFIG_DIR").onlyMade(),
 				project(".mcp.json", claudeCode),
 			},
 			Transports: speaks(claudeCode, Stdio, HTTP, SSE),
@@ -103,7 +120,7 @@ func All() []Client {
 			Files: []File{
 				user("<config>/Code/User/mcp.json", read("https://glama.ai/mcp/servers/@NgoTaiCo/mcp-codebase-index/blob/341495a9fd820073fa3a658772b5d664f2af5983/config/README.md")),
 				// Until 2025 the servers were in the settings.
-				user("<config>/Code/User/settings.json", read("https://github.com/docker/docs/commit/3712a398214974aa7299d69baf4309d7175c9b84")),
+				user("<config>/Code/User/settings.json", read("https://github.com/docker/docs/commit/3712a398214974aa7299d69baf4309d7175c9b84")).former(),
 				project(".vscode/mcp.json", vscode),
 			},
 			Transports: speaks(vscode, Stdio, HTTP, SSE),
@@ -132,6 +149,7 @@ func All() []Client {
 				project(".codex/config.toml", read("https://docs.rs/tuff-adapter-codex/0.13.0/tuff_adapter_codex/constant.MCP_CONFIG_RELPATH.html")),
 			},
 			Transports: speaks(codex, Stdio, HTTP),
+			Off:        off("enabled", false, "https://github.com/openai/codex/issues/16439"),
 			After:      needs(Restart, read("https://raw.githubusercontent.com/newtalaria/docs/main/mcp/codex.md")),
 		},
 		{
@@ -151,13 +169,14 @@ func All() []Client {
 				user("~/.cline/data/settings/cline_mcp_settings.json", clineCLI).replacedBy("CLINE_MCP_SETTINGS_PATH"),
 			},
 			Transports: speaks(cline, Stdio, HTTP, SSE),
+			Off:        off("disabled", true, "https://www.developersdigest.tech/mcp-servers/clients/cline"),
 		},
 		{
 			ID: "continue", Name: "Continue", Dialect: Continue, Key: servers,
 			Files: []File{
-				user("~/.continue/config.yaml", continueDocs),
+				user("~/.continue/config.yaml", continueDocs).onlyMade(),
 				user("~/.continue/mcpServers/*", continueDocs),
-				project(".continue/config.yaml", continueDocs),
+				project(".continue/config.yaml", continueDocs).onlyMade(),
 				project(".continue/mcpServers/*", continueDocs),
 			},
 			Transports: speaks(continueDocs, Stdio, HTTP, SSE),
@@ -165,10 +184,11 @@ func All() []Client {
 		{
 			ID: "goose", Name: "goose", Dialect: Goose, Key: "extensions",
 			Files: []File{
-				user("<xdg>/goose/config.yaml", goose).on(Linux, MacOS),
-				user("<config>/Block/goose/config/config.yaml", goose).on(Windows),
+				user("<xdg>/goose/config.yaml", goose).on(Linux, MacOS).onlyMade(),
+				user("<config>/Block/goose/config/config.yaml", goose).on(Windows).onlyMade(),
 			},
 			Transports: speaks(read("https://www.mintlify.com/block/goose/api/extensions/overview"), Stdio, HTTP),
+			Off:        off("enabled", false, "https://www.developersdigest.tech/mcp-servers/clients/goose"),
 		},
 		{
 			ID: "opencode", Name: "OpenCode", Dialect: OpenCode, Key: "mcp",
@@ -181,12 +201,14 @@ func All() []Client {
 				project(".opencode/opencode.jsonc", opencode),
 			},
 			Transports: speaks(opencode, Stdio, HTTP),
+			// In files of version 1, with the servers in "mcp" itself.
+			Off: off("enabled", false, "https://opencode.ai/v1/docs/de/mcp-servers.md"),
 		},
 		{
 			ID: "lm-studio", Name: "LM Studio", Dialect: MCPServers, Key: servers,
 			Files: []File{
 				user("~/.lmstudio/mcp.json", lmStudio),
-				user("~/.cache/lm-studio/mcp.json", lmStudioOld),
+				user("~/.cache/lm-studio/mcp.json", lmStudioOld).former(),
 			},
 			Transports: speaks(lmStudio, Stdio, HTTP),
 		},
@@ -194,6 +216,7 @@ func All() []Client {
 			ID: "kiro", Name: "Kiro", Dialect: Kiro, Key: servers,
 			Files:      []File{user("~/.kiro/settings/mcp.json", kiro), project(".kiro/settings/mcp.json", kiro)},
 			Transports: speaks(kiro, Stdio, HTTP),
+			Off:        off("disabled", true, "https://kiro.dev/docs/mcp/configuration"),
 		},
 		{
 			ID: "junie", Name: "Junie", Dialect: MCPServers, Key: servers,
@@ -217,6 +240,7 @@ func All() []Client {
 				project(".crush.json", crush),
 			},
 			Transports: speaks(crush, Stdio, HTTP, SSE),
+			Off:        off("disabled", true, "https://mintlify.com/charmbracelet/crush/configuration/mcp"),
 		},
 		{
 			ID: "amp", Name: "Amp", Dialect: Amp, Key: "amp.mcpServers",
@@ -232,10 +256,10 @@ func All() []Client {
 			ID: "amazon-q", Name: "Amazon Q Developer", Dialect: AmazonQ, Key: servers,
 			Files: []File{
 				user("~/.aws/amazonq/mcp.json", amazonQFile),
-				user("~/.aws/amazonq/agents/default.json", amazonQ),
-				user("~/.aws/amazonq/cli-agents/*.json", amazonQ),
+				user("~/.aws/amazonq/agents/default.json", amazonQ).onlyMade(),
+				user("~/.aws/amazonq/cli-agents/*.json", amazonQ).onlyMade(),
 				project(".amazonq/mcp.json", amazonQFile),
-				project(".amazonq/default.json", unknown),
+				project(".amazonq/default.json", unknown).onlyMade(),
 			},
 			Transports: speaks(amazonQ, Stdio, HTTP),
 		},

@@ -63,6 +63,7 @@ const (
 // The codes of the gateway's own machine.
 const (
 	FilesLimit = "SB_FILES_LIMIT"
+	OldGateway = "SB_OLD_GATEWAY"
 	PortTaken  = "SB_PORT_TAKEN"
 )
 
@@ -221,6 +222,10 @@ func All() []Entry {
 			PortTaken, "The port that the gateway shall listen on is in use.",
 			"Another gateway runs, or another program uses the port.",
 			"Stop that program, or choose another port with `--listen`.", true,
+		}, {
+			OldGateway, "The running gateway is of another version than the command.",
+			"Signalbox was updated while the gateway was running.",
+			"Nothing, if the gateway was started by `attach`: it ends when its last client has left. Otherwise restart it.", true,
 		},
 	}
 }

@@ -21,18 +21,25 @@ type document struct {
 	name  string
 	text  []byte
 	json  bool
+	parse func(text []byte, isJSON bool) (configfile.Node, *configfile.SyntaxError)
 	root  configfile.Node
 	lines []int // the offset of each line
 	end   int   // of the document: of the line that ends it, or of the text
 }
 
 func parse(f File) (*document, error) {
-	d := &document{name: f.Name, text: f.Text, json: configfile.IsJSON(f.Name)}
-	root, syntax := configfile.Parse(f.Text, d.json)
+	d := &document{name: f.Name, text: f.Text, json: configfile.IsJSON(f.Name), parse: configfile.Parse}
+	if f.Foreign {
+		d.parse = configfile.ParseLarge
+	}
+	root, syntax := d.parse(f.Text, d.json)
 	if syntax != nil {
 		return nil, d.refuse(syntax.At, syntax.Hint, "%s", syntax.Message)
 	}
 	if root.Kind != configfile.Mapping && root.Kind != configfile.Null {
+		if f.Foreign {
+			return nil, d.refuse(root.At, "is it the right file?", "the file is %s, and no mapping", root.Kind)
+		}
 		return nil, d.refuse(root.At, "write the servers below \"mcpServers\"", "a config is a mapping, not %s", root.Kind)
 	}
 	d.root = root
@@ -167,7 +174,7 @@ func (d *document) result(edits []edit, want configfile.Node) ([]byte, error) {
 		done = e.end
 	}
 	out = append(out, d.text[done:]...)
-	got, err := configfile.Parse(out, d.json)
+	got, err := d.parse(out, d.json)
 	switch {
 	case err == nil && equal(got, want):
 		return out, nil

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package configedit changes one thing in the text of a configuration file, and keeps all
-// other bytes: comments, order, indentation, quotes and line ends.
+// other bytes: comments, order, indentation, quotes and line ends. The file is that of the
+// gateway, or one of another program, then also in TOML.
 //
 // A file is never decoded and encoded. It is parsed for positions, the change is made in the
 // text, and the result is parsed again: if anything differs that was not meant to change,
@@ -18,8 +19,12 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
-// MaxSize is the size of the largest file that can be read.
-const MaxSize = configfile.MaxSize
+// The sizes of the largest files that can be read: a configuration, and a file in which
+// another program may keep its state, too.
+const (
+	MaxSize    = configfile.MaxSize
+	MaxForeign = configfile.MaxLarge
+)
 
 // File is a configuration file. Its methods return the changed text, and do not modify Text.
 // Their errors have type *Error.
@@ -28,10 +33,13 @@ type File struct {
 	Name string
 	// Text is the content. An empty one is a new file.
 	Text []byte
+	// Foreign is set for a file of another program: it may be in TOML, and in JSON it may be
+	// as large as [MaxForeign].
+	Foreign bool
 }
 
 // Entry is a mapping with its keys in order. The type of a value is string, bool, int,
-// []string or Entry.
+// []string, Entry or []Entry.
 type Entry []Field
 
 // Field is one key of an Entry.
@@ -71,23 +79,7 @@ func (f File) Add(name string, entry Entry) ([]byte, error) {
 	if m, found := find(servers, name); found {
 		return nil, d.refuse(m.At, "remove it first, or choose another name", "there is a server %q already", name)
 	}
-	want := with(d.root, []string{key, name}, node(entry))
-	if d.root.Kind == configfile.Null {
-		return d.result(d.fresh(Entry{{serversKey, Entry{{name, entry}}}}), want)
-	}
-	root, err := d.rootMapping()
-	if err != nil {
-		return nil, err
-	}
-	parent, found := root.member(key)
-	if !found {
-		return d.result(root.insert(key, Entry{{name, entry}}), want)
-	}
-	into, err := root.below(parent)
-	if err != nil {
-		return nil, err
-	}
-	return d.result(into.insert(name, entry), want)
+	return d.insertAt([]string{key, name}, entry)
 }
 
 // Remove removes a server with its comments on the same lines and inside of its entry. The

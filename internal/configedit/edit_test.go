@@ -134,12 +134,14 @@ listen: x
   }
 }
 `},
+		{"after a list of mappings", "a.yaml", "auth:\n  tokens:\n    - name: a\n      token: b\n    -  - c: d\nmcpServers:\n  x:\n    url: http://x\n",
+			"auth:\n  tokens:\n    - name: a\n      token: b\n    -  - c: d\nmcpServers:\n  x:\n    url: http://x\n  new:\n    command: npx\n    args: [-y, \"@scope/pkg\"]\n    env:\n      TOKEN: \"${TOKEN}\"\n"},
 		{"a comment before the brace", "a.jsonc", "{\"mcpServers\": {\"a\": {\"command\": \"x\"} // one\n}}\n",
 			"{\"mcpServers\": {\"a\": {\"command\": \"x\"}, // one\n  \"new\": {\"command\": \"npx\", \"args\": [\"-y\", \"@scope/pkg\"], \"env\": {\"TOKEN\": \"${TOKEN}\"}}\n}}\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := add(File{tt.file, []byte(tt.text)})
+			got, err := add(File{Name: tt.file, Text: []byte(tt.text)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +205,7 @@ listen: x
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.change(File{"a.yaml", []byte(tt.text)})
+			got, err := tt.change(File{Name: "a.yaml", Text: []byte(tt.text)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +244,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.change(File{"a.yaml", []byte(tt.text)})
+			got, err := tt.change(File{Name: "a.yaml", Text: []byte(tt.text)})
 			if err == nil || got != nil || err.Error() != tt.want {
 				t.Errorf("got %q, %v\nwant %s", got, err, tt.want)
 			}

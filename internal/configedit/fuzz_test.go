@@ -19,7 +19,7 @@ func FuzzChange(f *testing.F) {
 	f.Add([]byte("mcpServers: [a: b]"), false, "null", "\n")
 	f.Add([]byte("{\"servers\": {\"a\": {\"x\": [[], {}]}}} // c"), true, "é", "\x00")
 	f.Fuzz(func(t *testing.T, text []byte, isJSON bool, name, value string) {
-		file := File{"a.yaml", text}
+		file := File{Name: "a.yaml", Text: text}
 		if isJSON {
 			file.Name = "a.json"
 		}
@@ -36,7 +36,7 @@ func FuzzChange(f *testing.F) {
 		if err != nil {
 			return
 		}
-		removed, err := File{file.Name, added}.Remove(name)
+		removed, err := File{Name: file.Name, Text: added}.Remove(name)
 		if err != nil {
 			t.Fatalf("%q was added to, and cannot be removed from: %v\n%q", text, err, added)
 		}
@@ -48,7 +48,7 @@ func FuzzChange(f *testing.F) {
 			if err != nil || bytes.Equal(disabled, text) || bytes.Contains(text, []byte("abled")) {
 				continue
 			}
-			enabled, err := File{file.Name, disabled}.Enable(m.Key)
+			enabled, err := File{Name: file.Name, Text: disabled}.Enable(m.Key)
 			if err != nil || len(m.Value.Members) > 0 && !bytes.Equal(enabled, text) {
 				t.Fatalf("disabled and enabled: %v\n%q\n%q\n%q", err, text, disabled, enabled)
 			}

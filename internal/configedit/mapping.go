@@ -62,8 +62,7 @@ func (d *document) mappingAt(n configfile.Node, parent *member, start, limit int
 		// The parser's columns are wrong for rare texts, so only its lines are used.
 		key := d.skip(after)
 		if !m.flow {
-			line := d.lineStart(d.offset(nodeMember.At))
-			key = line + len(d.indent(line))
+			key = d.afterDashes(d.lineStart(d.offset(nodeMember.At)))
 		}
 		one, err := d.member(nodeMember, key, limit, m.flow)
 		if err != nil {
@@ -86,6 +85,16 @@ func (d *document) mappingAt(n configfile.Node, parent *member, start, limit int
 		}
 	}
 	return m, nil
+}
+
+// afterDashes returns the offset of what is on a line after the white space and the dashes of
+// lists.
+func (d *document) afterDashes(line int) int {
+	at := line + len(d.indent(line))
+	for at+1 < d.end && d.text[at] == '-' && (d.text[at+1] == ' ' || d.text[at+1] == '\t') {
+		at = d.skipBlanks(at+1, d.end)
+	}
+	return at
 }
 
 // member finds the parts of a member.

@@ -393,7 +393,7 @@ func TestThereAndBack(t *testing.T) {
 			if bytes.Equal(changed, f.Text) {
 				t.Fatalf("seed %d: %s changed nothing\n%s", seed, what, f.Text)
 			}
-			restored, err := back(File{f.Name, changed})
+			restored, err := back(File{Name: f.Name, Text: changed})
 			if err != nil {
 				t.Fatalf("seed %d: back from %s: %v\n%s\n---\n%s", seed, what, err, f.Text, changed)
 			}

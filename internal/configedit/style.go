@@ -29,6 +29,7 @@ type style struct {
 	inner     [2]form // of the mapping that is the value, and of those inside of it
 	lists     form
 	listSpace string // before the dashes of a list, in addition to the indentation of its key
+	itemSpace string // the same for a list of mappings that is a value of this mapping
 }
 
 // form is how a mapping or list is written.
@@ -62,7 +63,7 @@ func (m *mapping) style() style {
 	s.newline = m.newline(m.lineStart(at))
 	s.multi = m.outer == nil && m.json || m.outer != nil && m.outer.flow && m.ownLine(m.parent.key.start)
 	m.spacing(&s)
-	s.quote = m.quote()
+	s.quote, s.itemSpace = m.quote(), m.listSpace()
 	s.inner[0] = m.formOf(configfile.Mapping, 0, m.defaultForm())
 	s.inner[1] = m.formOf(configfile.Mapping, 1, s.inner[0])
 	s.lists = m.formOf(configfile.List, 1, oneLine)
@@ -214,7 +215,7 @@ func (m *mapping) quote() byte {
 // fresh returns the edit that writes a file without any value.
 func (d *document) fresh(root Entry) []edit {
 	at := d.end
-	s := style{json: d.json, newline: d.newline(0), unit: "  ", colon: ": ", comma: " ", inner: [2]form{block, block}}
+	s := style{json: d.json, newline: d.newline(0), unit: "  ", itemSpace: "  ", colon: ": ", comma: " ", inner: [2]form{block, block}}
 	text := ""
 	if d.json {
 		s.quote, s.inner = '"', [2]form{brackets, brackets}
@@ -255,6 +256,8 @@ func (s style) blockAt(key string, value any, indent string, depth int) []string
 			lines = append(lines, indent+s.listSpace+"- "+s.scalar(item, false))
 		}
 		return lines
+	case []Entry:
+		return append(lines, s.items(v, indent+s.itemSpace)...)
 	}
 	return []string{start + " " + s.inline(value, false)}
 }

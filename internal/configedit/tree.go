@@ -26,6 +26,12 @@ func node(value any) configfile.Node {
 			n.Items = append(n.Items, node(item))
 		}
 		return n
+	case []Entry:
+		n := configfile.Node{Kind: configfile.List}
+		for _, item := range v {
+			n.Items = append(n.Items, node(item))
+		}
+		return n
 	case Entry:
 		n := configfile.Node{Kind: configfile.Mapping}
 		for _, field := range v {
@@ -83,4 +89,16 @@ func equal(a, b configfile.Node) bool {
 		slices.EqualFunc(a.Members, b.Members, func(a, b configfile.Member) bool {
 			return a.Key == b.Key && equal(a.Value, b.Value)
 		})
+}
+
+// get returns the value at a path.
+func get(n configfile.Node, path []string) (configfile.Node, bool) {
+	for _, key := range path {
+		value, found := n.Member(key)
+		if !found {
+			return configfile.Node{}, false
+		}
+		n = value
+	}
+	return n, true
 }

@@ -1,8 +1,8 @@
 // Copyright The Signalbox Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package configfile parses the syntax of a configuration file, YAML or JSON, into a tree in
-// which each value has its position. It knows no settings.
+// Package configfile parses the syntax of a configuration file into a tree in which each value
+// has its position: YAML or JSON, and for files of other programs TOML. It knows no settings.
 package configfile
 
 import "strconv"

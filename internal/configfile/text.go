@@ -34,8 +34,8 @@ func Parse(data []byte, isJSON bool) (Node, *SyntaxError) {
 	return parse(data, isJSON, MaxSize)
 }
 
-// maxLarge is far above the size of files in which programs keep their state, too.
-const maxLarge = 64 << 20
+// MaxLarge is far above the size of files in which programs keep their state, too.
+const MaxLarge = 64 << 20
 
 // ParseLarge is Parse for files of other programs: one in JSON may be larger than a
 // configuration.
@@ -43,7 +43,7 @@ func ParseLarge(data []byte, isJSON bool) (Node, *SyntaxError) {
 	if !isJSON {
 		return parse(data, isJSON, MaxSize)
 	}
-	return parse(data, isJSON, maxLarge)
+	return parse(data, isJSON, MaxLarge)
 }
 
 func parse(data []byte, isJSON bool, most int) (Node, *SyntaxError) {

@@ -342,6 +342,10 @@ func isAssignment(word string) bool {
 	return ok && isVariable(name)
 }
 
+// Words splits a command line into words, as a shell does with quotes and backslashes. Nothing
+// is replaced.
+func Words(line string) ([]string, error) { return split(line) }
+
 // split splits a command line into words, as a shell does with quotes and backslashes.
 // Nothing is replaced. A backslash before a letter or digit stays: it is one of a path of
 // Windows.

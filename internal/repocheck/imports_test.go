@@ -19,15 +19,15 @@ import (
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
 	{"client/internal/call"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports"},
-	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/relay"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -40,9 +40,9 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/configfile": {"config", "internal/configedit", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox"},                                     // it changes settings of the whole process
-	"internal/metrics":    {"."},                                                 // the libraries of telemetry
+	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
+	"internal/gctune":     {"cmd/signalbox"},                                                            // it changes settings of the whole process
+	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and

@@ -134,6 +134,24 @@ func (f *File) Replace(ctx context.Context, text []byte, lock string) (err error
 	return nil
 }
 
+// Path returns the path of the file without links.
+func (f *File) Path() string { return f.path }
+
+// Remove removes the file. It returns ErrChanged as Replace does.
+func (f *File) Remove() error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if err := os.Remove(f.path); err != nil {
+		return err
+	}
+	syncFolder(filepath.Dir(f.path))
+	return nil
+}
+
+// Lock takes a lock as Replace does, for several calls. The returned function gives it back.
+func Lock(ctx context.Context, path string) (unlock func(), err error) { return acquire(ctx, path) }
+
 // acquire takes a lock.
 func acquire(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -166,3 +166,51 @@ func TestLockIsTaken(t *testing.T) {
 	}
 	checkFolder(t, path, "0", 2)
 }
+
+// Remove removes the file that was read, and no other.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	f, err := Read(path, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("two")
+	if err := f.Remove(); !errors.Is(err, ErrChanged) {
+		t.Errorf("a changed file: %v", err)
+	}
+	write("one")
+	if err := f.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(f.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
+// Two holders of a lock wait for each other.
+func TestLockForSeveralCalls(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "folder", "lock")
+	unlock, err := Lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Lock(ctx, path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a second lock: %v", err)
+	}
+	unlock()
+	if unlock, err = Lock(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

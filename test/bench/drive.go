@@ -58,6 +58,7 @@ func groups() []group {
 		{name: "sessions", measure: (*bench).measureSessions},
 		{name: "beside", long: true, measure: (*bench).measureBeside},
 		{name: "flight", measure: (*bench).measureFlight},
+		{name: "attach", long: true, measure: (*bench).measureAttach},
 		{name: "ready", measure: (*bench).measureReady},
 		{name: "idle", waits: true, measure: (*bench).measureIdle},
 		{name: "growth", waits: true, measure: (*bench).measureGrowth},

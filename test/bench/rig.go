@@ -77,6 +77,7 @@ type server struct {
 	URL     string   `json:"url,omitempty"`
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	Share   bool     `json:"share,omitempty"`
 }
 
 // config is a configuration of the gateway: its backends and, if the measurement exceeds a

@@ -23,6 +23,7 @@ import (
 // the gateways that clients start themselves.
 type gateway struct {
 	bin, config, small string
+	state              string // the state folder of the gateway that clients attach to
 	// mark is an argument of every child process of a gateway, and of the gateways only.
 	mark string
 	// occupant is a row with a client that stays until the gateway ends, and probes are its
@@ -35,7 +36,13 @@ type gateway struct {
 func newGateway(t *testing.T, servers []server) gateway {
 	t.Helper()
 	dir := t.TempDir()
+	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
 	gw := gateway{
+		state:  state,
 		bin:    foreign.BuildGo(t, filepath.Join("..", ".."), "./cmd/signalbox"),
 		config: filepath.Join(dir, "servers.json"),
 		small:  filepath.Join(dir, "piped.json"),
@@ -134,6 +141,26 @@ func (gw gateway) stdio() target {
 
 // everything is the profile with all servers of a gateway.
 const everything = "everything"
+
+// attach is the target of clients that start 'signalbox attach'.
+func (gw gateway) attach() target {
+	return target{Command: "env", Args: []string{"XDG_STATE_HOME=" + gw.state, gw.bin, "attach", "--config", gw.small}}
+}
+
+// startAttached starts the gateway that the clients on attach share.
+func (gw gateway) startAttached(t *testing.T) *foreign.Process {
+	t.Helper()
+	return foreign.Start(t, "env", "XDG_STATE_HOME="+gw.state, gw.bin, "serve", "--config", gw.small, "--listen", "127.0.0.1:0")
+}
+
+// end ends a gateway.
+func (gw gateway) end(t *testing.T, p *foreign.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done
+}
 
 // start serves all clients on one endpoint.
 func (gw gateway) start(t *testing.T) *foreign.Process {

@@ -16,12 +16,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-mcp/signalbox/test/foreign"
 )
 
 var (
 	more        = flag.Bool("more", false, "build and try the clients in Rust and Java, too")
 	real        = flag.Bool("real", false, "measure servers that people run, which are installed first")
 	viaProfile  = flag.Bool("profile", false, "reach the gateways through a profile with all servers")
+	attach      = flag.Bool("attach", false, "let clients that start programs start 'signalbox attach', with one gateway for all, and the inspector, too")
 	update      = flag.Bool("update", false, "write the table to docs/interop.md")
 	onlyClients = flag.String("clients", "", "run only the `clients` that are named, between commas")
 	onlyServers = flag.String("servers", "", "try only the `servers` that are named, between commas")
@@ -47,12 +50,20 @@ func TestInterop(t *testing.T) {
 		{route{name: "through http", rows: rows(all), gaps: sharedGaps()}, through(servers, target{URL: endpoint.URL})},
 		{route{name: "through stdio", piped: true, rows: spawning(all), gaps: pipedGaps()}, through(servers, gw.stdio())},
 	}
+	var attached *foreign.Process
+	if *attach {
+		attached = gw.startAttached(t)
+		ways[2] = way{route{name: "through attach", piped: true, rows: rows(all), gaps: sharedGaps()}, through(servers, gw.attach())}
+	}
 	tab := table{rows: rows(all), servers: servers}
 	for _, w := range ways {
 		start := time.Now()
 		w.route.results = runAll(t, all, w.plans(w.route, ans))
 		t.Logf("%s: %v", w.route.name, time.Since(start).Round(time.Second))
 		tab.routes = append(tab.routes, w.route)
+	}
+	if attached != nil {
+		gw.end(t, attached)
 	}
 	gw.checkEnd(t, endpoint)
 

@@ -1,0 +1,403 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox/internal/journal"
+)
+
+// attachSite is a configuration with its own state folder. Its gateways are killed at the
+// end of the test.
+type attachSite struct {
+	t      *testing.T
+	dir    string
+	file   string
+	starts string // the servers append their process ids to it
+	env    *testEnv
+}
+
+func newAttachSite(t *testing.T, servers string) *attachSite {
+	t.Helper()
+	state, err := os.MkdirTemp("", "s") //nolint:usetesting // shorter: the path of a socket is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	s := &attachSite{t: t, dir: t.TempDir(), env: newTestEnv(t, "")}
+	s.env.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
+	s.file, s.starts = filepath.Join(s.dir, "signalbox.yaml"), filepath.Join(s.dir, "starts")
+	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
+	t.Cleanup(func() {
+		for _, pid := range s.gateways() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			s.gone(pid)
+		}
+	})
+	return s
+}
+
+// gateways returns the process ids of the running gateways.
+func (s *attachSite) gateways() []int {
+	s.t.Helper()
+	found, err := s.env.runningGateways(s.t.Context(), s.file)
+	if err != nil && s.t.Context().Err() == nil {
+		s.t.Error(err)
+	}
+	defer closeIdle(found)
+	var pids []int
+	for _, gw := range found {
+		pids = append(pids, gw.Process)
+	}
+	return pids
+}
+
+// servers returns the process ids of all servers that have been started.
+func (s *attachSite) servers() []int {
+	s.t.Helper()
+	text, err := os.ReadFile(s.starts)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// isRunning reports whether a process runs. One that has ended may still be in the table
+// of processes.
+func isRunning(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !bytes.Contains(stat, []byte(") Z "))
+}
+
+// endsWithin is how soon the processes of a client that was killed must have ended.
+const endsWithin = 2 * time.Second
+
+// gone waits for the end of processes, at most endsWithin.
+func (s *attachSite) gone(pids ...int) {
+	s.t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for begun := time.Now(); slices.ContainsFunc(pids, isRunning); <-look.C {
+		if time.Since(begun) > endsWithin {
+			s.t.Errorf("of the processes %d, some run after %v", pids, endsWithin)
+			return
+		}
+	}
+}
+
+// attachedClient is a client with its attach command.
+type attachedClient struct {
+	pipeClient
+
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout io.Closer
+	said   *lockedBuffer
+	id     int
+}
+
+func (s *attachSite) attach(args ...string) *attachedClient {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	s.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "signalbox", append([]string{"attach", "--config", s.file}, args...)...)
+	state, _ := s.env.LookupEnv(stateVariable)
+	cmd.Env = append(os.Environ(), noExitDelay, stateVariable+"="+state)
+	c := &attachedClient{cmd: cmd, said: new(lockedBuffer)}
+	cmd.Stderr = c.said
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.kill)
+	c.pipeClient = pipeClient{t: s.t, in: stdin, lines: bufio.NewScanner(stdout)}
+	c.lines.Buffer(nil, 16<<20)
+	c.stdin, c.stdout = stdin, stdout
+	return c
+}
+
+// hangUp closes both pipes, as the end of a client that is killed does.
+func (c *attachedClient) hangUp() {
+	_ = c.stdin.Close()
+	_ = c.stdout.Close()
+}
+
+// kill kills the command.
+func (c *attachedClient) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+func (c *attachedClient) request(method, params string) string {
+	c.t.Helper()
+	c.id++
+	return c.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, c.id, method, params))
+}
+
+func (c *attachedClient) handshake(capabilities string) string {
+	c.t.Helper()
+	hello := c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"t","version":"1"}}`)
+	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+	return hello
+}
+
+func (c *attachedClient) call(tool string) string {
+	c.t.Helper()
+	return c.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, tool))
+}
+
+// Clients that attach at the same time start one gateway, and share the processes of
+// servers that keep no state per client.
+func TestAttachedClientsShareServers(t *testing.T) {
+	t.Parallel()
+	clients, servers := 5, 10
+	if testing.Short() {
+		clients, servers = 3, 2
+	}
+	var file strings.Builder
+	for i := range servers {
+		fmt.Fprintf(&file, "  s%d: {command: mcpgrow, args: [STARTS], share: true}\n", i)
+	}
+	s := newAttachSite(t, file.String())
+	var all sync.WaitGroup
+	for range clients {
+		c := s.attach()
+		all.Go(func() {
+			c.handshake(`{}`)
+			for i := range servers {
+				if got := c.call(fmt.Sprintf("s%d__grow", i)); !strings.Contains(got, `"result"`) {
+					t.Errorf("s%d: %s", i, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(s.servers()); n != servers {
+		t.Errorf("%d processes of servers for %d clients, want %d", n, clients, servers)
+	}
+	if n := len(s.gateways()); n != 1 {
+		t.Errorf("%d gateways, want 1", n)
+	}
+	if n := len(journal.List(filepath.Join(s.folder(), logFolder))); n != 1 {
+		t.Errorf("%d gateways have been started", n)
+	}
+}
+
+func (s *attachSite) folder() string {
+	s.t.Helper()
+	folder, err := s.env.stateFolder(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return folder
+}
+
+// The processes of a client's session end with the client, and those of others do not.
+func TestAttachedClientIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, kill := range map[string]func(*attachedClient){"the client": (*attachedClient).hangUp, "attach": (*attachedClient).kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killAttached(t, kill)
+		})
+	}
+}
+
+func killAttached(t *testing.T, kill func(*attachedClient)) {
+	t.Helper()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	own := func() (*attachedClient, []int) {
+		before := s.servers()
+		c := s.attach()
+		c.handshake(`{"roots":{}}`)
+		if got := c.call("kid__grow"); !strings.Contains(got, `"result"`) {
+			t.Fatal(got)
+		}
+		pids := slices.DeleteFunc(s.servers(), func(pid int) bool { return slices.Contains(before, pid) })
+		if len(pids) == 0 {
+			t.Fatal("no process for the client")
+		}
+		return c, pids
+	}
+	one, first := own()
+	other, second := own()
+	second = slices.DeleteFunc(second, func(pid int) bool { return !isRunning(pid) })
+	shared := slices.DeleteFunc(slices.Clone(first), func(pid int) bool { return pid == first[len(first)-1] }) // the process of the lists
+	kill(one)
+	s.gone(first[len(first)-1])
+	for _, pid := range append(shared, second...) {
+		if !isRunning(pid) {
+			t.Errorf("process %d has ended, too", pid)
+		}
+	}
+	if got := other.call("kid__grow"); !strings.Contains(got, `"result"`) {
+		t.Error(got)
+	}
+}
+
+// Whatever is killed in whatever order, no process of a server is left.
+func TestAttachedProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, order string }{
+		{"gateway", "g"}, {"attach, gateway", "ag"}, {"gateway, attach", "ga"}, {"client, gateway", "cg"}, {"gateway, client", "gc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+			c := s.attach()
+			c.handshake(`{"roots":{}}`)
+			c.call("kid__grow")
+			gateways := s.gateways()
+			for _, what := range tt.order {
+				switch what {
+				case 'c':
+					c.hangUp()
+				case 'a':
+					c.kill()
+				case 'g':
+					for _, pid := range gateways {
+						if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+			s.gone(append(s.servers(), gateways...)...)
+		})
+	}
+}
+
+// A call that is in flight when the gateway is killed fails once, and the next request
+// starts another gateway.
+func TestGatewayOfAttachIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	c := s.attach()
+	c.handshake(`{"elicitation":{}}`)
+	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":"waits","method":"tools/call","params":{"name":"kid__ask","_meta":{"progressToken":1}}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	c.await(`"method":"notifications/progress"`)
+	for _, pid := range s.gateways() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		s.gone(pid)
+	}
+	c.await(`"id":"waits"`)
+	if got, want := c.heard[slices.IndexFunc(c.heard, func(l string) bool { return strings.Contains(l, `"id":"waits"`) })],
+		`"code":1002,"message":"the gateway ended during the request; the request may have been executed","data":{"source":"gateway","outcome":"unknown"}`; !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
+	}
+	if got := c.call("kid__grow"); !strings.Contains(got, `"result"`) {
+		t.Error(got)
+	}
+	if heard := strings.Join(c.heard, "\n"); strings.Count(heard, `"id":"waits"`) != 1 || !strings.Contains(heard, "notifications/tools/list_changed") {
+		t.Errorf("received %s", heard)
+	}
+}
+
+// The client receives the gateway's own error, and the gateway is tried again.
+func TestGatewayOfAttachDoesNotStart(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {comand: mcpgrow}\n")
+	c := s.attach()
+	want := `signalbox.yaml:3:9: unknown key \"comand\"`
+	for range 2 {
+		if got := c.request("initialize", `{}`); !strings.Contains(got, `"code":1001,"message":"the gateway did not start: `) || !strings.Contains(got, want) || !strings.Contains(got, "not_dispatched") {
+			t.Errorf("got %s", got)
+		}
+	}
+	if said := c.said.String(); !strings.Contains(said, `signalbox: the gateway did not start: `) {
+		t.Errorf("said %q", said)
+	}
+	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers: {}\n")
+	if got := c.handshake(`{}`); !strings.Contains(got, `"result"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A gateway of another version is used, and ends with its last client.
+func TestOldGatewayIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  {}\n")
+	c := s.attach()
+	c.handshake(`{}`)
+	gateways := s.gateways()
+	newer := &attacher{env: s.env.env, file: s.file, folder: s.folder(), version: "v9.9.9"}
+	conn, err := newer.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := s.env.err.String(); !strings.Contains(said, "is version "+programVersion()+", and this command is v9.9.9") || !strings.Contains(said, "[SB_OLD_GATEWAY]") {
+		t.Errorf("said %q", said)
+	}
+	_ = conn.Close()
+	if got := c.request("ping", "{}"); !strings.Contains(got, `"result"`) {
+		t.Errorf("got %s", got)
+	}
+	c.stdin.Close()
+	s.gone(gateways...)
+	if err := c.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// If the port is in use, the gateway serves its attached clients.
+func TestAttachWithoutThePort(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  {}\n")
+	s.attach().handshake(`{}`)
+	found, err := s.env.runningGateways(t.Context(), s.file)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d gateways, %v", len(found), err)
+	}
+	closeIdle(found)
+	other := newAttachSite(t, "  {}\n")
+	write(t, other.file, "listen: "+strings.TrimSuffix(strings.TrimPrefix(found[0].URL, "http://"), "/mcp")+"\nmcpServers: {}\n")
+	if got := other.attach().handshake(`{}`); !strings.Contains(got, `"result"`) {
+		t.Errorf("got %s", got)
+	}
+	if code := other.env.run(t.Context(), "logs", "--config", other.file); code != exitOK || !strings.Contains(other.env.out.String(), "SB_PORT_TAKEN") {
+		t.Errorf("exit code %d, logged %s", code, other.env.out)
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/signalbox-mcp/signalbox"
+)
+
+const (
+	// awaitTime is how long connect waits for a client, and awaitInterval how often it looks.
+	awaitTime     = time.Minute
+	awaitInterval = 200 * time.Millisecond
+)
+
+// awaitClient waits until a client has come to the running gateway of the configuration, and
+// prints it. If it does not come, that is an error only if it must.
+func (e *env) awaitClient(ctx context.Context, c *connection, since time.Time, must bool) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, awaitTime)
+	defer cancel()
+	if !c.running && c.gateway.URL != "" && !must {
+		return nil // nothing can come
+	}
+	fmt.Fprintf(e.Stderr, "waiting for %s ... ", c.client.ID)
+	text, err := e.seeClient(ctx, c, since)
+	if err != nil {
+		fmt.Fprintln(e.Stderr)
+		if must {
+			return err
+		}
+		e.printError(err.Error())
+		return nil
+	}
+	fmt.Fprintln(e.Stderr, visibleLine(text))
+	return nil
+}
+
+// seeClient looks for the client again and again.
+func (e *env) seeClient(ctx context.Context, c *connection, since time.Time) (string, error) {
+	for {
+		gateways, _ := e.runningGateways(ctx, c.config) // the next look may find one
+		for _, g := range gateways {
+			text := arrived(ctx, g.socket, c.client.ID, since)
+			if text != "" {
+				closeIdle(gateways)
+				return text, nil
+			}
+		}
+		closeIdle(gateways)
+		select {
+		case <-time.After(awaitInterval):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return "", fmt.Errorf("%s has not come within %v", c.client.Name, awaitTime)
+			}
+			return "", errors.New("interrupted")
+		}
+	}
+}
+
+// arrived describes the client that has come to the gateway of a socket since a time, or
+// returns "". What names clients give themselves is not known, so that also another name is
+// taken if it is a new one.
+func arrived(ctx context.Context, socket *http.Transport, id string, since time.Time) string {
+	seen, err := clientsAt(ctx, socket)
+	if err != nil {
+		return ""
+	}
+	for _, c := range seen {
+		own := strings.Contains(strings.ToLower(c.Name), strings.ToLower(id))
+		if c.Name == "signalbox" || c.Last.Before(since) || !own && c.First.Before(since) {
+			continue
+		}
+		text := "connected"
+		if tools, err := toolBackendsAt(ctx, socket); err == nil {
+			text += ", " + plural(len(tools), "tool")
+		}
+		return fmt.Sprintf("%s (%s %s, %s)", text, c.Name, c.Version, c.Protocol)
+	}
+	return ""
+}
+
+// clientsAt returns the clients of the gateway of a socket. It is nil for a gateway of an
+// earlier version.
+func clientsAt(ctx context.Context, socket *http.Transport) ([]signalbox.ClientStatus, error) {
+	resp, err := get(ctx, socket, socketURL(clientsPath), nil)
+	if err != nil {
+		return nil, explainDial(err)
+	}
+	var seen []signalbox.ClientStatus
+	if resp.code == http.StatusOK {
+		err = decode(resp.body, &seen)
+	}
+	return seen, err
+}

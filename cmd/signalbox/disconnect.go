@@ -1,0 +1,347 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/internal/clientfile"
+	"github.com/signalbox-mcp/signalbox/internal/clients"
+	"github.com/signalbox-mcp/signalbox/internal/configedit"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/ledger"
+	"github.com/signalbox-mcp/signalbox/internal/safefile"
+)
+
+func newDisconnect(e *env) *cobra.Command {
+	var f connectFlags
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "disconnect (CLIENT | --all)",
+		Short: "Take the gateway out of the file of an MCP client",
+		Long: `Take the entry for the gateway out of a client's file. The file gets back the bytes that it
+had before 'signalbox connect', if nothing else was changed since. Otherwise only the entry
+is taken out. The difference is shown first, and is written only after a question.
+
+An entry that somebody has changed is not touched without --replace.`,
+		ValidArgs: connectable(),
+		Args:      argsBetween(0, 1, "one CLIENT, or --all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) == 1) {
+				return usagef("want one CLIENT, or --all")
+			}
+			return e.disconnect(cmd.Context(), f, strings.Join(args, ""))
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "disconnect all clients that were connected, also of projects")
+	cmd.Flags().BoolVar(&f.project, "project", false, "use the client's file of the project in the working directory")
+	cmd.Flags().BoolVar(&f.replace, "replace", false, "also take out an entry that somebody has changed")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the difference, and write nothing")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "write without a question")
+	return cmd
+}
+
+// disconnect disconnects one client, or with the ID "" all that the ledger has.
+func (e *env) disconnect(ctx context.Context, f connectFlags, id string) error {
+	led, err := e.ledger()
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		client, err := clientOf(id)
+		if err != nil {
+			return err
+		}
+		return e.disconnectClient(ctx, f, led, client)
+	}
+	records, err := led.All()
+	if len(records) == 0 && err == nil {
+		return e.printText(e.Stdout, "no client is connected\n")
+	}
+	errs := []error{err}
+	for _, r := range records {
+		client, ok := clients.ByID(r.Client)
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: unknown client %q", r.File, r.Client))
+			continue
+		}
+		errs = append(errs, e.disconnectFile(ctx, f, led, client, r.File))
+	}
+	return errors.Join(errs...)
+}
+
+// disconnectClient disconnects the file of one client: that with a record, or else the one
+// that would be written.
+func (e *env) disconnectClient(ctx context.Context, f connectFlags, led ledger.Ledger, client clients.Client) error {
+	scope := clients.User
+	if f.project {
+		scope = clients.Project
+	}
+	_, path, ok := e.places().ToWrite(client, scope)
+	records, err := led.All()
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if r.Client == client.ID && !r.Project && !f.project && (!ok || fileID(path) != fileID(r.File)) {
+			return e.disconnectFile(ctx, f, led, client, r.File)
+		}
+	}
+	if !ok {
+		return fmt.Errorf("%s has no known file here", client.Name)
+	}
+	return e.disconnectFile(ctx, f, led, client, path)
+}
+
+// disconnectFile disconnects one file.
+func (e *env) disconnectFile(ctx context.Context, f connectFlags, led ledger.Ledger, client clients.Client, path string) error {
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return e.printText(e.Stdout, fmt.Sprintf("%s is not connected: there is no folder %s\n", client.Name, e.tilde(filepath.Dir(path))))
+	}
+	file, err := safefile.Read(path, configedit.MaxForeign)
+	if err != nil {
+		return err
+	}
+	record, err := led.Find(file.Path())
+	if err != nil {
+		return err
+	}
+	before := clientfile.File{Client: client, Path: path, Text: file.Text}
+	found, err := before.Hash()
+	if err != nil {
+		return err
+	}
+	switch state := stateOf(found, "", record); {
+	case state == entryAbsent:
+		return errors.Join(forget(ctx, led, client, file), e.printText(e.Stdout, fmt.Sprintf("%s is not connected: %s has no entry %q\n", client.Name, e.tilde(path), clientfile.Name)))
+	case state == entryCustomized && !f.replace:
+		return fmt.Errorf("the entry %q in %s was not written by signalbox, or has been changed since, and stays; --replace takes it out", clientfile.Name, e.tilde(path))
+	}
+	after, err := restored(led, before, record)
+	if err != nil {
+		return err
+	}
+	if err := e.printText(e.Stdout, clientDiff(e.tilde(path), before, after)); err != nil || f.dryRun {
+		return err
+	}
+	question := fmt.Sprintf("Write %s?", e.tilde(path))
+	if after.Text == nil {
+		question = fmt.Sprintf("Remove %s, which signalbox made?", e.tilde(path))
+	}
+	if ok, err := e.confirm(ctx, f.yes, question); !ok {
+		return err
+	}
+	if err := e.writeRestored(ctx, led, file, after.Text); err != nil {
+		return err
+	}
+	return e.printText(e.Stdout, e.afterDisconnect(led, file, after, record)+needs(client)+"\n")
+}
+
+// restored returns the file without the entry, with the bytes that it had before if nothing
+// else has changed. Its Text is nil if there was no file.
+func restored(led ledger.Ledger, f clientfile.File, record *ledger.Record) (clientfile.File, error) {
+	if record == nil || !record.Whole || ledger.Hash(f.Text) != record.After {
+		text, err := f.Disconnect()
+		f.Text = text
+		return f, err
+	}
+	if !record.Existed {
+		f.Text = nil
+		return f, nil
+	}
+	text, err := led.Before(record.File)
+	f.Text = append([]byte{}, text...) // not nil
+	return f, err
+}
+
+func (e *env) writeRestored(ctx context.Context, led ledger.Ledger, file *safefile.File, text []byte) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
+	unlock, err := safefile.Lock(ctx, led.Lock(file.Path()))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if text == nil {
+		err = file.Remove()
+	} else {
+		err = file.Replace(ctx, text, "")
+	}
+	if err != nil {
+		return err
+	}
+	return led.Forget(file.Path())
+}
+
+// forget removes the record of a file that has no entry any more.
+func forget(ctx context.Context, led ledger.Ledger, client clients.Client, file *safefile.File) error {
+	record, err := led.Find(file.Path())
+	if record == nil || err != nil {
+		return err
+	}
+	unlock, err := safefile.Lock(ctx, led.Lock(file.Path()))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Another process may have connected it in the meantime.
+	now, err := safefile.Read(file.Path(), configedit.MaxForeign)
+	if err != nil {
+		return err
+	}
+	hash, err := clientfile.File{Client: client, Path: file.Path(), Text: now.Text}.Hash()
+	if hash != "" || err != nil {
+		return err
+	}
+	return led.Forget(file.Path())
+}
+
+// afterDisconnect describes what was done with a file.
+func (e *env) afterDisconnect(led ledger.Ledger, file *safefile.File, after clientfile.File, record *ledger.Record) string {
+	path := e.tilde(after.Path)
+	switch {
+	case after.Text == nil:
+		return fmt.Sprintf("removed %s, which signalbox had made\n", path)
+	case record != nil && record.Whole && record.After == ledger.Hash(file.Text):
+		return fmt.Sprintf("wrote %s as it was before\n", path)
+	}
+	text := fmt.Sprintf("wrote %s without the entry: the rest has changed since\n", path)
+	if original := led.Original(file.Path()); isFile(original) {
+		text += fmt.Sprintf("as signalbox found it first, it is in %s\n", e.tilde(original))
+	}
+	return text
+}
+
+// clientState is what a client's file says about the gateway.
+type clientState struct {
+	client    clients.Client
+	path      string // as it is shown
+	connected bool
+	foreign   bool // connected by an entry that somebody has changed
+	missing   int  // servers that the configuration does not have
+	both      int
+	err       error
+}
+
+// clientStates returns the states of all clients that have a file. own are the servers of the
+// configuration.
+func (e *env) clientStates(own []imports.Server) []clientState {
+	led, err := e.ledger()
+	var all []clientState
+	for _, found := range e.places().Find() {
+		if found.Client.Ended {
+			continue
+		}
+		s := clientState{client: found.Client, path: e.tilde(found.Path)}
+		if found.Project != "" {
+			s.path, _ = filepath.Rel(found.Project, found.Path) // it is below
+		}
+		c := &connection{client: found.Client, path: found.Path, scope: found.File.Scope}
+		text, readErr := readUpTo(found.Path, maxForeign)
+		if s.err = readErr; s.err == nil {
+			s.err = e.readState(&s, c, led, text, own)
+		}
+		if s.err == nil && err != nil {
+			s.err = err
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// readState reads what a file says.
+func (e *env) readState(s *clientState, c *connection, led ledger.Ledger, text []byte, own []imports.Server) error {
+	result, err := imports.Read(e.foreignSource(c), text)
+	if err != nil {
+		return err
+	}
+	s.missing, s.both = e.compare(result.Servers, own)
+	hash, err := c.clientFile(text).Hash()
+	if err != nil || hash == "" {
+		return nil //nolint:nilerr // a file that can be read, and has its servers in another form
+	}
+	s.connected = true
+	target := c.path
+	if resolved, err := filepath.EvalSymlinks(c.path); err == nil {
+		target = resolved
+	}
+	record, err := led.Find(target)
+	s.foreign = record == nil || !slices.Contains(record.Entries, hash)
+	return err
+}
+
+// describe returns the state in a few words.
+func (s *clientState) describe() string {
+	var parts []string
+	switch {
+	case s.err != nil:
+		return "unreadable: " + s.err.Error()
+	case s.connected && s.foreign:
+		parts = append(parts, "connected by an entry that signalbox did not write")
+	case s.connected:
+		parts = append(parts, "connected")
+	}
+	if s.missing > 0 {
+		parts = append(parts, plural(s.missing, "server")+" not imported (signalbox import)")
+	}
+	if s.both > 0 && s.connected {
+		parts = append(parts, plural(s.both, "server")+" also started by the client (signalbox connect --move)")
+	}
+	if parts == nil {
+		return "not connected"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// listClients prints the clients that have a file, and what it says.
+func (e *env) listClients(flag string) error {
+	var own []imports.Server
+	if src := e.source(flag); src.hasFile() {
+		var err error
+		if own, err = e.ownServers(src.path); err != nil {
+			return err
+		}
+	}
+	var rows bytes.Buffer
+	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	for _, s := range e.clientStates(own) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.client.ID, s.path, visibleLine(s.describe()))
+	}
+	_ = w.Flush() // to memory
+	if rows.Len() == 0 {
+		rows.WriteString("no file of a known client is here\n")
+	}
+	return e.printText(e.Stdout, rows.String())
+}
+
+// checkClients returns the finding on the files of clients, if there are any. A client that has
+// nothing to do with the gateway is passed over.
+func (e *env) checkClients(file string) (f finding, ok bool) {
+	f = finding{Kind: "clients", Name: "clients", Result: resultOK}
+	own, err := e.ownServers(file)
+	if err != nil {
+		return f, false // the finding on the file says so
+	}
+	var parts []string
+	for _, s := range e.clientStates(own) {
+		if s.err != nil {
+			f.Result = resultWarn
+		}
+		if s.err != nil || s.connected || s.missing > 0 {
+			parts = append(parts, s.client.ID+": "+s.describe())
+		}
+	}
+	f.Text = strings.Join(parts, "; ")
+	return f, parts != nil
+}
