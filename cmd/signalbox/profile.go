@@ -172,7 +172,7 @@ var errProfileOverHTTP = errors.New("--profile needs --stdio; over HTTP each pro
 func (s *service) serveAttachedAt(w http.ResponseWriter, r *http.Request) {
 	name, status := r.PathValue("profile"), s.gateway.Status()
 	if err := narrow(&status, name); err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	atProfile(http.HandlerFunc(s.serveAttached), name).ServeHTTP(w, r)
