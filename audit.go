@@ -11,50 +11,32 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/audit"
-	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/recorder"
 	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// serveRecorded serves a call and writes it to the audit record when it has ended, with a
-// result, an error or a panic: "Log tool usage for audit purposes" (2026-07-28, server/tools). A
-// call that waits for answers of its client ends after it has received them; if the
-// client calls again with the answers, each is a call.
-func (g *Gateway) serveRecorded(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (res *mcp.Result, err error) {
-	if !g.audit.HasCalls() {
-		_, res, err = g.call(ctx, req, caller, kind)
-		return res, err
-	}
-	var by string
-	began := time.Now()
-	// Deferred, because a Handler may panic or call runtime.Goexit.
-	defer func() {
-		c := audit.Call{Backend: by, Millis: float64(time.Since(began).Microseconds()) / 1000}
-		c.Outcome, c.Code, c.Delivery = callOutcome(ctx, res, err)
-		g.recordCall(ctx, req, c)
-	}()
-	by, res, err = g.call(ctx, req, caller, kind)
-	return res, err
-}
-
-// recordCall writes the record of a call. It retains no more of the request, which may
-// be large, than the record contains.
-func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, c audit.Call) {
+// auditCall writes a call to the audit record: "Log tool usage for audit purposes"
+// (2026-07-28, server/tools). It retains no more of the request, which may be large, than
+// the record contains.
+func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorder.Call) {
 	e := audit.Entry{Principal: req.Principal, Session: sessionOf(req)}
-	name, _ := req.Params.Text(mcp.FieldName)
-	if uri, ok := req.Params.Text(mcp.FieldURI); ok && req.Method == "resources/read" {
-		name = stripURI(uri)
+	c := audit.Call{
+		ID: done.ID.String(), Method: req.Method, Name: strings.Clone(shorten(done.Name)), Backend: done.Backend,
+		Outcome: audit.Outcome(done.Outcome), Code: done.Code, Delivery: string(done.Delivery), Millis: millis(done.Ended),
 	}
-	c.Method, c.Name, c.Trace = req.Method, strings.Clone(shorten(name)), traceID(req)
+	c.Trace, _ = traceOf(req)
 	client := req.Client
 	g.audit.RecordCall(ctx, func() audit.Entry {
-		c.Name, c.Client = escapeName(c.Name), escapeName(shorten(clientName(client)))
+		c.Name = escapeName(c.Name)
+		if client != nil {
+			c.Client = escapeName(shorten(clientName(client.Info)))
+		}
 		e.Call = &c
 		return e
 	})
@@ -98,36 +80,44 @@ func resultOutcome(res *mcp.Result) audit.Outcome {
 
 // clientName returns the name that a client declares. It is shown and never relied
 // upon.
-func clientName(client *mcp.Peer) string {
+func clientName(implementation []byte) string {
 	var info struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	}
-	if client == nil || json.Unmarshal(client.Info, &info) != nil {
+	if json.Unmarshal(implementation, &info) != nil {
 		return ""
 	}
 	return strings.TrimSpace(info.Name + " " + info.Version)
 }
 
-// traceID returns the id of the trace that a request belongs to, or "" if it has no
-// valid W3C Trace Context (2026-07-28, basic, "_meta").
-func traceID(req *mcp.Request) string {
+// traceOf returns the id of the trace that a request belongs to and that of the client's
+// span, or "" if it has no valid W3C Trace Context (2026-07-28, basic, "_meta").
+func traceOf(req *mcp.Request) (trace, span string) {
 	const begin, end, whole = len("00-"), len("00-0af7651916cd43dd8448eb211c80319c"), len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	isHex := func(text string) bool { return strings.Trim(text, "0123456789abcdef") == "" }
 	for name, value := range jsonscan.Members(req.Params.Raw(mcp.FieldMeta)) {
 		var text string
 		if name != "traceparent" || json.Unmarshal(value, &text) != nil || len(text) < whole || text[end] != '-' {
 			continue
 		}
-		if id := text[begin:end]; strings.Trim(id, "0123456789abcdef") == "" {
-			return strings.Clone(id)
+		if trace = text[begin:end]; !isHex(trace) {
+			continue
 		}
+		if span = text[end+1 : whole-len("-01")]; !isHex(span) {
+			span = ""
+		}
+		return strings.Clone(trace), strings.Clone(span)
 	}
-	return ""
+	return "", ""
 }
 
 // stripURI removes the parts of a URI that may contain credentials and arguments: the
 // userinfo, the query and the fragment.
 func stripURI(uri string) string {
+	if !strings.ContainsAny(uri, "@?#") {
+		return uri // nearly all
+	}
 	if i := strings.IndexAny(uri, "?#"); i >= 0 {
 		uri = uri[:i]
 	}

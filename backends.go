@@ -33,6 +33,7 @@ type activeBackend struct {
 	limits  config.Limits
 	taskIDs *taskIDs
 	client  *client.Client // nil for a backend in this process
+	metrics backendMetrics
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
 }
@@ -86,7 +87,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // follow starts to track what the backend offers. It does not wait for the backend: a
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *activeBackend {
-	b.taskIDs = g.taskIDs
+	b.taskIDs, b.metrics = g.taskIDs, g.backendMetrics(b.srv.Name)
 	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...)
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
@@ -110,6 +111,7 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last *backend.Offer) *
 		Changed:   changed,
 		Turn:      g.startSlotFor(b),
 		Late:      g.noteLag,
+		Observe:   g.observeOwn(b.srv.Name, b.metrics),
 		Logger:    slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	offer = b.Offer()
@@ -229,6 +231,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 		LoginPath:    g.opt.LoginPath,
 		ProcessLevel: g.opt.ProcessLevel,
 		Logger:       g.log,
+		SessionEnded: g.metrics.ClientSessions(srv.Name).Observe,
 	}
 }
 

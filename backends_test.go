@@ -200,12 +200,12 @@ func TestSchemasFetchNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Serve(t.Context(), ask(t, nil, "tools/list", `{}`), &recorder{})
+	res, err := g.Serve(t.Context(), ask(t, nil, "tools/list", `{}`), &callRecorder{})
 	if err != nil || strings.Count(string(res.Bytes()), `"inputSchema"`) != 1 {
 		t.Errorf("listed %s, %v; want the one that refers to itself", res.Bytes(), err)
 	}
 	for name, want := range map[string]bool{"a__named": true, "a__in00": false, "a__out00": false} {
-		if _, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"`+name+`","arguments":{"a":{"$ref":"`+canary.URL+`"}}}`), &recorder{}); (err == nil) != want {
+		if _, err := g.Serve(t.Context(), ask(t, nil, "tools/call", `{"name":"`+name+`","arguments":{"a":{"$ref":"`+canary.URL+`"}}}`), &callRecorder{}); (err == nil) != want {
 			t.Errorf("calling %s: %v", name, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 	"github.com/signalbox-mcp/signalbox/internal/logging"
 	"github.com/signalbox-mcp/signalbox/internal/metrics"
+	"github.com/signalbox-mcp/signalbox/internal/recorder"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -28,18 +29,20 @@ import (
 // HTTP, serves clients on stdio, and is itself an [mcp.Handler]. Its methods may be
 // called concurrently.
 type Gateway struct {
-	opt     Options
-	log     *slog.Logger
-	bound   *logging.Bounded // the handler of log
-	info    []byte           // our Implementation object
-	version string           // the version in info
-	started time.Time
-	server  *server.Server
-	metrics *metrics.Set
-	audit   *audit.Recorder
-	lag     *metrics.Lag
-	taskIDs *taskIDs
-	secrets atomic.Pointer[redact.Redactor] // of all backends
+	opt      Options
+	log      *slog.Logger
+	bound    *logging.Bounded // the handler of log
+	info     []byte           // our Implementation object
+	version  string           // the version in info
+	started  time.Time
+	server   *server.Server
+	metrics  *metrics.Set
+	unserved *metrics.Operations // the durations of requests that no backend serves
+	audit    *audit.Recorder
+	recorder *recorder.Recorder
+	lag      *metrics.Lag
+	taskIDs  *taskIDs
+	secrets  atomic.Pointer[redact.Redactor] // of all backends
 
 	refusal      atomic.Pointer[Refusal] // of the last reload, or nil
 	reloaded     atomic.Pointer[time.Time]
@@ -103,6 +106,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 		rebuild:    make(chan struct{}, 1),
 		startSlots: newStartSlots(),
 		lag:        metrics.NewLag(),
+		recorder:   recorder.New(),
 	}
 	if opt.OneClient {
 		g.onlyClient = &onlyClient{known: make(chan struct{})}
@@ -117,6 +121,7 @@ func newGateway(effective *config.Config, opt Options) (*Gateway, error) {
 	if g.metrics, err = g.newMetrics(); err != nil {
 		return nil, err
 	}
+	g.unserved = g.metrics.ServerOperations("")
 	g.audit = audit.New(g.log, func() { g.metrics.AuditFailure(context.Background()) })
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g, nil

@@ -137,14 +137,14 @@ func TestRefusedListenIsNotRepeated(t *testing.T) {
 }
 
 // watch listens for the resource of a backend until the test ends it.
-func watch(t *testing.T, b listenFunc) (*recorder, func()) {
+func watch(t *testing.T, b listenFunc) (*callRecorder, func()) {
 	t.Helper()
 	g, err := New(config.Config{}, Options{InProcess: []InProcess{{Name: "a", Handler: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait() // its list is known
-	caller := &recorder{}
+	caller := &callRecorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { // ends with ctx; the returned function waits for it
@@ -171,9 +171,9 @@ func notify(ctx context.Context, c mcp.Caller, method, params string) error {
 }
 
 // follow listens for tasks until the test ends it.
-func follow(t *testing.T, g *Gateway, ids string) (*recorder, func()) {
+func follow(t *testing.T, g *Gateway, ids string) (*callRecorder, func()) {
 	t.Helper()
-	caller := &recorder{}
+	caller := &callRecorder{}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
@@ -277,9 +277,9 @@ func TestTaskListenByTwoIDs(t *testing.T) {
 	})
 }
 
-// slowRecorder is a recorder that takes a notification for each value of the gate.
+// slowRecorder is a callRecorder that takes a notification for each value of the gate.
 type slowRecorder struct {
-	recorder
+	callRecorder
 
 	gate chan struct{}
 }
@@ -287,7 +287,7 @@ type slowRecorder struct {
 func (h *slowRecorder) Notify(ctx context.Context, n *mcp.Notification) error {
 	select {
 	case <-h.gate:
-		return h.recorder.Notify(ctx, n)
+		return h.callRecorder.Notify(ctx, n)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

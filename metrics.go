@@ -13,7 +13,7 @@ import (
 // newMetrics returns the metrics of the gateway. docs/metrics.md lists each of them.
 //
 // Almost all are read on collection from counters that server, client and the catalog
-// have anyway: no metric costs a call anything.
+// have anyway. Only the durations cost a call something: two counters each.
 func (g *Gateway) newMetrics() (*metrics.Set, error) {
 	instruments := append(g.ownInstruments(), g.serverInstruments()...)
 	kinds := make([]string, 0, len(eventKinds()))
@@ -103,6 +103,9 @@ func (g *Gateway) backendInstruments() []metrics.Instrument {
 		}}
 	}
 	return []metrics.Instrument{
+		{Name: "child_starts", Help: "Processes of the backend that were started.", Counter: true, Read: func() []metrics.Value {
+			return g.eachClient(func(s client.Stats) int64 { return toInt64(s.Starts) })
+		}},
 		{Name: "backend_live", Help: "1 while the backend answers and its lists are fresh.", Read: g.liveBackends},
 		gauge("in_flight", "Requests to the backend that are in flight.", func(s client.Stats) int { return s.Serving }),
 		count("requests", "Requests to the backend.", func(s client.Stats) uint64 { return s.Requests }),

@@ -270,7 +270,7 @@ func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]
 	values := make(map[string]float64)
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 		name, number, ok := strings.Cut(lines.Text(), " ")
-		if !ok || !strings.HasPrefix(name, "signalbox_") {
+		if !ok || !strings.HasPrefix(name, "signalbox_") && !strings.HasPrefix(name, "mcp_") {
 			continue
 		}
 		n, err := strconv.ParseFloat(number, 64)
@@ -286,12 +286,18 @@ func metricsOf(t *testing.T, g *signalbox.Gateway, header ...string) map[string]
 func TestMetricsAreDocumented(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.ConfigOf(1), signalbox.Options{})
 	label := regexp.MustCompile(`="[^"]*"`)
+	histogram := regexp.MustCompile(`_(bucket|sum|count)\b`)
+	bound := regexp.MustCompile(`\{le\}|,le\b`)
 	shown := make(map[string]bool)
 	for name := range metricsOf(t, g) {
-		shown[label.ReplaceAllString(name, "")] = true
+		name = label.ReplaceAllString(name, "")
+		if strings.HasPrefix(name, "mcp_") {
+			name = bound.ReplaceAllString(histogram.ReplaceAllString(name, ""), "")
+		}
+		shown[name] = true
 	}
 	documented := make(map[string]bool)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(signalbox_[^`]+)` \\|").FindAllStringSubmatch(readFile(t, "docs/metrics.md"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:signalbox|mcp)_[^`]+)` \\|").FindAllStringSubmatch(readFile(t, "docs/metrics.md"), -1) {
 		documented[row[1]] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(shown))); diff != "" {

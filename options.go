@@ -59,6 +59,10 @@ type Options struct {
 	// write to standard error, and about their starts and ends. 0 is [slog.LevelInfo].
 	ProcessLevel slog.Level
 
+	// LogCalls writes a record of level info for each call: its id, the item, the backend,
+	// the client, how it ended, and its duration.
+	LogCalls bool
+
 	// Logger may be nil. The Gateway limits the rate of its records, so that no client
 	// and no backend can flood the log, and counts the records that it drops. It writes
 	// them on a goroutine of its own: a slow Logger blocks nothing.
@@ -130,6 +134,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		Remembers:    true, // see seenLists
 		Spread:       cfg.Drain.Spread,
 		Observe:      g.noteEvent,
+		SessionEnded: func(d time.Duration) { g.metrics.ServerSessions().Observe(d) },
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
 	// Without tokens every client is the one anonymous principal. The configuration is

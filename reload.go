@@ -164,7 +164,7 @@ func fixedSettings(old, next *config.Config) []string {
 		{"limits", old.Limits == next.Limits},
 		{"state", reflect.DeepEqual(old.State, next.State)},
 		{"drain", old.Drain == next.Drain},
-		{"log", old.Log == next.Log},
+		{"log", reflect.DeepEqual(old.Log, next.Log)},
 		{"name", old.Name == next.Name},
 		{"version", old.Version == next.Version},
 	} {

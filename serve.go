@@ -27,19 +27,25 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	g.onlyClient.set(req)
 	if kind, ok := catalog.KindOf(req.Method); ok {
 		g.seen.note(req.Client)
-		return g.list(ctx, req, kind)
+		began := time.Now()
+		res, err := g.list(ctx, req, kind)
+		g.observeRequest(req.Method, began, err)
+		return res, err
 	}
 	switch req.Method {
 	case "tools/call":
-		return g.serveRecorded(ctx, req, caller, catalog.Tools)
+		return g.serveCall(ctx, req, caller, catalog.Tools)
 	case "prompts/get":
-		return g.serveRecorded(ctx, req, caller, catalog.Prompts)
+		return g.serveCall(ctx, req, caller, catalog.Prompts)
 	case "resources/read":
-		return g.serveRecorded(ctx, req, caller, catalog.Resources)
+		return g.serveCall(ctx, req, caller, catalog.Resources)
 	case "completion/complete":
-		return g.complete(ctx, req, caller)
+		return g.serveCall(ctx, req, caller, completion)
 	case "server/discover":
-		return g.discover(ctx, req)
+		began := time.Now()
+		res, err := g.discover(ctx, req)
+		g.observeRequest(req.Method, began, err)
+		return res, err
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result":
 		return g.task(ctx, req, caller)
 	case "tasks/list":
@@ -55,10 +61,8 @@ func (g *Gateway) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller
 	}
 }
 
-// call serves tools/call, prompts/get or resources/read, and returns the name of the
-// backend that it was sent to. A hidden item and one that does not exist have the same
-// answer.
-func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by string, res *mcp.Result, err error) {
+// call serves tools/call, prompts/get or resources/read. A hidden item and one that does not exist have the same answer.
+func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller, kind catalog.Kind) (by servedBy, res *mcp.Result, err error) {
 	field, own := mcp.FieldName, mcp.FieldName
 	if kind == catalog.Resources {
 		// A URI means the same to client and backend.
@@ -66,51 +70,63 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 	}
 	name, err := textOf(req, field)
 	if err != nil {
-		return "", nil, err
+		return by, nil, err
+	}
+	if by.name = name; kind == catalog.Resources {
+		by.name = stripURI(name)
 	}
 	f := g.find(ctx, req, lookup{kind: kind, name: name})
+	req.Timeline.Mark(mcp.StageResolved)
 	switch {
 	case f.entry == nil && kind == catalog.Resources:
-		return "", nil, unknownResource(name)
+		return by, nil, unknownResource(name)
 	case f.entry == nil:
-		return "", nil, f.unknown(kind, name)
+		return by, nil, f.unknown(kind, name)
 	case kind == catalog.Tools:
 		if err := mcp.CheckParamHeaders(f.entry.ParamHeaders, req.ParamHeaders, req.Params.Raw(mcp.FieldArguments)); err != nil {
-			return "", nil, err // not sent to the backend
+			return by, nil, err // not sent to the backend
 		}
 	}
-	res, err = f.forward(ctx, f.entry, own, req, caller)
+	by.backend, res, err = f.forward(ctx, f.entry, own, req, caller)
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
 	}
-	return f.entry.BackendName, res, err
+	return by, res, err
 }
 
 // complete serves completion/complete. It is sent to the backend that has the prompt or
 // template of the ref, under the backend's own name for it.
-func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
-	f := g.find(ctx, req, lookupRef(&req.Params))
-	if f.entry == nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
+func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Caller) (by servedBy, res *mcp.Result, err error) {
+	l := lookupRef(&req.Params)
+	if by.name = l.name; l.kind == catalog.Resources {
+		by.name = stripURI(l.name)
 	}
-	return f.forward(ctx, f.entry, f.field, req, caller)
+	f := g.find(ctx, req, l)
+	req.Timeline.Mark(mcp.StageResolved)
+	if f.entry == nil {
+		return by, nil, mcp.Errorf(mcp.CodeInvalidParams, "completion/complete: ref names no prompt and no resource template of this server")
+	}
+	by.backend, res, err = f.forward(ctx, f.entry, f.field, req, caller)
+	return by, res, err
 }
 
-// forward sends a request to the backend of an entry. It sets field to the name that
+// forward sends a request to the backend of an entry, and returns that. It sets field to the name that
 // the backend uses for the item. All other bytes of the parameters are unmodified.
-func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (v *view) forward(ctx context.Context, entry *catalog.Entry, field mcp.Field, req *mcp.Request, caller mcp.Caller) (b *activeBackend, res *mcp.Result, err error) {
 	b, ok := v.backendOf(entry)
 	if !ok {
-		return nil, v.unknown(entry.Kind, entry.Name)
+		return nil, nil, v.unknown(entry.Kind, entry.Name)
 	}
 	if field == mcp.FieldNone || entry.Own == entry.Name {
-		return b.Serve(ctx, req, caller)
+		res, err = b.Serve(ctx, req, caller)
+		return b, res, err
 	}
 	e, err := b.renamedRequest(req, field, entry.Own, caller)
 	if err != nil {
-		return nil, err
+		return b, nil, err
 	}
-	return e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
+	res, err = e.encode(b.Backend.Serve(ctx, &e.req, &e.taskIDCaller))
+	return b, res, err
 }
 
 // renamedRequest is newRequest for an item that the backend has under another name. It
@@ -141,9 +157,11 @@ func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	if _, wait := g.view.Load().at(req.Profile).listsPending(kind); wait {
 		return nil, false
 	}
+	began := time.Now()
 	res, err := g.listNow(req, kind)
-	if err == nil {
+	if err == nil { // otherwise Serve is called
 		g.seen.note(req.Client)
+		g.observeRequest(req.Method, began, nil)
 	}
 	return res, err == nil
 }

@@ -126,29 +126,29 @@ func (b *taskServer) Serve(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	return b.serve(ctx, req, caller)
 }
 
-// recorder is a Caller that records what it receives.
-type recorder struct {
+// callRecorder is a Caller that records what it receives.
+type callRecorder struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (h *recorder) Notify(_ context.Context, n *mcp.Notification) error {
+func (h *callRecorder) Notify(_ context.Context, n *mcp.Notification) error {
 	h.note(n.Method, n.Params.Bytes())
 	return nil
 }
 
-func (h *recorder) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
+func (h *callRecorder) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return func() (*mcp.Result, error) { return h.ask(ctx, req) }, nil
 }
 
-func (*recorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
+func (*callRecorder) Extension() mcp.CallerExtension { return mcp.NoExtension{} }
 
-func (h *recorder) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
+func (h *callRecorder) ask(_ context.Context, req *mcp.Request) (*mcp.Result, error) {
 	h.note(req.Method, req.Params.Bytes())
 	return mcp.NewResult(append([]byte(`{"_meta":`), append(req.Params.Raw(mcp.FieldMeta), '}')...))
 }
 
-func (h *recorder) note(method string, params []byte) {
+func (h *callRecorder) note(method string, params []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, method+" "+string(params))
@@ -187,7 +187,7 @@ func ask(t *testing.T, scope *mcp.Scope, method, params string) *mcp.Request {
 func TestTaskIDsAreTranslatedEverywhere(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
 		name := g.taskIDs.encode("a", "t1", "ann")
-		unrelated, caller := &recorder{}, &recorder{}
+		unrelated, caller := &callRecorder{}, &callRecorder{}
 		scope := mcp.NewScope("s", unrelated)
 		defer scope.End()
 		var got []string
@@ -255,7 +255,7 @@ func TestTaskScope(t *testing.T) {
 		b.serve = func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte("{}"))
 		}
-		scope := mcp.NewScope("s", &recorder{})
+		scope := mcp.NewScope("s", &callRecorder{})
 		yields := 0
 		scope.OnYield(func() bool { yields++; return false })
 		for range 2 {
@@ -330,7 +330,7 @@ func TestTaskRegistryOfSessions(t *testing.T) {
 		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 			return mcp.NewResult([]byte(`{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}`))
 		}
-		one, two := mcp.NewScope("1", &recorder{}), mcp.NewScope("2", &recorder{})
+		one, two := mcp.NewScope("1", &callRecorder{}), mcp.NewScope("2", &callRecorder{})
 		defer two.End()
 		begin := ask(t, one, "tools/call", `{"name":"a__x"}`)
 		begin.Principal = ""
@@ -360,7 +360,7 @@ func TestTaskRegistryOfSessions(t *testing.T) {
 }
 
 // taskClient is a client that runs a task c1 for each request.
-type taskClient struct{ recorder }
+type taskClient struct{ callRecorder }
 
 func (r *taskClient) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Result, error), error) {
 	return func() (*mcp.Result, error) { return r.ask(ctx, req) }, nil
@@ -418,7 +418,7 @@ func TestTaskOfClientIsNotRenamed(t *testing.T) {
 // for a slow one the newest are kept, and the client waits for none of them.
 func TestTaskStatesOfClient(t *testing.T) {
 	withTaskServer(t, func(t *testing.T, g *Gateway, b *taskServer) {
-		scope := mcp.NewScope("s", &recorder{})
+		scope := mcp.NewScope("s", &callRecorder{})
 		defer scope.End()
 		var got []string
 		b.serve = func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {

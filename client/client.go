@@ -216,6 +216,7 @@ type Stats struct {
 	Serving  int    // requests in progress
 	Requests uint64 // requests so far
 	Retries  uint64 // requests that were sent again
+	Starts   uint64 // processes that were started
 
 	Late    uint64 // messages of the server for a call that had ended
 	Unknown uint64 // responses of the server to no known request
@@ -230,7 +231,7 @@ func (c *Client) OtherOutput() string { return c.setup.OtherOutputText() }
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
-	s := Stats{Requests: c.requests.Load(), Retries: c.retries.Load()}
+	s := Stats{Requests: c.requests.Load(), Retries: c.retries.Load(), Starts: c.setup.Starts.Load()}
 	ap, serving := c.current()
 	s.Serving = serving
 	if ap != nil {

@@ -106,6 +106,10 @@ type Config struct {
 	// return quickly and must not call the Client. It may be nil.
 	Announced func(scope *mcp.Scope, ended bool)
 
+	// SessionEnded is called with the duration of a session with a legacy server that has
+	// ended. It must not block. It may be nil.
+	SessionEnded func(time.Duration)
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }

@@ -5,6 +5,7 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -15,7 +16,8 @@ import (
 type activeProtocol struct {
 	protocol
 
-	ending call.CloseOnce
+	ending  call.CloseOnce
+	opening call.Opening
 
 	// The fields below are guarded by Client.mu.
 	users   int
@@ -80,6 +82,7 @@ type detection struct {
 // detect probes the server, stores the protocol, and then wakes the waiting requests.
 // After a failed probe the next request probes again.
 func (c *Client) detect(ctx context.Context, det *detection) {
+	began := time.Now()
 	p, err := c.link.detect(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +91,27 @@ func (c *Client) detect(ctx context.Context, det *detection) {
 	det.err = err
 	if err == nil {
 		c.useLocked(p)
+		c.cur.opening = openingOf(p, began)
 	}
+}
+
+// openingOf returns the times of a protocol that was determined just now, by a probe that
+// began then. A legacy server on a pipe has them for each of its sessions.
+func openingOf(p protocol, began time.Time) call.Opening {
+	o := call.Opening{Responded: began, Ready: time.Now()}
+	switch p := p.(type) {
+	case interface {
+		Process() (start, responded time.Time)
+	}:
+		if start, responded := p.Process(); !start.IsZero() {
+			o.Start, o.Responded = start, responded
+		}
+	case interface{ HasPipes() bool }:
+		if p.HasPipes() {
+			return call.Opening{}
+		}
+	}
+	return o
 }
 
 // useLocked makes p the protocol for further requests.

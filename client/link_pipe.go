@@ -46,7 +46,9 @@ func NewCommand(cmd Command, cfg Config) *Client {
 	s.Secrets = redact.New(nil, cmd.Env).With(cfg.Credentials...)
 	l := process.NewLauncher(s, process.Command(cmd))
 	connect := func(ctx context.Context) (stdio.Remote, error) { return l.Start(ctx) }
-	return newClient(s, newPipeLink(s, connect, l.Quit))
+	p := newPipeLink(s, connect, l.Quit)
+	p.starts = true
+	return newClient(s, p)
 }
 
 func newPipeLink(s *call.Setup, connect func(context.Context) (stdio.Remote, error), quit func()) *pipeLink {
@@ -69,6 +71,7 @@ type pipeLink struct {
 	connect func(ctx context.Context) (stdio.Remote, error)
 	quit    func() // releases what connect needs
 	slots   stdio.Slots
+	starts  bool // connect starts a process
 
 	// What a probe leaves. A process started for a probe is kept for use, instead of
 	// being ended and started again.
@@ -112,12 +115,17 @@ func (l *pipeLink) open(ctx context.Context, n stdio.Purpose) (*stdio.Pipe, erro
 	if slot == nil {
 		return nil, l.errNoSlot()
 	}
+	began := time.Now()
 	remote, err := l.connect(ctx)
 	if err != nil {
 		slot.Release()
 		return nil, err
 	}
-	return stdio.NewPipe(l.Setup, remote, slot), nil
+	p := stdio.NewPipe(l.Setup, remote, slot)
+	if l.starts {
+		p.Launched = began
+	}
+	return p, nil
 }
 
 // errNoSlot reports the process limit. It is no failure of the server, so the request

@@ -20,8 +20,13 @@ func (c *Client) serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	tries := map[call.RetryDecision]int{}
 	for {
 		var res *mcp.Result
+		req.Timeline.Attempt()
 		ap, err := c.protocol(ctx, caller)
 		if err == nil {
+			ap.opening.Note(req.Timeline)
+			if ap.Era() == mcp.EraModern { // otherwise a session is leased
+				req.Timeline.Mark(mcp.StageLeased)
+			}
 			res, err = ap.Serve(ctx, req, caller)
 			c.release(ap, err)
 		}

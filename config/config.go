@@ -245,6 +245,8 @@ type Log struct {
 	Level string `json:"level"`
 	// Format is text or json.
 	Format string `json:"format"`
+	// Calls writes a record for each call. Nil means only where the log is a terminal.
+	Calls *bool `json:"calls"`
 }
 
 // Audit configures the record of calls and of security events, such as access to what

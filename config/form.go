@@ -199,7 +199,12 @@ func boolean() form {
 				return
 			}
 			// YAML 1.2 and JSON have no other booleans.
-			into.SetBool(n.Text == "true")
+			value := n.Text == "true"
+			if into.Kind() == reflect.Pointer { // absent is neither
+				into.Set(reflect.ValueOf(&value))
+				return
+			}
+			into.SetBool(value)
 		},
 	}
 }

@@ -111,7 +111,8 @@ func logKeys() []key {
 		// Enough to investigate a problem later.
 		{"level", oneOf("debug", "info", "warn", "error"), "info", "The lowest level of records that are written."},
 		// Text for terminals; JSON for log collectors.
-		{"format", oneOf("text", "json"), "text", "The format of the records."},
+		{"format", oneOf("text", "json"), "text", "The format of the records. On a terminal, records are shortened unless it is set."},
+		{"calls", boolean(), "", "Write a record of level info for each call. Without it, that is done only where the log is a terminal."},
 	}
 }
 

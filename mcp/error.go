@@ -4,9 +4,12 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
 )
 
 // The error codes that have a meaning in the protocol.
@@ -95,6 +98,7 @@ type Fault struct {
 	Outcome Outcome
 	Backend string // the configured name, or ""
 	Reason  string // the code of its cause, such as SB_NET_DNS, or ""; see docs/codes.md
+	Call    CallID // of the request, or 0
 	Message string // sent to the client: no addresses, no secrets
 	Cause   error  // for the log and for errors.Is; never sent
 }
@@ -136,7 +140,25 @@ func (f *Fault) Wire() *Error {
 	if err != nil {
 		data = nil // cannot happen: strings always encode
 	}
-	return &Error{Code: f.Code, Message: f.text(), Data: data}
+	return (&Error{Code: f.Code, Message: f.text(), Data: data}).WithCall(f.Call)
+}
+
+// WithCall returns an error that names the call, in its message and as the member "call"
+// of its data. It returns e itself without an id, and for an error that a peer sent.
+func (e *Error) WithCall(id CallID) *Error {
+	if id == 0 || e.Raw != nil {
+		return e
+	}
+	text := id.String()
+	own := *e
+	own.Message += " (call " + text + ")"
+	switch data := bytes.TrimSpace(e.Data); {
+	case len(data) == 0:
+		own.Data = json.RawMessage(`{"call":"` + text + `"}`)
+	case data[0] == '{':
+		own.Data = jsonscan.WithMember(data, "call", []byte(`"`+text+`"`))
+	}
+	return &own
 }
 
 // ToWire returns err as it is sent to a peer: an [*Error] unmodified, a [*Fault] in its

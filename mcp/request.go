@@ -57,6 +57,10 @@ type Request struct {
 	// Memory bounds the memory that the answer may occupy; nil means no bound. A
 	// Handler that receives answers from elsewhere calls Reserve.
 	Memory Memory
+
+	// Timeline records what becomes of the request; nil means that nothing is recorded.
+	// A Handler that forwards the request marks the stages that it knows of.
+	Timeline *Timeline
 }
 
 // Owner returns a text that identifies the sender of the request: its principal and its

@@ -98,6 +98,10 @@ type Config struct {
 	// as warnings, all others at debug level.
 	Observe func(context.Context, Event)
 
+	// SessionEnded is called with the duration of a session that has ended. It must not
+	// block. It may be nil.
+	SessionEnded func(time.Duration)
+
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -151,6 +155,9 @@ func (c Config) effective() Config {
 	}
 	if c.NotFound == nil {
 		c.NotFound = http.NotFoundHandler()
+	}
+	if c.SessionEnded == nil {
+		c.SessionEnded = func(time.Duration) {}
 	}
 	if c.Observe == nil {
 		c.Observe = logEvents(c.Logger)

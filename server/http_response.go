@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/frame"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 const (
@@ -47,9 +48,10 @@ const (
 type response struct {
 	deadlineWriter
 
-	buf     []byte
-	aborted bool // the response is incomplete and will stay so
-	passed  bool // Config.NotFound has written it, and net/http decides its form
+	buf      []byte
+	aborted  bool          // the response is incomplete and will stay so
+	passed   bool          // Config.NotFound has written it, and net/http decides its form
+	timeline *mcp.Timeline // of the request that it answers, once the answer is written, or nil
 }
 
 func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) *response {
@@ -145,7 +147,9 @@ func (p *response) writeEvent(m *session.Message) {
 // side and still reads: the connection is broken.
 func (p *response) end() {
 	if !p.aborted && !p.passed {
-		p.flush()
+		if p.flush(); p.err == nil {
+			p.timeline.Delivered()
+		}
 	}
 	p.release()
 	if p.aborted {
@@ -203,6 +207,9 @@ func (p *response) writeQueued(c *session.Consumer, opts streamOptions) (state s
 		if p.err != nil || state == session.Open && isClosed(opts.gone) {
 			c.Requeue(batch)
 			return session.Open, true
+		}
+		for i := range batch {
+			batch[i].Timeline.Delivered()
 		}
 		if len(batch) > 0 && opts.onWrite != nil {
 			opts.onWrite()

@@ -133,6 +133,8 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	}
 	if p.err != nil {
 		c.Requeue(last) // so that it is counted as not delivered
+	} else {
+		p.timeline = last[0].Timeline
 	}
 	return p.err == nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // kind distinguishes the activities that Shutdown ends in different ways.
@@ -34,6 +35,7 @@ type inflight struct {
 	stop    func(why error)   // ends it
 	x       *session.Exchange // of calls and listens that have one
 	parked  *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
+	times   *mcp.Timeline     // of the request, or nil
 
 	// tornDown is set if we have ended the activity and not the client, which must be
 	// notified. It is set before stop is called, so that a goroutine that this wakes sees

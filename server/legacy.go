@@ -51,6 +51,7 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 	}
 	ir := &inflightRequest{handler: handler, original: legacyRequest(sess, m)}
 	s.trackMemory(ir)
+	ir.startTimeline()
 	ctx = ir.begin(ctx, &ir.original, enc)
 	x, err := sess.Begin(m.ID, ir.stop)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, from sender) (*
 		return nil, session.Message{}, wireErr
 	}
 	sess := session.New(newSessionID(), from.principal, peer, &s.rules)
-	sess.Profile = from.profile
+	sess.Profile, sess.Began = from.profile, time.Now()
 	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
 	// Asked for this client and not cached: the offer may depend on the principal and on
 	// the client's capabilities.
@@ -100,7 +100,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, from sender) (*
 func (s *Server) addSession(sess *session.Session) error {
 	evicted, err := s.sessions.Add(sess, time.Now())
 	for _, old := range evicted {
-		s.endScope(old.Scope)
+		s.endState(old)
 	}
 	if err != nil {
 		s.endScope(sess.Scope)
@@ -124,7 +124,7 @@ func (s *Server) evictIdle(sess *session.Session) bool {
 		return false
 	}
 	s.sessions.Remove(sess)
-	s.endScope(sess.Scope)
+	s.endState(sess)
 	return true
 }
 

@@ -220,7 +220,7 @@ func (c *lineConn) finish(ctx context.Context) {
 	c.server.cancelParked(c.server.parked.DropPlace(c.id), errPipeClosed) // no client can retry on the pipe
 	if c.legacy != nil {
 		c.legacy.End(errSessionEnded())
-		c.server.endScope(c.legacy.Scope)
+		c.server.endState(c.legacy)
 	}
 	c.wg.Wait()
 }
@@ -380,6 +380,7 @@ func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 		return
 	}
 	c.server.trackMemory(ir)
+	ir.startTimeline()
 	opened, stateErr := c.server.readState(&ir.original)
 	if stateErr != nil {
 		c.refuse(ctx, c.server.refuseState(m.ID, stateErr))

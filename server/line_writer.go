@@ -125,6 +125,9 @@ func (w *pipeWriter) writeStream(ps *pipeStream) {
 		batch, state := ps.consumer.Take(w.batch[:0])
 		for i := range batch {
 			w.writeLine(&batch[i])
+			if !w.failed {
+				batch[i].Timeline.Delivered()
+			}
 		}
 		empty := len(batch) == 0
 		clear(batch)

@@ -40,6 +40,7 @@ func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Me
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
 	s.trackMemory(ir)
+	ir.startTimeline()
 	opened, stateErr := s.readState(&ir.original)
 	if stateErr != nil {
 		return s.refuseState(m.ID, stateErr)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
@@ -58,6 +59,19 @@ type inflightRequest struct {
 	parkedValue parkedRequest // storage for parked
 	mrtr        mrtrCaller    // its Caller if it can be parked
 	memory      memory        // reserved for its answer
+	timeline    mcp.Timeline  // of a request that isTimed
+}
+
+// isTimed reports whether requests of the method have a [mcp.Timeline]: those that are
+// sent on to one backend.
+func isTimed(method string) bool { return mayAsk(method) || method == "completion/complete" }
+
+// startTimeline records that the message with the request was read.
+func (ir *inflightRequest) startTimeline() {
+	if isTimed(ir.original.Method) {
+		ir.timeline.Begin(time.Now())
+		ir.original.Timeline, ir.times = &ir.timeline, &ir.timeline
+	}
 }
 
 // begin returns the context in which the request runs. It has the values of ctx but not
@@ -119,6 +133,7 @@ func (s *Server) run(ctx context.Context, ir *inflightRequest) {
 	if ir.handler != nil {
 		h = ir.handler
 	}
+	ir.req.Timeline.Mark(mcp.StageAdmitted)
 	res, err = s.callHandler(ctx, h, ir.req, ir.caller)
 }
 
@@ -165,8 +180,9 @@ func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
 		m = ir.encoder.result(x.Buffer(), x.ID(), ir.req, ir.res)
 	}
 	if err := ir.memory.reserveTerminal(&m); err != nil {
-		m = ir.encoder.failure(x.ID(), ir.req, err)
+		m = ir.encoder.failure(x.ID(), ir.req, err.WithCall(ir.req.Timeline.ID()))
 	}
+	m.Timeline = ir.req.Timeline
 	ir.res, ir.err = nil, nil
 	ir.memory.reservation.Release()
 	x.Finish(m)
@@ -175,7 +191,11 @@ func (s *Server) finish(ir *inflightRequest, x *session.Exchange) {
 // outcome turns what the Handler returned into what is sent to the client.
 func (s *Server) outcome(ctx context.Context, ir *inflightRequest, res *mcp.Result, err error) (*mcp.Result, *mcp.Error) {
 	if ir.req.TakesInputRequired {
+		answered := err == nil
 		res, err = s.inputRequired(ir, res, err)
+		if own, ok := err.(*mcp.Error); ok && answered { //nolint:errorlint // made just now
+			err = own.WithCall(ir.req.Timeline.ID())
+		}
 	}
 	switch {
 	case ir.kind == kindListen && ir.tornDown.Load():
@@ -199,9 +219,14 @@ var errNoResult = errors.New("the handler returned neither a result nor an error
 // is what a backend sent for a request that is not the client's, and does not show
 // whether the request ran.
 func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mcp.Error {
+	call := req.Timeline.ID()
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
 		s.log.DebugContext(ctx, "request failed", slog.String("method", req.Method), slog.Any("error", errors.Join(f, f.Cause)))
-		return f.Wire()
+		wire := f.Wire()
+		if f.Call == 0 { // made by this package
+			wire = wire.WithCall(call)
+		}
+		return wire
 	}
 	if e, ok := asWire(err); ok {
 		return e
@@ -209,11 +234,11 @@ func (s *Server) wireError(ctx context.Context, req *mcp.Request, err error) *mc
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
 		// The Handler stopped as it should, and no client waits for the answer.
 		s.log.DebugContext(ctx, "request cancelled", slog.String("method", req.Method), slog.Any("error", cause))
-		return mcp.Errorf(mcp.CodeInternalError, "cancelled: %v", cause)
+		return mcp.Errorf(mcp.CodeInternalError, "cancelled: %v", cause).WithCall(call)
 	}
 	ref := rand.Text()
 	s.log.ErrorContext(ctx, "handler failed", slog.String("ref", ref), slog.String("method", req.Method), slog.Any("error", err))
-	return internalError(ref)
+	return internalError(ref).WithCall(call)
 }
 
 // callHandler calls a Handler. A panic becomes an error of this request only.
@@ -227,7 +252,7 @@ func (s *Server) callHandler(ctx context.Context, h mcp.Handler, req *mcp.Reques
 		ref := rand.Text()
 		s.log.ErrorContext(ctx, "handler panicked", slog.String("ref", ref), slog.String("method", req.Method),
 			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		res, err = nil, internalError(ref)
+		res, err = nil, internalError(ref).WithCall(req.Timeline.ID())
 	}()
 	return h.Serve(ctx, req, caller)
 }

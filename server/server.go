@@ -164,7 +164,7 @@ func (s *Server) cut(ctx context.Context) {
 	gone := &mcp.Fault{Code: mcp.CodeShuttingDown, Outcome: mcp.Unknown, Message: "the gateway is shutting down"}
 	for _, entry := range s.inflight.list(kindCall) {
 		if x := entry.exchange(); x != nil { // it may have its terminal message already
-			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire())})
+			x.Finish(session.Message{Head: jsonrpc.AppendError(nil, x.ID(), gone.Wire().WithCall(entry.times.ID()))})
 		}
 		entry.stop(errDraining)
 	}
@@ -185,8 +185,14 @@ func (s *Server) cut(ctx context.Context) {
 func (s *Server) end(sess *session.Session, why *mcp.Error) {
 	s.sessions.Remove(sess)
 	if sess.End(why) {
-		s.endScope(sess.Scope)
+		s.endState(sess)
 	}
+}
+
+// endState ends the state kept for a session that was open, and reports its duration.
+func (s *Server) endState(sess *session.Session) {
+	s.cfg.SessionEnded(time.Since(sess.Began))
+	s.endScope(sess.Scope)
 }
 
 // newSessionID returns an id of 130 random bits in base32 (2025-11-25, basic/transports,
@@ -201,7 +207,7 @@ func (s *Server) sweepAfter(d time.Duration) { s.sweeper.after(d, s.sweep) }
 func (s *Server) sweep() {
 	ended, next := s.sessions.Sweep(time.Now())
 	for _, sess := range ended {
-		s.endScope(sess.Scope)
+		s.endState(sess)
 	}
 	if !next.IsZero() {
 		s.sweepAfter(max(time.Until(next), time.Second))

@@ -32,6 +32,7 @@ const (
 	gatewayPath = "/admin/v1/gateway" // GET: a gatewayInfo
 	clientsPath = "/admin/v1/clients" // GET: the clients that have listed something, as []signalbox.ClientStatus
 	toolsPath   = "/admin/v1/tools"   // GET: the backend of each tool, by the tool's name
+	callsPath   = "/admin/v1/calls"   // GET: the latest calls; followed by /ID, one of them
 	whyPath     = "/admin/v1/why"     // GET with ?name=: a signalbox.Explanation
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
 	stdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if gatewayInfo.Joinable
@@ -99,6 +100,7 @@ func (s *service) openControl(ctx context.Context) {
 	routes.HandleFunc("GET "+gatewayPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, self) })
 	routes.HandleFunc("GET "+toolsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.ToolBackends()) })
 	routes.HandleFunc("GET "+clientsPath, func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, s.gateway.Clients()) })
+	serveCalls(routes, s.gateway)
 	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
 		joined := s.life.count(signalbox.Local(s.gateway))

@@ -14,13 +14,25 @@ import (
 	"github.com/signalbox-mcp/signalbox/config"
 )
 
+// newServeLogger returns the log of a gateway. On a terminal it is short.
+func newServeLogger(w io.Writer, terminal bool, cfg *config.Config) *slog.Logger {
+	if terminal && cfg.Log.Format == "" {
+		return slog.New(newTerminalHandler(w, logLevel(cfg)))
+	}
+	return newLogger(w, cfg)
+}
+
+// logLevel returns the configured level.
+func logLevel(cfg *config.Config) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(cfg.Effective().Log.Level)) // the configuration has been validated
+	return level
+}
+
 func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	form := cfg.Effective().Log
-	var level slog.Level                        // info
-	_ = level.UnmarshalText([]byte(form.Level)) // the configuration has been validated
 	// No source and no stack: a record is for the operator of the gateway, and its
 	// attributes name what it is about.
-	opt := &slog.HandlerOptions{Level: level}
+	opt := &slog.HandlerOptions{Level: logLevel(cfg)}
 	if form.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt))
 	}

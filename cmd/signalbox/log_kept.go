@@ -26,7 +26,7 @@ const endedLogs = 3
 
 // openLog sets log, and keeps its records if there is a file.
 func (s *service) openLog(ctx context.Context) {
-	shown := newLogger(s.Stderr, s.cfg)
+	shown := newServeLogger(s.Stderr, s.terminal, s.cfg)
 	s.log = shown
 	if !s.source.hasFile() {
 		return

@@ -10,7 +10,8 @@
 //	call, read                     to any MCP server
 //	status                         print the state of a running Gateway
 //	logs                           print its log, or what a server writes to standard error
-//	why                            explain why an item is offered or not
+//	why                            explain why an item is offered or not, or where the time
+//	                               of a call went
 //	reload                         reload the configuration of a running Gateway
 //	check                          validate a configuration
 //	doctor                         start each server once, and print what is wrong

@@ -201,6 +201,10 @@ func (s *service) open(ctx context.Context) error {
 	if s.http != nil {
 		opt.NotFound = http.HandlerFunc(s.http.serveOther)
 	}
+	opt.LogCalls = s.terminal
+	if calls := s.cfg.Log.Calls; calls != nil {
+		opt.LogCalls = *calls
+	}
 	opt.LoginPath = s.loginPath
 	opt.ProcessLevel = s.processLevel()
 	s.gateway, err = signalbox.New(*s.cfg, opt) //nolint:contextcheck // the gateway lives until Shutdown

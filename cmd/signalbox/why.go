@@ -29,8 +29,8 @@ func newWhy(e *env) *cobra.Command {
 	var f targetFlags
 	var asJSON, long bool
 	cmd := &cobra.Command{
-		Use:   "why NAME",
-		Short: "Explain why a tool, prompt or resource is offered or not",
+		Use:   "why NAME | CALL",
+		Short: "Explain why an item is offered or not, or where the time of a call went",
 		Long: `Explain why a tool, prompt, resource or resource template is offered or not. NAME is the
 name or URI that clients use, or that the server itself uses, or the name of a server.
 
@@ -43,16 +43,23 @@ name.
 The running gateway of the file is asked. Without one, the backends are started and ended
 again, as for 'signalbox tools'.
 
+CALL is the id of a call in an error, in the log or in the audit record, such as
+7k3m9-q2xfa. The answer has how the call ended, and what it has spent its time on. The
+running gateway of the file remembers its latest 4096 calls.
+
 With --long it prints the names of tools that are longer than some clients accept.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if long {
 				return argsBetween(0, 0, "none with --long")(cmd, args)
 			}
-			return argsBetween(1, 1, "one NAME")(cmd, args)
+			return argsBetween(1, 1, "one NAME or CALL")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if long {
 				return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error { return e.showLongNames(ctx, t, asJSON) })
+			}
+			if id, ok := callID(args[0]); ok && !f.alone && !f.verbose {
+				return e.whyCallOrName(cmd.Context(), f.config, asJSON, id, args[0])
 			}
 			return e.why(cmd.Context(), &f, args[0], asJSON)
 		},
@@ -61,7 +68,7 @@ With --long it prints the names of tools that are longer than some clients accep
 	profileFlag(cmd, &f.profile, "for clients of this `PROFILE` of the gateway")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
 	cmd.Flags().BoolVar(&long, "long", false, "list the names of tools with more than "+strconv.Itoa(shortName)+" characters")
 	return cmd
 }

@@ -40,6 +40,7 @@ type Entry struct {
 // Call describes a call and its outcome, without arguments and results. Its texts are escaped
 // and shortened like a Detail.
 type Call struct {
+	ID       string  `json:"call,omitempty"`     // as in the errors of the gateway
 	Client   string  `json:"client"`             // the name in its client info
 	Method   string  `json:"method"`             // tools/call, prompts/get, resources/read
 	Name     string  `json:"name"`               // as clients know the item, or its URI
@@ -293,7 +294,7 @@ func (a *Recorder) logEntry(ctx context.Context, e Entry) {
 	}
 	if c := e.Call; c != nil {
 		attrs = append(attrs,
-			slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
+			slog.String("call", c.ID), slog.String("client", c.Client), slog.String("method", c.Method), slog.String("name", c.Name),
 			slog.String("backend", c.Backend), slog.String("outcome", string(c.Outcome)), slog.Int64("code", c.Code),
 			slog.String("delivery", c.Delivery), slog.Float64("durationMs", c.Millis), slog.String("trace", c.Trace))
 	}

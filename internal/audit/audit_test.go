@@ -484,7 +484,7 @@ func (d *stuckDisk) Write(p []byte) (int, error) {
 // aCall returns an entry about a call, with all members.
 func aCall() Entry {
 	return Entry{Principal: "ann", Session: "s1", Call: &Call{
-		Client: "inspector 1", Method: "tools/call", Name: "a__now", Backend: "a", Outcome: Failed, Code: 1002, Delivery: "unknown",
+		ID: "7k3m9-q2xfa", Client: "inspector 1", Method: "tools/call", Name: "a__now", Backend: "a", Outcome: Failed, Code: 1002, Delivery: "unknown",
 		Millis: 1.5, Trace: "0af7651916cd43dd8448eb211c80319c",
 	}}
 }
@@ -508,7 +508,7 @@ func TestAuditOfACall(t *testing.T) {
 		a.RecordCall(t.Context(), func() Entry { return Entry{Call: &Call{Outcome: OK}} })
 		a.Close(t.Context())
 		at := time.Now().Format(time.RFC3339Nano)
-		want := `{"time":"` + at + `","event":"call","principal":"ann","remote":"","session":"s1","detail":"","client":"inspector 1","method":"tools/call",` +
+		want := `{"time":"` + at + `","event":"call","principal":"ann","remote":"","session":"s1","detail":"","call":"7k3m9-q2xfa","client":"inspector 1","method":"tools/call",` +
 			`"name":"a__now","backend":"a","outcome":"failed","code":1002,"delivery":"unknown","durationMs":1.5,"trace":"0af7651916cd43dd8448eb211c80319c"}` + "\n" +
 			`{"time":"` + at + `","event":"call","principal":"","remote":"","session":"","detail":"","client":"","method":"","name":"","backend":"","outcome":"ok","durationMs":0}` + "\n"
 		if diff := cmp.Diff(string(out.bytes()), want); diff != "" || failed.Load() > 0 {
@@ -536,7 +536,7 @@ func TestAuditLosesNoCall(t *testing.T) {
 	disk.limit(0)
 	a.RecordCall(t.Context(), aCall)
 	a.Close(t.Context())
-	const line = `level=WARN msg=audit event=call principal=ann remote="" session=s1 detail="" client="inspector 1" method=tools/call name=a__now ` +
+	const line = `level=WARN msg=audit event=call principal=ann remote="" session=s1 detail="" call=7k3m9-q2xfa client="inspector 1" method=tools/call name=a__now ` +
 		`backend=a outcome=failed code=1002 delivery=unknown durationMs=1.5 trace=0af7651916cd43dd8448eb211c80319c`
 	if !slices.Contains(log.Lines(), line) || log.Count("no space left on device") != 1 || failed.Load() != 1 {
 		t.Errorf("%d failed, the log has %q", failed.Load(), log.Lines())

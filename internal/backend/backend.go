@@ -66,6 +66,10 @@ type Config struct {
 	// there are calls. It must not block.
 	Late func(time.Duration)
 
+	// Observe, if not nil, is called after each request of the Backend's own, with its
+	// duration from when it was sent; zero means that it was not. It must not block.
+	Observe func(method string, took time.Duration, err error)
+
 	// Turn waits until the server may be started, or ctx ends. It returns the function
 	// to call after the lists are known or have failed. If nil, the server starts at
 	// once.
@@ -211,7 +215,7 @@ func (b *Backend) IsBehind(o *Offer) bool {
 // lists.
 func (b *Backend) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	defer b.recoverPanic(ctx, req, &res, &err)
-	ctx, watch := b.limits.begin(ctx, caller)
+	ctx, watch := b.limits.begin(ctx, caller, req.Timeline)
 	defer watch.stop()
 	res, err = b.cfg.Handler.Serve(ctx, req, watch)
 	if err == nil {

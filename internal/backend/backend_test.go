@@ -303,7 +303,7 @@ func TestErrorsOfOurHop(t *testing.T) {
 func TestWrappersPassEverything(t *testing.T) {
 	callertest.CheckPackage(t, map[string]callertest.Wrapper{
 		"deadline": {Wrap: func(c mcp.Caller) mcp.Caller {
-			_, d := newLimits(&Config{}).begin(t.Context(), c)
+			_, d := newLimits(&Config{}).begin(t.Context(), c, nil)
 			t.Cleanup(d.stop)
 			return d
 		}},

@@ -23,6 +23,7 @@ type deadline struct {
 
 	limits *limits
 	cancel context.CancelCauseFunc // of the call's context
+	times  *mcp.Timeline           // of the request, or nil
 	began  time.Time
 
 	mu           sync.Mutex
@@ -52,10 +53,10 @@ var (
 
 // begin starts both timers of a call. They are not deadlines of the context, because
 // they can be paused, and because the error must name the one that ended the call.
-func (l *limits) begin(ctx context.Context, caller mcp.Caller) (context.Context, *deadline) {
+func (l *limits) begin(ctx context.Context, caller mcp.Caller, times *mcp.Timeline) (context.Context, *deadline) {
 	now := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
-	d := &deadline{Caller: caller, limits: l, cancel: cancel, began: now, lastActivity: now}
+	d := &deadline{Caller: caller, limits: l, cancel: cancel, times: times, began: now, lastActivity: now}
 	l.lag.start()
 	if l.idle > 0 || l.max > 0 {
 		d.mu.Lock()
@@ -79,8 +80,10 @@ func (d *deadline) Start(ctx context.Context, req *mcp.Request) (func() (*mcp.Re
 		return nil, err
 	}
 	d.touch(+1)
+	d.times.Asked(+1)
 	return func() (*mcp.Result, error) {
 		defer d.touch(-1)
+		defer d.times.Asked(-1)
 		return wait()
 	}, nil
 }

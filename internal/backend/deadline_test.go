@@ -242,7 +242,7 @@ func TestEachCallHasItsOwnDeadline(t *testing.T) {
 				for range 100 {
 					time.Sleep(rand.N(want / 20))
 					start := time.Now()
-					ctx, d := l.begin(t.Context(), slowCaller{})
+					ctx, d := l.begin(t.Context(), slowCaller{}, nil)
 					all.Go(func() {
 						defer d.stop()
 						<-ctx.Done()
@@ -260,7 +260,7 @@ func TestEachCallHasItsOwnDeadline(t *testing.T) {
 // A call without limits has no timer.
 func TestNoLimitIsNotWatched(t *testing.T) {
 	l := newLimits(&Config{Idle: -1, Max: -1})
-	ctx, d := l.begin(t.Context(), slowCaller{})
+	ctx, d := l.begin(t.Context(), slowCaller{}, nil)
 	progress(ctx, t, d)
 	if d.timer != nil {
 		t.Error("it has a timer")
@@ -276,7 +276,7 @@ func TestNoLimitIsNotWatched(t *testing.T) {
 func TestCallThatEndsWhileItsTimerFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{})
-		ctx, d := l.begin(t.Context(), slowCaller{})
+		ctx, d := l.begin(t.Context(), slowCaller{}, nil)
 		d.stop()
 		d.onTimer()
 		if d.timer.Stop() || d.expired("key") != "" || !errors.Is(context.Cause(ctx), context.Canceled) {
@@ -290,7 +290,7 @@ func TestCallThatEndsWhileItsTimerFires(t *testing.T) {
 func TestDeadlineWaitsForQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits(&Config{Idle: 2 * time.Second, Max: 10 * time.Second})
-		ctx, d := l.begin(t.Context(), slowCaller{})
+		ctx, d := l.begin(t.Context(), slowCaller{}, nil)
 		defer d.stop()
 		for range 2 {
 			if _, err := mcp.Ask(ctx, d, &mcp.Request{Method: "elicitation/create"}); err != nil {

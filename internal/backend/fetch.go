@@ -49,9 +49,15 @@ func (f *fetcher) request(method string, params []byte) *mcp.Request {
 
 // serve sends one request within limits. maxKey is the configuration key of the maximum.
 func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method string, params []byte) (*mcp.Result, error) {
-	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()))
+	ctx, watch := limits.begin(ctx, newListListener(f.client.unrelated()), nil)
 	defer watch.stop()
-	res, err := f.b.serve(ctx, f.request(method, params), watch)
+	req, times := f.request(method, params), new(mcp.Timeline)
+	times.Begin(time.Now())
+	req.Timeline = times
+	res, err := f.b.serve(ctx, req, watch)
+	if observe := f.b.cfg.Observe; observe != nil && ctx.Err() == nil {
+		observe(method, sentFor(times), err)
+	}
 	if err != nil {
 		if late := watch.expired(maxKey); late != "" {
 			return nil, &mcp.Fault{Code: mcp.CodeDeadline, Backend: f.b.cfg.Name, Reason: cmp.Or(reasonCode(err), code.TalkSilent), Message: method + ": " + late, Cause: err}
@@ -62,6 +68,20 @@ func (f *fetcher) serve(ctx context.Context, limits *limits, maxKey, method stri
 		return nil, fmt.Errorf("%s: no result", method)
 	}
 	return res, nil
+}
+
+// sentFor returns how long a request that has ended just now took from when it was sent,
+// or zero if it was not. A Handler in this process marks nothing.
+func sentFor(times *mcp.Timeline) time.Duration {
+	sent, ok := times.At(mcp.StageSent)
+	if !ok && times.Attempts() > 0 {
+		return 0
+	}
+	last, ok := times.At(mcp.StageLastByte)
+	if !ok {
+		last = time.Since(times.Received())
+	}
+	return max(last-max(sent, 0), 1)
 }
 
 // discover fetches the server's description and the lists that it offers.

@@ -74,7 +74,7 @@ func (f File) Disconnect() ([]byte, error) {
 }
 
 // Hash identifies the content of the entry for the gateway, without regard to its style and
-// to the order of its keys: clients rewrite their files. It is "" if there is none.
+// to the order of its keys: clients rewrite their files. It is "" without one.
 func (f File) Hash() (string, error) {
 	p, err := f.place()
 	if err != nil || !p.found {

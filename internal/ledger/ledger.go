@@ -80,7 +80,7 @@ func Hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Find returns the record of a file, or nil if there is none.
+// Find returns the record of a file, or nil.
 func (l Ledger) Find(file string) (*Record, error) {
 	return read(filepath.Join(l.folder(file), recordName))
 }

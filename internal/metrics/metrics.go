@@ -57,6 +57,7 @@ func One(n int64) []Value { return []Value{{Number: n}} }
 type Set struct {
 	registry *prometheus.Registry
 	provider *sdkmetric.MeterProvider
+	times    times
 
 	events, reloads, audit metric.Int64Counter
 }
@@ -66,6 +67,7 @@ type Set struct {
 // a previous value. It returns an error if an instrument is invalid.
 func New(instruments []Instrument, kinds []string) (*Set, error) {
 	m := &Set{registry: prometheus.NewRegistry()}
+	m.times = newTimes(m.registry)
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry),
 		otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
 	if err != nil {

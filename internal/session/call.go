@@ -60,6 +60,16 @@ func (c *Call) SetRequest(req *mcp.Request) {
 	c.req = req
 }
 
+// Timeline returns that of the request which SetRequest has set, or nil.
+func (c *Call) Timeline() *mcp.Timeline {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.req == nil {
+		return nil
+	}
+	return c.req.Timeline
+}
+
 // ID returns the id of the call on its connection, which is also its progress token.
 func (c *Call) ID() mcp.ID { return c.id }
 

@@ -41,6 +41,7 @@ type history struct {
 // record adds a message that a consumer takes. It keeps the reference to an Ask: a consumer
 // that cannot write a replayed message requeues it like any other.
 func (h *history) record(m Message) {
+	m.Timeline = nil // it would retain the request
 	h.events = append(h.events, m)
 	h.bytes += m.Len() + messageCost
 }

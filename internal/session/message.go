@@ -3,6 +3,8 @@
 
 package session
 
+import "github.com/signalbox-mcp/signalbox/mcp"
+
 // Class specifies how a message may be merged or dropped when its receiver is slow.
 type Class uint8
 
@@ -53,6 +55,10 @@ type Message struct {
 	// Pos is the position of the message on its stream, counted from 1. It is set when a
 	// consumer takes the message.
 	Pos uint64
+
+	// Timeline is that of the request which the message is the final answer to, or nil.
+	// The code that writes the message reports that it is delivered.
+	Timeline *mcp.Timeline
 
 	stream uint64 // the number of a resumable stream; with Pos, the event id
 	ask    *Ask   // nil if the message is not the request of an Ask

@@ -5,6 +5,7 @@ package session
 
 import (
 	"slices"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -19,6 +20,7 @@ type Session struct {
 	Address   string // of an anonymous client; the caller defines its meaning
 	Client    *mcp.Peer
 	Scope     *mcp.Scope // ended by the caller that ends the session
+	Began     time.Time  // for the caller
 
 	core  core
 	first uint64 // the number of the standalone stream; those of exchanges follow

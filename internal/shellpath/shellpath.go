@@ -35,7 +35,7 @@ func New(program string) *Shell {
 	return &Shell{program: program, turn: make(chan struct{}, 1)}
 }
 
-// Path returns the PATH of the shell, or "" if there is none. The first call starts the shell
+// Path returns the PATH of the shell, or "". The first call starts the shell
 // and waits for it, 5 seconds at most; the later ones return the same value. If ctx ends, Path
 // returns "", and the next call starts the shell again.
 func (s *Shell) Path(ctx context.Context) string {

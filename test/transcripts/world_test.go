@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/http1"
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/memnet"
 )
 
@@ -318,9 +319,19 @@ func (w *world) settle() []string {
 	})
 	var lines []string
 	for _, e := range events {
-		lines = append(lines, collapse(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " ")))
+		lines = append(lines, collapse(scrubCall(strings.Join(nonEmpty(e.source+"<", e.label, e.text), " "))))
 	}
 	return lines
+}
+
+// scrubCall replaces the id of a call by ID, if the message and the data have the same.
+func scrubCall(text string) string {
+	_, after, ok := strings.Cut(text, "(call ")
+	id, _, _ := strings.Cut(after, ")")
+	if call, valid := mcp.ParseCallID(id); !ok || !valid || call.String() != id || strings.Count(text, id) != 2 {
+		return text
+	}
+	return strings.ReplaceAll(text, id, "ID")
 }
 
 // withoutLate leaves out that a request of the server has ended with its call, if the

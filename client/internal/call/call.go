@@ -60,6 +60,9 @@ func (c *Call) Run(ctx context.Context) (*mcp.Result, error) {
 		m, end := c.Call.Next()
 		switch {
 		case end != nil:
+			if c.Req != nil && isAnswer(end) {
+				c.Req.Timeline.Mark(mcp.StageLastByte)
+			}
 			return end.Result, end.Err
 		case m != nil:
 			c.Deliver(ctx, m)
@@ -72,6 +75,15 @@ func (c *Call) Run(ctx context.Context) (*mcp.Result, error) {
 			}
 		}
 	}
+}
+
+// isAnswer reports whether a terminal is what the server sent.
+func isAnswer(end *session.Terminal) bool {
+	if end.Result != nil {
+		return true
+	}
+	_, ok := end.Err.(*mcp.Error) //nolint:errorlint // an Error that caused something else is none
+	return ok
 }
 
 // giveUp ends a call after its context has ended. A request that was not sent is

@@ -40,8 +40,9 @@ type Config struct {
 	LoginPath                 func(context.Context) string
 	ProcessLevel              slog.Level
 
-	Announced func(scope *mcp.Scope, ended bool)
-	Logger    *slog.Logger
+	Announced    func(scope *mcp.Scope, ended bool)
+	SessionEnded func(time.Duration)
+	Logger       *slog.Logger
 }
 
 // Setup is a Config with the defaults applied.
@@ -64,6 +65,9 @@ type Setup struct {
 	// started last.
 	OtherOutput atomic.Pointer[string]
 
+	// Starts is how many processes were started.
+	Starts atomic.Uint64
+
 	// Hurried is closed when processes must end without further delay.
 	Hurried chan struct{}
 }
@@ -76,6 +80,9 @@ func NewSetup(cfg Config) *Setup {
 	}
 	if s.Announced == nil {
 		s.Announced = func(*mcp.Scope, bool) {}
+	}
+	if s.SessionEnded == nil {
+		s.SessionEnded = func(time.Duration) {}
 	}
 	s.Secrets = redact.New(cfg.Header, nil).With(cfg.Credentials...)
 	s.Log = slog.New(redact.Around(s.Log.Handler(), func() *redact.Redactor { return s.Secrets })).With(slog.String("backend", cfg.Name))

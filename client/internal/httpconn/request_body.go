@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // RequestBody is a message sent as the body of a POST. It records whether any of it was
@@ -20,6 +21,7 @@ import (
 type RequestBody struct {
 	Msg    jsonrpc.Pieces
 	Call   *session.Call // that the message begins; nil if it begins none
+	Times  *mcp.Timeline // of the request that the message is sent for, or nil
 	Sent   atomic.Bool
 	first  requestBodyReader // one is enough, nearly always
 	answer answerBody        // the body of the response
@@ -49,6 +51,7 @@ func (p *RequestBody) markSent() bool {
 		return false
 	}
 	p.Sent.Store(true)
+	p.Times.Mark(mcp.StageSent)
 	return true
 }
 

@@ -165,6 +165,7 @@ func (w *httpConn) doPost(ctx context.Context, c *httpCall) (accepted bool, err 
 		c.due.received()
 		return true, nil
 	}
+	c.out.Times.Mark(mcp.StageFirstByte)
 	if !httpconn.HasMessages(resp) {
 		if c.call.Method() == call.MethodInitialize {
 			w.refusedWith = resp.StatusCode

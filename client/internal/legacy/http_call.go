@@ -51,8 +51,16 @@ type sessionCheck struct {
 func newHTTPCall(e *httpconn.Endpoint, f call.Call, owner *call.Goroutines, msg jsonrpc.Pieces) *httpCall {
 	f.Call.Hold()
 	c := &httpCall{Endpoint: e, outbound: f, call: f.Call, owner: owner, pos: httpconn.Cursor{Retry: -1}}
-	c.out.Msg, c.out.Call = msg, f.Call
+	c.out.Msg, c.out.Call, c.out.Times = msg, f.Call, timesOf(f.Req)
 	return c
+}
+
+// timesOf returns the Timeline of a request, which may be nil.
+func timesOf(req *mcp.Request) *mcp.Timeline {
+	if req == nil {
+		return nil
+	}
+	return req.Timeline
 }
 
 // do runs carry and returns the call's terminal. The context of the httpCall ends with

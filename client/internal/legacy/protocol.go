@@ -73,6 +73,16 @@ func New(s *call.Setup, d Dialer, want mcp.Version) *Protocol {
 // Era returns the legacy era.
 func (l *Protocol) Era() mcp.Era { return mcp.EraLegacy }
 
+// HasPipes reports whether each session has a pipe of its own.
+func (l *Protocol) HasPipes() bool {
+	switch l.dial.(type) {
+	case *HTTPDialer, SSEDialer:
+		return false
+	default:
+		return true
+	}
+}
+
 // Serve serves one request. It tries a second session if the server has forgotten the
 // first: then it has not looked at the request.
 func (l *Protocol) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
@@ -99,6 +109,8 @@ func (l *Protocol) serveOnce(ctx context.Context, req *mcp.Request, caller mcp.C
 		return nil, err
 	}
 	s := use.clientSession
+	s.opening.Note(req.Timeline)
+	req.Timeline.Mark(mcp.StageLeased)
 	var res *mcp.Result
 	switch {
 	case req.Method == call.MethodDiscover:
@@ -185,6 +197,7 @@ func (l *Protocol) opener(client *mcp.Peer, route routing, ours bool) func(ctx c
 
 // open opens a session. The returned session is complete.
 func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n stdio.Purpose) (*clientSession, error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, l.handshakeTimeout())
 	defer cancel()
 	conn, err := l.dial.Dial(ctx, n)
@@ -213,6 +226,7 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		err := l.Fault(mcp.CodeBackendUnavailable, mcp.NotDispatched, nil, "it is a modern server, but answered the probe only after the handshake had begun")
 		return nil, &call.Rejected{Why: call.WrongEra, Err: err}
 	}
+	s.opening = openingOf(s.conn, began)
 	// Registered last, so that stats and close see complete sessions only.
 	l.connected.Store(true)
 	if !l.register(s) {
@@ -220,6 +234,15 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 		return nil, l.Closed()
 	}
 	return s, nil
+}
+
+// openingOf returns the times of a session that is ready now and whose opening began then.
+func openingOf(conn Conn, began time.Time) call.Opening {
+	o := call.Opening{Responded: began, Ready: time.Now()}
+	if w, ok := conn.(*PipeConn); ok && !w.Launched.IsZero() {
+		o.Start, o.Responded = w.Launched, w.Answered()
+	}
+	return o
 }
 
 // handshakeTimeout returns the time limit of a handshake. The first one gets what the
@@ -334,12 +357,20 @@ func (l *Protocol) register(s *clientSession) bool {
 // unregister removes a session that is being closed and keeps its counters, because the
 // sum must not shrink.
 func (l *Protocol) unregister(s *clientSession, past session.CallStats) {
+	if l.remove(s, past) {
+		l.SessionEnded(time.Since(s.opening.Ready))
+	}
+}
+
+func (l *Protocol) remove(s *clientSession, past session.CallStats) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.live[s]; ok {
+	_, ok := l.live[s]
+	if ok {
 		delete(l.live, s)
 		l.closedStats = l.closedStats.Plus(past)
 	}
+	return ok
 }
 
 func (l *Protocol) statsOfClosed() session.CallStats {

@@ -85,6 +85,7 @@ type clientSession struct {
 	offers       serverOffers
 
 	closing call.CloseOnce
+	opening call.Opening // set before the session is shared
 
 	// ended is closed before calls ends if the server has forgotten the session: the
 	// call that received this may be sent again, and the other calls are lost.

@@ -209,7 +209,7 @@ func (w *sseConn) receive(m *mcp.Message, bad error) (more bool) {
 func (w *sseConn) roundTrip(ctx context.Context, f call.Call, msg jsonrpc.Pieces) (*mcp.Result, error) {
 	f.Call.Hold()
 	f.Call.SetRequest(f.Req)
-	out := &httpconn.RequestBody{Msg: msg, Call: f.Call}
+	out := &httpconn.RequestBody{Msg: msg, Call: f.Call, Times: timesOf(f.Req)}
 	// Ends with the answer to the POST, or soon after the call; waited for by close.
 	cancel, ok := w.group.Start(func(ctx context.Context) { w.doPost(ctx, out) })
 	if !ok {

@@ -67,14 +67,17 @@ func (w *httpConn) post(ctx context.Context, p *Protocol, req *mcp.Request, para
 	c.io, c.cancel = context.WithCancel(&c.base)
 	defer c.finish()
 	defer context.AfterFunc(ctx, c.cancel)()
-	c.out.Msg = p.buildRequest(req, params, c.id)
+	c.out.Msg, c.out.Times = p.buildRequest(req, params, c.id), req.Timeline
 	resp, err := w.Post(c.io, w.headers(req, p.version, params), &c.out) //nolint:bodyclose,contextcheck,nolintlint // read closes it; c.io ends with ctx
 	if err == nil {
+		req.Timeline.Mark(mcp.StageFirstByte)
 		err = c.read(resp)
 	}
 	switch {
 	case c.over:
-		err = c.err
+		if err = c.err; c.answered {
+			req.Timeline.Mark(mcp.StageLastByte)
+		}
 	case c.io.Err() != nil:
 		err = c.interrupted()
 	case err == nil:

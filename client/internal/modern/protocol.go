@@ -64,6 +64,15 @@ func NewPipe(p *stdio.Pipe, version mcp.Version) *Protocol {
 	return &Protocol{Setup: p.Setup, wire: newPipeConn(p), version: version}
 }
 
+// Process returns when the start of the server's process began, and when the process
+// wrote something for the first time. Both are zero if there is no process.
+func (p *Protocol) Process() (start, responded time.Time) {
+	if w, ok := p.wire.(*pipeConn); ok && !w.Launched.IsZero() {
+		return w.Launched, w.Answered()
+	}
+	return time.Time{}, time.Time{}
+}
+
 // Era returns the modern era.
 func (p *Protocol) Era() mcp.Era { return mcp.EraModern }
 

@@ -98,6 +98,7 @@ func (l *Launcher) spawn(command *Command) (*Child, error) {
 		Setup: l.Setup, launcher: l, cmd: cmd, in: inW, out: &output{file: outR}, err: &output{file: errR},
 		exited: make(chan struct{}), drained: make(chan struct{}),
 	}
+	l.Starts.Add(1)
 	l.guardian.watch(cmd.Process.Pid, l.spawner.start)
 	c.Log.LogAttrs(context.Background(), l.ProcessLevel, "backend process started", slog.Int("pid", cmd.Process.Pid))
 	go c.reap() // ends with the process; End waits for it

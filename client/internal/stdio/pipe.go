@@ -52,6 +52,10 @@ type Pipe struct {
 	Served call.ClientsServed
 	Group  call.Goroutines
 
+	// Launched is when the start of the process began; zero if the remote end is not one.
+	Launched time.Time
+	answered atomic.Pointer[time.Time] // when the remote end wrote something for the first time
+
 	// Discover is the probe, while a silent server has not responded to it.
 	Discover *session.Call
 
@@ -98,6 +102,15 @@ func NewPipe(s *call.Setup, remote Remote, slot *Slot) *Pipe {
 	p.Group.Start(p.readAll)  // ends with remote, which fail ends
 	p.Group.Start(p.writeAll) // ends with its context, or with remote
 	return p
+}
+
+// Answered returns when the remote end wrote something for the first time, or the zero
+// time if it has not.
+func (p *Pipe) Answered() time.Time {
+	if at := p.answered.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Attach replaces the handlers.

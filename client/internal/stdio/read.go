@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/code"
@@ -28,6 +29,10 @@ func (p *Pipe) readAll(ctx context.Context) {
 	junk := 0
 	for {
 		line, err := lines.Next()
+		if err == nil && p.answered.Load() == nil {
+			now := time.Now()
+			p.answered.Store(&now)
+		}
 		if lines.IsAtEnd() {
 			p.outputEnded()
 		}

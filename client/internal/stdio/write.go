@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/client/internal/call"
 	"github.com/signalbox-mcp/signalbox/internal/jsonrpc"
 	"github.com/signalbox-mcp/signalbox/internal/session"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Limits of the writer.
@@ -122,10 +123,16 @@ func (p *Pipe) writeAll(ctx context.Context) {
 	var b batch
 	for {
 		b = p.dequeue(b)
+		for _, c := range b.calls {
+			c.Timeline().Mark(mcp.StageSent) // before the write, which may be answered before it returns
+		}
 		if n, err := p.write(b.lines.parts, stuck); err != nil {
 			// The reader finds out how the server ended, and reports it.
 			if n > 0 {
 				b.calls = nil
+			}
+			for _, c := range b.calls {
+				c.Timeline().Unmark(mcp.StageSent)
 			}
 			p.stopWriting(b.calls)
 			time.AfterFunc(reasonTime, func() { p.refuseUnsent(noInput, "") }) // no effect if the pipe has ended
