@@ -171,7 +171,7 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 		all.Go(func() {
 			gateway, running := e.checkGateway(ctx, src.path)
 			rest = []finding{checkPort(ctx, cfg, running), gateway}
-			if f, ok := e.checkClients(src.path); ok {
+			if f, ok := e.checkClients(src); ok {
 				rest = append(rest, f)
 			}
 			if f, ok := checkLeft(src.path); ok {
