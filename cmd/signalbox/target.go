@@ -115,6 +115,10 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	opt.Grace = promptGrace
 	opt.LoginPath = e.loginPath
 	opt.ListsFolder = f.lists
+	opt.LogCalls = f.verbose
+	if calls := cfg.Log.Calls; calls != nil {
+		opt.LogCalls = *calls
+	}
 	gw, err := signalbox.New(*cfg, opt)
 	if err != nil {
 		return nil, err
