@@ -111,6 +111,11 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	if cfg.Limits.FirstList == 0 {
 		cfg.Limits.FirstList = firstListTimeout
 	}
+	if f.lists != "" {
+		for i := range cfg.Servers {
+			cfg.Servers[i].Idle = 0 // with "none", it would be started although its lists are kept
+		}
+	}
 	opt := src.options(f.logger(e, cfg))
 	opt.Grace = promptGrace
 	opt.LoginPath = e.loginPath
