@@ -87,6 +87,7 @@ type sim struct {
 	deaths   []time.Time
 	gateway  *server.Server
 	conn     *memnet.Conn // its end of its connection
+	end      *mortal
 	serving  sync.WaitGroup
 	doomed   int           // the next gateway ends at this read or write; 0 is never
 	version  int           // of the lists
@@ -298,6 +299,9 @@ func (w *sim) change() {
 func (w *sim) settle() {
 	w.mu.Lock()
 	w.doomed = 0
+	if w.end != nil {
+		w.end.left.Store(0)
+	}
 	w.noteLocked("---- no gateway ends any more")
 	w.mu.Unlock()
 	time.Sleep(5 * time.Minute)
@@ -322,6 +326,8 @@ func (w *sim) settle() {
 	time.Sleep(time.Minute)
 	w.start()
 	w.checkNotified("another gateway")
+	w.change()
+	w.checkNotified("a change at another gateway")
 }
 
 // checkNotified checks that the client hears soon that everything may have changed.
@@ -353,7 +359,7 @@ type incoming struct {
 	Method string          `json:"method"`
 	Params struct {
 		RequestID json.RawMessage `json:"requestId"`
-		URI       string          `json:"uri"`
+		Message   string          `json:"message"`
 	} `json:"params"`
 	Result *struct {
 		Done string `json:"done"`
@@ -377,7 +383,7 @@ func (w *sim) receive(text string) {
 	}
 	switch {
 	case m.Method != "" && m.ID != nil:
-		w.askedLocked(string(m.ID))
+		w.askedLocked(string(m.ID), m.Params.Message)
 	case m.Method == "notifications/cancelled":
 		delete(w.open, string(m.Params.RequestID))
 	case m.Method == "notifications/tools/list_changed":
@@ -389,8 +395,9 @@ func (w *sim) receive(text string) {
 	}
 }
 
-// askedLocked answers a question of a gateway, sometimes late.
-func (w *sim) askedLocked(id string) {
+// askedLocked answers a question of a gateway, sometimes late, and then also if it was
+// cancelled meanwhile.
+func (w *sim) askedLocked(id, question string) {
 	if w.open[id] {
 		w.wrongLocked("two questions have the id %s", id)
 	}
@@ -403,7 +410,7 @@ func (w *sim) askedLocked(id string) {
 		w.mu.Lock()
 		delete(w.open, id)
 		w.mu.Unlock()
-		w.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, id))
+		w.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"answer":%q}}}`, id, question))
 	})
 }
 
@@ -490,7 +497,7 @@ func (w *sim) join(context.Context) relay.Conn {
 	w.conn = far
 	end := &mortal{Conn: far, die: func() { w.die(gw, far) }}
 	end.left.Store(int64(w.doomed))
-	w.doomed = 0
+	w.end, w.doomed = end, 0
 	w.serving.Go(func() { //nolint:contextcheck // ends with the connection
 		_ = gw.ServeStdioAs(context.Background(), "local", end, end)
 		_ = far.Close()
@@ -628,8 +635,14 @@ func (w *sim) work(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Re
 			if err != nil {
 				return nil, err
 			}
-			if _, err := mcp.Ask(ctx, c, ask); err != nil {
+			res, err := mcp.Ask(ctx, c, ask)
+			if err != nil {
 				return nil, err
+			}
+			if !strings.Contains(string(res.Bytes()), fmt.Sprintf("%q", mark)) {
+				w.mu.Lock()
+				w.wrongLocked("the question of %s has the answer %s", mark, res.Bytes())
+				w.mu.Unlock()
 			}
 		}
 	}
