@@ -42,6 +42,7 @@ type Client struct {
 
 	requests atomic.Uint64
 	retries  atomic.Uint64
+	input    awaitedInput // of a server on pipes
 	used     atomic.Int64 // when a process was found, or the last request of a client to one ended, as Unix nanoseconds
 
 	closer    call.CloseOnce
@@ -81,7 +82,7 @@ func newClient(s *call.Setup, l link) *Client {
 // are *mcp.Fault, with the outcome. A request that may have run is sent again only if
 // that does no harm. Without a caller (nil), messages of the server are dropped, and its
 // requests are refused.
-func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
+func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller) (res *mcp.Result, err error) {
 	if caller == nil {
 		caller = call.NoCaller{}
 	}
@@ -96,6 +97,9 @@ func (c *Client) Serve(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	case req.Method == call.MethodListen:
 		return nil, c.listen(ctx, req, caller)
 	case !c.isEarly(req.Method):
+		if c.pipes != nil {
+			defer func() { c.input.note(req, res, err) }() // before leave, so that Rest sees one of them
+		}
 		return c.serve(ctx, req, caller)
 	}
 	// Notifications about a session that is not open yet are covered by its handshake.

@@ -12,11 +12,11 @@ import (
 )
 
 // Rest ends the processes that were started and last used by a client before the time,
-// and that nothing needs: no request, no subscription, no task and, unless
-// Config.RestSessions is set, no session in which a client has made calls. Requests of
-// the gateway itself, in a scope without a caller for unrelated messages, are no use.
-// The next request starts a process. Rest has no effect on a client of an HTTP server.
-// It does not wait for the processes.
+// and that nothing needs: no request, also none that waits for input of a client, no
+// subscription, no task and, unless Config.RestSessions is set, no session in which a
+// client has made calls. Requests of the gateway itself, in a scope without a caller for
+// unrelated messages, are no use. The next request starts a process. Rest has no effect
+// on a client of an HTTP server. It does not wait for the processes.
 //
 // A server without sessions (the modern era) may work on a task that no request waits
 // for. The caller must know its tasks.
@@ -33,7 +33,7 @@ func (c *Client) Rest(since time.Time) {
 		c.group.Start(func(context.Context) { c.pipes.closeSpare() }) // bounded by the process's end; waited for by Close
 		return
 	}
-	if c.used.Load() <= since.UnixNano() && c.retireIdle(ap) {
+	if c.used.Load() <= since.UnixNano() && !c.input.any() && c.retireIdle(ap) {
 		c.dispose(ap)
 	}
 }
@@ -54,7 +54,7 @@ func (c *Client) retireIdle(ap *activeProtocol) bool {
 // has begun in it.
 func (c *Client) KeepsState() bool {
 	l := c.legacy()
-	return l != nil && l.KeepsState()
+	return l != nil && l.KeepsState() || c.input.any()
 }
 
 // InSession reports whether a session is open that a legacy server keeps for a single

@@ -197,3 +197,55 @@ func TestCallsWhileProcessesRest(t *testing.T) {
 		}
 	}
 }
+
+// Rest leaves a process that has asked for input, until it has the input or the time of
+// the client for that is over.
+func TestRestLeavesWhatWaitsForInput(t *testing.T) {
+	ask := request(t, "tools/call", `{"name":"x","arguments":{}}`)
+	retry := request(t, "tools/call", `{"name":"x","arguments":{},"inputResponses":{"q":{"action":"accept"}},"requestState":"s1"}`)
+	for name, c := range map[string]struct {
+		wait  time.Duration
+		retry bool
+		ends  bool
+	}{
+		"no input yet":      {wait: 9 * time.Minute},
+		"input given":       {wait: time.Minute, retry: true, ends: true},
+		"no input any more": {wait: 11 * time.Minute, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &faultyserver.Lines{Modern: true, On: map[string]func(*faultyserver.Line){"tools/call": func(x *faultyserver.Line) {
+					if x.Msg.Params.Has(mcp.FieldRequestState) {
+						x.Polite()
+						return
+					}
+					x.Result(`{"resultType":"input_required","requestState":"s1","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}}}`)
+				}}}
+				cl, opened := dialLines(t, s, client.Config{})
+				serve := func(req *mcp.Request) {
+					t.Helper()
+					again := *req
+					again.TakesInputRequired = true
+					if _, err := within(t, cl, &again, &recorder{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				serve(ask)
+				if c.retry {
+					serve(retry)
+				}
+				time.Sleep(c.wait)
+				if got := cl.KeepsState(); got == c.ends {
+					t.Errorf("KeepsState is %t", got)
+				}
+				before := opened()
+				cl.Rest(time.Now())
+				synctest.Wait()
+				serve(retry)
+				if n, want := opened(), before+btoi(c.ends); n != want {
+					t.Errorf("%d processes were started, want %d", n, want)
+				}
+			})
+		})
+	}
+}

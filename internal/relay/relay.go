@@ -188,6 +188,7 @@ func (r *Relay) readClient(ctx context.Context, in io.Reader) error {
 // else is meant for the gateway before, and is dropped without one.
 func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 	needed := slices.ContainsFunc(messages, func(m message) bool { return m.isRequest() })
+	r.noteInitialized(messages) // also without a gateway: the next one is told
 	for range sendAttempts {
 		l, err := r.acquire(ctx, needed)
 		switch {
@@ -208,6 +209,15 @@ func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 		<-l.gone
 	}
 	r.answer(messages, unreachable(errEnds))
+}
+
+// noteInitialized records that the client has completed its handshake.
+func (r *Relay) noteInitialized(messages []message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range messages {
+		r.initialized = r.initialized || messages[i].method == initialized
+	}
 }
 
 var errEnds = errors.New("the gateway ends as soon as it is connected")
@@ -290,8 +300,6 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			if own != m.id && line != nil {
 				return slices.Concat(line[:m.idStart], []byte(own.String()), line[m.idEnd:])
 			}
-		case m.method == "notifications/initialized":
-			r.initialized = true
 		case m.method == "notifications/cancelled":
 			if id, ok := cancelled(line); ok {
 				r.cancelLocked(id)

@@ -34,6 +34,7 @@ const (
 	setLevel    = "logging/setLevel"
 	subscribe   = "resources/subscribe"
 	unsubscribe = "resources/unsubscribe"
+	initialized = "notifications/initialized"
 )
 
 // sessionParams returns a copy of the params of a request that changes the session, and
@@ -115,7 +116,7 @@ func (s *session) clone() *session {
 // configuration.
 func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 	r.mu.Lock()
-	s, initialized := r.session.clone(), r.initialized
+	s, complete := r.session.clone(), r.initialized
 	r.mu.Unlock()
 	if s == nil {
 		return nil, nil
@@ -131,10 +132,10 @@ func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 	if version := versionIn(&m); err != nil || s.version != "" && version != s.version {
 		return nil, fmt.Errorf("the gateway was replaced, and the new one speaks another revision (%q instead of %q); restart this server in the client", version, s.version)
 	}
-	if !initialized {
+	if !complete {
 		return nil, nil
 	}
-	if err := l.send(jsonrpc.AppendNotification(nil, "notifications/initialized", nil)); err != nil {
+	if err := l.send(jsonrpc.AppendNotification(nil, initialized, nil)); err != nil {
 		return nil, errGone
 	}
 	r.repeat(ctx, l, s)

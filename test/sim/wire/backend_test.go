@@ -4,6 +4,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,7 +102,7 @@ func (b *backend) start() {
 	b.site = open(b.guard(s, b.legacy), s.Close)
 	for _, g := range b.w.gateways {
 		if b.piped {
-			b.site.servePipes(g.back, b.buffer, s.ServeStdio)
+			b.site.servePipes(g.back, b.buffer, g.observed(s.ServeStdio))
 		} else {
 			b.site.serveHTTP(g.back, b.buffer)
 		}
@@ -179,8 +180,12 @@ func (b *backend) handler(life int, legacy bool) mcp.Handler {
 		case "resources/templates/list":
 			return mcp.NewResult([]byte(`{"resourceTemplates":[]}`))
 		case "tools/call":
+			defer serves(ctx, describe(req))()
 			return b.work(ctx, req, c, life)
 		case "subscriptions/listen":
+			if req.Params.Has(mcp.FieldNotifications) && bytes.Contains(req.Params.Bytes(), []byte(`"resourceSubscriptions":["`)) {
+				defer serves(ctx, describe(req))()
+			}
 			return b.serveListen(ctx, req, c)
 		case "logging/setLevel":
 			return mcp.NewResult([]byte(`{}`))

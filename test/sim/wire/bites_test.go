@@ -121,7 +121,21 @@ var edgeMutations = []edgeMutation{
 		"	case r.Status == 0:\n"},
 	{"a listen is begun again after a refusal of the backend's own (I39)", "was not told of", "server/legacy_listen.go",
 		"	return !ok || e.Code != mcp.CodeMethodNotFound && e.Code != mcp.CodeInternalError\n", "	return !ok || e == nil\n"},
+	{"a process does not rest during a call, legacy", restedBusy, "client/internal/legacy/rest.go",
+		"!s.isNeeded() && s.calls.CloseIdle(err) {", "!s.isNeeded() && (s.calls.CloseIdle(err) || true) {"},
+	{"a process does not rest during a call, modern", restedBusy, "client/rest.go",
+		"	if c.cur != ap || c.serving > 0 || c.rechecking || c.draining {\n		return false\n	}\n	c.cur, ap.retired = nil, true\n	return ap.users == 0\n",
+		"	if c.cur != ap || c.rechecking || c.draining {\n		return false\n	}\n	c.cur, ap.retired = nil, true\n	return true\n"},
+	{"a process does not rest during a subscription", restedBusy, "client/internal/legacy/rest.go",
+		"s.keepsState() || !s.feed.IsEmpty() || !s.requests.isEmpty()", "s.keepsState() || !s.requests.isEmpty()"},
+	{"a process that nothing needs ends", "processes run, and nothing needs them", "internal/backend/rest.go",
+		"				u.Processes.Rest(now.Add(-u.Idle))\n", "				_ = now\n"},
+	{"lists are compared after a rest", "after a call, and the backend has", "internal/backend/rest.go",
+		"err != nil || !lists.Equal(&shown) || ", "err != nil || false && !lists.Equal(&shown) || "},
 }
+
+// restedBusy is the breach if a process ends that is needed.
+const restedBusy = "a process was ended that served|was stopped, and nobody had asked|failed, and nothing was broken"
 
 // rolledBack is the breach if a gateway does not notice that its backend has changed its
 // era.

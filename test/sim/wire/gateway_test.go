@@ -32,6 +32,7 @@ type gateway struct {
 	site    *process // nil while it is down
 	life    int      // guarded by world.mu
 	core    core
+	rests   *resting // the last core if its backend rests; guarded by world.mu
 	tr      transport
 	crashed int
 	shut    int
@@ -97,6 +98,8 @@ func (g *gateway) start() {
 			return
 		}
 		g.core = product{box}
+	} else if g.w.idle.after > 0 {
+		g.core = newResting(g)
 	} else {
 		c := g.dial()
 		g.core = &bridge{server.New(c, g.cfg), c}
@@ -108,7 +111,7 @@ func (g *gateway) start() {
 
 // dial returns the client of a bridge.
 func (g *gateway) dial() *client.Client {
-	cfg := client.Config{Name: "b", Transport: g.tr, Version: g.version}
+	cfg := client.Config{Name: "b", Transport: g.tr, Version: g.version, RestSessions: g.w.idle.sessions}
 	if g.w.backend.piped {
 		return client.NewPipe(g.back.openPipe, cfg)
 	}

@@ -178,7 +178,7 @@ func (c *modernClient) answer(ctx context.Context, r *record, required *note, b 
 		r.excuse("it is never answered")
 		return ""
 	case later:
-		_ = pause(ctx, tenfold('4'))
+		_ = pause(ctx, tenfold('4')+min(c.w.idle.after, 2*tenfold('4'))+tenfold('4')) // longer than a short idle time
 	case twice:
 		c.twice(ctx, r, next)
 	case wrongly:

@@ -93,6 +93,7 @@ func newWorld(s *choice.Source) *world {
 	for i := range 1 + s.Intn(4) {
 		w.users = append(w.users, w.newUser(i))
 	}
+	w.idle = w.newIdleness()
 	s.Limit(1 + 4 + s.Intn(24))
 	return w
 }
@@ -140,8 +141,8 @@ func (w *world) newUser(i int) user {
 
 // play performs the steps, repairs the network, and checks everything.
 func (w *world) play() {
-	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q, requests by net/http: %v; replicas: %d",
-		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, w.gateways[0].foreign, len(w.gateways))
+	w.note("backend: legacy %v, on pipes %v; gateway: whole %v, pinned to %q, requests by net/http: %v; replicas: %d; idle after %v, in sessions %v",
+		w.backend.legacy, w.backend.piped, w.whole, w.gateways[0].version, w.gateways[0].foreign, len(w.gateways), w.idle.after, w.idle.sessions)
 	w.backend.start()
 	for _, g := range w.gateways {
 		g.start()
@@ -201,6 +202,8 @@ func (w *world) step() {
 		time.Sleep(d)
 	case what > 39 && w.canRollBack():
 		w.rollBack()
+	case what > 39 && w.idle.after > 0:
+		w.endIdle()
 	case what > 39:
 		w.refuseStreams()
 	default:
@@ -418,6 +421,7 @@ func (w *world) teardown() {
 	for _, u := range w.users {
 		u.close()
 	}
+	w.checkIdle()
 	for _, g := range w.gateways {
 		g.shutdown(time.Minute)
 	}

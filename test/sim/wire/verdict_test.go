@@ -31,6 +31,7 @@ func (w *world) judge() {
 		r.judgeLossLocked()
 		r.judgeEndLocked()
 		r.judgeAnswersLocked()
+		r.judgeRestLocked()
 	}
 }
 

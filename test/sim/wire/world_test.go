@@ -26,6 +26,7 @@ type world struct {
 	whole    bool   // the gateway is the whole product, not just a server over a client
 	tool     string // as clients call it
 	guarded  bool   // the gateway authenticates its clients
+	idle     idleness
 
 	tally tally
 	last  [topics][][]streamState // the streams of each user at the last change of a topic

@@ -1,0 +1,100 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package relay_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var flagBites = flag.Int("sim.bites", 0, "break the Relay in each of the known ways, and want that to be found within so many schedules")
+
+// relayMutations are rules of the Relay, each broken in a way that could happen by mistake.
+var relayMutations = []struct {
+	rule     string
+	breach   string // text of the breach that must be found
+	file     string
+	old, new string
+}{
+	{"a call in flight is not sent again", "was executed 2 times", "relay.go",
+		"	if method != initialize && method != \"server/discover\" {\n", "	if method == \"subscriptions/listen\" {\n"},
+	{"each request in flight is answered", "has 0 answers", "relay.go",
+		"	for _, q := range lost {\n		if q.line != nil", "	for _, q := range lost[:min(1, len(lost))] {\n		if q.line != nil"},
+	{"the answer to a repeated initialize is the Relay's", "which the client has not used", "link.go",
+		"				to <- reply{bytes.Clone(line), m.failed} // has space for it\n				return nil\n", "				to <- reply{bytes.Clone(line), m.failed}\n				return line\n"},
+	{"a request that was answered is not answered again", "has 2 answers", "link.go",
+		"	delete(r.inFlight, m.id)\n	if q.line", "	if q.line"},
+	{"the client is told of changes after a replacement", "was not told of another gateway", "relay.go",
+		"	for _, notice := range changes {\n		r.out.line(notice)\n	}\n", "	_ = changes\n"},
+	{"a client that only listens gets another gateway", "was not told of another gateway", "relay.go",
+		"	if !closing && r.session != nil && !r.joining {\n", "	if !closing && r.session == nil && !r.joining {\n"},
+	{"a subscription is repeated to another gateway", "was not told of a change at another gateway", "session.go",
+		"	for _, uri := range slices.Sorted(maps.Keys(s.subscribed)) {\n		again(subscribe, s.subscribed[uri])\n	}\n", ""},
+	{"what was received may have run", "the error says that it was not", "relay.go",
+		"Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: \"the gateway ended", "Code: mcp.CodeBackendFailed, Outcome: mcp.NotDispatched, Message: \"the gateway ended"},
+	{"questions of two gateways have two ids", "has the answer", "relay.go",
+		"	if _, taken := a.stale[id]; taken {\n", "	if _, taken := a.stale[id]; taken && false {\n"},
+}
+
+// TestBitesApply keeps the list up to date with the code.
+func TestBitesApply(t *testing.T) {
+	for _, b := range relayMutations {
+		text, err := os.ReadFile(b.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), b.old); n != 1 {
+			t.Errorf("%s: %q is %d times in %s, want once", b.rule, b.old, n, b.file)
+		}
+	}
+}
+
+// TestBites breaks each rule in turn, in an overlay for the compiler, and requires
+// TestSchedules to find that. Each takes a build, so it runs only if -sim.bites is set.
+func TestBites(t *testing.T) {
+	if *flagBites == 0 {
+		return
+	}
+	for _, b := range relayMutations {
+		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
+			began := time.Now()
+			dir := t.TempDir()
+			path, err := filepath.Abs(b.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+			raw, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = errors.Join(
+				os.WriteFile(changed, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o600),
+				os.WriteFile(overlay, raw, 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", overlay,
+				"-run", "TestSchedules$", "-sim.until="+b.breach, "-sim.schedules="+strconv.Itoa(*flagBites), ".").CombinedOutput()
+			_, found, ok := strings.Cut(string(out), "schedules_test.go:")
+			line, _, _ := strings.Cut(found, "\n")
+			if err == nil || !ok || !strings.Contains(line, b.breach) {
+				t.Fatalf("was not found by its rule in %d schedules: %v\n%s", *flagBites, err, out[max(0, len(out)-2000):])
+			}
+			t.Logf("found after %v: %s", time.Since(began).Round(time.Second), line)
+		})
+	}
+}
