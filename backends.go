@@ -124,6 +124,7 @@ func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *active
 		Turn:       g.startSlotFor(b),
 		Late:       g.noteLag,
 		Observe:    g.observeOwn(b.srv.Name, b.metrics),
+		Secrets:    secrets,
 		Logger:     slog.New(redact.Around(g.log.Handler(), func() *redact.Redactor { return secrets })),
 	})
 	offer = b.Offer()

@@ -437,6 +437,11 @@ func (e *env) ownServers(path string) ([]imports.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ownServers(path, text)
+}
+
+// ownServers returns the servers of the text of a configuration.
+func ownServers(path string, text []byte) ([]imports.Server, error) {
 	result, err := imports.Read(imports.Source{File: path, Dialect: clients.MCPServers, Project: filepath.Dir(path)}, text)
 	if err != nil {
 		return nil, err

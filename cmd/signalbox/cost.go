@@ -374,13 +374,18 @@ func (c *costs) writeNotes(b *bytes.Buffer) {
 	b.WriteByte('\n')
 }
 
+// maxColumn bounds the width of a column in characters: a server chooses the names of its
+// tools, and one long name does not fill all lines with blanks.
+const maxColumn = 100
+
 // writeColumns writes rows with aligned columns. The columns in right are aligned to the right.
+// Text that is longer than a column stays whole.
 func writeColumns(b *bytes.Buffer, rows [][]string, right ...int) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
 			row[i] = visibleLine(row[i])
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], min(utf8.RuneCountInString(row[i]), maxColumn))
 		}
 	}
 	for _, row := range rows {

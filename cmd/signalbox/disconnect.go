@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,10 @@ func restored(led ledger.Ledger, f clientfile.File, record *ledger.Record) (clie
 		return f, nil
 	}
 	text, err := led.Before(record.File)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it
+		record.Whole = false
+		return restored(led, f, record)
+	}
 	f.Text = append([]byte{}, text...) // not nil
 	return f, err
 }
@@ -217,7 +222,11 @@ func (e *env) afterDisconnect(led ledger.Ledger, file *safefile.File, after clie
 	case record != nil && record.Whole && record.After == ledger.Hash(file.Text):
 		return fmt.Sprintf("wrote %s as it was before\n", path)
 	}
-	text := fmt.Sprintf("wrote %s without the entry: the rest has changed since\n", path)
+	text := fmt.Sprintf("wrote %s without the entry", path)
+	if record == nil || record.After != ledger.Hash(file.Text) {
+		text += ": the rest has changed since"
+	}
+	text += "\n"
 	if original := led.Original(file.Path()); isFile(original) {
 		text += fmt.Sprintf("as signalbox found it first, it is in %s\n", e.tilde(original))
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
 	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/internal/safefile"
 )
@@ -257,11 +259,15 @@ func (e *env) editIf(ctx context.Context, flag, name string, mayCreate bool, dec
 // none.
 func redactorOf(files ...configedit.File) *redact.Redactor {
 	headers := make(http.Header)
-	var env, urls []string
+	var env, urls, more []string
 	isReference := func(text string) bool { return strings.Contains(text, "${") }
 	for _, f := range files {
-		more, fields, addresses := f.Literals()
-		env, urls = append(env, more...), append(urls, addresses...)
+		variables, fields, addresses := f.Literals()
+		env, urls = append(env, variables...), append(urls, addresses...)
+		servers, err := ownServers(f.Name, f.Text)
+		if err == nil { // otherwise a change that is to correct the file
+			more = append(more, imports.LiteralSecrets(servers)...)
+		}
 		for name, values := range fields {
 			headers[name] = append(headers[name], values...)
 		}
@@ -269,8 +275,14 @@ func redactorOf(files ...configedit.File) *redact.Redactor {
 	for name, values := range headers {
 		headers[name] = withEscaped(slices.DeleteFunc(values, isReference))
 	}
-	return redact.New(headers, withEscaped(slices.DeleteFunc(env, isReference)), slices.DeleteFunc(urls, isReference)...)
+	for i := range urls {
+		urls[i] = reference.ReplaceAllString(urls[i], "")
+	}
+	return redact.New(headers, withEscaped(slices.DeleteFunc(env, isReference)), urls...).With(withEscaped(more)...)
 }
+
+// reference matches a reference to a variable.
+var reference = regexp.MustCompile(`\$\{[^}]*\}`)
 
 // withEscaped adds to texts how a file has them in quotes.
 func withEscaped(texts []string) []string {

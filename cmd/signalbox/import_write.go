@@ -128,7 +128,7 @@ func (e *env) writeImported(ctx context.Context, o *importOutput) error {
 				return fmt.Errorf("%s: %w; nothing was written (--keep-secrets copies it into the configuration)", s.Name, err)
 			}
 		}
-		if err := replaceFile(ctx, o.secrets.path, o.secretFile, maxSecrets, text, lock); err != nil {
+		if err := replaceFile(ctx, o.secrets.path, o.secretFile, maxSecrets, text, e.secretLock(o.secrets.path)); err != nil {
 			return fmt.Errorf("nothing was written: %w", err)
 		}
 		e.noteRepository(o.secrets.path)

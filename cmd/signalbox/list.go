@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -326,7 +326,7 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 			fmt.Fprintf(e.Stderr, "no %ss\n", l.noun)
 			continue
 		}
-		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+		rows, width := make([][2]string, 0, len(found[i])), 0
 		for _, raw := range found[i] {
 			var it item
 			// An invalid item fails the list, as the cause of a missing item would be hard to
@@ -334,9 +334,15 @@ func (e *env) printTable(lists []list, found [][]jsontext.Value) error {
 			if err := decode(raw, &it); err != nil {
 				return fmt.Errorf("cannot decode a %s: %w", l.noun, err)
 			}
-			fmt.Fprintf(w, "%s\t%s\n", visibleLine(l.name(it)), it.summary())
+			name := visibleLine(l.name(it))
+			rows = append(rows, [2]string{name, it.summary()})
+			width = max(width, min(utf8.RuneCountInString(name), maxColumn))
 		}
-		if err := w.Flush(); err != nil {
+		var b bytes.Buffer
+		for _, row := range rows {
+			fmt.Fprintf(&b, "%-*s  %s\n", width, row[0], row[1])
+		}
+		if _, err := e.Stdout.Write(b.Bytes()); err != nil {
 			return err
 		}
 	}

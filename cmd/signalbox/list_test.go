@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,26 @@ longer name  The title
 long         ` + strings.Repeat("é", 99) + "…\n"
 	if got := e.out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// One long name does not fill the lines of all others.
+func TestLongNameInATable(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	long := strings.Repeat("x", 10*maxColumn)
+	server := answers(`{"tools":[{"name":"` + long + `","description":"first"},{"name":"short","description":"second"}]}`)
+	if err := e.showLists(t.Context(), &target{Handler: server}, []list{toolList()}, false); err != nil {
+		t.Fatal(err)
+	}
+	want := long + "  first\nshort" + strings.Repeat(" ", maxColumn-len("short")) + "  second\n"
+	if got := e.out.String(); got != want {
+		t.Errorf("the list has\n%s\nwant\n%s", got, want)
+	}
+	var b bytes.Buffer
+	writeColumns(&b, [][]string{{long, "first"}, {"short", "second"}})
+	if got := b.String(); got != want {
+		t.Errorf("the columns are\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -96,6 +96,27 @@ func (r *resolver) version(ctx context.Context, p *runner.Package) (version, sou
 	return version, source, nil
 }
 
+// The options that say where packages are from. The same name may be another package elsewhere.
+var (
+	npmSource  = regexp.MustCompile(`^--(?:registry|userconfig|globalconfig|@[^:=]+:registry)(?:=|$)`)
+	pipxSource = regexp.MustCompile(`^(?:--index-url|-i)(?:=|$)`)
+)
+
+// optionsOf returns the options that match, with their values.
+func optionsOf(args []string, option *regexp.Regexp) []string {
+	var found []string
+	for i, arg := range args {
+		switch {
+		case !option.MatchString(arg):
+		case strings.Contains(arg, "="), i+1 == len(args):
+			found = append(found, arg)
+		default:
+			found = append(found, arg, args[i+1])
+		}
+	}
+	return found
+}
+
 // npm finds a version as npx does, or else the newest of the registry.
 func (r *resolver) npm(ctx context.Context, p *runner.Package) (version, source string, err error) {
 	if p.Runner == "npx" || p.Runner == "npm" {
@@ -103,10 +124,7 @@ func (r *resolver) npm(ctx context.Context, p *runner.Package) (version, source 
 			return version, source, nil
 		}
 	}
-	args := []string{"view", p.Spec(), "version", "--json"}
-	if i := slices.Index(r.args[:p.Index], "--registry"); i >= 0 {
-		args = append(args, r.args[i:i+2]...)
-	}
+	args := append([]string{"view", p.Spec(), "version", "--json"}, optionsOf(r.args[:p.Index], npmSource)...)
 	text, err := r.ask(ctx, "npm", args...)
 	if err != nil {
 		return "", "", err
@@ -179,7 +197,10 @@ func (r *resolver) python(ctx context.Context, p *runner.Package) (version, sour
 		options = options[:n-1]
 	}
 	if p.Runner == "pipx" {
-		program, options = "uvx", nil
+		if slices.ContainsFunc(options, func(arg string) bool { return strings.HasPrefix(arg, "--pip-args") }) {
+			return "", "", errors.New("only pip understands its --pip-args, which may name another index; write the version by hand")
+		}
+		program, options = "uvx", optionsOf(options, pipxSource)
 	}
 	script := fmt.Sprintf("import importlib.metadata as m; print(m.version(%q))", p.Name)
 	rest := []string{"--from", p.Spec(), "python", "-c", script}

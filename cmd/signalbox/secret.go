@@ -300,30 +300,22 @@ func (s *secretFile) needs(name string) bool {
 
 // changeSecrets writes the file, prints a text, and waits for the running gateways.
 func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, change func(string) (string, error)) error {
-	file, _, err := s.read()
-	if err != nil {
-		return err
-	}
-	changed, err := change(string(file.Text))
-	if errors.Is(err, envfile.ErrValue) {
-		return fmt.Errorf("%s is unchanged: %w (it has a NUL, or quotes of all kinds; set it in the environment instead)", s.path, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
-	}
-	if changed == string(file.Text) {
-		return e.printText(e.Stdout, e.tilde(s.path)+": nothing to change\n")
-	}
-	lock := ""
 	folder, err := e.stateFolder(s.config.Name)
 	if err != nil {
 		folder = ""
-	} else {
-		lock = filepath.Join(folder, "edit.lock")
 	}
+	lock := e.secretLock(s.path)
 	written := time.Now()
-	if err := file.Replace(ctx, []byte(changed), lock); err != nil {
+	isChanged, err := s.write(ctx, lock, change)
+	// Another process may have set another secret. Nothing was shown that has to be shown again.
+	for tries := 0; errors.Is(err, safefile.ErrChanged) && tries < maxTries && ctx.Err() == nil; tries++ {
+		isChanged, err = s.write(ctx, lock, change)
+	}
+	switch {
+	case err != nil:
 		return err
+	case !isChanged:
+		return e.printText(e.Stdout, e.tilde(s.path)+": nothing to change\n")
 	}
 	if err := e.printText(e.Stdout, text); err != nil {
 		return err
@@ -333,6 +325,37 @@ func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, cha
 		return nil // no gateway can be reached
 	}
 	return e.printReloaded(ctx, socketsIn(folder), written)
+}
+
+// secretLock returns the lock for a file with secrets, which several configurations of its
+// folder may have in common, or "".
+func (e *env) secretLock(path string) string {
+	folder, err := e.stateFolder(path)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "edit.lock")
+}
+
+// maxTries bounds how often a file is read again that others change.
+const maxTries = 100
+
+// write changes the file, and reports whether there was anything to change.
+func (s *secretFile) write(ctx context.Context, lock string, change func(string) (string, error)) (bool, error) {
+	file, _, err := s.read()
+	if err != nil {
+		return false, err
+	}
+	changed, err := change(string(file.Text))
+	switch {
+	case errors.Is(err, envfile.ErrValue):
+		return false, fmt.Errorf("%s is unchanged: %w (it has a NUL, or quotes of all kinds; set it in the environment instead)", s.path, err)
+	case err != nil:
+		return false, fmt.Errorf("%s: %w", s.path, err)
+	case changed == string(file.Text):
+		return false, nil
+	}
+	return true, file.Replace(ctx, []byte(changed), lock)
 }
 
 // printReloaded waits until running gateways have applied a change of a file, and prints

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -99,5 +100,30 @@ func TestSecretAsks(t *testing.T) {
 	}
 	if said := e.out.String(); !strings.HasSuffix(said, "secrets.env: TOKEN is set; write ${TOKEN} in the configuration to use it\n") {
 		t.Errorf("said %s", said)
+	}
+}
+
+// Of secrets that are set at the same time, for two configurations in one folder, none is lost.
+func TestSecretsAtOnce(t *testing.T) {
+	t.Parallel()
+	folder, state := t.TempDir(), t.TempDir()
+	configs := []string{filepath.Join(folder, "signalbox.yaml"), filepath.Join(folder, "other.yaml")}
+	for _, path := range configs {
+		write(t, path, "mcpServers: {}\n")
+	}
+	var all sync.WaitGroup
+	const count = 16
+	for i := range count {
+		all.Go(func() {
+			e := newTestEnv(t, "not-a-real-secret")
+			e.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
+			if code := e.run(t.Context(), "secret", "set", fmt.Sprintf("S%d", i), "-", "--config", configs[i%2]); code != exitOK {
+				t.Errorf("exit code %d, said %s", code, e.err)
+			}
+		})
+	}
+	all.Wait()
+	if text, err := os.ReadFile(filepath.Join(folder, "secrets.env")); err != nil || strings.Count(string(text), "=not-a-real-secret\n") != count {
+		t.Errorf("%v, the file has\n%s", err, text)
 	}
 }

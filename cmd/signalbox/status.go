@@ -86,6 +86,9 @@ func (e *env) status(ctx context.Context, f *statusFlags) error {
 	case f.watch && !e.Terminal(e.Stdout):
 		return usagef("--watch needs a terminal as standard output")
 	}
+	if kind, _ := e.LookupEnv("TERM"); f.watch && kind == "dumb" {
+		return usagef("--watch needs a terminal that can move its cursor, and TERM is dumb")
+	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	fetched, err := f.fetch(ctx, e)

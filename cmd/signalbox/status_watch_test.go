@@ -77,3 +77,15 @@ func TestScreen(t *testing.T) {
 		t.Errorf("got %d rows of no terminal, want %d", got, defaultRows)
 	}
 }
+
+// The terminal of an editor without a cursor would show the control sequences.
+func TestWatchOnADumbTerminal(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t, "")
+	e.Terminal = func(any) bool { return true }
+	e.LookupEnv = func(name string) (string, bool) { return "dumb", name == "TERM" }
+	code := e.run(t.Context(), "status", "--watch")
+	if want := "--watch needs a terminal that can move its cursor, and TERM is dumb"; code != exitUsage || !strings.Contains(e.err.String(), want) || e.out.String() != "" {
+		t.Errorf("exit code %d, printed %q, said %q, want %q", code, e.out, e.err, want)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -91,6 +92,9 @@ type Config struct {
 	// to call after the lists are known or have failed. If nil, the server starts at
 	// once.
 	Turn func(ctx context.Context) (done func())
+
+	// Secrets are removed from the reasons of failures, which all clients see.
+	Secrets *redact.Redactor
 
 	// Logger may be nil.
 	Logger *slog.Logger

@@ -344,7 +344,7 @@ func (b *Backend) markStale(ctx context.Context, err error) {
 	if b.Offer().Known() {
 		next.State = Stale
 	}
-	next.Reason, next.Code, next.late = reason(err), reasonCode(err), 0
+	next.Reason, next.Code, next.late = b.reason(err), reasonCode(err), 0
 	b.warn(ctx, &next, err)
 	b.publish(&next)
 }
@@ -384,12 +384,13 @@ func reasonCode(err error) string {
 }
 
 // reason returns why a backend is not live, as a text that may be shown to clients: the
-// message of a fault is written for them, while its cause may contain addresses.
-func reason(err error) string {
+// message of a fault is written for them, while its cause may contain addresses. A server
+// may answer with its own credentials.
+func (b *Backend) reason(err error) string {
 	if f, ok := errors.AsType[*mcp.Fault](err); ok {
-		return f.Message
+		return b.cfg.Secrets.Text(f.Message)
 	}
-	return err.Error()
+	return b.cfg.Secrets.Text(err.Error())
 }
 
 // noteFailure requests a fetch of the lists after a call could not be sent, so that the

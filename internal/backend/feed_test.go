@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/jsonscan"
+	"github.com/signalbox-mcp/signalbox/internal/redact"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -277,6 +278,20 @@ func TestBackendThatNeverAnsweredIsDown(t *testing.T) {
 		<-b.Settled()
 		if changes.Load() == 0 {
 			t.Error("Changed was not called")
+		}
+	})
+}
+
+// A server may answer with its own credentials. All clients see the reasons.
+func TestReasonsHaveNoSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newToolServer(true, "a")
+		s.fail(&mcp.Fault{Code: mcp.CodeBackendUnavailable, Outcome: mcp.NotDispatched, Message: "server/discover: bad token swordfish"})
+		b, _ := follow(t, s, Config{Secrets: redact.Of("swordfish")})
+		wantState(t, b, Down)
+		const want = "bad token [redacted]"
+		if got := b.Offer().Reason; !strings.HasSuffix(got, want) {
+			t.Errorf("reason: got %q, want %q", got, want)
 		}
 	})
 }

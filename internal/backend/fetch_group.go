@@ -187,7 +187,7 @@ func (g *fetchGroup) storeFailure(k catalog.Kind, err error) {
 	l := &g.lists[k]
 	before := l.Problem
 	l.Failed = true
-	l.Problem = k.Method() + ": " + strings.TrimPrefix(reason(err), k.Method()+": ")
+	l.Problem = k.Method() + ": " + strings.TrimPrefix(g.f.b.reason(err), k.Method()+": ")
 	if len(l.Items) > 0 {
 		l.Problem += "; the previous list is still offered"
 	}

@@ -333,7 +333,11 @@ func (f File) HasComments(name, key string) bool {
 	if !found {
 		return false
 	}
-	for i := one.value.start; i < one.value.end; i++ {
+	start := one.value.start
+	if !d.json && d.text[start] == '-' && one.Value.Kind == configfile.List {
+		start = one.colon // the comments before the first item
+	}
+	for i := start; i < one.value.end; i++ {
 		switch c := d.text[i]; {
 		case c == '"' || c == '\'':
 			i = d.quotedEnd(i) - 1

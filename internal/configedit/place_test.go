@@ -118,6 +118,10 @@ func TestHasComments(t *testing.T) {
 		{"a.json", `{"servers": {"a": {"args": ["x", // 2` + "\n" + `"z"]}}}`, true},
 		{"a.yaml", "mcpServers:\n  a:\n    args: [x, 'it''s', \"z # y\"] # after\n", false},
 		{"a.yaml", "mcpServers:\n  a:\n    args:\n    - x # 1\n    - z\n", true},
+		{"a.yaml", "mcpServers:\n  a:\n    args: # 1\n    - x\n", true},
+		{"a.yaml", "mcpServers:\n  a:\n    args:\n      # 1\n\n      - x\n", true},
+		{"a.yaml", "mcpServers:\n  a:\n    args:\n    - -x\n    # after\n    cwd: y\n", false},
+		{"a.yaml", "mcpServers:\n  a:\n    args: # 1\n      [x]\n", false},
 		{"a.yaml", "mcpServers: {a: {}}\n", false},
 		{"a.yaml", "mcpServers: {other: {}}\n", false},
 	} {

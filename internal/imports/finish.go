@@ -271,10 +271,14 @@ func (e *entry) checkAddress(address string) string {
 		u.Fragment, u.RawFragment = "", ""
 	}
 	if u.User != nil {
-		password, _ := u.User.Password()
-		basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-		e.note(e.line, "the user in the address becomes a header")
-		e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
+		if slices.ContainsFunc(e.Headers, func(p Pair) bool { return strings.EqualFold(p.Name, "Authorization") }) {
+			e.note(e.line, "the user in the address is not imported: the Authorization header is used instead")
+		} else {
+			password, _ := u.User.Password()
+			basic := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+			e.note(e.line, "the user in the address becomes a header")
+			e.Headers = append(e.Headers, Pair{"Authorization", "Basic " + basic})
+		}
 		u.User = nil
 	}
 	if u.String() != address && (strings.Contains(address, "#") || strings.Contains(address, "@")) {

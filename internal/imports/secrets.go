@@ -50,6 +50,19 @@ func KeepSecrets(servers []Server) {
 	}
 }
 
+// LiteralSecrets returns the values of the literal secrets of servers, which are not modified.
+func LiteralSecrets(servers []Server) []string {
+	var values []string
+	for i := range servers {
+		servers[i].eachLiteral(func(_ *Server, l *literal) {
+			if !l.placeholder {
+				values = append(values, l.value)
+			}
+		})
+	}
+	return values
+}
+
 // texts are the values of a server in which variables are replaced.
 func (s *Server) texts() []string {
 	texts := append([]string{s.Command, s.Cwd, s.URL, s.EnvFile}, s.Args...)

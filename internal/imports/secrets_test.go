@@ -60,6 +60,8 @@ func TestMoveSecrets(t *testing.T) {
 			[]imports.Secret{{"A_API_KEY", "real%2Bvalue"}}, []string{`url: "https://h/mcp?team=blue&api_key=${A_API_KEY}&x=1"`}, nil},
 		{"a user in an address", `{"a": {"url": "https://me:real-value@h/mcp"}}`,
 			[]imports.Secret{{"A_TOKEN", "bWU6cmVhbC12YWx1ZQ=="}}, []string{`Authorization: "Basic ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
+		{"a user in an address beside a header", `{"a": {"url": "https://me:real-value@h/mcp", "headers": {"authorization": "Bearer real-other"}}}`,
+			[]imports.Secret{{"A_TOKEN", "real-other"}}, []string{`authorization: "Bearer ${A_TOKEN}"`, `url: "https://h/mcp"`}, nil},
 		{"arguments", `{"a": {"command": "x", "args": ["--api-key=real-value", "--token", "real-other", "-e", "FORGE_TOKEN=real-third", "--header", "X-Api-Key:real-fourth", "postgres://u:real-fifth@h/db", "--db=postgres://u:real-sixth@h/db"]}}`,
 			[]imports.Secret{{"A_API_KEY", "real-value"}, {"A_TOKEN", "real-other"}, {"FORGE_TOKEN", "real-third"}, {"A_API_KEY_2", "real-fourth"},
 				{"A_URL", "postgres://u:real-fifth@h/db"}, {"A_URL_2", "postgres://u:real-sixth@h/db"}},

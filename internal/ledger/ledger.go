@@ -22,6 +22,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -95,7 +96,7 @@ func read(path string) (*Record, error) {
 		err = json.Unmarshal(text, r)
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "read the ledger", Path: path, Err: err}
+		return nil, fmt.Errorf("read what was written into the file of a client: %s: %w (remove this file; the entry then counts as one that somebody has changed)", path, err)
 	}
 	return r, nil
 }

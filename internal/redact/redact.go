@@ -29,7 +29,8 @@ const (
 
 // A Redactor removes a set of secrets from texts. nil removes nothing. It is immutable.
 type Redactor struct {
-	secrets []string // the longest first
+	given   []string
+	secrets []string // those in all forms, the longest first
 	replace *strings.Replacer
 }
 
@@ -62,15 +63,20 @@ func (r *Redactor) With(secrets ...string) *Redactor {
 		return r
 	}
 	if r != nil {
-		secrets = slices.Concat(r.secrets, secrets)
+		secrets = slices.Concat(r.given, secrets)
 	}
 	return Of(secrets...)
 }
 
-// Of returns a Redactor for the given texts. It ignores texts that are too short to
-// differ from ordinary words.
-func Of(secrets ...string) *Redactor {
-	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < minSecret })
+// Of returns a Redactor for the given texts, as they are and as programs print them with
+// escapes, and for each line of a text: logs are read by the line. It ignores texts that are
+// too short to differ from ordinary words.
+func Of(given ...string) *Redactor {
+	secrets := slices.Concat(given, linesOf(given))
+	for _, s := range secrets {
+		secrets = append(secrets, escapedForms(s)...)
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
 	if len(secrets) == 0 {
 		return nil
 	}
@@ -82,7 +88,33 @@ func Of(secrets ...string) *Redactor {
 	for _, s := range secrets {
 		pairs = append(pairs, s, Redacted)
 	}
-	return &Redactor{secrets, strings.NewReplacer(pairs...)}
+	return &Redactor{slices.Clone(given), secrets, strings.NewReplacer(pairs...)}
+}
+
+// linesOf returns the lines of texts that have several.
+func linesOf(secrets []string) (lines []string) {
+	for _, s := range secrets {
+		if !strings.ContainsAny(s, "\r\n") {
+			continue
+		}
+		for _, line := range strings.FieldsFunc(s, func(r rune) bool { return r == '\r' || r == '\n' }) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// escapedForms returns a text as it is between the quotes of JSON and many languages, and as
+// it is between single quotes in Python, if it has anything that is escaped there.
+func escapedForms(s string) []string {
+	if !strings.ContainsAny(s, "\"\\\r\n\t") {
+		return nil
+	}
+	escapes := []string{`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`}
+	return []string{
+		strings.NewReplacer(append(slices.Clone(escapes), `"`, `\"`)...).Replace(s),
+		strings.NewReplacer(escapes...).Replace(s),
+	}
 }
 
 // inHeader returns the parts of a header value that may appear alone.

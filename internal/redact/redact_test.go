@@ -53,6 +53,28 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Programs print a secret with escapes, and one of several lines line by line.
+func TestForms(t *testing.T) {
+	key := "-----BEGIN KEY-----\r\n  MIIBVQIBADANBgkq\n\nshort\n-----END KEY-----\n"
+	r := redact.New(nil, []string{"KEY=" + key, `TOKEN=sword"fish\1`}).With("tab\there!")
+	for text, want := range map[string]string{
+		key:                          "[redacted]",
+		"line MIIBVQIBADANBgkq":      "line [redacted]",
+		"short is an ordinary word":  "short is an ordinary word",
+		`{"token":"sword\"fish\\1"}`: `{"token":"[redacted]"}`,
+		`{'token': 'sword"fish\\1'}`: `{'token': '[redacted]'}`,
+		`{"a":"tab\there!"}`:         `{"a":"[redacted]"}`,
+		`'-----BEGIN KEY-----\r\n  MIIBVQIBADANBgkq\n\nshort\n-----END KEY-----\n'`: `'[redacted]'`,
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	if got, want := r.CutText("cut MIIBVQIBA"), "cut [redacted]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A text may end within a secret; its beginning is removed too.
 func TestCutText(t *testing.T) {
 	for text, want := range map[string]string{

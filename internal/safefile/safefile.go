@@ -54,13 +54,16 @@ func resolve(path string) (string, error) {
 		return "", err
 	}
 	target, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return target, nil
+	}
+	if info, failed := os.Lstat(path); failed == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return "", fmt.Errorf("%s is a link that leads nowhere: %w", path, err)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return target, err
+		return "", &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	// The file does not exist, but its folder may be a link.
-	if _, failed := os.Lstat(path); failed == nil {
-		return "", err
-	}
 	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
 	return filepath.Join(folder, filepath.Base(path)), err
 }

@@ -58,6 +58,14 @@ func TestLinksAndMode(t *testing.T) {
 	if _, err := Read(path, 10); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link to nothing: %v", err)
 	}
+
+	// The errors of the system do not name the file.
+	if err := errors.Join(os.Remove(path), os.Symlink("a", path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path, 10); err == nil || !strings.HasPrefix(err.Error(), path+" is a link that leads nowhere: ") {
+		t.Errorf("a link to itself: %v", err)
+	}
 }
 
 // TestReadOnly checks that a file that may not be written is left, although its folder permits

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // script writes a shell that notes its start in a file, and then does what the text says.
@@ -42,6 +43,43 @@ func TestPathStartsTheShellOnce(t *testing.T) {
 	all.Wait()
 	if log, err := os.ReadFile(starts); err != nil || string(log) != "started -lic\n" {
 		t.Errorf("%q, %v; want one start", log, err)
+	}
+}
+
+// What else the files of the user print or leave behind does not count.
+func TestPathAmongOtherOutput(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"before":          `printf 'Welcome\033]0;title\007'; PATH=/tools:/bin; eval "$2"`,
+		"after":           `PATH=/tools:/bin; eval "$2"; printf '\033[H\033[2JBye\n'`,
+		"a failed end":    `PATH=/tools:/bin; eval "$2"; exit 1`,
+		"left behind":     `sleep 60 & PATH=/tools:/bin; eval "$2"`,
+		"does not end":    `PATH=/tools:/bin; eval "$2"; sleep 60`,
+		"other than ours": `echo signalbox-path; PATH=/tools:/bin; eval "$2"; echo :signalbox-end`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shell, _ := script(t, text)
+			if got, want := New(shell).Path(t.Context()), "/tools:/bin"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A shell that prints without end is ended soon, and its output is not kept.
+func TestPathOfEndlessOutput(t *testing.T) {
+	t.Parallel()
+	shell, _ := script(t, `while :; do echo 0123456789012345678901234567890123456789012345678901234567890123456789; done`)
+	began := time.Now()
+	if got := New(shell).Path(t.Context()); got != "" || time.Since(began) >= shellTime {
+		t.Errorf("got %q after %v", got, time.Since(began))
+	}
+	o := &output{ended: make(chan struct{})}
+	for range 3 {
+		if n, err := o.Write(make([]byte, maxOutput)); n != maxOutput || err != nil || len(o.text) != maxOutput {
+			t.Errorf("wrote %d, %v; kept %d", n, err, len(o.text))
+		}
 	}
 }
 

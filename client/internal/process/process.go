@@ -204,7 +204,7 @@ func (c *Child) ExitReason(served call.ClientCount) (text, reason string) {
 	closed := open                                       // for any
 	lines := c.stderr.lines(c.Secrets)
 	if len(lines) > 0 {
-		shown := essential(lines)
+		shown := withoutTraces(essential(lines))
 		open += "; its last lines on stderr: " + strings.Join(shown, " | ")
 		if left := len(lines) - len(shown); left > 0 {
 			open += fmt.Sprintf(" (the log has %d more)", left)
@@ -274,8 +274,11 @@ func environment(ours, configured []string) []string {
 	var env []string
 	for _, kv := range ours {
 		key, value, _ := strings.Cut(kv, "=")
-		// A value with this prefix is a shell function.
-		if slices.Contains(inherited(), strings.ToUpper(key)) && !strings.HasPrefix(value, "()") {
+		upper := strings.ToUpper(key)
+		switch {
+		case strings.HasPrefix(value, "()"): // a shell function
+		case slices.Contains(proxies(), upper) && strings.Contains(value, "@"): // has credentials
+		case slices.Contains(inherited(), upper), slices.Contains(proxies(), upper):
 			env = append(env, kv)
 		}
 	}
@@ -288,8 +291,14 @@ func inherited() []string {
 	return []string{
 		"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TMP", "TEMP",
 		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+		// The certificates that a company's proxy needs.
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE",
 		// Windows.
 		"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
 		"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "COMSPEC",
 	}
 }
+
+// proxies returns the names of variables that hold no secrets unless they have credentials
+// before an @.
+func proxies() []string { return []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"} }

@@ -83,3 +83,19 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
 }
+
+// Package managers behind a proxy need it and its certificates. The password of a proxy is a
+// secret.
+func TestEnvironmentOfProxies(t *testing.T) {
+	ours := []string{
+		"HTTPS_PROXY=http://proxy:3128", "http_proxy=http://user:password@proxy:3128", "ALL_PROXY=token@proxy:1080", "no_proxy=localhost,.corp",
+		"NODE_EXTRA_CA_CERTS=/etc/ca.pem", "SSL_CERT_FILE=/home/a@b/ca.pem", "SSL_CERT_DIR=/etc/ssl", "REQUESTS_CA_BUNDLE=/etc/ca.pem", "PROXY_PASSWORD=x",
+	}
+	want := []string{
+		"HTTPS_PROXY=http://proxy:3128", "no_proxy=localhost,.corp",
+		"NODE_EXTRA_CA_CERTS=/etc/ca.pem", "SSL_CERT_FILE=/home/a@b/ca.pem", "SSL_CERT_DIR=/etc/ssl", "REQUESTS_CA_BUNDLE=/etc/ca.pem", "http_proxy=mine",
+	}
+	if got := environment(ours, []string{"http_proxy=mine"}); !slices.Equal(got, want) {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+}
