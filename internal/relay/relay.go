@@ -187,6 +187,7 @@ func (r *Relay) readClient(ctx context.Context, in io.Reader) error {
 // sendLine sends a line of the client to the gateway. Requests find or start one; all
 // else is meant for the gateway before, and is dropped without one.
 func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
+	r.noteInitialized(messages)
 	needed := slices.ContainsFunc(messages, func(m message) bool { return m.isRequest() })
 	for range sendAttempts {
 		l, err := r.acquire(ctx, needed)
@@ -212,26 +213,49 @@ func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 
 var errEnds = errors.New("the gateway ends as soon as it is connected")
 
+// noteInitialized records that the client uses its session from now on. It is called
+// before the line is sent: if there is no gateway, the next one is notified.
+func (r *Relay) noteInitialized(messages []message) {
+	if slices.ContainsFunc(messages, func(m message) bool { return m.method == "notifications/initialized" }) {
+		r.mu.Lock()
+		r.initialized = true
+		r.mu.Unlock()
+	}
+}
+
 // longLine is a line of the client that is sent in parts.
 type longLine struct {
-	link *link // nil if the line can no longer be sent
-	err  error // the reason then
+	link  *link    // nil if the line can no longer be sent
+	err   error    // the reason then
+	begun []mcp.ID // the requests that were recorded with the first part
+	done  []mcp.ID // those that were answered before their line could no longer be sent
 }
 
 // beginLong returns the state for a line with a first part. A response must have its id in
-// that part to be recognized as one.
+// that part to be recognized as one. A request that has its id and its method in it may be
+// answered before the gateway has read the line to its end.
 func (r *Relay) beginLong(ctx context.Context, p *part) longLine {
 	response := len(p.messages) == 1 && p.messages[0].isResponse()
 	l, err := r.acquire(ctx, !response)
-	if l != nil && response {
+	long := longLine{link: l, err: cmp.Or(err, errGone)}
+	if l == nil {
+		return long
+	}
+	if response {
 		if p.data = r.begin(l, p.data, p.messages); p.data == nil {
-			l = nil
+			long.link = nil
+			return long
+		}
+	} else {
+		r.begin(l, nil, p.messages)
+		for i := range p.messages {
+			if p.messages[i].isRequest() {
+				long.begun = append(long.begun, p.messages[i].id)
+			}
 		}
 	}
-	if l != nil {
-		l.writing.Lock() // until the end of the line
-	}
-	return longLine{l, cmp.Or(err, errGone)}
+	l.writing.Lock() // until the end of the line
+	return long
 }
 
 // sendPart sends a part of a long line.
@@ -239,28 +263,46 @@ func (r *Relay) sendPart(ctx context.Context, long *longLine, p *part) {
 	if p.first {
 		*long = r.beginLong(ctx, p)
 	}
-	if long.link != nil && p.last {
-		defer long.link.writing.Unlock()
+	l := long.link
+	if l == nil {
+		if p.last {
+			r.answer(without(p.messages, long.done), unreachable(long.err))
+		}
+		return
 	}
 	if p.last {
-		if long.link == nil {
-			r.answer(p.messages, unreachable(long.err))
-			return
-		}
-		r.begin(long.link, nil, p.messages)
-		n, _ := long.link.conn.Write(p.data)
-		if !r.sent(ctx, long.link, p.messages, n == len(p.data)) {
-			r.answer(p.messages, unreachable(errGone))
-		}
+		r.begin(l, nil, without(p.messages, long.begun))
+	}
+	n, _ := l.conn.Write(p.data) // the end of the link handles the error
+	if n == len(p.data) && !p.last {
 		return
 	}
-	if long.link == nil {
+	l.writing.Unlock()
+	if n == len(p.data) {
+		r.sent(ctx, l, p.messages, true)
 		return
 	}
-	if _, err := long.link.conn.Write(p.data); err != nil {
-		long.link.writing.Unlock()
-		long.link, long.err = nil, errGone
+	long.link, long.err = nil, errGone
+	long.done = r.answered(l, long.begun)
+	r.sent(ctx, l, p.messages, false)
+	if p.last {
+		r.answer(without(p.messages, long.done), unreachable(errGone))
 	}
+}
+
+// answered returns those of the requests that were begun on a link and are answered.
+func (r *Relay) answered(l *link, begun []mcp.ID) []mcp.ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(begun), func(id mcp.ID) bool {
+		q := r.inFlight[id]
+		return q != nil && q.link == l
+	})
+}
+
+// without returns the messages that have none of the ids.
+func without(messages []message, ids []mcp.ID) []message {
+	return slices.DeleteFunc(slices.Clone(messages), func(m message) bool { return slices.Contains(ids, m.id) })
 }
 
 var errGone = errors.New("the gateway ended")
@@ -290,8 +332,6 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			if own != m.id && line != nil {
 				return slices.Concat(line[:m.idStart], []byte(own.String()), line[m.idEnd:])
 			}
-		case m.method == "notifications/initialized":
-			r.initialized = true
 		case m.method == "notifications/cancelled":
 			if id, ok := cancelled(line); ok {
 				r.cancelLocked(id)

@@ -579,3 +579,41 @@ func TestGatewayEndsDuringRestore(t *testing.T) {
 		}
 	})
 }
+
+// The client's notifications/initialized may find no gateway. Its session is open at the
+// next one nevertheless.
+func TestInitializedWithoutGateway(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.send(initialize)
+		w.next()
+		w.kill()
+		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		synctest.Wait()
+		before := w.served("subscriptions/listen")
+		w.start()
+		w.expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		w.expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
+		w.quiet()
+		if n := w.served("subscriptions/listen") - before; n != 1 {
+			t.Errorf("%d listens at the new gateway, want 1", n)
+		}
+	})
+}
+
+// A request that the gateway has answered before it has read it to its end has no second
+// answer.
+func TestLongLineIsAnsweredEarly(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		w.send(call("1", "echo", `{"x":"`+strings.Repeat("y", 8<<20)+`"}`))
+		got := w.next()
+		if !strings.Contains(got, `"error"`) {
+			t.Fatalf("got %.500s", got)
+		}
+		synctest.Wait()
+		w.kill()
+		w.quiet()
+	})
+}
