@@ -306,6 +306,29 @@ func TestAttachedProcessesAreKilled(t *testing.T) {
 	}
 }
 
+// The gateway is no descendant of the attach that started it, so a client that kills all
+// descendants leaves the gateway of the others.
+func TestGatewayIsNoDescendant(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	c := s.attach()
+	c.handshake(`{}`)
+	for _, pid := range s.gateways() {
+		for pid > 1 {
+			out, err := exec.Command("ps", "-o", "ppid=", "-p", strconv.Itoa(pid)).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
+				t.Fatal(err)
+			}
+			if pid == c.cmd.Process.Pid {
+				t.Error("it is a descendant of attach")
+			}
+		}
+	}
+}
+
 // A call that is in flight when the gateway is killed fails once, and the next request
 // starts another gateway.
 func TestGatewayOfAttachIsKilled(t *testing.T) {
