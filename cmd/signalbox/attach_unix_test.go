@@ -379,6 +379,19 @@ func TestGatewayOfAttachDoesNotStart(t *testing.T) {
 	}
 }
 
+// A lock that cannot be opened is not one that another client has.
+func TestAttachWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	if err := os.MkdirAll(filepath.Join(s.folder(), "start.lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := s.attach().request("ping", `{}`)
+	if want := `"message":"the gateway cannot be started without its lock: open `; !strings.Contains(got, want) || !strings.Contains(got, `start.lock: is a directory; the request was not sent`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A gateway of another version is used, and ends with its last client.
 func TestOldGatewayIsReplaced(t *testing.T) {
 	t.Parallel()
