@@ -4,7 +4,6 @@
 package relay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -82,15 +81,16 @@ type Relay struct {
 
 	initialized bool // the client has sent notifications/initialized
 	handshakes  int  // how often handshakes have been lost since one was answered
+	kept        int  // the bytes of the lines in inFlight
 }
 
 // request is a request of the client that is not answered.
 type request struct {
 	method  string
 	params  []byte // of the methods that change a session
-	line    []byte // of a handshake, which may be sent again
-	link    *link
-	sending bool // the line is being written: whether it was sent is not yet known
+	line    []byte // what may be sent again, or nil: see keepLocked
+	link    *link  // nil while the request is held
+	sending bool   // the line is being written: whether it was sent is not yet known
 }
 
 // New returns a Relay.
@@ -320,7 +320,12 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			if m.method == initialize {
 				r.initialized = false
 			}
-			r.inFlight[m.id] = &request{method: m.method, params: sessionParams(m.method, line), line: handshakeLine(m.method, line), link: l, sending: true}
+			r.forgetLocked(m.id)
+			q := &request{method: m.method, params: sessionParams(m.method, line), link: l, sending: true}
+			if len(messages) == 1 {
+				r.keepLocked(q, line)
+			}
+			r.inFlight[m.id] = q
 		case m.isResponse():
 			own, known := r.asks.answered(m.id, l)
 			if len(messages) > 1 {
@@ -344,7 +349,7 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 // cancelLocked forgets a request that the client has cancelled: it expects no answer.
 func (r *Relay) cancelLocked(id mcp.ID) {
 	if q := r.inFlight[id]; q != nil && q.method != initialize {
-		delete(r.inFlight, id)
+		r.forgetLocked(id)
 	}
 }
 
@@ -362,9 +367,9 @@ func (r *Relay) sent(ctx context.Context, l *link, messages []message, whole boo
 		q.sending = false
 		switch {
 		case !whole:
-			delete(r.inFlight, id)
+			r.forgetLocked(id)
 		case l.isGone:
-			delete(r.inFlight, id)
+			r.forgetLocked(id)
 			lost = append(lost, lostRequest{id, q.method, q.line})
 		}
 	}
@@ -394,7 +399,7 @@ func unreachable(err error) *mcp.Fault {
 type lostRequest struct {
 	id     mcp.ID
 	method string
-	line   []byte // of a handshake
+	line   []byte // nil if it was not kept
 }
 
 // answerLost answers requests that were in flight when their gateway ended: it is unknown
@@ -403,7 +408,7 @@ type lostRequest struct {
 func (r *Relay) answerLost(ctx context.Context, lost []lostRequest) {
 	fault := &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "the gateway ended during the request"}
 	for _, q := range lost {
-		if q.line != nil && r.repeatHandshake(ctx, q) {
+		if isHandshake(q.method) && q.line != nil && r.repeatHandshake(ctx, q) {
 			continue
 		}
 		if q.method != "subscriptions/listen" {
@@ -430,15 +435,6 @@ func (r *Relay) repeatHandshake(ctx context.Context, q lostRequest) bool {
 		r.sendLine(ctx, q.line, []message{{id: q.id, method: q.method}})
 	})
 	return true
-}
-
-// handshakeLine returns a copy of the line of a handshake of either era, and nil for all
-// other requests, and for a line of which only a part is known.
-func handshakeLine(method string, line []byte) []byte {
-	if method != initialize && method != "server/discover" {
-		return nil
-	}
-	return bytes.Clone(line)
 }
 
 // acquire returns the link to the gateway. If there is none, it makes one if that is
@@ -553,7 +549,7 @@ func (r *Relay) lose(ctx context.Context, l *link) {
 		}
 	}
 	for _, q := range lost {
-		delete(r.inFlight, q.id)
+		r.forgetLocked(q.id)
 	}
 	asked := r.asks.forget(l)
 	closing := r.closing
