@@ -43,6 +43,7 @@ type world struct {
 	gateway  *server.Server
 	handlers sync.WaitGroup
 	silent   int // so many gateways do not answer a handshake
+	leaving  int // so many gateways accept the next connection, and then no session
 	said     []string
 }
 
@@ -89,7 +90,15 @@ func (w *world) connect(ctx context.Context) (relay.Conn, error) {
 		return nil, w.refusal
 	}
 	w.start()
-	return w.join(ctx), nil
+	conn := w.join(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving > 0 {
+		w.leaving--
+		w.gateway.Quiesce()
+		w.conn, w.gateway = nil, nil
+	}
+	return conn, nil
 }
 
 func (w *world) join(context.Context) relay.Conn {
@@ -491,7 +500,7 @@ func TestLongLineIsCutOff(t *testing.T) {
 		if _, err := io.ReadFull(w.lines, head); err != nil {
 			t.Fatal(err)
 		}
-		go w.kill()
+		w.kill()
 		rest := w.next()
 		if len(head)+len(rest) >= len(text) {
 			t.Fatal("the line is complete")
@@ -615,6 +624,28 @@ func TestLongLineIsAnsweredEarly(t *testing.T) {
 		synctest.Wait()
 		w.kill()
 		w.quiet()
+	})
+}
+
+// A gateway that shuts down while the session is restored is replaced like any other.
+func TestGatewayShutsDownDuringRestore(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		synctest.Wait()
+		w.kill()
+		w.leaving = 1
+		w.send(call("1", "echo", `{"x":1}`))
+		got := w.next()
+		for strings.Contains(got, "list_changed") {
+			got = w.next()
+		}
+		if got != answer("1", `{"x":1}`) {
+			t.Errorf("got %s", got)
+		}
+		if w.starts != 3 || len(w.said) > 0 {
+			t.Errorf("%d gateways, and reported %q; want 3 and nothing", w.starts, w.said)
+		}
 	})
 }
 
