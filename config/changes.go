@@ -51,9 +51,11 @@ func (c *Config) Reloads(next *Config) []string {
 		name string
 		same bool
 	}{
+		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},
 		{"reload", c.Reload == next.Reload},
+		{"metrics", c.Metrics == next.Metrics},
 		{"audit", c.Audit == next.Audit},
 		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
 	} {

@@ -22,6 +22,8 @@ type Config struct {
 
 	// Servers are the backends, in the order of the file.
 	Servers []Backend `json:"mcpServers"`
+	// Profiles are parts of what the servers offer, each with a path of its own.
+	Profiles []Profile `json:"profiles"`
 
 	// Listen is the address to serve HTTP on, as host:port.
 	Listen string `json:"listen"`
@@ -64,6 +66,8 @@ type Config struct {
 	Drain Drain `json:"drain"`
 	// Log configures the log of the command. A program sets a Logger instead.
 	Log Log `json:"log"`
+	// Metrics configures the metrics.
+	Metrics Metrics `json:"metrics"`
 	// Audit configures the record of calls and of security events.
 	Audit Audit `json:"audit"`
 
@@ -130,6 +134,9 @@ type Token struct {
 	// read. One of them is set.
 	Env  string `json:"env"`
 	File string `json:"file"`
+	// Profiles are the only profiles that a caller with this token can use; nil means that
+	// it can use everything.
+	Profiles []string `json:"profiles"`
 	// Value is the token itself.
 	// It is left out when a Config is printed or encoded as JSON.
 	Value Secret `json:"-"`
@@ -242,6 +249,12 @@ type Log struct {
 	Format string `json:"format"`
 	// Calls writes a record for each call. Nil means only where the log is a terminal.
 	Calls *bool `json:"calls"`
+}
+
+// Metrics configures the metrics.
+type Metrics struct {
+	// Tools adds the names of tools to the durations of calls.
+	Tools bool `json:"tools"`
 }
 
 // Audit configures the record of calls and of security events, such as access to what

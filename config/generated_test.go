@@ -125,11 +125,13 @@ func foreignTable() string {
 func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
 	sameNames(t, serverKeys(), Backend{})
+	sameNames(t, profileKeys(), Profile{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})
 	sameNames(t, limitKeys(), Limits{})
 	sameNames(t, drainKeys(), Drain{})
 	sameNames(t, logKeys(), Log{})
+	sameNames(t, metricsKeys(), Metrics{})
 	sameNames(t, auditKeys(), Audit{})
 }
 

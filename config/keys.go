@@ -17,6 +17,9 @@ func configKeys() []key {
 		// The name that most clients use, so that their files are valid configurations.
 		{"mcpServers", servers(), "", "The backends by name, as clients and editors write them. A file has either this key or \"servers\"."},
 
+		// A path for each, because every client can write an address (docs/adr/0049).
+		{profilesKey, profiles(), "", "Parts of what the gateway offers, by name. Each is served below \"path\" at /p/NAME, besides everything at \"path\" itself."},
+
 		// Loopback, so that trying out the gateway opens nothing to the network.
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
@@ -48,6 +51,7 @@ func configKeys() []key {
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
+		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }
@@ -68,6 +72,21 @@ func tokenKeys() []key {
 		// For secrets mounted as files. Unlike a variable, a file is not inherited by other
 		// processes.
 		{"file", pathname(), "", "The file with the token, relative to the folder of the config. Other users must not be able to read it."},
+		// Of the token and not of the principal, so that one principal can have a token for
+		// each of its programs.
+		{profilesKey, listOf(text()), "", "The only profiles that a caller with this token can use. Everything else, including \"path\" itself, is answered like an unknown path. Without it, a caller can use everything."},
+	}
+}
+
+// profileKeys returns the keys of a profile.
+func profileKeys() []key {
+	return []key{
+		// Disabled servers may be named, so that a server can be disabled by one key.
+		{"servers", listOf(text()), "", "The servers of the profile, by their names. The default is all."},
+		// By the names that clients see: those of different servers differ, and a rename of the
+		// operator counts.
+		{"include", listOf(text()), "", "The only tools and prompts to offer, by the names that clients see, with prefix. An asterisk matches any characters."},
+		{"exclude", listOf(text()), "", "Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."},
 	}
 }
 
@@ -85,6 +104,13 @@ func drainKeys() []key {
 		{"spread", duration(), "30s", "The time over which open streams are closed, so that clients do not all reconnect at once. A listener on loopback closes them at once unless this is configured."},
 		// After that time the official clients have given up by default.
 		{"timeout", duration(), "60s", "How long running calls may take to end before they are canceled."},
+	}
+}
+
+func metricsKeys() []key {
+	return []key{
+		// Not by default: backends choose the names, and each has its own series.
+		{"tools", boolean(), "", "Add the name of the tool to the durations of calls, as the label gen_ai_tool_name."},
 	}
 }
 
