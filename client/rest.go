@@ -33,17 +33,18 @@ func (c *Client) Rest(since time.Time) {
 		c.group.Start(func(context.Context) { c.pipes.closeSpare() }) // bounded by the process's end; waited for by Close
 		return
 	}
-	if c.used.Load() <= since.UnixNano() && !c.input.any() && c.retireIdle(ap) {
+	if c.retireIdle(ap, since) {
 		c.dispose(ap)
 	}
 }
 
 // retireIdle makes further requests use another process, if there is no request in
-// progress. It reports whether the caller must close the protocol.
-func (c *Client) retireIdle(ap *activeProtocol) bool {
+// progress, and the last one has not ended after the time. It reports whether the caller
+// must close the protocol.
+func (c *Client) retireIdle(ap *activeProtocol, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cur != ap || c.serving > 0 || c.rechecking || c.draining {
+	if c.cur != ap || c.serving > 0 || c.used.Load() > since.UnixNano() || c.input.any() || c.rechecking || c.draining {
 		return false
 	}
 	c.cur, ap.retired = nil, true

@@ -249,3 +249,44 @@ func TestRestLeavesWhatWaitsForInput(t *testing.T) {
 		})
 	}
 }
+
+// A process whose call has just ended was in use until then: it does not rest as if it had
+// been idle since the call began.
+func TestRestAtTheEndOfALongCall(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			gate := make(chan struct{})
+			c, opened := dialLines(t, &faultyserver.Lines{Modern: modern, On: gated(gate)}, client.Config{RestSessions: true})
+			who := newTenant("a")
+			t.Cleanup(who.End)
+			for range 50 {
+				slow := launch(t, c, in(who.Scope, tool(t, "slow")), &recorder{})
+				synctest.Wait()
+				begun := time.Now()
+				time.Sleep(time.Minute)
+				var resting sync.WaitGroup
+				for range 2 {
+					resting.Go(func() { // ends with the call
+						for {
+							select {
+							case <-slow.done:
+								return
+							default:
+								c.Rest(begun)
+								runtime.Gosched()
+							}
+						}
+					})
+				}
+				gate <- struct{}{}
+				resting.Wait()
+				if slow.err != nil {
+					t.Fatal(slow.err)
+				}
+			}
+			if n, want := opened(), 1+btoi(!modern); n > want {
+				t.Errorf("modern %t: %d processes were started, want %d", modern, n, want)
+			}
+		})
+	}
+}

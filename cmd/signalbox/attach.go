@@ -105,8 +105,11 @@ func (a *attacher) connect(ctx context.Context) (relay.Conn, error) {
 		return nil, err
 	}
 	lock := flock.New(filepath.Join(a.folder, "start.lock"))
-	if _, err := lock.TryLockContext(ctx, lookInterval); err != nil {
-		return nil, fmt.Errorf("another client has been starting the gateway for %s: %w", startTimeout, err)
+	switch _, err := lock.TryLockContext(ctx, lookInterval); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("another client has been starting the gateway for %s; end the process that has locked %s", startTimeout, lock.Path())
+	case err != nil:
+		return nil, fmt.Errorf("the gateway cannot be started without its lock: %w", err)
 	}
 	defer func() { _ = lock.Close() }() // also unlocks
 	conn, err := a.findAfterDrain(ctx)

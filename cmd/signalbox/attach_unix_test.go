@@ -306,6 +306,29 @@ func TestAttachedProcessesAreKilled(t *testing.T) {
 	}
 }
 
+// The gateway is no descendant of the attach that started it, so a client that kills all
+// descendants leaves the gateway of the others.
+func TestGatewayIsNoDescendant(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	c := s.attach()
+	c.handshake(`{}`)
+	for _, pid := range s.gateways() {
+		for pid > 1 {
+			out, err := exec.Command("ps", "-o", "ppid=", "-p", strconv.Itoa(pid)).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
+				t.Fatal(err)
+			}
+			if pid == c.cmd.Process.Pid {
+				t.Error("it is a descendant of attach")
+			}
+		}
+	}
+}
+
 // A call that is in flight when the gateway is killed fails once, and the next request
 // starts another gateway.
 func TestGatewayOfAttachIsKilled(t *testing.T) {
@@ -352,6 +375,19 @@ func TestGatewayOfAttachDoesNotStart(t *testing.T) {
 	}
 	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers: {}\n")
 	if got := c.handshake(`{}`); !strings.Contains(got, `"result"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A lock that cannot be opened is not one that another client has.
+func TestAttachWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	s := newAttachSite(t, "  kid: {command: mcpgrow, args: [STARTS]}\n")
+	if err := os.MkdirAll(filepath.Join(s.folder(), "start.lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := s.attach().request("ping", `{}`)
+	if want := `"message":"the gateway cannot be started without its lock: open `; !strings.Contains(got, want) || !strings.Contains(got, `start.lock: is a directory; the request was not sent`) {
 		t.Errorf("got %s", got)
 	}
 }

@@ -27,33 +27,57 @@ const servingLine = "serving\n"
 // maxStartOutput bounds what is read of the error of a gateway that does not start.
 const maxStartOutput = 64 << 10
 
-// startGateway starts a gateway that outlives this process and its group, and returns when
-// it serves. The error is the gateway's own.
+// startGateway starts a gateway that outlives this process, its group and its tree, and
+// returns when it serves. The error is the gateway's own.
+//
+// A client may end attach with all its descendants. So the process that is started here
+// starts the gateway, and ends.
 func (e *env) startGateway(ctx context.Context, file string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer read.Close()
-	// Linux names a program so that was replaced since this process has started.
-	program = strings.TrimSuffix(program, " (deleted)")
-	cmd := exec.Command(program, "serve", "--config", file, "--end-when-idle", attachIdle, "--background") //nolint:gosec,noctx // this program, which outlives this process
-	cmd.Dir = filepath.Dir(file)
+	cmd, err := gatewayCommand(file, "--apart")
+	if err != nil {
+		return errors.Join(err, write.Close())
+	}
 	cmd.Stderr = write
-	cmd.SysProcAttr = detached()
 	err = cmd.Start()
 	_ = write.Close() // the process has it now
 	if err != nil {
 		return err
 	}
-	// Ends with the gateway, or with this process: without it, a gateway that has ended
-	// would remain in the table of processes.
-	go func() { _ = cmd.Wait() }()
+	go func() { _ = cmd.Wait() }() // ends at once: the process only starts another one
 	return awaitServing(ctx, read)
+}
+
+// startApart starts the gateway as a process that has no parent when this one has ended.
+func (e *env) startApart(file string) error {
+	cmd, err := gatewayCommand(file)
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = e.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
+
+// gatewayCommand returns the command of a gateway in the background.
+func gatewayCommand(file string, flags ...string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	// Linux names a program so that was replaced since this process has started.
+	program = strings.TrimSuffix(program, " (deleted)")
+	args := append([]string{"serve", "--config", file, "--end-when-idle", attachIdle, "--background"}, flags...)
+	cmd := exec.Command(program, args...) //nolint:gosec,noctx // this program, which outlives this process
+	cmd.Dir = filepath.Dir(file)
+	cmd.SysProcAttr = detached()
+	return cmd, nil
 }
 
 // awaitServing returns when a gateway serves, by what it writes to standard error.

@@ -32,6 +32,7 @@ type serveFlags struct {
 	profile    string        // the part that the client on standard input is served; empty means everything
 	idle       time.Duration // end after so long without clients; 0 means never
 	background bool          // started by attach: log to a file, and report the start on standard error
+	apart      bool          // only start the gateway, which then has no parent
 }
 
 // http reports whether to listen: always, except for --stdio without --listen.
@@ -55,7 +56,12 @@ user may have written it, changes that would run something new wait for 'signalb
 or SIGHUP. A file with a mistake is rejected, and the previous configuration stays in
 effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`,
 		Args: argsBetween(0, 0, "none"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), e, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.apart {
+				return e.startApart(f.config)
+			}
+			return serve(cmd.Context(), e, f)
+		},
 	}
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
@@ -63,7 +69,10 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	profileFlag(cmd, &f.profile, "with --stdio, serve only this `PROFILE` to the client; over HTTP each profile has a path of its own, such as /mcp/p/PROFILE")
 	cmd.Flags().DurationVar(&f.idle, "end-when-idle", 0, "end `DURATION` after the last client has left, such as 10m (default: never)")
 	cmd.Flags().BoolVar(&f.background, "background", false, "log to the state folder, and report the start on standard error")
-	_ = cmd.Flags().MarkHidden("background") // the flag was added in the line above
+	cmd.Flags().BoolVar(&f.apart, "apart", false, "start the command without this flag in the background, and end")
+	for _, name := range []string{"background", "apart"} {
+		_ = cmd.Flags().MarkHidden(name) // the flag was added above
+	}
 	cmd.Flags().BoolVar(&f.stdio, "stdio", false, "serve one client on standard input and output; no HTTP unless --listen is given too")
 	return cmd
 }

@@ -141,7 +141,7 @@ type Backend struct {
 
 	// The fields below belong to Run.
 	features Features // of the clients that the lists are for
-	kept     *Lists   // as last passed to Keep, or nil
+	kept     *Offer   // as last passed to Keep, or nil
 	failures [catalog.NumKinds]listFailure
 	answered listSet // the lists that were fetched, or have failed, once
 

@@ -37,7 +37,11 @@ func (b *Backend) offerKept(c *Client) {
 	}
 }
 
-// keep passes a complete offer to Keep if it has not been kept yet.
+// keptAnew is the age from which an offer is kept again although it has not changed. A
+// server that is used every day must not count as old at the next start.
+const keptAnew = maxKeptAge / 2
+
+// keep passes a complete offer to Keep if it differs from what was kept, or that is old.
 func (b *Backend) keep(o *Offer) {
 	if b.cfg.Keep == nil || o.State != Live || o.late != 0 {
 		return
@@ -47,10 +51,10 @@ func (b *Backend) keep(o *Offer) {
 			return
 		}
 	}
-	if b.kept != nil && b.kept.Equal(&o.Lists) {
+	if k := b.kept; k != nil && k.Lists.Equal(&o.Lists) && k.isSameServer(o) && o.At.Sub(k.At) < keptAnew {
 		return
 	}
-	b.kept = &o.Lists
+	b.kept = o
 	b.cfg.Keep(b.features, o)
 }
 

@@ -213,8 +213,11 @@ func (b *Backend) mayRest(now time.Time, sole bool) bool {
 	if !sole && !u.Processes.SharesProcess() {
 		return u.isCalm(now) && (now.Sub(time.Unix(0, since)) >= u.Idle || u.Processes.InSession())
 	}
-	since = max(since, u.last.Load())
-	return u.calls.Load() == 0 && now.Sub(time.Unix(0, since)) >= u.Idle && !u.Busy() && !u.Processes.KeepsState()
+	if u.calls.Load() > 0 {
+		return false
+	}
+	since = max(since, u.last.Load()) // after calls: a call that has ended is in it
+	return now.Sub(time.Unix(0, since)) >= u.Idle && !u.Busy() && !u.Processes.KeepsState()
 }
 
 // isCarried reports whether a process of a client notifies of changes, so that none is

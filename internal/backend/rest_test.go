@@ -313,6 +313,38 @@ func TestKeptListsStartNothing(t *testing.T) {
 	}
 }
 
+// Lists that were compared with those of the server a day later are kept as of then, and
+// a server that describes itself in another way is kept although its lists are the same.
+func TestListsAreKeptAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept []*backend.Offer
+		p := newProgram(false, true)
+		b := p.resting(t, backend.Config{Keep: func(_ backend.Features, o *backend.Offer) { kept = append(kept, o) }}, client.Config{})
+		wantState(t, b, backend.Live, "one")
+		use := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			who := mcp.NewScope("client", silentCaller{})
+			callOf(t, b, who)
+			wantState(t, b, backend.Live, "one")
+			who.End()
+			if len(kept) != want {
+				t.Fatalf("kept %d times, want %d", len(kept), want)
+			}
+		}
+		use(time.Hour, 1)
+		use(23*time.Hour, 2)
+		if age := time.Since(kept[1].At); age > time.Minute {
+			t.Errorf("kept as of %v ago", age)
+		}
+		p.lines.Capabilities = `{"tools":{"listChanged":true},"logging":{}}` // no process is open
+		use(time.Hour, 3)
+		if got := string(kept[2].Server.Capabilities); got != p.lines.Capabilities {
+			t.Errorf("kept with the capabilities %s", got)
+		}
+	})
+}
+
 // The process of the only client, in which the lists are fetched too, ends if the client
 // has only listed. After a call it stays as long as the client.
 func TestProcessOfTheOnlyClientRests(t *testing.T) {

@@ -13,6 +13,6 @@
 // of the modern era are ended, so that the client opens them again (2026-07-28,
 // basic/patterns/subscriptions).
 //
-// A Relay sends a line again only if the gateway has certainly not received its end, or if
-// it is a handshake, which runs nothing.
+// A Relay sends a line again only if the gateway has certainly not received its end, if the
+// gateway has refused it because it shuts down, or if it is a handshake, which runs nothing.
 package relay

@@ -47,6 +47,9 @@ func (r *Relay) readGateway(ctx context.Context, l *link) {
 		p, err := lines.next()
 		switch {
 		case p.isWhole():
+			if r.hold(ctx, l, p.data, p.messages) {
+				continue
+			}
 			if text := r.receive(l, p.data, p.messages); text != nil {
 				r.pass(text)
 			}
@@ -125,8 +128,8 @@ func (r *Relay) answeredLocked(l *link, m *message, line []byte) {
 	if q == nil || q.link != l {
 		return
 	}
-	delete(r.inFlight, m.id)
-	if q.line != nil {
+	r.forgetLocked(m.id)
+	if isHandshake(q.method) {
 		r.handshakes = 0
 	}
 	if !m.failed {

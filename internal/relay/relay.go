@@ -4,7 +4,6 @@
 package relay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -82,15 +81,16 @@ type Relay struct {
 
 	initialized bool // the client has sent notifications/initialized
 	handshakes  int  // how often handshakes have been lost since one was answered
+	kept        int  // the bytes of the lines in inFlight
 }
 
 // request is a request of the client that is not answered.
 type request struct {
 	method  string
 	params  []byte // of the methods that change a session
-	line    []byte // of a handshake, which may be sent again
-	link    *link
-	sending bool // the line is being written: whether it was sent is not yet known
+	line    []byte // what may be sent again, or nil: see keepLocked
+	link    *link  // nil while the request is held
+	sending bool   // the line is being written: whether it was sent is not yet known
 }
 
 // New returns a Relay.
@@ -187,6 +187,7 @@ func (r *Relay) readClient(ctx context.Context, in io.Reader) error {
 // sendLine sends a line of the client to the gateway. Requests find or start one; all
 // else is meant for the gateway before, and is dropped without one.
 func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
+	r.noteInitialized(messages)
 	needed := slices.ContainsFunc(messages, func(m message) bool { return m.isRequest() })
 	r.noteInitialized(messages) // also without a gateway: the next one is told
 	for range sendAttempts {
@@ -222,26 +223,49 @@ func (r *Relay) noteInitialized(messages []message) {
 
 var errEnds = errors.New("the gateway ends as soon as it is connected")
 
+// noteInitialized records that the client uses its session from now on. It is called
+// before the line is sent: if there is no gateway, the next one is notified.
+func (r *Relay) noteInitialized(messages []message) {
+	if slices.ContainsFunc(messages, func(m message) bool { return m.method == "notifications/initialized" }) {
+		r.mu.Lock()
+		r.initialized = true
+		r.mu.Unlock()
+	}
+}
+
 // longLine is a line of the client that is sent in parts.
 type longLine struct {
-	link *link // nil if the line can no longer be sent
-	err  error // the reason then
+	link  *link    // nil if the line can no longer be sent
+	err   error    // the reason then
+	begun []mcp.ID // the requests that were recorded with the first part
+	done  []mcp.ID // those that were answered before their line could no longer be sent
 }
 
 // beginLong returns the state for a line with a first part. A response must have its id in
-// that part to be recognized as one.
+// that part to be recognized as one. A request that has its id and its method in it may be
+// answered before the gateway has read the line to its end.
 func (r *Relay) beginLong(ctx context.Context, p *part) longLine {
 	response := len(p.messages) == 1 && p.messages[0].isResponse()
 	l, err := r.acquire(ctx, !response)
-	if l != nil && response {
+	long := longLine{link: l, err: cmp.Or(err, errGone)}
+	if l == nil {
+		return long
+	}
+	if response {
 		if p.data = r.begin(l, p.data, p.messages); p.data == nil {
-			l = nil
+			long.link = nil
+			return long
+		}
+	} else {
+		r.begin(l, nil, p.messages)
+		for i := range p.messages {
+			if p.messages[i].isRequest() {
+				long.begun = append(long.begun, p.messages[i].id)
+			}
 		}
 	}
-	if l != nil {
-		l.writing.Lock() // until the end of the line
-	}
-	return longLine{l, cmp.Or(err, errGone)}
+	l.writing.Lock() // until the end of the line
+	return long
 }
 
 // sendPart sends a part of a long line.
@@ -249,28 +273,46 @@ func (r *Relay) sendPart(ctx context.Context, long *longLine, p *part) {
 	if p.first {
 		*long = r.beginLong(ctx, p)
 	}
-	if long.link != nil && p.last {
-		defer long.link.writing.Unlock()
+	l := long.link
+	if l == nil {
+		if p.last {
+			r.answer(without(p.messages, long.done), unreachable(long.err))
+		}
+		return
 	}
 	if p.last {
-		if long.link == nil {
-			r.answer(p.messages, unreachable(long.err))
-			return
-		}
-		r.begin(long.link, nil, p.messages)
-		n, _ := long.link.conn.Write(p.data)
-		if !r.sent(ctx, long.link, p.messages, n == len(p.data)) {
-			r.answer(p.messages, unreachable(errGone))
-		}
+		r.begin(l, nil, without(p.messages, long.begun))
+	}
+	n, _ := l.conn.Write(p.data) // the end of the link handles the error
+	if n == len(p.data) && !p.last {
 		return
 	}
-	if long.link == nil {
+	l.writing.Unlock()
+	if n == len(p.data) {
+		r.sent(ctx, l, p.messages, true)
 		return
 	}
-	if _, err := long.link.conn.Write(p.data); err != nil {
-		long.link.writing.Unlock()
-		long.link, long.err = nil, errGone
+	long.link, long.err = nil, errGone
+	long.done = r.answered(l, long.begun)
+	r.sent(ctx, l, p.messages, false)
+	if p.last {
+		r.answer(without(p.messages, long.done), unreachable(errGone))
 	}
+}
+
+// answered returns those of the requests that were begun on a link and are answered.
+func (r *Relay) answered(l *link, begun []mcp.ID) []mcp.ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(begun), func(id mcp.ID) bool {
+		q := r.inFlight[id]
+		return q != nil && q.link == l
+	})
+}
+
+// without returns the messages that have none of the ids.
+func without(messages []message, ids []mcp.ID) []message {
+	return slices.DeleteFunc(slices.Clone(messages), func(m message) bool { return slices.Contains(ids, m.id) })
 }
 
 var errGone = errors.New("the gateway ended")
@@ -288,7 +330,12 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 			if m.method == initialize {
 				r.initialized = false
 			}
-			r.inFlight[m.id] = &request{method: m.method, params: sessionParams(m.method, line), line: handshakeLine(m.method, line), link: l, sending: true}
+			r.forgetLocked(m.id)
+			q := &request{method: m.method, params: sessionParams(m.method, line), link: l, sending: true}
+			if len(messages) == 1 {
+				r.keepLocked(q, line)
+			}
+			r.inFlight[m.id] = q
 		case m.isResponse():
 			own, known := r.asks.answered(m.id, l)
 			if len(messages) > 1 {
@@ -312,7 +359,7 @@ func (r *Relay) begin(l *link, line []byte, messages []message) []byte {
 // cancelLocked forgets a request that the client has cancelled: it expects no answer.
 func (r *Relay) cancelLocked(id mcp.ID) {
 	if q := r.inFlight[id]; q != nil && q.method != initialize {
-		delete(r.inFlight, id)
+		r.forgetLocked(id)
 	}
 }
 
@@ -330,9 +377,9 @@ func (r *Relay) sent(ctx context.Context, l *link, messages []message, whole boo
 		q.sending = false
 		switch {
 		case !whole:
-			delete(r.inFlight, id)
+			r.forgetLocked(id)
 		case l.isGone:
-			delete(r.inFlight, id)
+			r.forgetLocked(id)
 			lost = append(lost, lostRequest{id, q.method, q.line})
 		}
 	}
@@ -362,7 +409,7 @@ func unreachable(err error) *mcp.Fault {
 type lostRequest struct {
 	id     mcp.ID
 	method string
-	line   []byte // of a handshake
+	line   []byte // nil if it was not kept
 }
 
 // answerLost answers requests that were in flight when their gateway ended: it is unknown
@@ -371,7 +418,7 @@ type lostRequest struct {
 func (r *Relay) answerLost(ctx context.Context, lost []lostRequest) {
 	fault := &mcp.Fault{Code: mcp.CodeBackendFailed, Outcome: mcp.Unknown, Message: "the gateway ended during the request"}
 	for _, q := range lost {
-		if q.line != nil && r.repeatHandshake(ctx, q) {
+		if isHandshake(q.method) && q.line != nil && r.repeatHandshake(ctx, q) {
 			continue
 		}
 		if q.method != "subscriptions/listen" {
@@ -398,15 +445,6 @@ func (r *Relay) repeatHandshake(ctx context.Context, q lostRequest) bool {
 		r.sendLine(ctx, q.line, []message{{id: q.id, method: q.method}})
 	})
 	return true
-}
-
-// handshakeLine returns a copy of the line of a handshake of either era, and nil for all
-// other requests, and for a line of which only a part is known.
-func handshakeLine(method string, line []byte) []byte {
-	if method != initialize && method != "server/discover" {
-		return nil
-	}
-	return bytes.Clone(line)
 }
 
 // acquire returns the link to the gateway. If there is none, it makes one if that is
@@ -521,7 +559,7 @@ func (r *Relay) lose(ctx context.Context, l *link) {
 		}
 	}
 	for _, q := range lost {
-		delete(r.inFlight, q.id)
+		r.forgetLocked(q.id)
 	}
 	asked := r.asks.forget(l)
 	closing := r.closing

@@ -43,6 +43,7 @@ type world struct {
 	gateway  *server.Server
 	handlers sync.WaitGroup
 	silent   int // so many gateways do not answer a handshake
+	leaving  int // so many gateways accept the next connection, and then no session
 	said     []string
 }
 
@@ -89,7 +90,15 @@ func (w *world) connect(ctx context.Context) (relay.Conn, error) {
 		return nil, w.refusal
 	}
 	w.start()
-	return w.join(ctx), nil
+	conn := w.join(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving > 0 {
+		w.leaving--
+		w.gateway.Quiesce()
+		w.conn, w.gateway = nil, nil
+	}
+	return conn, nil
 }
 
 func (w *world) join(context.Context) relay.Conn {
@@ -508,7 +517,7 @@ func TestLongLineIsCutOff(t *testing.T) {
 		if _, err := io.ReadFull(w.lines, head); err != nil {
 			t.Fatal(err)
 		}
-		go w.kill()
+		w.kill()
 		rest := w.next()
 		if len(head)+len(rest) >= len(text) {
 			t.Fatal("the line is complete")
@@ -594,5 +603,43 @@ func TestGatewayEndsDuringRestore(t *testing.T) {
 		if w.starts != 3 || len(w.said) > 0 {
 			t.Errorf("%d gateways, and reported %q; want 3 and nothing", w.starts, w.said)
 		}
+	})
+}
+
+// The client's notifications/initialized may find no gateway. Its session is open at the
+// next one nevertheless.
+func TestInitializedWithoutGateway(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.send(initialize)
+		w.next()
+		w.kill()
+		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		synctest.Wait()
+		before := w.served("subscriptions/listen")
+		w.start()
+		w.expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		w.expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
+		w.quiet()
+		if n := w.served("subscriptions/listen") - before; n != 1 {
+			t.Errorf("%d listens at the new gateway, want 1", n)
+		}
+	})
+}
+
+// A request that the gateway has answered before it has read it to its end has no second
+// answer.
+func TestLongLineIsAnsweredEarly(t *testing.T) {
+	t.Parallel()
+	relayed(t, func(w *world) {
+		w.handshake()
+		w.send(call("1", "echo", `{"x":"`+strings.Repeat("y", 5<<20)+`"}`))
+		got := w.next()
+		if !strings.Contains(got, `"error"`) {
+			t.Fatalf("got %.500s", got)
+		}
+		synctest.Wait()
+		w.kill()
+		w.quiet()
 	})
 }

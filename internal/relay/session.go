@@ -125,6 +125,8 @@ func (r *Relay) restore(ctx context.Context, l *link) ([][]byte, error) {
 	switch {
 	case errors.Is(err, errGone):
 		return nil, err
+	case errors.Is(err, &mcp.Error{Code: mcp.CodeShuttingDown}):
+		return nil, errGone
 	case err != nil:
 		return nil, fmt.Errorf("the gateway was replaced, and the new one did not open the session: %w; restart this server in the client", err)
 	}

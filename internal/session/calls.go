@@ -181,12 +181,13 @@ func (t *Calls) Close(err error) {
 	}
 }
 
-// CloseIdle is Close if no call is open. It reports whether it has closed, or Close or End
-// has been called before.
-func (t *Calls) CloseIdle(err error) bool {
+// CloseIdle is Close if no call is open, and idle reports true then, at a moment at which
+// no call can be opened. It reports whether it has closed, or Close or End has been called
+// before. The function idle must not use the Calls.
+func (t *Calls) CloseIdle(err error, idle func() bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closeErr == nil && len(t.open) == 0 {
+	if t.closeErr == nil && len(t.open) == 0 && idle() {
 		t.closeErr = err
 	}
 	return t.closeErr != nil

@@ -17,19 +17,32 @@ import (
 type sessionUse struct {
 	last    atomic.Int64 // the start, or the last request of a client, as Unix nanoseconds
 	changed atomic.Bool  // a client may have left state in the session
+	calls   atomic.Int64 // between begin and end: a call is answered before it ends
 }
 
+// begin is called before the call can be answered, and end after it.
 func (u *sessionUse) begin(req *mcp.Request) {
+	u.calls.Add(1)
 	if !slices.Contains(listMethods(), req.Method) {
 		u.changed.Store(true)
 	}
-	u.end(req)
+	u.note(req)
 }
 
 func (u *sessionUse) end(req *mcp.Request) {
+	u.note(req)
+	u.calls.Add(-1)
+}
+
+func (u *sessionUse) note(req *mcp.Request) {
 	if !call.IsInternal(req) {
 		u.last.Store(time.Now().UnixNano())
 	}
+}
+
+// isIdle reports whether no call is in progress, and the last use is not after the time.
+func (u *sessionUse) isIdle(since time.Time) bool {
+	return u.calls.Load() == 0 && u.last.Load() <= since.UnixNano() // in this order: a call that has ended is in last
 }
 
 // Rest ends the sessions that no client has opened or used since the time, and that are
@@ -40,7 +53,9 @@ func (l *Protocol) Rest(since time.Time) {
 	for _, s := range l.sessions() {
 		// Not as at the end of the client: what comes meanwhile is served in another session.
 		err := s.Unavailable(nil, "its session was idle and has ended")
-		if s.use.last.Load() <= since.UnixNano() && !s.isNeeded() && s.calls.CloseIdle(err) {
+		// Before what is needed, and again when no call can begin: a call may leave something.
+		idle := func() bool { return s.use.isIdle(since) }
+		if idle() && !s.isNeeded() && s.calls.CloseIdle(err, idle) {
 			s.end(err)
 			l.retire(s)
 		}
