@@ -73,7 +73,7 @@ type found struct {
 	// the clients with files but without servers.
 	counts []string
 	empty  []string
-	client string // the first one with servers, or ""
+	client string // the first one with servers that can be connected, or ""
 	// failed are the files that cannot be read, each in one line.
 	failed []string
 	files  []string
@@ -283,7 +283,9 @@ func (in *found) read(file clients.Found, home string) {
 	}
 	if count := len(result.Servers); count > 0 {
 		in.counts = append(in.counts, fmt.Sprintf("%s %d", name, count))
-		in.client = cmp.Or(in.client, file.Client.ID)
+		if !file.Client.Ended {
+			in.client = cmp.Or(in.client, file.Client.ID)
+		}
 	} else if !slices.Contains(in.empty, name) {
 		in.empty = append(in.empty, name)
 	}
