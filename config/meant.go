@@ -50,7 +50,7 @@ func (r *reader) noteArgs(s *Backend) {
 	}
 	if i := unpinned(s); i >= 0 {
 		at := p.item(i)
-		r.note(at.as(code.FileUnpinned), "'signalbox pin "+s.Name+"' writes the version", "%q names a package without a version, so that each start may install another one", at.name)
+		r.note(at.as(code.FileUnpinned), "'signalbox pin "+s.Name+"' writes it; without, each start may install another one", "%q names a package without a version", at.name)
 	}
 }
 

@@ -120,7 +120,7 @@ func (e *env) trial(ctx context.Context, f tryFlags, names []string) func(config
 		if err != nil {
 			return false, err
 		}
-		if _, err := e.Stdout.Write(findingsTable(found)); err != nil {
+		if _, err := e.Stdout.Write(e.findingsTable(found)); err != nil {
 			return false, err
 		}
 		failed := needsAttention(found)
