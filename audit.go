@@ -147,7 +147,7 @@ const hiddenItem server.EventKind = "hidden_item"
 // those of package server.
 func eventKinds() []server.EventKind {
 	return []server.EventKind{
-		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignSession,
+		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignProfile, server.ForeignSession,
 		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
 	}
 }
@@ -157,7 +157,7 @@ func eventKinds() []server.EventKind {
 func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
-		server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask:
+		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask:
 		return true
 	default:
 		return false

@@ -21,125 +21,124 @@ import (
 // not: some offer a tool only to clients with certain capabilities, and some change
 // their lists for one session. The zero value is ready.
 type perClientLists struct {
-	profilesUsed, sessionsUsed atomic.Int64
+	featuresUsed, sessionsUsed atomic.Int64
 
-	last atomic.Pointer[parsedProfile]
+	last atomic.Pointer[parsedFeatures]
 
-	mu        sync.Mutex
-	byProfile map[backend.Profile]*clientLists
+	mu         sync.Mutex
+	byFeatures map[backend.Features]*clientLists
 }
 
-// parsedProfile caches the profile of the capabilities that were parsed last.
-type parsedProfile struct {
+// parsedFeatures caches the features of the capabilities that were parsed last.
+type parsedFeatures struct {
 	capabilities string
-	profile      backend.Profile
+	features     backend.Features
 }
 
-// profileOf returns the profile of capabilities. It caches the last, because clients
+// featuresOf returns the features of capabilities. It caches the last, because clients
 // declare the same capabilities with each request.
-func (l *perClientLists) profileOf(capabilities []byte) backend.Profile {
+func (l *perClientLists) featuresOf(capabilities []byte) backend.Features {
 	if last := l.last.Load(); last != nil && last.capabilities == string(capabilities) {
-		return last.profile
+		return last.features
 	}
-	p := backend.ProfileOf(capabilities)
-	l.last.Store(&parsedProfile{string(capabilities), p})
+	p := backend.FeaturesOf(capabilities)
+	l.last.Store(&parsedFeatures{string(capabilities), p})
 	return p
 }
 
 // viewFor returns the view of a client.
-func (g *Gateway) viewFor(of backend.Client) *view {
+func (g *Gateway) viewFor(of viewer) *view {
 	v := g.viewOf(of.Peer)
-	if g.perClient.sessionsUsed.Load() == 0 {
-		return v
+	if g.perClient.sessionsUsed.Load() != 0 {
+		if l := sessionLists(of.Scope); l != nil {
+			v = l.view(v)
+		}
 	}
-	if l := sessionLists(of.Scope); l != nil {
-		return l.view(v)
-	}
-	return v
+	return v.at(of.profile)
 }
 
 // viewOf returns the view of clients with the capabilities of this one.
 func (g *Gateway) viewOf(client *mcp.Peer) *view {
 	v := g.view.Load()
-	if g.perClient.profilesUsed.Load() == 0 {
+	if g.perClient.featuresUsed.Load() == 0 {
 		return v
 	}
-	if l := g.profileLists(client); l != nil {
+	if l := g.featureLists(client); l != nil {
 		return l.view(v)
 	}
 	return v
 }
 
-// awaitProfileLists fetches what the backends offer to clients with the capabilities of
+// awaitFeatureLists fetches what the backends offer to clients with the capabilities of
 // this client, once for all such clients. It waits for at most limits.firstList. If that
 // does not suffice, the client gets the lists for all clients, and list_changed later.
-func (g *Gateway) awaitProfileLists(ctx context.Context, client *mcp.Peer) {
-	l := g.profileLists(client)
+func (g *Gateway) awaitFeatureLists(ctx context.Context, req *mcp.Request) {
+	l := g.featureLists(req.Client)
 	if l == nil {
 		return
 	}
-	v := g.view.Load()
+	v := g.view.Load().at(req.Profile)
 	for _, b := range v.backends {
-		if g.needsProfileFetch(l, b) {
+		if g.needsFeatureFetch(l, b) {
 			l.refresh(b)
 		}
 	}
-	l.awaitFetches(ctx, v.cfg.Limits.FirstList, anyBackend)
+	l.awaitFetches(ctx, v.cfg.Limits.FirstList, g.within(req.Profile, anyBackend))
 }
 
-// profileListsReady reports whether awaitProfileLists has nothing to wait for.
-func (g *Gateway) profileListsReady(client *mcp.Peer) bool {
-	l := g.profileLists(client)
+// featureListsReady reports whether awaitFeatureLists has nothing to wait for.
+func (g *Gateway) featureListsReady(req *mcp.Request) bool {
+	l := g.featureLists(req.Client)
 	if l == nil {
 		return true
 	}
-	for _, b := range g.view.Load().backends {
-		if g.needsProfileFetch(l, b) {
+	for _, b := range g.view.Load().at(req.Profile).backends {
+		if g.needsFeatureFetch(l, b) {
 			return false
 		}
 	}
-	return l.fetching(anyBackend) == nil
+	return l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
-// profileLists returns the lists for clients with the capabilities of this one. It
-// returns nil for a client with the full profile, with which the shared lists are
+// featureLists returns the lists for clients with the capabilities of this one. It
+// returns nil for a client with all features, with which the shared lists are
 // fetched, and for a client that has not declared its capabilities.
-func (g *Gateway) profileLists(client *mcp.Peer) *clientLists {
+func (g *Gateway) featureLists(client *mcp.Peer) *clientLists {
 	if g.onlyClient != nil || client == nil || client.Capabilities == nil {
 		return nil
 	}
-	p := g.perClient.profileOf(client.Capabilities)
-	if p == backend.FullProfile {
+	p := g.perClient.featuresOf(client.Capabilities)
+	if p == backend.AllFeatures {
 		return nil
 	}
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	l := all.byProfile[p]
+	l := all.byFeatures[p]
 	if l == nil {
-		if all.byProfile == nil {
-			all.byProfile = make(map[backend.Profile]*clientLists)
+		if all.byFeatures == nil {
+			all.byFeatures = make(map[backend.Features]*clientLists)
 		}
-		l = &clientLists{g: g, used: &all.profilesUsed, base: g.view.Load, profile: p}
-		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return g.profileListsOf(ctx, b, p) }
-		all.byProfile[p] = l
+		l = &clientLists{g: g, used: &all.featuresUsed, base: g.view.Load, features: p}
+		l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) { return g.featureListsOf(ctx, b, p) }
+		all.byFeatures[p] = l
 	}
 	return l
 }
 
-// needsProfileFetch reports whether the lists of a backend must be fetched for a
-// profile. If a backend offers the usual lists to clients with fewer capabilities, it
+// needsFeatureFetch reports whether the lists of a backend must be fetched for a
+// set of features. If a backend offers the usual lists to clients with fewer capabilities, it
 // offers them to these. A backend with a session shared by all clients offers the same
 // to all.
-func (g *Gateway) needsProfileFetch(l *clientLists, b *activeBackend) bool {
+func (g *Gateway) needsFeatureFetch(l *clientLists, b *activeBackend) bool {
 	if state := b.Offer().State; b.srv.Share || state != backend.Live && !state.IsResting() || l.hasTried(b) {
 		return false
 	}
 	all := &g.perClient
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for p, other := range all.byProfile {
-		if other != l && p.Within(l.profile) && other.isSame(b) {
+	for p, other := range all.byFeatures {
+		if other != l && p.Within(l.features) && other.isSame(b) {
 			return false
 		}
 	}
@@ -165,7 +164,7 @@ func (g *Gateway) initSessionLists(req *mcp.Request) {
 	if g.onlyClient != nil || req.Scope == nil || req.Scope.Unrelated() == nil {
 		return
 	}
-	of := clientOf(req)
+	of := viewerOf(req)
 	l := &clientLists{g: g, used: &g.perClient.sessionsUsed}
 	l.base = func() *view { return g.viewOf(of.Peer) }
 	l.fetch = func(ctx context.Context, b *activeBackend) (backend.Lists, error) {
@@ -201,21 +200,21 @@ func (g *Gateway) awaitSessionLists(ctx context.Context, req *mcp.Request, want 
 	if g.onlyClient != nil {
 		ctx, cancel := withTimeout(ctx, patience)
 		defer cancel()
-		_ = g.await(ctx, func(v *view) (time.Duration, bool) { return noLimit, v.isBehind(want) }) // what is known then is the answer
+		_ = g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return noLimit, v.isBehind(want) }) // what is known then is the answer
 		return
 	}
 	if l := sessionLists(req.Scope); l != nil {
-		l.awaitFetches(ctx, patience, want)
+		l.awaitFetches(ctx, patience, g.within(req.Profile, want))
 	}
 }
 
 // sessionListsReady reports whether awaitSessionLists has nothing to wait for.
 func (g *Gateway) sessionListsReady(req *mcp.Request) bool {
 	if g.onlyClient != nil {
-		return !g.view.Load().isBehind(anyBackend)
+		return !g.view.Load().at(req.Profile).isBehind(anyBackend)
 	}
 	l := sessionLists(req.Scope)
-	return l == nil || l.fetching(anyBackend) == nil
+	return l == nil || l.fetching(g.within(req.Profile, anyBackend)) == nil
 }
 
 // clientLists holds what backends offer to clients with the same capabilities, or to one
@@ -229,7 +228,7 @@ type clientLists struct {
 	base  func() *view
 	fetch func(ctx context.Context, b *activeBackend) (backend.Lists, error)
 
-	profile backend.Profile // of the clients; not set for a session
+	features backend.Features // of the clients; not set for a session
 
 	// used counts the backendLists of this kind that differ from the base.
 	used *atomic.Int64
@@ -421,7 +420,7 @@ func (l *clientLists) view(v *view) *view {
 	if differs {
 		next := *v
 		next.offered, next.catalog = offers, v.build(offers)
-		next.discovery = l.g.discoveryOf(next.catalog)
+		l.g.derive(&next)
 		l.built = &next
 	}
 	return l.built
@@ -488,7 +487,7 @@ func (l *clientLists) fetching(want func(*activeBackend) bool) <-chan struct{} {
 type onlyClient struct {
 	once   sync.Once
 	known  chan struct{} // closed when client is set
-	client backend.Client
+	client viewer
 }
 
 // set stores the client of the first request that identifies one.
@@ -497,7 +496,7 @@ func (s *onlyClient) set(req *mcp.Request) {
 		return
 	}
 	s.once.Do(func() {
-		s.client = clientOf(req)
+		s.client = viewerOf(req)
 		close(s.known)
 	})
 }
@@ -517,13 +516,10 @@ func (s *onlyClient) waiterFor(b *activeBackend) func(ctx context.Context) (back
 	}
 }
 
-func clientOf(req *mcp.Request) backend.Client {
-	return backend.Client{Peer: req.Client, Principal: req.Principal, Scope: req.Scope}
-}
-
 // inScope returns a client as the backend knows it, in the scope that its calls have
 // there.
-func (b *activeBackend) inScope(c backend.Client) backend.Client {
-	c.Scope = b.scopeOf(c.Scope, c.Principal)
-	return c
+func (b *activeBackend) inScope(c viewer) backend.Client {
+	own := c.Client
+	own.Scope = b.scopeOf(c.Scope, c.owner())
+	return own
 }

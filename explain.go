@@ -22,7 +22,8 @@ import (
 // name, the members after Items tell what is known of it.
 type Explanation struct {
 	Name    string `json:"name"`
-	Offered bool   `json:"offered"` // a client finds an item by this name
+	Profile string `json:"profile,omitempty"` // at which it is explained
+	Offered bool   `json:"offered"`           // a client finds an item by this name
 
 	// Items are the listed items that would have the name. If there are none, they are those
 	// that have it in their backend, or would have it without a setting.
@@ -96,11 +97,19 @@ type ExplainedRoute struct {
 // Explain explains a tool, prompt, resource or resource template, by the name or URI that
 // clients use or that its backend uses, or else a backend. The items are those of the current
 // lists for clients with all capabilities. It reads the configuration file for the positions
-// of settings, and does not wait for backends.
-func (g *Gateway) Explain(name string) *Explanation {
+// of settings, and does not wait for backends. The explanation is for clients of a profile,
+// or of everything if it is empty; with a profile that does not exist it is nil.
+func (g *Gateway) Explain(name, profile string) *Explanation {
 	v := g.view.Load()
-	x := &explainer{g: g, v: v, places: v.cfg.Places(), name: name}
+	x := &explainer{g: g, v: v, seen: v.at(profile), places: v.cfg.Places(), name: name}
 	x.in, x.opt = v.input(v.offered)
+	if profile != "" {
+		i := slices.IndexFunc(x.opt.Profiles, func(p catalog.Profile) bool { return p.Name == profile })
+		if i < 0 {
+			return nil
+		}
+		x.profile = &x.opt.Profiles[i]
+	}
 	return x.explain()
 }
 
@@ -108,16 +117,22 @@ func (g *Gateway) Explain(name string) *Explanation {
 type explainer struct {
 	g      *Gateway
 	v      *view
+	seen   *view // the part of v that the profile has
 	in     []catalog.Backend
 	opt    catalog.Options
 	places config.Places
 	name   string
+
+	profile *catalog.Profile // nil for everything
 }
 
 func (x *explainer) explain() *Explanation {
 	e := &Explanation{Name: x.name, Items: []ExplainedItem{}}
-	// A profile of the configuration joins here: the same function as for catalog.View.
-	found := catalog.Explain(x.in, x.opt, nil, x.isAbout)
+	var allow func(*catalog.Entry) bool
+	if x.profile != nil {
+		e.Profile, allow = x.profile.Name, x.profile.Admits
+	}
+	found := catalog.Explain(x.in, x.opt, allow, x.isAbout)
 	if exact := func(d catalog.Decision) bool { return d.Name == x.name }; slices.ContainsFunc(found, exact) {
 		found = slices.DeleteFunc(found, func(d catalog.Decision) bool { return !exact(d) })
 	}
@@ -127,7 +142,7 @@ func (x *explainer) explain() *Explanation {
 		e.Items = append(e.Items, item)
 	}
 	// A URI may be read although no list has it, or none that is offered.
-	if from, ok := x.v.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
+	if from, ok := x.seen.catalog.Route(x.name); ok && !e.Offered && strings.Contains(x.name, ":") {
 		e.Route = &ExplainedRoute{Backend: from.BackendName, Template: from.Own}
 		e.Offered = true
 	}
@@ -191,7 +206,7 @@ func (x *explainer) meant() string {
 	var words []string
 	for _, own := range []bool{false, true} {
 		for k := range catalog.NumKinds {
-			for e := range x.v.catalog.Entries(k) {
+			for e := range x.seen.catalog.Entries(k) {
 				word := e.Name
 				if own {
 					word = e.Own
@@ -202,7 +217,7 @@ func (x *explainer) meant() string {
 			}
 		}
 	}
-	for _, b := range x.v.backends {
+	for _, b := range x.seen.backends {
 		if _, known := names[b.Name()]; !known {
 			names[b.Name()], words = b.Name(), append(words, b.Name())
 		}
@@ -276,8 +291,24 @@ func (x *explainer) admitted(it *ExplainedItem, d *catalog.Decision) {
 	case catalog.Taken:
 		it.Code = code.NameConflict
 		x.taken(it, d)
+	case catalog.Withheld:
+		x.withheld(it, d)
 	default:
 		x.offered(it, d)
+	}
+}
+
+// withheld explains an item that the profile does not have.
+func (x *explainer) withheld(it *ExplainedItem, d *catalog.Decision) {
+	p := x.profile
+	switch v, pattern := p.Judge(d.Kind, d.BackendName, d.Name); v {
+	case catalog.Excluded:
+		text := p.Exclude[pattern]
+		it.step(x.places.Setting(text, "profiles", p.Name, "exclude", pattern), "profile %s: exclude %q", p.Name, text)
+	case catalog.NotIncluded:
+		it.step(x.places.Setting("", "profiles", p.Name, "include"), "profile %s: no pattern of include matches %q", p.Name, d.Name)
+	default:
+		it.step(x.places.Setting("", "profiles", p.Name, "servers"), "profile %s: its servers are %s", p.Name, enumerate(p.Backends))
 	}
 }
 
@@ -355,6 +386,12 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 	for _, lacking := range x.withheldFrom(d) {
 		it.step(config.Place{}, "not to clients without %s", enumerate(lacking))
 	}
+	if x.profile != nil {
+		if _, pattern := x.profile.Judge(d.Kind, d.BackendName, d.Name); pattern >= 0 {
+			text := x.profile.Include[pattern]
+			it.step(x.places.Setting(text, "profiles", x.profile.Name, "include", pattern), "profile %s: include %q", x.profile.Name, text)
+		}
+	}
 	if d.Name == x.name || d.Own == x.name {
 		return
 	}
@@ -374,12 +411,12 @@ func (x *explainer) offered(it *ExplainedItem, d *catalog.Decision) {
 func (x *explainer) withheldFrom(d *catalog.Decision) [][]string {
 	all := &x.g.perClient
 	all.mu.Lock()
-	profiles := maps.Clone(all.byProfile)
+	features := maps.Clone(all.byFeatures)
 	all.mu.Unlock()
 	var lacking [][]string
-	for _, p := range slices.Sorted(maps.Keys(profiles)) {
+	for _, p := range slices.Sorted(maps.Keys(features)) {
 		listed := func(e *catalog.Entry) bool { return e.Name == d.Name && e.BackendName == d.BackendName }
-		if entries := slices.Collect(profiles[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
+		if entries := slices.Collect(features[p].view(x.v).catalog.Entries(d.Kind)); !slices.ContainsFunc(entries, listed) {
 			lacking = append(lacking, p.Lacks())
 		}
 	}

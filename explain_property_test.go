@@ -54,6 +54,17 @@ func randomView(r *rand.Rand) *view {
 		v.backends = append(v.backends, &activeBackend{Backend: backend.New(backend.Config{Name: srv.Name}), srv: srv})
 		v.offered = append(v.offered, o)
 	}
+	profile := config.Profile{Name: "p"}
+	if r.IntN(2) == 0 {
+		profile.Servers = []string{pick("a", "b"), pick("c", "d")}
+	}
+	if r.IntN(2) == 0 {
+		profile.Include = []string{pick("a__*", "*x"), pick("*y", "q")}
+	}
+	if r.IntN(2) == 0 {
+		profile.Exclude = []string{pick("x", "*__x", "p.*")}
+	}
+	v.cfg.Profiles = []config.Profile{profile}
 	v.catalog = v.build(v.offered)
 	return v
 }
@@ -67,11 +78,15 @@ func TestExplainAgreesWithLookups(t *testing.T) {
 		seeds = 200
 	}
 	for seed := range seeds {
-		v := randomView(rand.New(rand.NewPCG(seed, 6)))
+		r := rand.New(rand.NewPCG(seed, 6))
+		v := randomView(r)
 		g := new(Gateway)
+		g.derive(v)
 		g.view.Store(v)
+		profile := []string{"", "p"}[r.IntN(2)]
+		seen := v.at(profile)
 		for _, name := range names {
-			x := g.Explain(name)
+			x := g.Explain(name, profile)
 			var explained, found []string
 			for _, it := range x.Items {
 				if it.Offered && it.Name == name {
@@ -79,14 +94,14 @@ func TestExplainAgreesWithLookups(t *testing.T) {
 				}
 			}
 			for k := range catalog.NumKinds {
-				for e := range v.catalog.Entries(k) {
+				for e := range seen.catalog.Entries(k) {
 					if e.Name == name {
 						found = append(found, k.String()+" "+e.Own+" of "+e.BackendName)
 					}
 				}
 			}
 			// A URI may be served although it is in no list.
-			e, routed := v.catalog.Resource(name)
+			e, routed := seen.catalog.Resource(name)
 			if routed && found == nil && strings.HasPrefix(name, "u:") {
 				found = append(found, "resource "+name+" of "+e.BackendName)
 			}
@@ -96,7 +111,7 @@ func TestExplainAgreesWithLookups(t *testing.T) {
 			slices.Sort(explained)
 			slices.Sort(found)
 			if diff := cmp.Diff(explained, found); diff != "" || x.Offered != (len(found) > 0) {
-				t.Fatalf("seed %d: %s is offered %v (-explained +found):\n%s", seed, name, x.Offered, diff)
+				t.Fatalf("seed %d: %s at %q is offered %v (-explained +found):\n%s", seed, name, profile, x.Offered, diff)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (e *explained) parse(t *testing.T, text string) *config.Config {
 
 // explain returns the explanation of a name in short lines.
 func (e *explained) explain(name string) string {
-	x := e.G.Explain(name)
+	x := e.G.Explain(name, "")
 	var lines []string
 	line := func(format string, args ...any) {
 		lines = append(lines, strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), e.file, "FILE"))
@@ -185,7 +185,7 @@ func (e *explained) checkOffered(names ...string) {
 		listed = append(listed, tool.Name)
 	}
 	for _, name := range append(names, listed...) {
-		if is := slices.Contains(listed, name); is != e.G.Explain(name).Offered {
+		if is := slices.Contains(listed, name); is != e.G.Explain(name, "").Offered {
 			e.T.Errorf("%s: listed %v, and explained as %v", name, is, !is)
 		}
 	}

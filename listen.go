@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/signalbox-mcp/signalbox/internal/backend"
 	"github.com/signalbox-mcp/signalbox/internal/catalog"
 	"github.com/signalbox-mcp/signalbox/internal/listen"
 	"github.com/signalbox-mcp/signalbox/mcp"
@@ -72,7 +71,7 @@ func (g *Gateway) parseFilter(req *mcp.Request) (listen.Filter, error) {
 type listener struct {
 	g      *Gateway
 	ctx    context.Context //nolint:containedctx // the context of the listen, which is what this is
-	client backend.Client
+	client viewer
 	caller mcp.Caller
 	want   listen.Filter
 	seen   *seenLists
@@ -89,7 +88,7 @@ type listener struct {
 func (g *Gateway) startListener(ctx context.Context, req *mcp.Request, caller mcp.Caller, want listen.Filter) (*listener, error) {
 	// With sending set, a change before run is only recorded: nothing precedes the
 	// acknowledgement.
-	l := &listener{g: g, ctx: ctx, client: clientOf(req), caller: caller, want: want, sending: true}
+	l := &listener{g: g, ctx: ctx, client: viewerOf(req), caller: caller, want: want, sending: true}
 	// In this order: a change after add wakes the listener, and a change before it is in
 	// the initial state or, for a session, due since its last list.
 	g.changed.add(l)
@@ -302,7 +301,7 @@ type seenKey struct{}
 // that it has; for a modern listen, the current state. A listen in a scope that filters
 // out some lists also starts from the current state, because otherwise the lists that
 // it leaves out would count as sent to the others.
-func (g *Gateway) initialSeen(of backend.Client, want listen.Filter) *seenLists {
+func (g *Gateway) initialSeen(of viewer, want listen.Filter) *seenLists {
 	if of.Scope == nil || want.Lists() != allLists {
 		s := &seenLists{version: g.viewFor(of).version()}
 		for k := range s.tracked {
@@ -326,7 +325,7 @@ func seenBy(scope *mcp.Scope) *seenLists {
 // list as seen by the session; a later page may be of another view and marks nothing.
 func (g *Gateway) listView(req *mcp.Request, kind catalog.Kind) *view {
 	if req.Scope == nil || req.Params.Has(mcp.FieldCursor) {
-		return g.viewFor(clientOf(req))
+		return g.viewFor(viewerOf(req))
 	}
-	return seenBy(req.Scope).markListed(kind, func() *view { return g.viewFor(clientOf(req)) })
+	return seenBy(req.Scope).markListed(kind, func() *view { return g.viewFor(viewerOf(req)) })
 }

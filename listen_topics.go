@@ -233,7 +233,7 @@ func (l *backendListen) request(method string, params []byte) (*mcp.Request, err
 		return nil, err
 	}
 	c := l.sub.client
-	req.Client, req.Principal, req.Scope = c.Peer, c.Principal, c.Scope
+	req.Client, req.Principal, req.Profile, req.Scope = c.Peer, c.Principal, c.profile, c.Scope
 	return req, nil
 }
 
@@ -427,12 +427,12 @@ func (g *Gateway) taskTopics(ctx context.Context, req *mcp.Request, ids []string
 	var found []topic
 	foreign := false
 	for _, id := range ids {
-		backend, own, ok := g.taskIDs.decode(id, req.Principal)
+		backend, own, ok := g.taskIDs.decode(id, req.Owner())
 		if !ok {
 			foreign = true
 			continue
 		}
-		if _, ok := g.view.Load().backend(backend); ok {
+		if _, ok := g.view.Load().at(req.Profile).backend(backend); ok {
 			found = append(found, topic{name: id, own: own, backend: backend})
 		}
 	}

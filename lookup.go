@@ -41,12 +41,12 @@ func lookupRef(params *mcp.Object) lookup {
 func (g *Gateway) find(ctx context.Context, req *mcp.Request, l lookup) lookupResult {
 	// Wait for a backend that may offer the item and is still starting. However the
 	// wait ends, the answer is what is known then.
-	_ = g.await(ctx, l.pending)
-	f := l.find(g.viewFor(clientOf(req)))
+	_ = g.await(ctx, req.Profile, l.pending)
+	f := l.find(g.viewFor(viewerOf(req)))
 	if !f.isListed() {
 		// The lists of the session may contain the item, or no longer contain it.
 		g.awaitSessionLists(ctx, req, l.mayBeAt)
-		f = l.find(g.viewFor(clientOf(req)))
+		f = l.find(g.viewFor(viewerOf(req)))
 	}
 	if f.entry == nil {
 		g.noteHidden(ctx, f.view, req, l)
@@ -158,11 +158,11 @@ func (v *view) discoverPending() (time.Duration, bool) {
 	return v.pending(limit, func(_ *activeBackend, o *backend.Offer) bool { return !o.AnsweredAny() })
 }
 
-// await returns nil once pending reports false for the current view, or an error if ctx
-// or the Gateway ends before.
-func (g *Gateway) await(ctx context.Context, pending func(*view) (time.Duration, bool)) error {
+// await returns nil once pending reports false for the current view of a profile, or an
+// error if ctx or the Gateway ends before.
+func (g *Gateway) await(ctx context.Context, profile string, pending func(*view) (time.Duration, bool)) error {
 	for {
-		v := g.view.Load()
+		v := g.view.Load().at(profile)
 		left, wait := pending(v)
 		if !wait {
 			return nil

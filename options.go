@@ -35,6 +35,11 @@ type Options struct {
 	// capabilities and in its session, after the first request that identifies it.
 	OneClient bool
 
+	// NotFound answers requests to profiles that the configuration does not have, or that
+	// the token of the request is not for; see WithProfile. It should answer as the program
+	// does for a path at which nothing is served. If nil, it is that of [http.NotFound].
+	NotFound http.Handler
+
 	// Transport carries the HTTP requests to backends. If nil, each backend gets its
 	// own, with the limits of the configuration. Redirects are never followed.
 	Transport http.RoundTripper
@@ -128,6 +133,8 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 			Pending:              l.Pending,
 			PendingPerPrincipal:  l.PendingPerPrincipal,
 		},
+		HasProfile:   g.hasProfile,
+		NotFound:     g.opt.NotFound,
 		StateKeys:    stateKeys(cfg),
 		WriteTimeout: l.Write,
 		StreamLife:   cfg.StreamLife,
@@ -160,7 +167,7 @@ func stateKeys(cfg *config.Config) [][]byte {
 func bearer(tokens []config.Token) *auth.Bearer {
 	known := make([]auth.Token, 0, len(tokens))
 	for _, t := range tokens {
-		known = append(known, auth.Token{Principal: t.Principal, Value: t.Value.Reveal()})
+		known = append(known, auth.Token{Principal: t.Principal, Value: t.Value.Reveal(), Profiles: t.Profiles})
 	}
 	return auth.NewBearer(known)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ var ErrWaits = errors.New("the change waits for the operator")
 
 // Reload replaces the configuration. A backend continues untouched if its entry changes
 // only the names and the selection of its items, or not at all. Removed backends finish
-// their calls first. Clients are notified if their view changes. If the configuration
+// their calls first. Clients are notified if their view changes, and the sessions of removed
+// profiles end. If the configuration
 // is invalid, or changes a setting that requires a restart, Reload returns an error and
 // the old configuration stays in use; Status and the metrics report this until a reload
 // succeeds. The file of the audit record is opened again.
@@ -94,25 +96,37 @@ func (g *Gateway) reload(ctx context.Context, cfg config.Config, allowed func(ru
 	if err != nil {
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	// Again, because another Reload may have run in between.
-	err = mayReplace(g.view.Load().cfg, next, allowed)
-	if g.closed {
-		err = ErrClosed
-	}
+	removed, err := g.replace(ctx, next, file, allowed)
 	if err != nil {
 		if file != nil {
 			_ = file.Close() // nothing was written to it
 		}
 		return err
 	}
+	for _, name := range removed {
+		g.server.EndProfile(name)
+	}
+	return nil
+}
+
+// replace replaces the configuration in use, and returns the profiles that it removes.
+func (g *Gateway) replace(ctx context.Context, next *config.Config, file *os.File, allowed func(running, next *config.Config) error) (removed []string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	old := g.view.Load().cfg
+	// Again, because another Reload may have run in between.
+	if err := mayReplace(old, next, allowed); err != nil {
+		return nil, err
+	}
 	g.apply(next) //nolint:contextcheck // backends outlive the request to reload
 	// Under the same lock: otherwise one of two concurrent reloads could set the
 	// backends and the other the file, and one that runs when the Gateway closes would
 	// leave its file open. Use does not block.
 	g.audit.Use(ctx, file)
-	return nil
+	return removedProfiles(old, next), nil
 }
 
 // mayReplace returns why a configuration cannot replace the running one, or nil.
@@ -169,7 +183,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
 	// again. It has settled lists only after its own catalog is built.
-	next := &view{cfg: cfg, announced: old.announced, counted: old.counted, replaced: make(chan struct{})}
+	next := &view{cfg: cfg, announced: old.announced, counted: old.counted, announcedBy: old.announcedBy, replaced: make(chan struct{})}
 	for _, srv := range cfg.Servers {
 		if srv.Disabled {
 			continue
@@ -206,7 +220,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	if next.catalog = old.catalog; next.catalog == nil {
 		next.catalog = next.build(next.offered)
 	}
-	next.discovery = g.discoveryOf(next.catalog)
+	g.derive(next)
 	close(g.view.Swap(next).replaced) // of old, or of one with another catalog
 	for _, b := range old.backends {
 		if !kept[b.Backend] {

@@ -101,20 +101,20 @@ func keyOf(srv *config.Backend) *keptlists.Key {
 	return k
 }
 
-// variant returns the name of what is kept for a profile. The lists that the offer has
-// are kept apart from those of a profile beside it.
-func variant(p backend.Profile) string { return strconv.Itoa(int(p)) }
+// variant returns the name of what is kept for a set of features. The lists that the offer has
+// are kept apart from those of a set beside it.
+func variant(p backend.Features) string { return strconv.Itoa(int(p)) }
 
-func besideVariant(p backend.Profile) string { return "beside-" + variant(p) }
+func besideVariant(p backend.Features) string { return "beside-" + variant(p) }
 
 // keptOffer returns a function that returns what the server offered in an earlier run,
 // or nil if nothing is kept.
-func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Profile) *backend.Offer {
+func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Features) *backend.Offer {
 	if g.kept == nil || srv.Command == "" && srv.URL == "" {
 		return nil
 	}
 	key := keyOf(srv)
-	return func(p backend.Profile) *backend.Offer {
+	return func(p backend.Features) *backend.Offer {
 		raw := g.kept.Read(key, variant(p))
 		if raw == nil {
 			return nil
@@ -129,21 +129,21 @@ func (g *Gateway) keptOffer(srv *config.Backend) func(backend.Profile) *backend.
 }
 
 // keepOffer returns a function that keeps an offer for a later run, or nil.
-func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Profile, *backend.Offer) {
+func (g *Gateway) keepOffer(srv *config.Backend) func(backend.Features, *backend.Offer) {
 	if g.kept == nil || srv.Command == "" && srv.URL == "" {
 		return nil
 	}
 	key := keyOf(srv)
-	return func(p backend.Profile, o *backend.Offer) {
+	return func(p backend.Features, o *backend.Offer) {
 		if raw, err := o.Encode(); err == nil {
 			g.kept.Write(g.ctx, key, variant(p), raw)
 		}
 	}
 }
 
-// profileListsOf returns what a backend offers to clients of a profile: as kept with the
+// featureListsOf returns what a backend offers to clients with these features: as kept with the
 // lists that it offers now, or by a process or session for the question alone.
-func (g *Gateway) profileListsOf(ctx context.Context, b *activeBackend, p backend.Profile) (backend.Lists, error) {
+func (g *Gateway) featureListsOf(ctx context.Context, b *activeBackend, p backend.Features) (backend.Lists, error) {
 	base := g.view.Load().listsOf(b)
 	if g.kept == nil || b.client == nil {
 		return b.ListsOf(ctx, p)

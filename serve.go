@@ -139,10 +139,10 @@ func (b *activeBackend) renamedRequest(req *mcp.Request, field mcp.Field, own st
 // list answers from the catalog, after the backends that are starting have returned
 // their lists or have taken too long.
 func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind) (*mcp.Result, error) {
-	if err := g.await(ctx, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
+	if err := g.await(ctx, req.Profile, func(v *view) (time.Duration, bool) { return v.listsPending(kind) }); err != nil {
 		return nil, err
 	}
-	g.awaitProfileLists(ctx, req.Client)
+	g.awaitFeatureLists(ctx, req)
 	g.awaitSessionLists(ctx, req, func(*activeBackend) bool { return true })
 	return g.listNow(req, kind)
 }
@@ -151,10 +151,10 @@ func (g *Gateway) list(ctx context.Context, req *mcp.Request, kind catalog.Kind)
 // an [mcp.HandlerExtension].
 func (g *Gateway) ServeNow(req *mcp.Request) (*mcp.Result, bool) {
 	kind, ok := catalog.KindOf(req.Method)
-	if !ok || g.ctx.Err() != nil || !g.profileListsReady(req.Client) || !g.sessionListsReady(req) {
+	if !ok || g.ctx.Err() != nil || !g.featureListsReady(req) || !g.sessionListsReady(req) {
 		return nil, false
 	}
-	if _, wait := g.view.Load().listsPending(kind); wait {
+	if _, wait := g.view.Load().at(req.Profile).listsPending(kind); wait {
 		return nil, false
 	}
 	began := time.Now()
@@ -200,11 +200,11 @@ func (g *Gateway) discover(ctx context.Context, req *mcp.Request) (*mcp.Result, 
 	// not count.
 	within, cancel := context.WithTimeout(ctx, discoverTimeout)
 	defer cancel()
-	_ = g.await(within, (*view).discoverPending) // what is known is the answer, however the wait ended
+	_ = g.await(within, req.Profile, (*view).discoverPending) // what is known is the answer, however the wait ended
 	if req.Scope != nil {
 		g.initSessionLists(req)
 	}
-	return g.viewFor(clientOf(req)).discovery()
+	return g.viewFor(viewerOf(req)).discovery()
 }
 
 // discoveryOf returns a function that returns the discovery of a catalog. It is encoded
@@ -225,12 +225,12 @@ func (g *Gateway) discoveryOf(c *catalog.Catalog) func() (*mcp.Result, error) {
 	})
 }
 
-// notifyBackends forwards a change of the client's log level or roots to all backends.
-// It concerns the sessions that backends keep for the client's session. The backends
+// notifyBackends forwards a change of the client's log level or roots to all backends of
+// its profile. It concerns the sessions that backends keep for the client's session. The backends
 // are notified in the background, so that a slow one does not delay the others.
 func (g *Gateway) notifyBackends(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, b := range g.view.Load().backends {
+		for _, b := range g.view.Load().at(req.Profile).backends {
 			// Ends within notifyTimeout, or with the Gateway, which waits for it in stop.
 			g.begin(func() { g.notifyBackend(b, req) })
 		}

@@ -25,6 +25,9 @@ type Status struct {
 	Draining bool            `json:"draining"` // new traffic must go elsewhere
 	Backends []BackendStatus `json:"backends"` // in the order of the configuration
 
+	// Profiles is what the profiles offer, in the order of the configuration.
+	Profiles []ProfileStatus `json:"profiles,omitempty"`
+
 	// Problems lists what is not as configured, and why: items and backends that are
 	// not offered, and a gateway that cannot keep up. Before these it lists what
 	// prevents the last configuration from being applied, each as "reload refused: ..."
@@ -123,7 +126,7 @@ func (g *Gateway) Status() Status {
 	stats := g.server.Stats()
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
-		Backends: make([]BackendStatus, 0, len(v.backends)), Problems: []string{}, ReloadRefused: g.refusal.Load(),
+		Backends: make([]BackendStatus, 0, len(v.backends)), Profiles: v.profileStatus(), Problems: []string{}, ReloadRefused: g.refusal.Load(),
 		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
 	}
 	offered := offeredItems(v.catalog)

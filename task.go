@@ -37,9 +37,9 @@ const taskStatus = "notifications/tasks/status"
 const maxTaskID = 1024
 
 // taskIDs makes the task ids that clients see: the backend's own id and the name of the
-// backend, sealed for the principal that owns the task. Such an id leads to its backend
-// without a table, in each process that has the same keys, and is valid for no other
-// principal.
+// backend, sealed for the owner of the task, a principal at a profile. Such an id leads to
+// its backend without a table, in each process that has the same keys, and is valid for no
+// other owner.
 type taskIDs struct{ box *seal.Box }
 
 // newTaskIDs returns a taskIDs with the keys of a configuration.
@@ -53,16 +53,15 @@ func newTaskIDs(cfg *config.Config) (*taskIDs, error) {
 
 // encode returns the client's id of a backend's task. A task always has the same id,
 // because clients compare ids.
-func (n *taskIDs) encode(backend, own, principal string) string {
+func (n *taskIDs) encode(backend, own, owner string) string {
 	plain := binary.AppendUvarint(nil, uint64(len(backend)))
 	plain = append(append(plain, backend...), own...)
-	return n.box.SealStable(taskPurpose, plain, principal)
+	return n.box.SealStable(taskPurpose, plain, owner)
 }
 
-// decode returns the backend and its own id of a task, for the principal that sends
-// name.
-func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) {
-	plain, err := n.box.Open(taskPurpose, name, principal)
+// decode returns the backend and its own id of a task, for the owner that sends name.
+func (n *taskIDs) decode(name, owner string) (backend, own string, ok bool) {
+	plain, err := n.box.Open(taskPurpose, name, owner)
 	if err != nil {
 		return "", "", false
 	}
@@ -74,8 +73,8 @@ func (n *taskIDs) decode(name, principal string) (backend, own string, ok bool) 
 	return rest[:size], rest[size:], true
 }
 
-// errUnknownTask is the error for a task id that is not valid for the principal. The client
-// cannot distinguish an id of another principal from one that never existed.
+// errUnknownTask is the error for a task id that is not valid for the owner. The client
+// cannot distinguish an id of another owner from one that never existed.
 func errUnknownTask() error { return mcp.Errorf(mcp.CodeInvalidParams, "unknown task") }
 
 // task serves a request about one task at the backend of that task.
@@ -84,12 +83,12 @@ func (g *Gateway) task(ctx context.Context, req *mcp.Request, caller mcp.Caller)
 	if err != nil {
 		return nil, err
 	}
-	backend, own, ok := g.taskIDs.decode(name, req.Principal)
+	backend, own, ok := g.taskIDs.decode(name, req.Owner())
 	if !ok {
 		g.noteForeignTask(ctx, req)
 		return nil, errUnknownTask()
 	}
-	b, ok := g.view.Load().backend(backend)
+	b, ok := g.view.Load().at(req.Profile).backend(backend)
 	if !ok {
 		return nil, errUnknownTask()
 	}
@@ -175,7 +174,7 @@ type taskIDCaller struct {
 	mcp.Caller
 	mcp.CallerExtension // of Caller
 	backend             *activeBackend
-	principal           string
+	owner               string // of the client's tasks
 	aliases             aliases
 }
 
@@ -184,12 +183,12 @@ func (c *taskIDCaller) encode(own string) string {
 	if name, ok := c.aliases[own]; ok {
 		return name
 	}
-	return c.backend.taskIDs.encode(c.backend.Name(), own, c.principal)
+	return c.backend.taskIDs.encode(c.backend.Name(), own, c.owner)
 }
 
 // decode returns the backend's own id of a task of the caller.
 func (c *taskIDCaller) decode(name string) (own string, ok bool) {
-	of, own, ok := c.backend.taskIDs.decode(name, c.principal)
+	of, own, ok := c.backend.taskIDs.decode(name, c.owner)
 	return own, ok && of == c.backend.Name()
 }
 
@@ -205,10 +204,11 @@ type backendRequest struct {
 // task that is not one of this backend.
 func (b *activeBackend) newRequest(req *mcp.Request, params *mcp.Object, caller mcp.Caller, known aliases) (*backendRequest, error) {
 	r := new(backendRequest)
-	r.taskIDCaller = taskIDCaller{Caller: caller, CallerExtension: caller.Extension(), backend: b, principal: req.Principal, aliases: known}
+	r.taskIDCaller = taskIDCaller{Caller: caller, CallerExtension: caller.Extension(), backend: b, owner: req.Owner(), aliases: known}
 	r.req = *req
 	r.req.Params = *params
-	r.req.Scope = b.scopeOf(req.Scope, req.Principal)
+	r.req.Profile = "" // the backend may be a gateway with profiles of its own
+	r.req.Scope = b.scopeOf(req.Scope, req.Owner())
 	if !params.Has(mcp.MetaRelatedTask) {
 		return r, nil
 	}
@@ -333,13 +333,13 @@ type backendScope struct {
 
 // scopeOf returns the scope of a client for this backend. Unlike the client's, its
 // unrelated Caller translates task ids.
-func (b *activeBackend) scopeOf(scope *mcp.Scope, principal string) *mcp.Scope {
+func (b *activeBackend) scopeOf(scope *mcp.Scope, owner string) *mcp.Scope {
 	if scope == nil || scope.Unrelated() == nil {
 		return scope
 	}
 	kept, ok := scope.Value(scopeKey{b.Backend}, func() any {
 		client := scope.Unrelated()
-		unrelated := &taskIDCaller{Caller: client, CallerExtension: client.Extension(), backend: b, principal: principal}
+		unrelated := &taskIDCaller{Caller: client, CallerExtension: client.Extension(), backend: b, owner: owner}
 		return &backendScope{scope: mcp.NewScope(scope.Key(), unrelated)}
 	})
 	own, isScope := kept.(*backendScope)
@@ -367,13 +367,13 @@ const maxQueuedStatuses = 64
 type statusQueueKey struct{ of *backend.Backend }
 
 // forwardTaskStatus forwards the state of a task that a client of 2025-11-25 runs for a
-// backend (basic/utilities/tasks, "Task Status Notification"). It is sent to all
-// backends, because only the one that created the task recognizes it: to each in the
+// backend (basic/utilities/tasks, "Task Status Notification"). It is sent to all backends
+// of the profile, because only the one that created the task recognizes it: to each in the
 // background, so that a slow one does not delay the others, and one after the other, so
 // that their order is kept.
 func (g *Gateway) forwardTaskStatus(req *mcp.Request) (*mcp.Result, error) {
 	if req.Scope != nil {
-		for _, b := range g.view.Load().backends {
+		for _, b := range g.view.Load().at(req.Profile).backends {
 			kept, ok := req.Scope.Value(statusQueueKey{b.Backend}, func() any {
 				return &serial.Queue[*mcp.Request]{Max: maxQueuedStatuses, DropOldest: true}
 			})

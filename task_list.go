@@ -38,9 +38,10 @@ type taskRegistry struct {
 
 // listedTask is one task. The tasks of an owner are ordered oldest first.
 type listedTask struct {
-	serial uint64
-	name   string
-	until  time.Time
+	serial  uint64
+	name    string
+	profile string // to which it is listed
+	until   time.Time
 }
 
 // ownerOf returns the owner of the tasks of a request: its principal, or its session if
@@ -63,13 +64,13 @@ func (r *taskRegistry) add(req *mcp.Request, t *task.Task) {
 	if owner == nil {
 		return
 	}
-	first := r.record(owner, t.ID, time.Now())
+	first := r.record(owner, req.Profile, t.ID, time.Now())
 	if scope, ok := owner.(*mcp.Scope); ok && first && !scope.OnEnd(func() { r.forget(scope) }) {
 		r.forget(scope)
 	}
 }
 
-func (r *taskRegistry) record(owner any, name string, now time.Time) (first bool) {
+func (r *taskRegistry) record(owner any, profile, name string, now time.Time) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byOwner == nil {
@@ -77,7 +78,7 @@ func (r *taskRegistry) record(owner any, name string, now time.Time) (first bool
 	}
 	r.serial++
 	_, known := r.byOwner[owner]
-	all := append(dropExpired(r.byOwner[owner], now), listedTask{r.serial, name, now.Add(listedTTL)})
+	all := append(dropExpired(r.byOwner[owner], now), listedTask{r.serial, name, profile, now.Add(listedTTL)})
 	r.byOwner[owner] = all[max(0, len(all)-maxListedTasks):]
 	return !known
 }
@@ -100,8 +101,8 @@ func (r *taskRegistry) remove(owner any, serial uint64) {
 	r.byOwner[owner] = slices.DeleteFunc(r.byOwner[owner], func(t listedTask) bool { return t.serial == serial })
 }
 
-// page returns the tasks after a serial number, and whether there are more.
-func (r *taskRegistry) page(owner any, after uint64, now time.Time) (page []listedTask, more bool) {
+// page returns the tasks of a profile after a serial number, and whether there are more.
+func (r *taskRegistry) page(owner any, profile string, after uint64, now time.Time) (page []listedTask, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.byOwner[owner]; !ok {
@@ -109,12 +110,16 @@ func (r *taskRegistry) page(owner any, after uint64, now time.Time) (page []list
 	}
 	all := dropExpired(r.byOwner[owner], now)
 	r.byOwner[owner] = all
-	from := slices.IndexFunc(all, func(t listedTask) bool { return t.serial > after })
-	if from < 0 {
-		return nil, false
+	for _, t := range all {
+		if t.serial <= after || t.profile != profile {
+			continue
+		}
+		if len(page) == listPageSize {
+			return page, true
+		}
+		page = append(page, t)
 	}
-	to := min(len(all), from+listPageSize)
-	return slices.Clone(all[from:to]), to < len(all)
+	return page, false
 }
 
 // listTasks serves tasks/list, which only 2025-11-25 has. The state of each task comes
@@ -132,7 +137,7 @@ func (g *Gateway) listTasks(ctx context.Context, req *mcp.Request, caller mcp.Ca
 	var page []listedTask
 	more := false
 	if owner != nil {
-		page, more = g.taskRegistry.page(owner, after, time.Now())
+		page, more = g.taskRegistry.page(owner, req.Profile, after, time.Now())
 	}
 	out := append([]byte(`{"tasks":[`), g.taskStates(ctx, req, caller, owner, page)...)
 	out = append(out, ']')

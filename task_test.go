@@ -296,13 +296,13 @@ func TestTaskRegistry(t *testing.T) {
 	var b taskRegistry
 	now := time.Now()
 	for i := range maxListedTasks + 10 {
-		b.record("ann", fmt.Sprint(i), now)
+		b.record("ann", "", fmt.Sprint(i), now)
 	}
-	b.record("bob", "bob's", now)
+	b.record("bob", "", "bob's", now)
 	var got []string
 	for after, more := uint64(0), true; more; {
 		var page []listedTask
-		page, more = b.page("ann", after, now)
+		page, more = b.page("ann", "", after, now)
 		if len(page) > listPageSize {
 			t.Fatalf("a page of %d", len(page))
 		}
@@ -313,13 +313,13 @@ func TestTaskRegistry(t *testing.T) {
 	if len(got) != maxListedTasks || got[0] != "10" || got[maxListedTasks-1] != fmt.Sprint(maxListedTasks+9) {
 		t.Errorf("%d tasks from %s on, want %d from 10 on", len(got), got[0], maxListedTasks)
 	}
-	if page, _ := b.page("eve", 0, now); page != nil {
+	if page, _ := b.page("eve", "", 0, now); page != nil {
 		t.Errorf("eve has %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(page) != 0 {
+	if page, _ := b.page("bob", "", 0, now.Add(listedTTL)); len(page) != 0 {
 		t.Errorf("after a day: %v", page)
 	}
-	if page, _ := b.page("bob", 0, now.Add(listedTTL)); len(b.byOwner["bob"]) != 0 {
+	if page, _ := b.page("bob", "", 0, now.Add(listedTTL)); len(b.byOwner["bob"]) != 0 {
 		t.Errorf("what is over is kept: %v", page)
 	}
 }

@@ -27,13 +27,16 @@ type view struct {
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
 	discovery func() (*mcp.Result, error) // returns the server/discover of the catalog
+	profiles  map[string]func() *view     // return the parts of the view that profiles select
 	replaced  chan struct{}               // closed when another view is in use
 
 	// announced counts, for each kind of list, the changes that backends have
-	// announced. counted holds the notices of each backend that are in announced. Both
-	// are immutable.
-	announced [catalog.NumKinds]uint64
-	counted   map[*backend.Backend]notices
+	// announced. counted holds the notices of each backend that are in announced.
+	// announcedBy counts the changes by the name of the backend, for profiles. All are
+	// immutable.
+	announced   [catalog.NumKinds]uint64
+	counted     map[*backend.Backend]notices
+	announcedBy map[string]notices
 }
 
 // notices counts, for each list of a backend, how often the backend announced a change.
@@ -112,12 +115,19 @@ func (v *view) countNotices(before *view, offers []*backend.Offer) {
 	v.announced = before.announced
 	v.counted = make(map[*backend.Backend]notices, len(v.backends))
 	var news [catalog.NumKinds]bool
+	newsBy := make(map[string]notices)
 	for i, b := range v.backends {
 		v.counted[b.Backend] = offers[i].Notices
 		for k, n := range offers[i].Notices {
-			news[k] = news[k] || n != before.counted[b.Backend][k]
+			if n != before.counted[b.Backend][k] {
+				news[k] = true
+				own := newsBy[b.Name()]
+				own[k]++
+				newsBy[b.Name()] = own
+			}
 		}
 	}
+	v.announcedBy = addAnnounced(before.announcedBy, newsBy)
 	for k, isNew := range news {
 		if isNew {
 			v.announced[k]++
@@ -178,6 +188,7 @@ func (v *view) input(offers []*backend.Offer) ([]catalog.Backend, catalog.Option
 		Instructions: v.cfg.Instructions,
 		MaxItems:     v.cfg.Limits.ToolsPerBackend,
 		MaxSchema:    int(v.cfg.Limits.Schema),
+		Profiles:     catalogProfiles(v.cfg),
 	}
 }
 
@@ -257,8 +268,8 @@ func (g *Gateway) swapCatalog() bool {
 	old := g.view.Load()
 	offers := old.offers()
 	next := &view{cfg: old.cfg, backends: old.backends, offered: offers, catalog: old.build(offers), built: true, replaced: make(chan struct{})}
-	next.discovery = g.discoveryOf(next.catalog)
 	next.countNotices(old, offers)
+	g.derive(next)
 	// Not under a lock, because building the catalog takes long with thousands of
 	// items. If another view was stored meanwhile, it is built once more.
 	if !g.view.CompareAndSwap(old, next) {
@@ -278,6 +289,9 @@ func (g *Gateway) logProblems(old, next *catalog.Catalog) {
 			continue
 		}
 		attrs := []slog.Attr{slog.String("backend", p.Backend)}
+		if p.Profile != "" {
+			attrs = []slog.Attr{slog.String("profile", p.Profile)}
+		}
 		if p.Code != "" {
 			attrs = append(attrs, slog.String("code", p.Code))
 		}

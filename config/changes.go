@@ -51,6 +51,7 @@ func (c *Config) Reloads(next *Config) []string {
 		name string
 		same bool
 	}{
+		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},
 		{"reload", c.Reload == next.Reload},

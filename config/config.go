@@ -22,6 +22,8 @@ type Config struct {
 
 	// Servers are the backends, in the order of the file.
 	Servers []Backend `json:"mcpServers"`
+	// Profiles are parts of what the servers offer, each with a path of its own.
+	Profiles []Profile `json:"profiles"`
 
 	// Listen is the address to serve HTTP on, as host:port.
 	Listen string `json:"listen"`
@@ -130,6 +132,9 @@ type Token struct {
 	// read. One of them is set.
 	Env  string `json:"env"`
 	File string `json:"file"`
+	// Profiles are the only profiles that a caller with this token can use; nil means that
+	// it can use everything.
+	Profiles []string `json:"profiles"`
 	// Value is the token itself.
 	// It is left out when a Config is printed or encoded as JSON.
 	Value Secret `json:"-"`

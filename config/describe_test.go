@@ -51,6 +51,12 @@ func (f form) schema() *jsonschema.Schema {
 		return objectSchema(f.keys, f.others)
 	case f.isList():
 		return &jsonschema.Schema{Type: "array", Items: f.elem.schema()}
+	case f.want == profiles().want:
+		return &jsonschema.Schema{
+			Type:                 "object",
+			PropertyNames:        &jsonschema.Schema{Pattern: profileNamePattern},
+			AdditionalProperties: f.elem.schema(),
+		}
 	case f.elem != nil && f.elem.keys != nil: // of servers
 		return &jsonschema.Schema{
 			Type:                 "object",
@@ -147,6 +153,10 @@ func schema() *jsonschema.Schema {
 	s.Defs = map[string]*jsonschema.Schema{"server": server}
 	return s
 }
+
+// profileNamePattern is the schema's pattern of the names of profiles, equivalent to
+// isProfileName.
+const profileNamePattern = `^[a-z0-9_][a-z0-9_-]{0,63}$`
 
 // serverNamePattern is the schema's pattern of server names, equivalent to isName with
 // maxServerName.

@@ -47,12 +47,14 @@ func randomDocument(r *rand.Rand, wrong int) (text string, bad []string) {
 		case serversKey:
 			hasServer = true
 			members = append(members, fmt.Sprintf(`"mcpServers": {"a": {"command": "x", %s}}`, inside))
+		case profilesKey:
+			members = append(members, fmt.Sprintf(`"profiles": {"a": {%s}}`, inside))
 		default:
 			members = append(members, fmt.Sprintf("%q: {%s}", section, inside))
 		}
 	}
 	if !hasServer {
-		members = append(members, `"mcpServers": {}`)
+		members = append(members, `"mcpServers": {"a": {"command": "x"}}`)
 	}
 	r.Shuffle(len(members), func(i, k int) { members[i], members[k] = members[k], members[i] })
 	return "{" + strings.Join(members, ", ") + "}", bad

@@ -34,6 +34,7 @@ func rightValues() map[string][]string {
 		"a list of mappings":                {`[]`},
 		"a list of secrets":                 {`[]`, `["a secret that has 32 characters."]`},
 		"a mapping of names to servers":     {`{}`},
+		"a mapping of names to profiles":    {`{}`},
 		"a mapping":                         {},
 		"stdio, http, streamable-http, sse": {`"stdio"`},
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
@@ -57,6 +58,9 @@ func special() map[string][]string {
 		"auth.tokens[].file":       nil,
 		"mcpServers.NAME.envFile":  nil, // the file must exist
 		"auth.tokens[].principal":  nil,
+		"auth.tokens[].profiles":   nil, // the profiles must exist
+		"profiles.NAME.servers":    {`["a"]`},
+		"profiles.NAME.exclude":    {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
 		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
@@ -82,11 +86,16 @@ func document(path, value string) string {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
+	case strings.HasPrefix(path, "profiles.NAME."):
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {%q: %s}}}`, strings.TrimPrefix(path, "profiles.NAME."), value)
 	case strings.HasPrefix(path, "auth.tokens[]."):
 		key := strings.TrimPrefix(path, "auth.tokens[].")
 		beside := `"principal": "x"`
-		if key == "principal" {
+		switch key {
+		case "principal":
 			beside = `"env": "TOKEN"`
+		case "profiles":
+			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
 	}

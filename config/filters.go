@@ -78,11 +78,13 @@ func overlaps(a, b string) bool {
 // Longer lists are generated.
 const maxCompared = 1000
 
-func checkPatterns(s *Backend, p place, r *reader) {
+func checkPatterns(s *Backend, p place, r *reader) { checkPatternLists(s.Include, s.Exclude, p, r) }
+
+func checkPatternLists(include, exclude []string, p place, r *reader) {
 	for _, list := range []struct {
 		patterns []string
 		at       place
-	}{{s.Include, p.key("include")}, {s.Exclude, p.key("exclude")}} {
+	}{{include, p.key("include")}, {exclude, p.key("exclude")}} {
 		seen := make(map[string]bool, len(list.patterns))
 		for i, pattern := range list.patterns {
 			switch at := list.at.item(i); {
@@ -157,22 +159,29 @@ func checkFilters(s *Backend, p place, r *reader) {
 		}
 	}
 
-	for i, pattern := range s.Include {
-		if pattern == "" || slices.Contains(s.Include[:i], pattern) {
-			continue // reported by checkPatterns
+	checkContradictions(s.Include, s.Exclude, p, r)
+}
+
+// checkContradictions finds included patterns that are excluded, and excluded ones that are
+// not included. A pattern that excludes everything has been reported.
+func checkContradictions(include, exclude []string, p place, r *reader) {
+	for i, pattern := range include {
+		if pattern == "" || slices.Contains(include[:i], pattern) {
+			continue // reported by checkPatternLists
 		}
-		switch by := slices.IndexFunc(s.Exclude, func(wide string) bool { return covers(wide, pattern) && !everything(wide) }); {
+		at := p.key("include").item(i)
+		switch by := slices.IndexFunc(exclude, func(wide string) bool { return covers(wide, pattern) && !covers(wide, wildcard) }); {
 		case by < 0:
-		case s.Exclude[by] == pattern:
-			r.report(include.item(i), "remove one of them", "%.80q is both included and excluded", pattern)
+		case exclude[by] == pattern:
+			r.report(at, "remove one of them", "%.80q is both included and excluded", pattern)
 		default:
-			r.report(include.item(i), "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, s.Exclude[by])
+			r.report(at, "remove one of them", "%.80q is included, and %.80q excludes all of it", pattern, exclude[by])
 		}
 	}
-	for i, pattern := range s.Exclude {
+	for i, pattern := range exclude {
 		included := func(other string) bool { return overlaps(other, pattern) }
-		if len(s.Include) > 0 && !slices.ContainsFunc(s.Include, included) {
-			r.note(exclude.item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
+		if len(include) > 0 && !slices.ContainsFunc(include, included) {
+			r.note(p.key("exclude").item(i), "", "%.80q excludes nothing: no included name matches it", pattern)
 		}
 	}
 }

@@ -17,6 +17,9 @@ func configKeys() []key {
 		// The name that most clients use, so that their files are valid configurations.
 		{"mcpServers", servers(), "", "The backends by name, as clients and editors write them. A file has either this key or \"servers\"."},
 
+		// A path for each, because every client can write an address (docs/adr/0049).
+		{profilesKey, profiles(), "", "Parts of what the gateway offers, by name. Each is served below \"path\" at /p/NAME, besides everything at \"path\" itself."},
+
 		// Loopback, so that trying out the gateway opens nothing to the network.
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
@@ -68,6 +71,21 @@ func tokenKeys() []key {
 		// For secrets mounted as files. Unlike a variable, a file is not inherited by other
 		// processes.
 		{"file", pathname(), "", "The file with the token, relative to the folder of the config. Other users must not be able to read it."},
+		// Of the token and not of the principal, so that one principal can have a token for
+		// each of its programs.
+		{profilesKey, listOf(text()), "", "The only profiles that a caller with this token can use. Everything else, including \"path\" itself, is answered like an unknown path. Without it, a caller can use everything."},
+	}
+}
+
+// profileKeys returns the keys of a profile.
+func profileKeys() []key {
+	return []key{
+		// Disabled servers may be named, so that a server can be disabled by one key.
+		{"servers", listOf(text()), "", "The servers of the profile, by their names. The default is all."},
+		// By the names that clients see: those of different servers differ, and a rename of the
+		// operator counts.
+		{"include", listOf(text()), "", "The only tools and prompts to offer, by the names that clients see, with prefix. An asterisk matches any characters."},
+		{"exclude", listOf(text()), "", "Tools and prompts that are not offered, written like \"include\". It has precedence over \"include\"."},
 	}
 }
 

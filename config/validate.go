@@ -29,7 +29,7 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes,
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
 	} {
 		check(c, r)
 	}
@@ -151,6 +151,7 @@ func checkTokens(c *Config, r *reader) {
 			continue
 		}
 		checkToken(token, p, public, r)
+		checkTokenProfiles(c, token, p, r)
 		// For two principals the order of the file would decide which one calls.
 		same := func(other Token) bool { return !token.Value.IsZero() && other.Value.Equal(token.Value) }
 		if first := slices.IndexFunc(c.Auth.Tokens[:i], same); first >= 0 {

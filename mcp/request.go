@@ -34,6 +34,11 @@ type Request struct {
 	// endpoint without authentication.
 	Principal string
 
+	// Profile is the part of the Handler that the request was sent to, or "" for all of it.
+	// A Handler without parts ignores it. One that passes the request on to another Handler
+	// removes it, unless they have the same parts.
+	Profile string
+
 	// Scope is how long state may be kept for the sender: its session. It is nil in the
 	// modern era, where a Handler may keep only state that belongs to the principal.
 	Scope *Scope
@@ -56,6 +61,16 @@ type Request struct {
 	// Timeline records what becomes of the request; nil means that nothing is recorded.
 	// A Handler that forwards the request marks the stages that it knows of.
 	Timeline *Timeline
+}
+
+// Owner returns a text that identifies the sender of the request: its principal and its
+// profile. What is kept for a request belongs to its owner. Without a profile it is the
+// principal.
+func (r *Request) Owner() string {
+	if r.Profile == "" {
+		return r.Principal
+	}
+	return r.Principal + "\x00" + r.Profile // a profile has no control characters
 }
 
 // NewRequest returns a request with the given JSON text as its parameters. It keeps

@@ -35,6 +35,16 @@ type Config struct {
 	// nil, all requests belong to one anonymous principal.
 	Authenticate func(*http.Request) (principal string, err error)
 
+	// HasProfile reports whether the Handler has a profile of that name, which is not empty;
+	// see WithProfile. It is called for each request to a profile, concurrently. If nil,
+	// there are none.
+	HasProfile func(name string) bool
+
+	// NotFound answers requests to profiles that the Handler does not have, or that their
+	// sender may not use. It should answer as the program does for a path at which nothing
+	// is served. If nil, it is that of [http.NotFound].
+	NotFound http.Handler
+
 	// Limits bound what clients can make the server spend.
 	Limits Limits
 
@@ -142,6 +152,9 @@ func (c Config) effective() Config {
 	c.WriteTimeout = limit(c.WriteTimeout, DefaultWriteTimeout, never)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.NotFound == nil {
+		c.NotFound = http.NotFoundHandler()
 	}
 	if c.SessionEnded == nil {
 		c.SessionEnded = func(time.Duration) {}

@@ -22,9 +22,10 @@ const (
 	ForeignOrigin   EventKind = "foreign_origin"   // Detail: the Origin header
 	Unauthenticated EventKind = "unauthenticated"  // Detail: the message sent to the client
 	QueryToken      EventKind = "query_token"      // a credential was in the URL
-	ForeignSession  EventKind = "foreign_session"  // the session belongs to another principal
+	ForeignProfile  EventKind = "foreign_profile"  // Detail: the profile that the credentials are not for, or "everything"
+	ForeignSession  EventKind = "foreign_session"  // the session belongs to another principal or profile
 	UnknownSession  EventKind = "unknown_session"  // the session never existed, or has ended
-	ForeignState    EventKind = "foreign_state"    // the requestState belongs to another principal
+	ForeignState    EventKind = "foreign_state"    // the requestState belongs to another principal or profile
 	UnknownState    EventKind = "unknown_state"    // the requestState is invalid, expired, or of another request
 	UnknownEventID  EventKind = "unknown_event_id" // Detail: the Last-Event-ID header
 	Limited         EventKind = "limited"          // Detail: the key of the limit

@@ -20,11 +20,11 @@ import (
 // The session is looked up first, because it determines the revision. A batch without a
 // session cannot be the initialize that would open one, and is refused as in the later
 // revisions.
-func (s *Server) legacyBatch(p *response, r *http.Request, principal string, body []byte) *refusal {
+func (s *Server) legacyBatch(p *response, r *http.Request, from sender, body []byte) *refusal {
 	if r.Header.Get(sessionHeader) == "" {
 		return refuseBatch()
 	}
-	sess, no := s.legacySession(r, principal, mcp.ID{})
+	sess, no := s.legacySession(r, from, mcp.ID{})
 	switch {
 	case no != nil:
 		return no

@@ -22,14 +22,14 @@ import (
 // use tools, not to monitor the gateway.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		principal, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkQuery)
+		from, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkQuery)
 		if no == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
 		p := s.newResponse(w, r)
 		defer p.end()
-		s.refuse(p, r, no, principal)
+		s.refuse(p, r, no, from)
 	})
 }
 
@@ -46,12 +46,16 @@ func (s *Server) check(r *http.Request, checks ...check) *refusal {
 	return nil
 }
 
-// admit makes the checks and returns the principal.
-func (s *Server) admit(r *http.Request, checks ...check) (principal string, no *refusal) {
+// admit makes the checks and returns the sender.
+func (s *Server) admit(r *http.Request, checks ...check) (from sender, no *refusal) {
 	if no := s.check(r, checks...); no != nil {
-		return "", no
+		return sender{}, no
 	}
-	return s.authenticate(r)
+	from = sender{profile: ProfileOf(r.Context())}
+	if from.principal, no = s.authenticate(r); no == nil && !s.hasProfile(from.profile) {
+		no = &refusal{hidden: true}
+	}
+	return from, no
 }
 
 // checkHeaders refuses a header that exceeds the limit, and names the limit. The limit of
@@ -238,6 +242,9 @@ func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 		s.log.InfoContext(r.Context(), "request refused", slog.String("reason", "not authenticated"),
 			slog.String("remote", r.RemoteAddr), slog.Any("error", err))
 		d = &Denial{Message: "not authenticated"}
+	}
+	if d.Status == http.StatusNotFound {
+		return principal, (&refusal{hidden: true}).withEvent(ForeignProfile, d.Message)
 	}
 	status, challenge := d.Status, d.Challenge
 	if status == 0 {

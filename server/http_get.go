@@ -20,11 +20,11 @@ import (
 // first; one that is stuck counts until its write has failed. While the stream is open,
 // an inner subscriptions/listen provides the changes of the client's view. A GET with an
 // event id resumes the stream of that event, whichever it is.
-func (s *Server) legacyGet(p *response, r *http.Request, principal string) *refusal {
+func (s *Server) legacyGet(p *response, r *http.Request, from sender) *refusal {
 	if no := s.checkAcceptStream(r); no != nil {
 		return no
 	}
-	sess, no := s.legacySession(r, principal, mcp.ID{})
+	sess, no := s.legacySession(r, from, mcp.ID{})
 	if no != nil {
 		return no
 	}

@@ -36,20 +36,20 @@ const (
 // that the client does not read from must be closed by the http.Server, with
 // HTTP2.WriteByteTimeout; without it Shutdown may wait for such a client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.serve(w, r, func(p *response, principal string) *refusal {
+	s.serve(w, r, func(p *response, from sender) *refusal {
 		switch r.Method {
 		case http.MethodPost:
-			return s.post(p, r, principal)
+			return s.post(p, r, from)
 		case http.MethodGet:
-			return s.legacyGet(p, r, principal)
+			return s.legacyGet(p, r, from)
 		default: // DELETE, as the checks allow no other
-			return s.legacyDelete(p, r, principal)
+			return s.legacyDelete(p, r, from)
 		}
 	})
 }
 
 // serve makes the checks of every request to an endpoint, and calls respond if they pass.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, respond func(p *response, principal string) *refusal) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, respond func(p *response, from sender) *refusal) {
 	p := s.newResponse(w, r)
 	defer p.end()
 	// A preflight for another host is refused by the checks below, like any other request.
@@ -59,18 +59,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, respond func(p *r
 	}
 	// The origin is checked before the content, so that a foreign page learns nothing about
 	// the endpoint.
-	principal, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkMethod, (*Server).checkQuery)
+	from, no := s.admit(r, (*Server).checkHeaders, (*Server).checkHost, (*Server).checkOrigin, (*Server).checkMethod, (*Server).checkQuery)
 	if no == nil {
-		no = respond(p, principal)
+		no = respond(p, from)
 	}
 	if no != nil {
-		s.refuse(p, r, no, principal)
+		s.refuse(p, r, no, from)
 	}
 }
 
 // post serves a POST. It reads the whole body before it answers, and parses it once:
 // checks, routing and forwarding use the same spans of the same bytes (I40, I42).
-func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
+func (s *Server) post(p *response, r *http.Request, from sender) *refusal {
 	if no := s.check(r, (*Server).checkContentType, (*Server).checkEncoding, (*Server).checkAcceptBoth, (*Server).checkLength); no != nil {
 		return no
 	}
@@ -79,16 +79,16 @@ func (s *Server) post(p *response, r *http.Request, principal string) *refusal {
 		return no
 	}
 	if jsonrpc.IsBatch(body) {
-		return s.legacyBatch(p, r, principal, body)
+		return s.legacyBatch(p, r, from, body)
 	}
 	m, err := mcp.Parse(body, s.cfg.Limits.message())
 	if err != nil {
 		return refuseParse(m.ID, err)
 	}
 	if isModern(&m, r.Header) {
-		return s.modernPost(p, r, principal, &m)
+		return s.modernPost(p, r, from, &m)
 	}
-	return s.legacyPost(p, r, principal, &m)
+	return s.legacyPost(p, r, from, &m)
 }
 
 // isModern decides the era of one message. A message is modern if it carries anything of

@@ -50,6 +50,7 @@ type response struct {
 
 	buf      []byte
 	aborted  bool          // the response is incomplete and will stay so
+	passed   bool          // Config.NotFound has written it, and net/http decides its form
 	timeline *mcp.Timeline // of the request that it answers, once the answer is written, or nil
 }
 
@@ -145,7 +146,7 @@ func (p *response) writeEvent(m *session.Message) {
 // An aborted response must not look complete to a client that has closed only its sending
 // side and still reads: the connection is broken.
 func (p *response) end() {
-	if !p.aborted {
+	if !p.aborted && !p.passed {
 		if p.flush(); p.err == nil {
 			p.timeline.Delivered()
 		}

@@ -23,12 +23,12 @@ import (
 // the MCP endpoint, and serves only the legacy era.
 func (s *Server) SSE() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.serve(w, r, func(p *response, principal string) *refusal {
+		s.serve(w, r, func(p *response, from sender) *refusal {
 			switch r.Method {
 			case http.MethodGet:
-				return s.sseOpen(p, r, principal)
+				return s.sseOpen(p, r, from)
 			case http.MethodPost:
-				return s.ssePost(p, r, principal)
+				return s.ssePost(p, r, from)
 			default: // there is no session to delete: a connection ends when it is closed
 				return refuse(http.StatusMethodNotAllowed, "method %s is not allowed", escape(r.Method)).withHeader("Allow", "GET, POST")
 			}
@@ -46,7 +46,7 @@ var errUnused = errors.New("no message was received on the connection (limits.se
 // sseOpen serves one connection, which is a pipe over HTTP: messages arrive by POST, and
 // are sent on this response. It returns when the client disconnects or the server ends
 // it.
-func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusal {
+func (s *Server) sseOpen(p *response, r *http.Request, from sender) *refusal {
 	if len(r.Header.Values("Accept")) > 0 {
 		if no := s.checkAcceptStream(r); no != nil {
 			return no
@@ -54,12 +54,15 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: cancel}
+	entry := &inflight{kind: kindPipe, stop: cancel, profile: from.profile}
 	if s.quiet.Load() || !s.inflight.add(entry) {
 		return refuseDraining(mcp.ID{})
 	}
 	defer s.inflight.remove(entry)
-	conn := &sseConn{principal: principal, lines: make(chan line), done: ctx.Done()}
+	if !s.hasProfile(from.profile) { // removed after the request was admitted
+		return &refusal{hidden: true}
+	}
+	conn := &sseConn{sender: from, lines: make(chan line), done: ctx.Done()}
 	id, no := s.sseConns.add(conn, &s.cfg.Limits)
 	if no != nil {
 		return no
@@ -76,7 +79,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 	path := "/" + strings.TrimLeft(r.URL.EscapedPath(), "/") // with two slashes it would name a host
 	p.write(frame.AppendEndpoint(nil, path+"?"+sseMessages+"="+id))
 	p.flush()
-	c := s.newLineConn(newPipeWriter(&sseWriter{p: p}, cancel), principal)
+	c := s.newLineConn(newPipeWriter(&sseWriter{p: p}, cancel), from)
 	c.remote, c.sse = r.RemoteAddr, true
 	served := make(chan struct{})
 	go func() { // ends with ctx, which a disconnect ends; waited for below
@@ -97,7 +100,7 @@ func (s *Server) sseOpen(p *response, r *http.Request, principal string) *refusa
 }
 
 // ssePost accepts one message of a connection. The answer is sent on the connection.
-func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusal {
+func (s *Server) ssePost(p *response, r *http.Request, from sender) *refusal {
 	if no := s.check(r, (*Server).checkContentType, (*Server).checkEncoding, (*Server).checkLength); no != nil {
 		return no
 	}
@@ -105,7 +108,7 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 	if id == "" {
 		return refuse(http.StatusBadRequest, "%s is missing; open a connection with GET, and POST to the URL in its first event", sseMessages)
 	}
-	conn, kind := s.sseConns.find(id, principal)
+	conn, kind := s.sseConns.find(id, from)
 	if conn == nil {
 		no := refuse(http.StatusNotFound, "connection not found; open a new one with GET").withEvent(kind, "")
 		no.event.Session = scopeKey(id)
@@ -134,11 +137,11 @@ func (s *Server) ssePost(p *response, r *http.Request, principal string) *refusa
 
 // sseConn is a connection as POSTs see it.
 type sseConn struct {
-	principal string
-	lines     chan line // received by the loop of the connection
-	done      <-chan struct{}
-	used      atomic.Bool  // a message was POSTed
-	waiting   atomic.Int64 // POSTs with a message that the loop has not received
+	sender
+	lines   chan line // received by the loop of the connection
+	done    <-chan struct{}
+	used    atomic.Bool  // a message was POSTed
+	waiting atomic.Int64 // POSTs with a message that the loop has not received
 }
 
 // sseWriter converts the lines of a pipeWriter to events.
@@ -203,16 +206,16 @@ func (l *sseConns) len() int {
 	return len(l.open)
 }
 
-// find returns the connection with the id if it belongs to the principal. Otherwise the
+// find returns the connection with the id if it belongs to the sender. Otherwise the
 // kind is for the operator only.
-func (l *sseConns) find(id, principal string) (*sseConn, EventKind) {
+func (l *sseConns) find(id string, from sender) (*sseConn, EventKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.open[id]
 	switch {
 	case c == nil:
 		return nil, UnknownSession
-	case c.principal != principal:
+	case c.sender != from:
 		return nil, ForeignSession
 	default:
 		return c, ""

@@ -30,11 +30,12 @@ const (
 
 // inflight is an activity for a client that Shutdown waits for and can stop.
 type inflight struct {
-	kind   kind
-	stop   func(why error)   // ends it
-	x      *session.Exchange // of calls and listens that have one
-	parked *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
-	times  *mcp.Timeline     // of the request, or nil
+	kind    kind
+	profile string            // of listens and connections
+	stop    func(why error)   // ends it
+	x       *session.Exchange // of calls and listens that have one
+	parked  *parkedRequest    // has the current exchange instead of x if the request can be parked, else nil
+	times   *mcp.Timeline     // of the request, or nil
 
 	// tornDown is set if we have ended the activity and not the client, which must be
 	// notified. It is set before stop is called, so that a goroutine that this wakes sees

@@ -29,6 +29,7 @@ func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
 		Client:    sess.Client,
 		LogLevel:  sess.Level(),
 		Principal: sess.Principal,
+		Profile:   sess.Profile,
 		Scope:     sess.Scope,
 	}
 }

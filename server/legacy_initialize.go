@@ -26,7 +26,7 @@ import (
 // client may use the session from then on (I17). A disconnect does not cancel it, because
 // an initialize cannot be cancelled (2025-11-25, basic/utilities/cancellation); a session
 // that the client does not learn of ends soon, as one that was never used.
-func (s *Server) legacyInitialize(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+func (s *Server) legacyInitialize(p *response, r *http.Request, from sender, m *mcp.Message) *refusal {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	entry := &inflight{stop: cancel}
@@ -34,12 +34,12 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 		return refuseDraining(m.ID)
 	}
 	defer s.inflight.remove(entry)
-	key := quotaKey{principal: principal}
+	key := quotaKey{principal: from.principal}
 	if !s.quota.acquire(key) {
 		return s.quota.refuse(m.ID, key)
 	}
 	defer s.quota.release(key)
-	sess, answer, wireErr := s.initialize(ctx, m, principal)
+	sess, answer, wireErr := s.initialize(ctx, m, from)
 	if wireErr != nil {
 		failed := legacyEncoder{}.failure(m.ID, nil, wireErr)
 		p.writeJSON(&failed)
@@ -57,13 +57,13 @@ func (s *Server) legacyInitialize(p *response, r *http.Request, principal string
 // initialize opens a session: to the Handler it is server/discover with a new scope. The
 // session is complete when it is returned, and not registered yet. The message is the
 // answer.
-func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal string) (*session.Session, session.Message, *mcp.Error) {
+func (s *Server) initialize(ctx context.Context, m *mcp.Message, from sender) (*session.Session, session.Message, *mcp.Error) {
 	peer, wireErr := legacyPeer(m)
 	if wireErr != nil {
 		return nil, session.Message{}, wireErr
 	}
-	sess := session.New(newSessionID(), principal, peer, &s.rules)
-	sess.Began = time.Now()
+	sess := session.New(newSessionID(), from.principal, peer, &s.rules)
+	sess.Profile, sess.Began = from.profile, time.Now()
 	sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))
 	// Asked for this client and not cached: the offer may depend on the principal and on
 	// the client's capabilities.
@@ -71,7 +71,8 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, principal strin
 		Method:    "server/discover",
 		Client:    peer,
 		LogLevel:  mcp.LogUnset,
-		Principal: principal,
+		Principal: from.principal,
+		Profile:   from.profile,
 		Scope:     sess.Scope,
 	}
 	s.requests.Add(1)
@@ -108,6 +109,10 @@ func (s *Server) addSession(sess *session.Session) error {
 	// Not earlier: a session that is not registered is idle, and must not be evicted.
 	sess.Scope.OnYield(func() bool { return s.evictIdle(sess) })
 	s.sweepAfter(min(s.cfg.Limits.SessionUninitialized, s.cfg.Limits.SessionIdle))
+	// After it was added: EndProfile finds it, or this does.
+	if !s.hasProfile(sess.Profile) {
+		s.end(sess, errSessionEnded())
+	}
 	return nil
 }
 

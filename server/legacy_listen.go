@@ -205,7 +205,8 @@ func listenRequest(sess *session.Session, filter listen.Filter) *mcp.Request {
 	if err != nil {
 		req = &mcp.Request{Method: "subscriptions/listen"} // what was encoded parses
 	}
-	req.Client, req.LogLevel, req.Principal, req.Scope = sess.Client, sess.Level(), sess.Principal, sess.Scope
+	req.Client, req.LogLevel, req.Scope = sess.Client, sess.Level(), sess.Scope
+	req.Principal, req.Profile = sess.Principal, sess.Profile
 	return req
 }
 

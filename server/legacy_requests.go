@@ -15,15 +15,15 @@ import (
 // legacyPost serves a message of a session, or the initialize that opens one. An
 // initialize that names a session is a message in that session: session ids are created
 // here and nowhere else (I18).
-func (s *Server) legacyPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+func (s *Server) legacyPost(p *response, r *http.Request, from sender, m *mcp.Message) *refusal {
 	if m.Method == "initialize" && m.Kind == mcp.KindRequest && r.Header.Get(sessionHeader) == "" {
-		return s.legacyInitialize(p, r, principal, m)
+		return s.legacyInitialize(p, r, from, m)
 	}
 	id := mcp.ID{}
 	if m.Kind == mcp.KindRequest {
 		id = m.ID
 	}
-	sess, no := s.legacySession(r, principal, id)
+	sess, no := s.legacySession(r, from, id)
 	if no != nil {
 		return no
 	}
@@ -73,8 +73,8 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 // legacyDelete ends a session. This withdraws the requests in it, like
 // notifications/cancelled: the responses end without further messages. SDKs close their
 // readers beside the DELETE and fail on a message that arrives then.
-func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *refusal {
-	sess, no := s.legacySession(r, principal, mcp.ID{})
+func (s *Server) legacyDelete(p *response, r *http.Request, from sender) *refusal {
+	sess, no := s.legacySession(r, from, mcp.ID{})
 	if no != nil {
 		return no
 	}
@@ -83,8 +83,8 @@ func (s *Server) legacyDelete(p *response, r *http.Request, principal string) *r
 	return nil
 }
 
-// legacySession returns the session that a request names, if it belongs to the principal.
-func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*session.Session, *refusal) {
+// legacySession returns the session that a request names, if it belongs to the sender.
+func (s *Server) legacySession(r *http.Request, from sender, id mcp.ID) (*session.Session, *refusal) {
 	ids := r.Header.Values(sessionHeader)
 	if len(ids) > 1 {
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header appears %d times; send it once", sessionHeader, len(ids)))
@@ -92,7 +92,7 @@ func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*s
 	if len(ids) == 0 || ids[0] == "" {
 		return nil, refuseMessage(http.StatusBadRequest, id, mcp.Errorf(mcp.CodeInvalidRequest, "%s header is missing; open a session with initialize", sessionHeader))
 	}
-	sess, err := s.sessions.Get(ids[0], principal, time.Now())
+	sess, err := s.sessions.Get(ids[0], from.principal, from.profile, time.Now())
 	if err != nil {
 		return nil, s.refuseLookup(id, ids[0], err)
 	}
@@ -100,7 +100,7 @@ func (s *Server) legacySession(r *http.Request, principal string, id mcp.ID) (*s
 }
 
 // refuseLookup refuses a request for which no session was found. Whether the session
-// belongs to another principal is reported to the operator only: the response, and the
+// belongs to another principal or profile is reported to the operator only: the response, and the
 // work done for it, are the same.
 func (s *Server) refuseLookup(id mcp.ID, sent string, err error) *refusal {
 	no := refuseSession(id)

@@ -35,12 +35,16 @@ func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error
 func (s *Server) ServeStdioAs(ctx context.Context, principal string, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	entry := &inflight{kind: kindPipe, stop: cancel}
+	from := sender{principal: principal, profile: ProfileOf(ctx)}
+	entry := &inflight{kind: kindPipe, stop: cancel, profile: from.profile}
 	if !s.inflight.add(entry) {
 		return errDraining
 	}
 	defer s.inflight.remove(entry)
-	c := s.newLineConn(newPipeWriter(w, cancel), principal)
+	if !s.hasProfile(from.profile) {
+		return errNoProfile
+	}
+	c := s.newLineConn(newPipeWriter(w, cancel), from)
 
 	written := make(chan struct{})
 	go func() { // ends with writer.close or with a write that takes too long; awaitWriter waits for it
@@ -71,8 +75,8 @@ func (s *Server) ServeStdioAs(ctx context.Context, principal string, r io.Reader
 
 // newLineConn returns the state of one connection of lines. The caller must run its
 // writer.
-func (s *Server) newLineConn(w *pipeWriter, principal string) *lineConn {
-	c := &lineConn{server: s, writer: w, principal: principal, connSession: session.New("", principal, &mcp.Peer{}, &s.rules), opened: make(chan initializeOutcome, 1)}
+func (s *Server) newLineConn(w *pipeWriter, from sender) *lineConn {
+	c := &lineConn{server: s, writer: w, sender: from, connSession: session.New("", from.principal, &mcp.Peer{}, &s.rules), opened: make(chan initializeOutcome, 1)}
 	c.connSession.Initialized()
 	c.id = s.pipes.Add(1)
 	c.writer.add(c.connSession.Standalone(), nil)
@@ -153,6 +157,7 @@ const eras = 2
 type lineConn struct {
 	server       *Server
 	writer       *pipeWriter
+	sender                              // of all its messages
 	connSession  *session.Session       // exchanges of the modern era, and messages outside of exchanges
 	id           uint64                 // distinguishes the pipe from others, and from HTTP
 	legacy       *session.Session       // nil before initialize is answered
@@ -370,7 +375,7 @@ func (c *lineConn) inFlight(id mcp.ID) bool {
 // session, so that duplicate ids are detected and the end of the pipe ends it.
 func (c *lineConn) modernRequest(ctx context.Context, m *mcp.Message) {
 	ir := new(inflightRequest)
-	if wireErr := ir.initModern(m, c.principal); wireErr != nil {
+	if wireErr := ir.initModern(m, c.sender); wireErr != nil {
 		c.sendError(ctx, m.ID, wireErr)
 		return
 	}
@@ -508,7 +513,7 @@ func (c *lineConn) initialize(ctx context.Context, m *mcp.Message) {
 	c.wg.Go(func() { // ends when the Handler answers; finish waits for it
 		defer c.server.inflight.remove(entry)
 		defer cancel(nil)
-		sess, answer, err := c.server.initialize(ctx, m, c.principal)
+		sess, answer, err := c.server.initialize(ctx, m, c.sender)
 		if err != nil && ctx.Err() != nil {
 			err = errSessionEnded() // whatever error the Handler returns at the end of its context
 		}

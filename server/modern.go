@@ -19,7 +19,7 @@ import (
 // modernPost serves a modern message. Mcp-Session-Id and Last-Event-ID have no meaning
 // here and are ignored (2026-07-28, basic/transports/streamable-http, "Earlier Streamable
 // HTTP Revisions").
-func (s *Server) modernPost(p *response, r *http.Request, principal string, m *mcp.Message) *refusal {
+func (s *Server) modernPost(p *response, r *http.Request, from sender, m *mcp.Message) *refusal {
 	switch m.Kind {
 	case mcp.KindRequest:
 	case mcp.KindNotification:
@@ -27,7 +27,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 		// without a response. A request is cancelled by closing its response
 		// (basic/patterns/cancellation).
 		if m.Method == "notifications/cancelled" {
-			s.observeIdleCancel(r.Context(), Event{Principal: principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
+			s.observeIdleCancel(r.Context(), Event{Principal: from.principal, Remote: r.RemoteAddr}, m.Params.Raw(mcp.FieldRequestID))
 		}
 		p.writeAccepted()
 		return nil
@@ -36,7 +36,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	}
 	v := new(statelessRequest)
 	ir := &v.inflightRequest
-	if err := s.initModernHTTP(ir, r, m, principal); err != nil {
+	if err := s.initModernHTTP(ir, r, m, from); err != nil {
 		return refuseMessage(refusalStatus(err), m.ID, err)
 	}
 	s.trackMemory(ir)
@@ -49,7 +49,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 		if s.answerCached(r.Context(), p, m.ID, opened.req, modernEncoder{}) {
 			return nil
 		}
-		if no := s.checkPending(m.ID, principal); no != nil {
+		if no := s.checkPending(m.ID, from.principal); no != nil {
 			return no
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Server) modernPost(p *response, r *http.Request, principal string, m *m
 	ctx := ir.begin(r.Context(), opened.req, modernEncoder{})
 	ir.inQuota, ir.restarts = true, opened.restarts
 	ir.x = v.exchange.Begin(m.ID, &s.rules, ir.stop)
-	ir.x.ChargeTo(principal, len(m.Raw))
+	ir.x.ChargeTo(from.principal, len(m.Raw))
 	ir.caller = s.modernCaller(ir)
 	c := attach(ir.x)
 	defer c.Detach()
@@ -121,7 +121,7 @@ type statelessRequest struct {
 
 // initModern sets the request up from a modern message. The error is the answer for the
 // client (2026-07-28, basic, "_meta").
-func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Error {
+func (ir *inflightRequest) initModern(m *mcp.Message, from sender) *mcp.Error {
 	// The revision is checked before the method, so that a client of another revision
 	// learns which one to use, and not that a method is missing which its own revision
 	// may have.
@@ -156,7 +156,8 @@ func (ir *inflightRequest) initModern(m *mcp.Message, principal string) *mcp.Err
 		Params:             m.Params,
 		Client:             &ir.client,
 		LogLevel:           level,
-		Principal:          principal,
+		Principal:          from.principal,
+		Profile:            from.profile,
 		TakesInputRequired: true,
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // initModernHTTP sets the request up from a modern message over HTTP, and checks the
 // headers against the body. Missing fields in the body are reported first, then
 // differences, then what is not served.
-func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Message, principal string) *mcp.Error {
+func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Message, from sender) *mcp.Error {
 	named := r.Header.Get(versionHeader)
 	switch missing := missingMeta(m); {
 	case missing == "":
@@ -26,7 +26,7 @@ func (s *Server) initModernHTTP(ir *inflightRequest, r *http.Request, m *mcp.Mes
 		// The other fields of such a revision are unknown here.
 		return unsupportedVersion(named)
 	}
-	if err := ir.initModern(m, principal); err != nil {
+	if err := ir.initModern(m, from); err != nil {
 		return err
 	}
 	ir.original.ParamHeaders = paramHeaders(r.Header, s.noHeaders)

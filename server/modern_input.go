@@ -317,7 +317,7 @@ func (s *Server) protectState(req *mcp.Request, res *mcp.Result) (*mcp.Result, e
 	switch {
 	case raw == nil:
 		return res, nil
-	case s.sealsStates():
+	case s.sealsStates(req):
 		e.SetText(mcp.FieldRequestState, s.sealState(stateSealed, req, time.Now().Add(stateTTL), raw))
 	case stateKindOf(text) != "":
 		e.Set(mcp.FieldRequestState, markState(raw))

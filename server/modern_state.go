@@ -30,7 +30,7 @@ type stateKind string
 
 const (
 	stateParked  stateKind = "sbp1." // of a request that is parked here
-	stateSealed  stateKind = "sbs1." // of a backend, for one principal and one request
+	stateSealed  stateKind = "sbs1." // of a backend, for one sender and one request
 	stateRestart stateKind = "sba1." // of a request to restart
 	stateMarked  stateKind = "sbm1." // of a backend, unmodified after the mark
 )
@@ -53,23 +53,24 @@ func stateKindOf(text string) stateKind {
 // authentication, backends are called for all clients with one credential, so only the
 // gateway can check which client a state belongs to. With keys, only the gateway can
 // check the request and so the backend that a state belongs to, and every replica with
-// the keys can serve the retry. With neither, a state is forwarded unmodified, and any
-// replica can serve the retry.
-func (s *Server) sealsStates() bool { return s.cfg.Authenticate != nil || len(s.cfg.StateKeys) > 0 }
+// the keys can serve the retry. A profile is checked like a principal. With none of these,
+// a state is forwarded unmodified, and any replica can serve the retry.
+func (s *Server) sealsStates(req *mcp.Request) bool {
+	return s.cfg.Authenticate != nil || len(s.cfg.StateKeys) > 0 || req.Profile != ""
+}
 
-// sealState returns a state that opens for this principal and request only. Its content is
-// the expiry in 8 bytes, the hashes of the principal and of the request, and the state
-// itself.
+// sealState returns a state that opens for this sender and request only. Its content is
+// the expiry in 8 bytes, the hashes of the sender and of the request, and the state itself.
 func (s *Server) sealState(kind stateKind, req *mcp.Request, until time.Time, body []byte) string {
-	principal, request := sha256.Sum256([]byte(req.Principal)), digest(req)
+	from, request := sha256.Sum256([]byte(req.Owner())), digest(req)
 	// Times are stored in whole seconds; one more, so that a state never expires early.
 	raw := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()+1))
-	raw = append(append(append(raw, principal[:]...), request[:]...), body...)
+	raw = append(append(append(raw, from[:]...), request[:]...), body...)
 	return string(kind) + s.box.Seal(string(kind), raw)
 }
 
 // openState returns the content of a sealed state. The error is session.ErrForeign if the
-// state belongs to another principal, and session.ErrUnknown otherwise; the client cannot
+// state belongs to another sender, and session.ErrUnknown otherwise; the client cannot
 // distinguish them.
 func (s *Server) openState(kind stateKind, text string, req *mcp.Request) ([]byte, error) {
 	raw, err := s.box.Open(string(kind), strings.TrimPrefix(text, string(kind)))
@@ -77,9 +78,9 @@ func (s *Server) openState(kind stateKind, text string, req *mcp.Request) ([]byt
 		return nil, session.ErrUnknown
 	}
 	until, rest := time.Unix(int64(binary.BigEndian.Uint64(raw)), 0), raw[8:]
-	principal, request, body := rest[:sha256.Size], rest[sha256.Size:2*sha256.Size], rest[2*sha256.Size:]
+	from, request, body := rest[:sha256.Size], rest[sha256.Size:2*sha256.Size], rest[2*sha256.Size:]
 	switch {
-	case [sha256.Size]byte(principal) != sha256.Sum256([]byte(req.Principal)):
+	case [sha256.Size]byte(from) != sha256.Sum256([]byte(req.Owner())):
 		return nil, session.ErrForeign
 	case [sha256.Size]byte(request) != digest(req), !time.Now().Before(until):
 		return nil, session.ErrUnknown
@@ -113,7 +114,7 @@ func digest(req *mcp.Request) [sha256.Size]byte {
 // parkedOwner returns the owner of a request while it is parked.
 func (s *Server) parkedOwner(req *mcp.Request, connID uint64) session.Owner {
 	sum := digest(req)
-	return session.Owner{Place: connID, Principal: req.Principal, Method: req.Method, Digest: string(sum[:])}
+	return session.Owner{Place: connID, Principal: req.Principal, Profile: req.Profile, Method: req.Method, Digest: string(sum[:])}
 }
 
 // openedRequest is a request after its requestState has been opened.
@@ -131,7 +132,7 @@ func (s *Server) readState(req *mcp.Request) (openedRequest, error) {
 	}
 	text, _ := req.Params.Text(mcp.FieldRequestState)
 	kind := stateKindOf(text)
-	if s.sealsStates() && (kind == "" || kind == stateMarked) {
+	if s.sealsStates(req) && (kind == "" || kind == stateMarked) {
 		return openedRequest{}, session.ErrUnknown // no such state is ever sent to a client
 	}
 	switch kind {
@@ -189,7 +190,7 @@ func unmarkState(raw []byte, text string) []byte {
 }
 
 // refuseState refuses a request because of its state. Whether the state belongs to
-// another principal or request, has expired or was used, or is no state at all, is
+// another sender or request, has expired or was used, or is no state at all, is
 // reported to the operator only: the response is the same, and nothing has run.
 func (s *Server) refuseState(id mcp.ID, err error) *refusal {
 	if wire, ok := asWire(err); ok {

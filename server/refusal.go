@@ -17,11 +17,12 @@ import (
 // Denial is an error of Config.Authenticate that specifies how a request is refused. Any
 // other error is a plain 401.
 type Denial struct {
-	// Status is 401 or 403; zero is 401.
+	// Status is 401, 403 or 404; zero is 401. With 404 the answer is that of
+	// Config.NotFound: the sender is authenticated, and may not know of the profile.
 	Status int
 	// Challenge is the WWW-Authenticate header; "" is "Bearer".
 	Challenge string
-	// Message is sent to the client. It must not quote the credentials.
+	// Message is sent to the client, except with 404. It must not quote the credentials.
 	Message string
 }
 
@@ -35,6 +36,7 @@ type refusal struct {
 	err    *mcp.Error
 	header [2]string // one more header, or nothing
 	event  Event     // reported to Config.Observe if it has a kind
+	hidden bool      // the answer is that of Config.NotFound
 }
 
 // refuse returns the refusal of a request that has not been parsed as a message.
@@ -147,11 +149,15 @@ func refuseSession(id mcp.ID) *refusal {
 // asWire returns err as the error to send to a peer unmodified, if it is one.
 func asWire(err error) (*mcp.Error, bool) { return errors.AsType[*mcp.Error](err) }
 
-func (s *Server) refuse(p *response, r *http.Request, no *refusal, principal string) {
+func (s *Server) refuse(p *response, r *http.Request, no *refusal, from sender) {
 	s.refused.Add(1)
 	if no.event.Kind != "" {
-		no.event.Principal, no.event.Remote = principal, r.RemoteAddr
+		no.event.Principal, no.event.Remote = from.principal, r.RemoteAddr
 		s.observe(r.Context(), no.event)
+	}
+	if no.hidden {
+		s.serveHidden(p, r)
+		return
 	}
 	if no.header[0] != "" {
 		p.w.Header().Set(no.header[0], no.header[1])

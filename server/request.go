@@ -80,7 +80,7 @@ func (ir *inflightRequest) begin(ctx context.Context, req *mcp.Request, enc enco
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ir.req, ir.encoder, ir.stop = req, enc, cancel
 	if req.Method == "subscriptions/listen" {
-		ir.kind = kindListen
+		ir.kind, ir.profile = kindListen, req.Profile
 	}
 	return ctx
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,7 +23,7 @@ import (
 )
 
 func newAttach(e *env) *cobra.Command {
-	var file string
+	var file, profile string
 	cmd := &cobra.Command{
 		Use:   "attach",
 		Short: "Connect a client on stdio to the running gateway, and start the gateway if needed",
@@ -38,16 +39,17 @@ or starts another gateway.
 
 Without a configuration file this is 'serve --stdio'.`,
 		Args: argsBetween(0, 0, "none"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return e.attach(cmd.Context(), file) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return e.attach(cmd.Context(), file, profile) },
 	}
 	configFlag(cmd, &file)
+	profileFlag(cmd, &profile, "only what a `PROFILE` of the gateway offers")
 	return cmd
 }
 
-func (e *env) attach(ctx context.Context, flag string) error {
+func (e *env) attach(ctx context.Context, flag, profile string) error {
 	src := e.source(flag)
 	if !src.hasFile() {
-		return serve(ctx, e, serveFlags{stdio: true})
+		return serve(ctx, e, serveFlags{stdio: true, profile: profile})
 	}
 	if err := src.refuseLoop(); err != nil {
 		return err
@@ -60,7 +62,7 @@ func (e *env) attach(ctx context.Context, flag string) error {
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
-	a := &attacher{env: e, file: file, folder: folder, version: programVersion(), start: e.startGateway}
+	a := &attacher{env: e, file: file, folder: folder, version: programVersion(), profile: profile, start: e.startGateway}
 	releaseStartPages()
 	return relay.New(relay.Config{Connect: a.connect, Join: a.join, Report: e.printError}).Run(ctx, e.Stdin, e.Stdout)
 }
@@ -71,6 +73,7 @@ type attacher struct {
 
 	file, folder string
 	version      string                                       // of this program
+	profile      string                                       // of the gateway; empty means everything
 	start        func(ctx context.Context, file string) error // returns when the gateway serves
 }
 
@@ -90,7 +93,7 @@ const (
 	lookInterval = 10 * time.Millisecond
 )
 
-// connect returns a connection to the gateway, which it starts if there is none. A lock
+// connect returns a connection to the gateway, which it starts if none runs. A lock
 // makes clients that come at the same time start one.
 func (a *attacher) connect(ctx context.Context) (relay.Conn, error) {
 	if conn, err := a.find(ctx); conn != nil || err != nil && !errors.Is(err, errDraining) {
@@ -238,7 +241,7 @@ func (a *attacher) dial(ctx context.Context, path string) (_ *attachedConn, err 
 	if attached == nil {
 		_ = conn.Close()
 	}
-	if err != nil && !errors.Is(err, errDraining) {
+	if _, ok := errors.AsType[noProfileError](err); err != nil && !ok && !errors.Is(err, errDraining) {
 		err = fmt.Errorf("the gateway at %s does not respond: %w; end its process", path, err)
 	}
 	return attached, err
@@ -248,7 +251,11 @@ func (a *attacher) dial(ctx context.Context, path string) (_ *attachedConn, err 
 // not accept clients.
 func (a *attacher) upgrade(ctx context.Context, conn *net.UnixConn) (*attachedConn, error) {
 	_ = conn.SetDeadline(time.Now().Add(attachTimeout)) // fails only if the connection is closed
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, socketURL(stdioPath), nil)
+	path := stdioPath
+	if a.profile != "" {
+		path = profilePath(stdioPath, a.profile)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, socketURL(path), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +275,9 @@ func (a *attacher) upgrade(ctx context.Context, conn *net.UnixConn) (*attachedCo
 	case http.StatusSwitchingProtocols:
 	case http.StatusServiceUnavailable:
 		return nil, errDraining
+	case http.StatusBadRequest:
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // a part is better than nothing
+		return nil, noProfileError{errors.New(firstLine(text))}
 	default:
 		return nil, nil
 	}

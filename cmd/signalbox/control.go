@@ -37,7 +37,7 @@ const (
 	reloadPath  = "/admin/v1/reload"  // POST: reloads, and returns a reloadResult
 	stdioPath   = "/admin/v1/stdio"   // GET with an upgrade: the lines of a client on stdio, if gatewayInfo.Joinable
 	logPath     = "/admin/v1/log"     // GET: the records of the log, as JSON lines; with follow=true, also later ones
-	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable
+	joinPath    = "/mcp"              // the MCP endpoint, if gatewayInfo.Joinable; with those of profiles below it
 )
 
 // socketSuffix is the suffix of the sockets' names.
@@ -104,8 +104,13 @@ func (s *service) openControl(ctx context.Context) {
 	serveCalls(routes, s.gateway)
 	routes.HandleFunc("GET "+whyPath, s.serveWhy)
 	if self.Joinable { // otherwise the backends' processes belong to the only client
-		routes.Handle(joinPath, s.life.count(signalbox.Local(s.gateway)))
+		joined := s.life.count(signalbox.Local(s.gateway))
+		routes.Handle(joinPath, joined)
+		routes.HandleFunc(profilePath(joinPath, "{profile}"), func(w http.ResponseWriter, r *http.Request) {
+			atProfile(joined, r.PathValue("profile")).ServeHTTP(w, r)
+		})
 		routes.HandleFunc("GET "+stdioPath, s.serveAttached)
+		routes.HandleFunc("GET "+profilePath(stdioPath, "{profile}"), s.serveAttachedAt)
 	}
 	routes.HandleFunc("GET "+logPath, s.serveLog)
 	c, err := newControl(ctx, s.env, s.source.path, s.id, routes)

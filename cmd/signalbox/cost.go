@@ -61,10 +61,11 @@ func (s size) shareOf(whole int) string {
 type costs struct {
 	size
 
-	Servers    []serverCost `json:"servers"`
-	Tools      []toolCost   `json:"tools"`
-	Duplicates []duplicate  `json:"duplicates"`
-	LongNames  []string     `json:"longNames"` // those with more than shortName characters
+	Servers    []serverCost  `json:"servers"`
+	Profiles   []profileCost `json:"profiles,omitempty"` // of the gateway, for the costs of everything
+	Tools      []toolCost    `json:"tools"`
+	Duplicates []duplicate   `json:"duplicates"`
+	LongNames  []string      `json:"longNames"` // those with more than shortName characters
 }
 
 type serverCost struct {
@@ -243,6 +244,13 @@ func (e *env) showCost(ctx context.Context, t *target, name string, asJSON bool)
 		}
 	}
 	c := sumCosts(tools)
+	if name == "" && t.profile == "" && t.status != nil {
+		s, err := t.status(ctx)
+		if err != nil {
+			return fmt.Errorf("read the status of the gateway: %w", err)
+		}
+		c.Profiles = costsOf(s.Profiles)
+	}
 	switch {
 	case asJSON:
 		text, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true), jsontext.WithIndent("  "))
@@ -308,7 +316,7 @@ func (c *costs) writeServers(b *bytes.Buffer) {
 		largest := strings.TrimPrefix(s.largest.Name, s.Name+"__") + " " + s.largest.String()
 		rows = append(rows, []string{s.Name, strconv.Itoa(s.Count), s.String(), s.shareOf(c.Bytes), largest})
 	}
-	rows = append(rows, []string{"total", strconv.Itoa(len(c.Tools)), c.String(), "", ""})
+	rows = append(rows, []string{"total", strconv.Itoa(len(c.Tools)), c.String(), "", profileLine(c.Profiles)})
 	writeColumns(b, rows, 1, 2, 3)
 }
 

@@ -168,7 +168,13 @@ func (p *endpoint) routes(main, sse, operations http.Handler) http.Handler {
 		case "/healthz", "/readyz", "/metrics", statusPath:
 			operations.ServeHTTP(w, r)
 		default:
-			p.serveOther(w, r)
+			if name, ok := profileIn(r.URL.Path, p.path); ok {
+				atProfile(main, name).ServeHTTP(w, r)
+			} else if name, ok := profileIn(r.URL.Path, ssePath); ok {
+				atProfile(sse, name).ServeHTTP(w, r)
+			} else {
+				p.serveOther(w, r)
+			}
 		}
 	})
 }

@@ -26,7 +26,13 @@ func (f *targetFlags) join(ctx context.Context, e *env, file string) (*target, e
 	if len(found) > 0 && found[0].Joinable {
 		closeIdle(found[1:])
 		e.printError(fmt.Sprintf("using the running gateway, process %d", found[0].Process))
-		return joined(found[0].socket, f.logger(e, &config.Config{})), nil
+		t := joined(found[0].socket, f.profile, f.logger(e, &config.Config{}))
+		if f.profile != "" {
+			if _, err := t.status(ctx); err != nil { // the profile may be missing
+				return nil, errors.Join(err, t.close())
+			}
+		}
+		return t, nil
 	}
 	closeIdle(found)
 	if err != nil {
@@ -136,15 +142,19 @@ func toolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]str
 	return backends, err
 }
 
-// joined returns the gateway of a socket as the target of a command.
-func joined(socket *http.Transport, logger *slog.Logger) *target {
-	c := client.NewHTTP(socketURL(joinPath), client.Config{
+// joined returns a gateway of a socket, or one profile of it, as the target of a command.
+func joined(socket *http.Transport, profile string, logger *slog.Logger) *target {
+	path := joinPath
+	if profile != "" {
+		path = profilePath(joinPath, profile)
+	}
+	c := client.NewHTTP(socketURL(path), client.Config{
 		Name:      "running gateway",
 		Transport: socket,
 		Info:      implementation(),
 		Logger:    logger,
 	})
-	return &target{
+	t := &target{
 		Handler: c,
 		status:  func(ctx context.Context) (*signalbox.Status, error) { return statusAt(ctx, socket) },
 		toolBackends: func(ctx context.Context) (map[string]string, error) {
@@ -155,6 +165,8 @@ func joined(socket *http.Transport, logger *slog.Logger) *target {
 			return c.Close()
 		},
 	}
+	t.only(profile)
+	return t
 }
 
 // isGone reports whether an error means that no process listens on a socket any more.

@@ -34,6 +34,8 @@ func TestAddressThatIsOurOwn(t *testing.T) {
 		{"the port of https", "https://localhost/mcp", ":443", true},
 		{"no address", "://", "127.0.0.1:7777", false},
 		{"no listener", "http://127.0.0.1:7777/mcp", "nowhere", false},
+		{"a profile", "http://127.0.0.1:7777/mcp/p/coding", "127.0.0.1:7777", true},
+		{"below a profile", "http://127.0.0.1:7777/mcp/p/coding/x", "127.0.0.1:7777", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -28,6 +29,7 @@ type serveFlags struct {
 	stdio  bool   // serve the parent process on standard input and output
 	demo   bool   // serve the demo, whatever files there are
 
+	profile    string        // the part that the client on standard input is served; empty means everything
 	idle       time.Duration // end after so long without clients; 0 means never
 	background bool          // started by attach: log to a file, and report the start on standard error
 }
@@ -58,6 +60,7 @@ effect. SIGTERM and SIGINT let running calls end; a second signal cancels them.`
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.listen, "listen", "", "`ADDRESS` to listen on, host:port; port 0 means any free port (default \"127.0.0.1:7777\")")
 	cmd.Flags().BoolVar(&f.demo, "demo", false, "serve the built-in demo, whatever files there are")
+	profileFlag(cmd, &f.profile, "with --stdio, serve only this `PROFILE` to the client; over HTTP each profile has a path of its own, such as /mcp/p/PROFILE")
 	cmd.Flags().DurationVar(&f.idle, "end-when-idle", 0, "end `DURATION` after the last client has left, such as 10m (default: never)")
 	cmd.Flags().BoolVar(&f.background, "background", false, "log to the state folder, and report the start on standard error")
 	_ = cmd.Flags().MarkHidden("background") // the flag was added in the line above
@@ -94,6 +97,9 @@ type service struct {
 func (f serveFlags) source(e *env) (source, error) {
 	if f.demo && f.config != "" {
 		return source{}, usagef("both --demo and --config; choose one")
+	}
+	if f.profile != "" && !f.stdio {
+		return source{}, usageError{errProfileOverHTTP}
 	}
 	if f.idle < 0 || f.idle > 0 && f.stdio {
 		return source{}, usagef("--end-when-idle takes a positive duration, and not with --stdio, which ends with its client")
@@ -179,6 +185,9 @@ func (s *service) open(ctx context.Context) error {
 	if s.cfg, err = s.load(); err != nil {
 		return err
 	}
+	if err := checkProfile(s.cfg, s.flags.profile); err != nil {
+		return err
+	}
 	s.openLog(ctx)
 	if s.flags.http() {
 		if s.http, err = listen(ctx, s.cfg.Effective()); err != nil && !s.withoutPort(ctx, err) {
@@ -191,6 +200,9 @@ func (s *service) open(ctx context.Context) error {
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
 	opt.ListsFolder = s.listsFolder()
+	if s.http != nil {
+		opt.NotFound = http.HandlerFunc(s.http.serveOther)
+	}
 	opt.LogCalls = s.terminal
 	if calls := s.cfg.Log.Calls; calls != nil {
 		opt.LogCalls = *calls
@@ -258,7 +270,7 @@ func (s *service) processLevel() slog.Level {
 // (2026-07-28, basic/transports/stdio, "Shutdown").
 func (s *service) serveStdio(ctx context.Context) {
 	defer close(s.stdio)
-	s.stdio <- s.gateway.ServeStdio(ctx, s.input, s.Stdout)
+	s.stdio <- s.gateway.ServeStdio(signalbox.WithProfile(ctx, s.flags.profile), s.input, s.Stdout)
 }
 
 // load reads the configuration and applies the flags to it.

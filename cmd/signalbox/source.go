@@ -204,13 +204,17 @@ func leaveSelf(cfg *config.Config) {
 	}
 }
 
-// isSelf reports whether a URL is that of the endpoint at a listener's address. Names are
+// isSelf reports whether a URL is that of the endpoint at a listener's address, or of a
+// profile there. Names are
 // not looked up in the DNS: the line that the documentation asks users to paste names loopback.
 func isSelf(address, listen, path string) bool {
 	// A mistake in one of the addresses is reported elsewhere, and makes no loop.
 	u, err := url.Parse(address)
 	host, port, lerr := net.SplitHostPort(listen)
-	if err != nil || lerr != nil || u.Path != path || portOf(u) != port {
+	if err != nil || lerr != nil || portOf(u) != port {
+		return false
+	}
+	if _, profile := profileIn(u.Path, path); u.Path != path && !profile {
 		return false
 	}
 	if u.Hostname() == host {

@@ -36,6 +36,7 @@ type statusFlags struct {
 	json    bool     // print everything, unmodified
 	limits  bool     // print the limits
 	promise bool     // print Status.Promise
+	profile string   // print only what is about this profile; empty means everything
 	watch   bool     // print again and again
 
 	interval time.Duration // of watch
@@ -66,6 +67,7 @@ the backend lists. Where the two differ for a kind of items, its column has both
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "", "ask the gateway at this `URL`, such as that of its MCP endpoint")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header, as `'Name: value'`; may be repeated")
+	profileFlag(cmd, &f.profile, "print only the backends of a `PROFILE`, and what is wrong with it")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole status as JSON")
 	cmd.Flags().BoolVar(&f.limits, "limits", false, "also print the limits in effect")
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "print the status every second, until interrupted; needs a terminal")
@@ -77,6 +79,8 @@ the backend lists. Where the two differ for a kind of items, its column has both
 // members which are unknown to this version are kept.
 func (e *env) status(ctx context.Context, f *statusFlags) error {
 	switch {
+	case f.json && f.profile != "":
+		return usagef("both --json and --profile; choose one")
 	case f.watch && f.json:
 		return usagef("both --watch and --json; choose one")
 	case f.watch && !e.Terminal(e.Stdout):
@@ -108,6 +112,9 @@ func (s *fetchedStatus) text(f *statusFlags) ([]byte, error) {
 	decoded, err := decodeStatus(s.raw)
 	if err != nil {
 		return nil, fmt.Errorf("status of %s: %w", s.name, err)
+	}
+	if err := narrow(&decoded.Status, f.profile); err != nil {
+		return nil, err
 	}
 	return statusText(s.place, decoded, f), nil
 }
@@ -363,6 +370,9 @@ func statusText(place string, s *gatewayStatus, f *statusFlags) []byte {
 	b.WriteByte('\n')
 	writeBackends(&b, s)
 	writeProcesses(&b, s)
+	if costs := profileLine(costsOf(s.Profiles)); costs != "" {
+		b.WriteString(visibleLine(costs) + "\n")
+	}
 	// Always printed: a problem is the usual reason to look.
 	writeProblems(&b, s)
 	if f.limits {

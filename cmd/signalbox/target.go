@@ -38,6 +38,7 @@ type targetFlags struct {
 	alone   bool     // start a gateway even if one is running
 	url     string   // a server instead of a gateway
 	headers []string // for the server at url, each as 'Name: value'
+	profile string   // of the gateway; empty means everything
 	verbose bool     // print the log; implies alone, as a running gateway has its own log
 }
 
@@ -47,6 +48,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	configFlag(cmd, &f.config)
 	addWord(cmd, &f.url, "url", "", "talk to the MCP server at this `URL` instead, such as 127.0.0.1:7777 for a gateway; "+tokenVariable+" may hold a bearer token for it")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header with --url, as `'Name: value'`; may be repeated")
+	profileFlag(cmd, &f.profile, "only what a `PROFILE` of the gateway offers")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 }
@@ -54,16 +56,17 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 // target is what a command talks to: a gateway started for it, a running one, or a server.
 type target struct {
 	mcp.Handler
-	url    *url.URL                                         // of a server; nil for a gateway
-	token  bool                                             // a token is sent to the server
-	isNew  bool                                             // the gateway was started for the command
-	status func(context.Context) (*signalbox.Status, error) // nil for a server
-	close  func() error
+	url     *url.URL                                         // of a server; nil for a gateway
+	token   bool                                             // a token is sent to the server
+	profile string                                           // of the gateway, or ""
+	isNew   bool                                             // the gateway was started for the command
+	status  func(context.Context) (*signalbox.Status, error) // nil for a server
+	close   func() error
 
 	// toolBackends returns the backend of each tool, by the tool's name; nil for a server.
 	toolBackends func(context.Context) (map[string]string, error)
 
-	explain func(name string) *signalbox.Explanation // nil unless isNew
+	explain func(name, profile string) *signalbox.Explanation // nil unless isNew
 }
 
 // firstListTimeout is how long a command waits for backends that are starting, unless the
@@ -100,6 +103,9 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkProfile(cfg, f.profile); err != nil {
+		return nil, err
+	}
 	// A configured value applies to commands, too.
 	if cfg.Limits.FirstList == 0 {
 		cfg.Limits.FirstList = firstListTimeout
@@ -111,8 +117,8 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{
-		Handler: gw,
+	t := &target{
+		Handler: profiled{gw, f.profile},
 		isNew:   true,
 		status: func(context.Context) (*signalbox.Status, error) {
 			s := gw.Status()
@@ -121,7 +127,9 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 		toolBackends: func(context.Context) (map[string]string, error) { return gw.ToolBackends(), nil },
 		explain:      gw.Explain,
 		close:        gw.Close,
-	}, nil
+	}
+	t.only(f.profile)
+	return t, nil
 }
 
 // promptGrace bounds how long a server that ignores the end of its input delays the end of
@@ -132,6 +140,9 @@ func (f *targetFlags) dial(e *env) (*target, error) {
 	u, err := parseTarget(f.url)
 	if err != nil {
 		return nil, err
+	}
+	if f.profile != "" {
+		u.Path = profilePath(u.Path, f.profile)
 	}
 	header, err := e.header(f.headers)
 	if err != nil {

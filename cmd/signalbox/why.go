@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,6 +74,7 @@ With --long it prints the names of tools that are longer than some clients accep
 		},
 	}
 	configFlag(cmd, &f.config)
+	profileFlag(cmd, &f.profile, "for clients of this `PROFILE` of the gateway")
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
@@ -85,8 +87,11 @@ With --long it prints the names of tools that are longer than some clients accep
 func (e *env) why(ctx context.Context, f *targetFlags, name string, asJSON bool) error {
 	if src := e.source(f.config); src.hasFile() && !f.alone && !f.verbose {
 		asking, done := e.interruptible(ctx)
-		x, err := e.explainRunning(asking, src.path, name)
+		x, err := e.explainRunning(asking, src.path, name, f.profile)
 		done()
+		if _, ok := errors.AsType[noProfileError](err); ok {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("%w; use --alone to start the backends anew", err)
 		}
@@ -104,7 +109,7 @@ func (e *env) why(ctx context.Context, f *targetFlags, name string, asJSON bool)
 				return err
 			}
 		}
-		return e.printExplanation(t.explain(name), asJSON)
+		return e.printExplanation(t.explain(name, f.profile), asJSON)
 	})
 }
 
@@ -119,17 +124,19 @@ func catalogLists() []list {
 
 // explainRunning returns the explanation of the running gateway of a file, or nil if there is
 // none.
-func (e *env) explainRunning(ctx context.Context, file, name string) (*signalbox.Explanation, error) {
+func (e *env) explainRunning(ctx context.Context, file, name, profile string) (*signalbox.Explanation, error) {
 	found, err := e.runningGateways(ctx, file)
 	defer closeIdle(found)
 	if len(found) == 0 {
 		return nil, err
 	}
 	gateway := fmt.Sprintf("the running gateway, process %d,", found[0].Process)
-	resp, err := get(ctx, found[0].socket, socketURL(whyPath)+"?"+url.Values{"name": {name}}.Encode(), nil)
+	resp, err := get(ctx, found[0].socket, socketURL(whyPath)+"?"+url.Values{"name": {name}, "profile": {profile}}.Encode(), nil)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", gateway, explainDial(err))
+	case resp.code == http.StatusBadRequest:
+		return nil, noProfileError{errors.New(firstLine(resp.body))}
 	case resp.code == http.StatusNotFound:
 		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
 	case resp.code != http.StatusOK:
@@ -145,7 +152,13 @@ func (e *env) explainRunning(ctx context.Context, file, name string) (*signalbox
 
 // serveWhy answers whyPath.
 func (s *service) serveWhy(w http.ResponseWriter, r *http.Request) {
-	writeAnswer(w, s.gateway.Explain(r.URL.Query().Get("name")))
+	query := r.URL.Query()
+	status := s.gateway.Status()
+	if err := narrow(&status, query.Get("profile")); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeAnswer(w, s.gateway.Explain(query.Get("name"), query.Get("profile")))
 }
 
 func (e *env) printExplanation(x *signalbox.Explanation, asJSON bool) error {

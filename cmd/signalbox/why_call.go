@@ -35,7 +35,7 @@ func (e *env) whyCallOrName(ctx context.Context, file string, asJSON bool, id mc
 	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
-	x, nameErr := e.explainRunning(ctx, src.path, name)
+	x, nameErr := e.explainRunning(ctx, src.path, name, "")
 	if nameErr != nil || x == nil || len(x.Items) == 0 {
 		return err
 	}

@@ -5,9 +5,11 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/server"
@@ -17,6 +19,7 @@ import (
 type Token struct {
 	Principal string
 	Value     string
+	Profiles  []string // the only ones that it is for; nil means everything
 }
 
 // A Bearer identifies callers by bearer tokens (RFC 6750). It is immutable, and its
@@ -29,6 +32,7 @@ type Bearer struct {
 // token's length, and the token cannot be recovered from it.
 type knownToken struct {
 	principal string
+	profiles  []string
 	sum       [sha256.Size]byte
 }
 
@@ -36,7 +40,7 @@ type knownToken struct {
 func NewBearer(tokens []Token) *Bearer {
 	b := &Bearer{tokens: make([]knownToken, 0, len(tokens))}
 	for _, t := range tokens {
-		b.tokens = append(b.tokens, knownToken{t.Principal, sha256.Sum256([]byte(t.Value))})
+		b.tokens = append(b.tokens, knownToken{t.Principal, t.Profiles, sha256.Sum256([]byte(t.Value))})
 	}
 	return b
 }
@@ -52,8 +56,9 @@ const (
 const maxToken = 16 << 10
 
 // Authenticate returns the principal of the request's token. The error is a
-// [*server.Denial], and never quotes the token. Its duration does not depend on how
-// much of a token is correct.
+// [*server.Denial], and never quotes the token. If the token is not for the profile of the
+// request, its status is 404. Its duration does not depend on how much of a token is
+// correct.
 func (b *Bearer) Authenticate(r *http.Request) (string, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -65,16 +70,19 @@ func (b *Bearer) Authenticate(r *http.Request) (string, error) {
 		return "", &server.Denial{Challenge: challengeInvalid, Message: "the Authorization header is not a single bearer token"}
 	}
 	sum := sha256.Sum256([]byte(token))
-	principal, ok := "", 0
+	var found *knownToken
 	// All tokens are compared, even after a match: otherwise the duration would reveal
 	// the position of a token in the file.
-	for _, k := range b.tokens {
-		if match := subtle.ConstantTimeCompare(sum[:], k.sum[:]); match == 1 {
-			principal, ok = k.principal, 1
+	for i := range b.tokens {
+		if match := subtle.ConstantTimeCompare(sum[:], b.tokens[i].sum[:]); match == 1 {
+			found = &b.tokens[i]
 		}
 	}
-	if ok == 0 {
+	if found == nil {
 		return "", &server.Denial{Challenge: challengeInvalid, Message: "unknown bearer token"}
 	}
-	return principal, nil
+	if profile := server.ProfileOf(r.Context()); found.profiles != nil && !slices.Contains(found.profiles, profile) {
+		return found.principal, &server.Denial{Status: http.StatusNotFound, Message: cmp.Or(profile, "everything")}
+	}
+	return found.principal, nil
 }

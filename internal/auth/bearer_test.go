@@ -15,7 +15,7 @@ import (
 )
 
 func TestBearer(t *testing.T) {
-	b := NewBearer([]Token{{"ann", "one-long-token"}, {"bob", "another-token"}, {"ann", "anns-next-token"}})
+	b := NewBearer([]Token{{"ann", "one-long-token", nil}, {"bob", "another-token", nil}, {"ann", "anns-next-token", nil}})
 	huge := strings.Repeat("x", 100<<10)
 	for _, tt := range []struct {
 		name      string
@@ -76,9 +76,9 @@ func TestNoTokens(t *testing.T) {
 // The arguments of NewBearer may be changed afterwards, and the Bearer holds no token
 // that a memory dump or %+v could reveal.
 func TestBearerKeepsDigestsOnly(t *testing.T) {
-	tokens := []Token{{"ann", "sesame-open-sesame"}}
+	tokens := []Token{{"ann", "sesame-open-sesame", nil}}
 	b := NewBearer(tokens)
-	tokens[0] = Token{"eve", "token-of-eve"}
+	tokens[0] = Token{"eve", "token-of-eve", nil}
 	if got, err := b.Authenticate(asking("Bearer sesame-open-sesame")); got != "ann" || err != nil {
 		t.Errorf("got %q, %v, want ann", got, err)
 	}
@@ -97,7 +97,7 @@ func asking(authorization string) *http.Request {
 // The challenge for a request without a token has no error code, so that clients do not
 // take it for the expiry of a token (RFC 6750, section 3.1).
 func TestChallengeOfAnUnauthenticatedRequest(t *testing.T) {
-	b := NewBearer([]Token{{"ann", "sesame-open-sesame"}})
+	b := NewBearer([]Token{{"ann", "sesame-open-sesame", nil}})
 	for _, header := range []http.Header{{}, nil, {"Authorization": nil}, {"Cookie": {"Authorization=Bearer x"}}} {
 		_, err := b.Authenticate(&http.Request{Header: header})
 		denial, ok := errors.AsType[*server.Denial](err)
@@ -111,7 +111,7 @@ func TestChallengeOfAnUnauthenticatedRequest(t *testing.T) {
 // every other letter case is rejected.
 func TestSimilarTokensAreRejected(t *testing.T) {
 	const token = "aZ0-._~+/token=="
-	b := NewBearer([]Token{{"ann", token}})
+	b := NewBearer([]Token{{"ann", token, nil}})
 	near := []string{strings.ToUpper(token), strings.ToLower(token), token + "=", " " + token, "\t" + token, token + token}
 	for i := range token {
 		near = append(near, token[:i], token[i+1:], token[:i]+"x"+token[i+1:])
@@ -130,7 +130,7 @@ func TestSimilarTokensAreRejected(t *testing.T) {
 // longer one is rejected unread.
 func TestTokenLength(t *testing.T) {
 	longest := strings.Repeat("x", maxToken)
-	b := NewBearer([]Token{{"ann", longest}, {"bob", longest + "x"}})
+	b := NewBearer([]Token{{"ann", longest, nil}, {"bob", longest + "x", nil}})
 	if got, err := b.Authenticate(asking("Bearer " + longest)); got != "ann" || err != nil {
 		t.Errorf("%d bytes: %q, %v", maxToken, got, err)
 	}
@@ -143,7 +143,7 @@ func TestTokenLength(t *testing.T) {
 func TestBearerConcurrently(t *testing.T) {
 	var tokens []Token
 	for i := range 8 {
-		tokens = append(tokens, Token{fmt.Sprint("p", i), fmt.Sprint("sesame-open-sesame-", i)})
+		tokens = append(tokens, Token{fmt.Sprint("p", i), fmt.Sprint("sesame-open-sesame-", i), nil})
 	}
 	b := NewBearer(tokens)
 	var wg sync.WaitGroup // waited for below; each ends after its requests
@@ -157,4 +157,28 @@ func TestBearerConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A token that is tied to profiles is for these only. Its principal is known, and its sender
+// learns nothing of what it is not for.
+func TestTokenOfProfiles(t *testing.T) {
+	b := NewBearer([]Token{{"ann", "anns-coding-token", []string{"coding", "chat"}}, {"ann", "anns-token", nil}})
+	for _, tt := range []struct {
+		token, profile string
+		detail         string // of the denial
+	}{
+		{"anns-token", "", ""},
+		{"anns-token", "research", ""},
+		{"anns-coding-token", "coding", ""},
+		{"anns-coding-token", "chat", ""},
+		{"anns-coding-token", "research", "research"},
+		{"anns-coding-token", "", "everything"},
+	} {
+		r := asking("Bearer " + tt.token)
+		got, err := b.Authenticate(r.WithContext(server.WithProfile(r.Context(), tt.profile)))
+		denial, denied := errors.AsType[*server.Denial](err)
+		if got != "ann" || denied != (tt.detail != "") || denied && (denial.Status != http.StatusNotFound || denial.Message != tt.detail) {
+			t.Errorf("%s at %q: %q, %+v", tt.token, tt.profile, got, err)
+		}
+	}
 }

@@ -66,12 +66,12 @@ type Config struct {
 	LastReason string
 	Stopped    bool
 
-	// Kept, if not nil, returns what the server has offered to clients of a profile in an
+	// Kept, if not nil, returns what the server has offered to clients for a set of features in an
 	// earlier run, or nil. It is offered until the server is reached, and the server is
 	// not started before it is needed if it may rest. Keep, if not nil, is called by Run
 	// with each complete offer of the server. Both may take a moment.
-	Kept func(Profile) *Offer
-	Keep func(Profile, *Offer)
+	Kept func(Features) *Offer
+	Keep func(Features, *Offer)
 
 	// Rest, if not nil, makes the server rest while it serves no client.
 	Rest *Rest
@@ -136,8 +136,8 @@ type Backend struct {
 	use *use // nil without Config.Rest
 
 	// The fields below belong to Run.
-	profile  Profile // of the clients that the lists are for
-	kept     *Lists  // as last passed to Keep, or nil
+	features Features // of the clients that the lists are for
+	kept     *Lists   // as last passed to Keep, or nil
 	failures [catalog.NumKinds]listFailure
 	answered listSet // the lists that were fetched, or have failed, once
 
@@ -160,7 +160,7 @@ func New(cfg Config) *Backend {
 		settled: make(chan struct{}),
 	}
 	b.cfg.MaxKey = cmp.Or(cfg.MaxKey, DefaultMaxKey)
-	b.profile = FullProfile
+	b.features = AllFeatures
 	if cfg.Rest != nil {
 		b.use = newUse(cfg.Rest)
 	}

@@ -131,7 +131,7 @@ func (b *Backend) follow(ctx context.Context, sole *Client) error {
 	} else {
 		// The session or process of a legacy server lives as long as the scope. The
 		// session with a server that announces nothing ends at once.
-		f.client = b.clientOf(FullProfile)
+		f.client = b.clientOf(AllFeatures)
 		defer f.client.Scope.End()
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -20,14 +20,14 @@ func (b *Backend) keptOffer() *Offer {
 	if b.cfg.Kept == nil {
 		return nil
 	}
-	return b.cfg.Kept(b.profile)
+	return b.cfg.Kept(b.features)
 }
 
 // offerKept offers to the only client what the server offered in an earlier run.
 func (b *Backend) offerKept(c *Client) {
-	b.profile = 0
+	b.features = 0
 	if c.Peer != nil {
-		b.profile = ProfileOf(c.Peer.Capabilities)
+		b.features = FeaturesOf(c.Peer.Capabilities)
 	}
 	if b.Offer().State != Starting {
 		return // the lists of this run are newer
@@ -51,7 +51,7 @@ func (b *Backend) keep(o *Offer) {
 		return
 	}
 	b.kept = &o.Lists
-	b.cfg.Keep(b.profile, o)
+	b.cfg.Keep(b.features, o)
 }
 
 // keptLists is the encoding of an Offer. Its members are bytes, so that they are read
@@ -128,17 +128,17 @@ func decodeLists(in [catalog.NumKinds]keptList) (lists Lists, err error) {
 	return lists, nil
 }
 
-// profileLists is the encoding of the lists of a profile.
-type profileLists struct {
+// featureLists is the encoding of the lists for a set of features.
+type featureLists struct {
 	Base  []byte                     `json:"base"` // Lists.sum of the lists of all clients
 	Same  bool                       `json:"same"` // they equal those
 	Lists [catalog.NumKinds]keptList `json:"lists"`
 }
 
-// EncodeFor returns lists of a profile for a later run. base are the lists of all
+// EncodeFor returns lists for a set of features for a later run. base are the lists of all
 // clients.
 func (l *Lists) EncodeFor(base *Lists) ([]byte, error) {
-	p := profileLists{Base: base.sum(), Same: l.Equal(base)}
+	p := featureLists{Base: base.sum(), Same: l.Equal(base)}
 	if !p.Same {
 		p.Lists = l.encode()
 	}
@@ -148,7 +148,7 @@ func (l *Lists) EncodeFor(base *Lists) ([]byte, error) {
 // DecodeListsFor returns the lists that EncodeFor was called for, if they belong to the
 // same base.
 func DecodeListsFor(base *Lists, raw []byte) (Lists, bool) {
-	var p profileLists
+	var p featureLists
 	if json.Unmarshal(raw, &p) != nil || !bytes.Equal(p.Base, base.sum()) {
 		return Lists{}, false
 	}

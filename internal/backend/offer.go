@@ -146,9 +146,9 @@ func (b *Backend) ListsFor(ctx context.Context, c Client) (Lists, error) {
 	return o.Lists, nil
 }
 
-// ListsOf returns what the server offers to clients of a profile, requested in a
+// ListsOf returns what the server offers to clients with these features, requested in a
 // temporary session. The Offer is not changed.
-func (b *Backend) ListsOf(ctx context.Context, p Profile) (Lists, error) {
+func (b *Backend) ListsOf(ctx context.Context, p Features) (Lists, error) {
 	if b.cfg.Turn != nil {
 		defer b.cfg.Turn(ctx)()
 	}
@@ -167,24 +167,24 @@ func (l *Lists) Equal(o *Lists) bool {
 	return true
 }
 
-// Profile is a set of client features that servers are known to require before they
-// offer a tool. There are few profiles, whatever clients declare.
-type Profile uint8
+// Features is a set of client features that servers are known to require before they
+// offer a tool. There are few such sets, whatever clients declare.
+type Features uint8
 
 // The features.
 const (
-	hasElicitation Profile = 1 << iota
+	hasElicitation Features = 1 << iota
 	hasURLElicitation
 	hasSampling
 	hasRoots
 )
 
-// FullProfile has every feature. Its lists are those of Offer.
-const FullProfile = hasElicitation | hasURLElicitation | hasSampling | hasRoots
+// AllFeatures has every feature. Its lists are those of Offer.
+const AllFeatures = hasElicitation | hasURLElicitation | hasSampling | hasRoots
 
-// ProfileOf returns the profile of a client that has declared these capabilities.
+// FeaturesOf returns the features of a client that has declared these capabilities.
 // Invalid capabilities declare nothing.
-func ProfileOf(capabilities []byte) Profile {
+func FeaturesOf(capabilities []byte) Features {
 	var c struct {
 		Elicitation *map[string]jsontext.Value `json:"elicitation"`
 		Sampling    *map[string]jsontext.Value `json:"sampling"`
@@ -193,7 +193,7 @@ func ProfileOf(capabilities []byte) Profile {
 	if jsonv2.Unmarshal(orObject(capabilities), &c, jsontext.AllowDuplicateNames(true)) != nil {
 		return 0
 	}
-	var p Profile
+	var p Features
 	if c.Elicitation != nil {
 		p |= hasElicitation
 		if _, ok := (*c.Elicitation)["url"]; ok {
@@ -210,10 +210,10 @@ func ProfileOf(capabilities []byte) Profile {
 }
 
 // Within reports whether q has every feature of p.
-func (p Profile) Within(q Profile) bool { return p&^q == 0 }
+func (p Features) Within(q Features) bool { return p&^q == 0 }
 
 // capabilities returns the capabilities of a client that has exactly these features.
-func (p Profile) capabilities() []byte {
+func (p Features) capabilities() []byte {
 	var members []string
 	if p&hasElicitation != 0 {
 		modes := `"form":{}`
@@ -231,15 +231,15 @@ func (p Profile) capabilities() []byte {
 	return []byte("{" + strings.Join(members, ",") + "}")
 }
 
-// clientOf returns the gateway itself as a client of the profile, with a scope of its
+// clientOf returns the gateway itself as a client with these features, with a scope of its
 // own.
-func (b *Backend) clientOf(p Profile) Client {
+func (b *Backend) clientOf(p Features) Client {
 	peer := &mcp.Peer{Version: mcp.LatestModern, Info: b.cfg.Info, Capabilities: p.capabilities()}
 	return Client{Peer: peer, Scope: mcp.NewScope("lists of "+b.cfg.Name, nil)}
 }
 
-// Lacks returns the names of the features that the profile does not have.
-func (p Profile) Lacks() []string {
+// Lacks returns the names of the features that p does not have.
+func (p Features) Lacks() []string {
 	names := []string{"elicitation", "URL elicitation", "sampling", "roots"}
 	lacking := names[:0:0]
 	for i, name := range names {

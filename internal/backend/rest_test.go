@@ -279,7 +279,7 @@ func TestKeptListsStartNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var kept []byte
 			first := newProgram(false, true)
-			b := first.resting(t, backend.Config{Keep: func(_ backend.Profile, o *backend.Offer) {
+			b := first.resting(t, backend.Config{Keep: func(_ backend.Features, o *backend.Offer) {
 				raw, err := o.Encode()
 				if err != nil {
 					t.Error(err)
@@ -290,7 +290,7 @@ func TestKeptListsStartNothing(t *testing.T) {
 			time.Sleep(c.age)
 
 			p := newProgram(false, true)
-			b = p.resting(t, backend.Config{Kept: func(backend.Profile) *backend.Offer {
+			b = p.resting(t, backend.Config{Kept: func(backend.Features) *backend.Offer {
 				o, err := backend.DecodeKept(kept)
 				if err != nil {
 					t.Error(err)

@@ -72,3 +72,18 @@ func TestBuildAllocations(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkProfile measures a profile of half the backends, which is made when it is used
+// first.
+func BenchmarkProfile(b *testing.B) {
+	in := benchBackends(1000, 20)
+	c := Build(in, Options{})
+	p := Profile{Name: "p", Exclude: []string{"*delete*"}}
+	for i := range in[:10] {
+		p.Backends = append(p.Backends, in[i].Name)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Profile(&p)
+	}
+}

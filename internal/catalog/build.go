@@ -14,6 +14,7 @@ import (
 // called concurrently. The zero value offers nothing and answers no list; Build without
 // backends makes an empty Catalog.
 type Catalog struct {
+	backends     []Backend // the input of Build
 	sections     [NumKinds]section
 	locator      locator
 	hidden       [NumKinds]map[string]bool // see Hides
@@ -30,6 +31,7 @@ type Catalog struct {
 func Build(backends []Backend, opt Options) *Catalog {
 	b := newBuilder(backends, opt)
 	c := &Catalog{
+		backends:     backends,
 		opt:          opt,
 		capabilities: mergeCapabilities(backends),
 		instructions: mergeInstructions(backends, opt.Instructions),
@@ -43,6 +45,7 @@ func Build(backends []Backend, opt Options) *Catalog {
 	// After all kinds, because a rule applies to tools and prompts alike and is unused
 	// only if it matches neither.
 	b.checkRules()
+	b.checkProfiles(c)
 	b.checkToolNames(c.sections[Tools].entries)
 	c.toolBytes = toolBytes(c.sections[Tools].entries)
 	c.locator = newLocator(backends, c.sections[Templates].entries)

@@ -19,7 +19,7 @@ const (
 	Invalid             // it has an error of its own
 	Conflict            // others would have its name, and none of them is offered
 	Taken               // another has its name or URI first
-	Withheld            // the filter of a view
+	Withheld            // the filter of a view or profile
 )
 
 // A Decision is a Verdict about one listed item, with what led to it.

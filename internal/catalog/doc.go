@@ -39,4 +39,7 @@
 // [Catalog.View] returns the Catalog as one principal sees it. It is a Catalog like any
 // other, so that the listed items are exactly those that may be called: both are
 // answered from the same table.
+//
+// [Catalog.Profile] returns the part of it that the operator has given a path of its own.
+// It has other capabilities and instructions, too.
 package catalog

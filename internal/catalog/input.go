@@ -50,6 +50,9 @@ type Options struct {
 	// Instructions replaces those of the backends.
 	Instructions string
 
+	// Profiles are the profiles to check for rules that match nothing; see Catalog.Profile.
+	Profiles []Profile
+
 	// MaxItems bounds each list of one backend: the first ones are kept. Zero means
 	// DefaultMaxItems, negative no limit.
 	MaxItems int

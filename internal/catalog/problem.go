@@ -11,11 +11,12 @@ import (
 // A Problem is the reason why a listed item is not offered, or not as intended.
 // Problems are comparable, so that new ones can be detected.
 type Problem struct {
-	Backend string // the configured name
+	Backend string // the configured name, or "" if it is a profile's
 	Kind    Kind   // of the item, if any
 	Item    string // its own name in the backend, or its place in the list, or ""
 	Text    string
 	Code    string // of the cause, or ""
+	Profile string // the configured name, or ""
 }
 
 // String returns the problem in one line, with the code at its end.
@@ -26,6 +27,9 @@ func (p Problem) String() string {
 	}
 	if p.Code != "" {
 		text += " [" + p.Code + "]"
+	}
+	if p.Profile != "" {
+		return fmt.Sprintf("profile %q: %s", p.Profile, text)
 	}
 	return fmt.Sprintf("backend %q: %s", p.Backend, text)
 }
@@ -54,7 +58,7 @@ func (r *report) item(code, backend string, k Kind, item, text string) {
 	r.listed[key]++
 	switch n := r.listed[key]; {
 	case n <= maxProblems:
-		r.problems = append(r.problems, Problem{backend, k, item, text, code})
+		r.problems = append(r.problems, Problem{Backend: backend, Kind: k, Item: item, Text: text, Code: code})
 	case n == maxProblems+1:
 		r.whole("", backend, fmt.Sprintf("more of its %ss have problems; only the first %d are reported", k, maxProblems))
 	}

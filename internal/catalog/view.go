@@ -12,6 +12,12 @@ import (
 // results have private scope. allow is called once for each entry, before View returns,
 // and must not keep the entry.
 func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
+	return c.narrow(allow, func(k Kind) listFreshness { return listFreshness{ttl: c.sections[k].fresh.ttl} })
+}
+
+// narrow returns the Catalog with only those entries for which allow returns true, and
+// with another freshness of its lists.
+func (c *Catalog) narrow(allow func(*Entry) bool, fresh func(Kind) listFreshness) *Catalog {
 	v := *c
 	v.problems = nil // for the operator only: they name hidden items
 	for k := range NumKinds {
@@ -19,7 +25,7 @@ func (c *Catalog) View(allow func(*Entry) bool) *Catalog {
 		// cannot be found either.
 		s := &c.sections[k]
 		entries := slices.DeleteFunc(slices.Clone(s.entries), func(e *Entry) bool { return !allow(e) })
-		v.sections[k] = newSection(k, entries, listFreshness{ttl: s.fresh.ttl}, c.opt)
+		v.sections[k] = newSection(k, entries, fresh(k), c.opt)
 		v.hidden[k] = c.hide(k, &v.sections[k])
 	}
 	v.toolBytes = toolBytes(v.sections[Tools].entries)

@@ -217,7 +217,7 @@ func All() []Entry {
 			"With the prefix of its server it has more than 64 characters, or has characters other than letters, digits, `_` and `-`.",
 			"Give the server a short `prefix`, or the tool another name with `rename`.", false,
 		}, {
-			NameUnusedRule, "A rule of a server matches nothing that the server lists.",
+			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
 		}, {

@@ -28,7 +28,7 @@ type Conn interface {
 
 // Config configures a Relay.
 type Config struct {
-	// Connect returns a connection to the gateway, which it starts if there is none. The
+	// Connect returns a connection to the gateway, which it starts if none runs. The
 	// text of its error is sent to the client. If it is an [mcp.Fault], that is what is
 	// sent.
 	Connect func(context.Context) (Conn, error)

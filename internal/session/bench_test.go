@@ -65,7 +65,7 @@ func steps(tb testing.TB) []step {
 			if _, err := table.Add(s, now); err != nil {
 				tb.Fatal(err)
 			}
-			if _, err := table.Get(s.ID, "", now); err != nil {
+			if _, err := table.Get(s.ID, "", "", now); err != nil {
 				tb.Fatal(err)
 			}
 			table.Remove(s)
@@ -123,7 +123,7 @@ func TestStepsDoNotGrowWithSessions(t *testing.T) {
 			}
 		}
 		return testing.AllocsPerRun(100, func() {
-			if _, err := table.Get("s1", "", now); err != nil {
+			if _, err := table.Get("s1", "", "", now); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -46,7 +46,7 @@ func (r *registry) full(id, who string, now time.Time, wait time.Duration) {
 	if full.Wait != wait {
 		r.t.Errorf("Add(%s) after %v: wait %v, want %v", id, now.Sub(epoch), full.Wait, wait)
 	}
-	if _, err := r.table.Get(id, r.made[id].Principal, now); !errors.Is(err, session.ErrUnknown) {
+	if _, err := r.table.Get(id, r.made[id].Principal, "", now); !errors.Is(err, session.ErrUnknown) {
 		r.t.Errorf("the refused session is in the table: %v", err)
 	}
 }

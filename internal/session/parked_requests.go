@@ -40,6 +40,7 @@ type ParkedLimits struct {
 type Owner struct {
 	Place     uint64 // the number of a pipe; 0 is HTTP, where all connections are alike
 	Principal string
+	Profile   string // see Session
 	Method    string
 	Digest    string // of the parameters
 }
@@ -161,7 +162,7 @@ func (l *ParkedRequests[T, X]) findLocked(id string, owner Owner, now time.Time)
 	switch p := l.parked[id]; {
 	case p == nil:
 		return nil, ErrUnknown
-	case p.owner.Principal != owner.Principal:
+	case p.owner.Principal != owner.Principal || p.owner.Profile != owner.Profile:
 		return nil, ErrForeign
 	case p.owner != owner, !now.Before(p.until):
 		return nil, ErrUnknown
@@ -235,9 +236,19 @@ func (l *ParkedRequests[T, X]) nextLocked() (next time.Time) {
 // DropPlace drops the requests of one place that has ended, and returns them as Expire
 // does.
 func (l *ParkedRequests[T, X]) DropPlace(place uint64) []*ParkedRequest[T, X] {
+	return l.dropFunc(func(p *ParkedRequest[T, X]) bool { return p.owner.Place == place })
+}
+
+// DropProfile drops the requests of a profile that was removed, and returns them as Expire
+// does.
+func (l *ParkedRequests[T, X]) DropProfile(name string) []*ParkedRequest[T, X] {
+	return l.dropFunc(func(p *ParkedRequest[T, X]) bool { return p.owner.Profile == name })
+}
+
+func (l *ParkedRequests[T, X]) dropFunc(f func(*ParkedRequest[T, X]) bool) []*ParkedRequest[T, X] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dropFuncLocked(func(p *ParkedRequest[T, X]) bool { return p.owner.Place == place })
+	return l.dropFuncLocked(f)
 }
 
 // Close drops all requests and returns them as Expire does. No further request is parked.

@@ -16,6 +16,7 @@ import (
 type Session struct {
 	ID        string
 	Principal string
+	Profile   string // of the Handler that serves it, or ""
 	Address   string // of an anonymous client; the caller defines its meaning
 	Client    *mcp.Peer
 	Scope     *mcp.Scope // ended by the caller that ends the session

@@ -100,15 +100,15 @@ func (t *Table) unlinkLocked(e *entry) {
 }
 
 // Get returns the session of that id and notes its use. For a session of another principal
-// the error is ErrForeign, which wraps ErrUnknown, and no use is noted.
-func (t *Table) Get(id, principal string, now time.Time) (*Session, error) {
+// or profile the error is ErrForeign, which wraps ErrUnknown, and no use is noted.
+func (t *Table) Get(id, principal, profile string, now time.Time) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.byID[id]
 	switch {
 	case !ok:
 		return nil, ErrUnknown
-	case e.session.Principal != principal:
+	case e.session.Principal != principal || e.session.Profile != profile:
 		return nil, ErrForeign
 	}
 	t.touchLocked(e, now)
@@ -190,6 +190,19 @@ func (t *Table) Drain() []*Session {
 	all := append(t.all.fresh.idleFor(always, time.Time{}, t.limits.Total), t.all.used.idleFor(always, time.Time{}, t.limits.Total)...)
 	t.resetLocked()
 	return all
+}
+
+// OfProfile returns the sessions of a profile.
+func (t *Table) OfProfile(name string) []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []*Session
+	for _, e := range t.byID {
+		if e.session.Profile == name {
+			found = append(found, e.session)
+		}
+	}
+	return found
 }
 
 // Len returns the number of sessions.

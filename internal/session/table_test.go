@@ -60,7 +60,7 @@ func (r *registry) mustAdd(id, principal string, now time.Time) {
 
 func (r *registry) mustGet(id, principal string, now time.Time) {
 	r.t.Helper()
-	if s, err := r.table.Get(id, principal, now); err != nil || s != r.made[id] {
+	if s, err := r.table.Get(id, principal, "", now); err != nil || s != r.made[id] {
 		r.t.Fatalf("Get(%s, %s) = %v, %v; want the session", id, principal, s, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestGetIsBoundToThePrincipal(t *testing.T) {
 	r.mustAdd("a", "alice", epoch)
 	r.mustGet("a", "alice", epoch)
 	for _, tt := range []struct{ id, principal string }{{"a", "bob"}, {"a", ""}, {"b", "alice"}, {"", "alice"}} {
-		_, err := r.table.Get(tt.id, tt.principal, epoch)
+		_, err := r.table.Get(tt.id, tt.principal, "", epoch)
 		if foreign := tt.id == "a"; !errors.Is(err, session.ErrUnknown) || errors.Is(err, session.ErrForeign) != foreign {
 			t.Errorf("Get(%q, %q) = %v; want ErrUnknown, and ErrForeign: %t", tt.id, tt.principal, err, foreign)
 		}
@@ -135,7 +135,7 @@ func TestSweepOrder(t *testing.T) {
 func TestArrivalAfterExpiryIsRefused(t *testing.T) {
 	r := newRegistry(t, 10, 10)
 	r.mustAdd("a", "", epoch)
-	s, err := r.table.Get("a", "", epoch) // the lookup of the arrival
+	s, err := r.table.Get("a", "", "", epoch) // the lookup of the arrival
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestArrivalAfterExpiryIsRefused(t *testing.T) {
 	if _, err := s.Begin(jsonrpc.NumberID(1), func(error) {}); !errors.Is(err, session.ErrEnded) {
 		t.Errorf("Begin = %v, want ErrEnded", err)
 	}
-	if _, err := r.table.Get("a", "", epoch); !errors.Is(err, session.ErrUnknown) {
+	if _, err := r.table.Get("a", "", "", epoch); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("Get = %v, want ErrUnknown", err)
 	}
 }

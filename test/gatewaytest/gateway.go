@@ -32,6 +32,18 @@ type Gateway struct {
 	T    *testing.T
 	G    *signalbox.Gateway
 	HTTP *http.Client
+
+	path string // of its requests
+}
+
+// At returns the gateway with requests to a profile, or to everything for "".
+func (h *Gateway) At(profile string) *Gateway {
+	own := *h
+	own.path = "/mcp"
+	if profile != "" {
+		own.path += "/p/" + profile
+	}
+	return &own
 }
 
 // Backends are the servers of a gateway, by the names of their backends.
@@ -57,7 +69,7 @@ func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
 	t.Helper()
 	g := New(t, cfg, opt)
 	ln := memnet.Listen()
-	srv := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: withProfiles(g), ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }() // ends with the Close below, which waits for it
 	tr := ln.Transport()
@@ -70,7 +82,17 @@ func Open(t *testing.T, cfg config.Config, opt signalbox.Options) *Gateway {
 		<-served
 	})
 	synctest.Wait()
-	return &Gateway{t, g, &http.Client{Transport: tr}}
+	return &Gateway{t, g, &http.Client{Transport: tr}, "/mcp"}
+}
+
+// withProfiles serves the profile that the path of a request names.
+func withProfiles(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, name, ok := strings.Cut(r.URL.Path, "/p/"); ok {
+			r = r.WithContext(signalbox.WithProfile(r.Context(), name))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // WithPrincipals admits only these principals, each by a token made of its name.
@@ -99,7 +121,7 @@ type Response struct {
 // Request returns a request to the gateway with the body and the headers.
 func (h *Gateway) Request(ctx context.Context, verb, body string, headers ...Header) *http.Request {
 	h.T.Helper()
-	r, err := http.NewRequestWithContext(ctx, verb, "http://localhost/mcp", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, verb, "http://localhost"+h.path, strings.NewReader(body))
 	if err != nil {
 		h.T.Fatal(err)
 	}

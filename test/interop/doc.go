@@ -32,9 +32,9 @@
 //
 //	go test -count=1
 //
-// The flags -clients and -servers select a part by names separated by commas, -more adds
-// the clients in Rust and Java, which are built first, and -update writes the table to
-// docs/interop.md.
+// The flags -clients and -servers select a part by names separated by commas, -profile has
+// both gateways used through a profile with all servers, -more adds the clients in Rust and
+// Java, which are built first, and -update writes the table to docs/interop.md.
 //
 // The system needs Go, npm and Python 3.10; npm installs the newer Node that some of the
 // packages need. With -more it needs cargo, and Maven with a JDK 17. If one of these other

@@ -6,6 +6,7 @@ package interop
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,7 @@ func (gw gateway) write(t *testing.T, path string, servers []server) {
 	}
 	data, err := json.Marshal(map[string]any{
 		"mcpServers": entries,
+		"profiles":   map[string]any{everything: map[string]any{"servers": slices.Sorted(maps.Keys(entries))}},
 		// On a busy machine everything starts slowly. A list without a server would be a
 		// correct response, but not the one that is compared here.
 		"limits": map[string]any{
@@ -130,8 +132,15 @@ func (s server) behind(r row, tag string) probes {
 
 // stdio is the target of clients that start a gateway of their own.
 func (gw gateway) stdio() target {
-	return target{Command: gw.bin, Args: []string{"serve", "--stdio", "--config", gw.small}}
+	args := []string{"serve", "--stdio", "--config", gw.small}
+	if *viaProfile {
+		args = append(args, "--profile", everything)
+	}
+	return target{Command: gw.bin, Args: args}
 }
+
+// everything is the profile with all servers of a gateway.
+const everything = "everything"
 
 // attach is the target of clients that start 'signalbox attach'.
 func (gw gateway) attach() target {
@@ -156,7 +165,11 @@ func (gw gateway) end(t *testing.T, p *foreign.Process) {
 // start serves all clients on one endpoint.
 func (gw gateway) start(t *testing.T) *foreign.Process {
 	t.Helper()
-	return foreign.Start(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
+	p := foreign.Start(t, gw.bin, "serve", "--config", gw.config, "--listen", "127.0.0.1:0")
+	if *viaProfile {
+		p.URL += "/p/" + everything
+	}
+	return p
 }
 
 // occupy opens a session that is never closed, with a child process of every server that

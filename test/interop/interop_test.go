@@ -23,6 +23,7 @@ import (
 var (
 	more        = flag.Bool("more", false, "build and try the clients in Rust and Java, too")
 	real        = flag.Bool("real", false, "measure servers that people run, which are installed first")
+	viaProfile  = flag.Bool("profile", false, "reach the gateways through a profile with all servers")
 	attach      = flag.Bool("attach", false, "let clients that start programs start 'signalbox attach', with one gateway for all, and the inspector, too")
 	update      = flag.Bool("update", false, "write the table to docs/interop.md")
 	onlyClients = flag.String("clients", "", "run only the `clients` that are named, between commas")

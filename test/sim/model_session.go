@@ -275,7 +275,7 @@ func (w *world) lookUp(at *replica, id string, principal string) *sess {
 			want = s
 		}
 	}
-	got, err := at.table.Get(id, principal, w.now)
+	got, err := at.table.Get(id, principal, "", w.now)
 	switch {
 	case want == nil:
 		if !errors.Is(err, session.ErrUnknown) || got != nil {

@@ -73,7 +73,7 @@ type Setup struct {
 	Hurried chan struct{}
 }
 
-// NewSetup returns the setup of cfg. A negative limit is none, and zero is its default.
+// NewSetup returns the setup of cfg. A negative limit means no limit, and zero is its default.
 func NewSetup(cfg Config) *Setup {
 	s := &Setup{Config: cfg, Log: cfg.Logger, Recheck: func() {}, Hurried: make(chan struct{})}
 	if s.Log == nil {

@@ -62,7 +62,7 @@ var edgeMutations = []edgeMutation{
 	{"a served stream listens again (I33)", "was not told of", "server/legacy_listen.go",
 		"		return f.Code != mcp.CodeUnsupported\n", "		return f.Code == mcp.CodeUnsupported\n"},
 	{"a session is its principal's (I18, I22)", "in what is another's", "internal/session/table.go",
-		"	case e.session.Principal != principal:\n", "	case false:\n"},
+		"	case e.session.Principal != principal || e.session.Profile != profile:\n", "	case false:\n"},
 	{"DELETE ends what runs in the session (I20)", "after its session was deleted", "server/legacy_requests.go",
 		"	s.end(sess, nil)\n	p.w.WriteHeader(http.StatusNoContent)\n", "	_ = sess\n	p.w.WriteHeader(http.StatusNoContent)\n"},
 	{"a request that is parked elsewhere is not begun here (I22)", "a state of the other replica was not unknown|has its result from the other", "server/modern.go",
@@ -70,9 +70,9 @@ var edgeMutations = []edgeMutation{
 		"		no := s.modernRetry(p, r, m, &opened)\n		if no == nil || no.err.Code != mcp.CodeInvalidParams || !s.quota.acquire(key) {\n			return no\n		}\n" +
 			"		opened, _ = restartRequest(opened.req, nil)\n"},
 	{"ids of sessions are made here and nowhere else (I18)", "in what lives elsewhere", "server/legacy_requests.go",
-		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n",
-		"	sess, err := s.sessions.Get(ids[0], principal, time.Now())\n	if err == session.ErrUnknown {\n" +
-			"		sess = session.New(ids[0], principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
+		"	sess, err := s.sessions.Get(ids[0], from.principal, from.profile, time.Now())\n",
+		"	sess, err := s.sessions.Get(ids[0], from.principal, from.profile, time.Now())\n	if err == session.ErrUnknown {\n" +
+			"		sess = session.New(ids[0], from.principal, &mcp.Peer{Version: mcp.LatestLegacy}, &s.rules)\n" +
 			"		sess.Scope = mcp.NewScope(scopeKey(sess.ID), s.standalone(sess))\n		err = s.addSession(sess)\n	}\n"},
 	{"a line is written once (I44)", "progress [0-9]+ after|a log message that is not its next", "server/line_writer.go",
 		"frame.AppendLine(w.buf[:0], m.Head, m.Body, m.Tail)", "frame.AppendLine(w.buf, m.Head, m.Body, m.Tail)"},

@@ -1,0 +1,109 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"slices"
+
+	"github.com/signalbox-mcp/signalbox/internal/code"
+)
+
+// A Profile selects a part of a Catalog.
+type Profile struct {
+	Name string // as configured; unique
+
+	// Backends are the names of its backends; nil means all.
+	Backends []string
+
+	// Include and Exclude select tools and prompts by the names under which they are
+	// offered; see Rules. They do not apply to resources.
+	Include, Exclude []string
+}
+
+// Profile returns the part of the Catalog that p selects. It is as if the gateway had
+// nothing else, except that names and URIs mean what they mean in the whole Catalog: a
+// name that is hidden there because of a conflict stays hidden, and a URI in the list of
+// another backend is unknown. It shares the items with c.
+func (c *Catalog) Profile(p *Profile) *Catalog {
+	backends := p.within(c.backends)
+	v := c.narrow(p.Admits, func(k Kind) listFreshness { return freshness(k, backends) })
+	v.backends = backends
+	v.capabilities = mergeCapabilities(backends)
+	v.instructions = mergeInstructions(backends, c.opt.Instructions)
+	// Unlike in a view of single items: a backend of the profile may be asked for all its
+	// resources.
+	if sole := c.locator.sole; sole != nil && p.Has(sole.BackendName) {
+		v.locator.sole = sole
+	}
+	return v
+}
+
+// Judge returns the verdict of the profile about an item that the Catalog offers under a name:
+// Offered, Withheld if its backend is not in the profile, Excluded or NotIncluded. pattern is
+// the index of the pattern that decided, or -1. It is the one function that decides what a
+// profile has.
+func (p *Profile) Judge(k Kind, backend, name string) (v Verdict, pattern int) {
+	switch {
+	case !p.Has(backend):
+		return Withheld, -1
+	case !k.named():
+		return Offered, -1
+	default:
+		return p.rules().judge(name)
+	}
+}
+
+// Admits reports whether an offered item is in the profile.
+func (p *Profile) Admits(e *Entry) bool {
+	v, _ := p.Judge(e.Kind, e.BackendName, e.Name)
+	return v == Offered
+}
+
+// Has reports whether a backend is in the profile.
+func (p *Profile) Has(backend string) bool {
+	return p.Backends == nil || slices.Contains(p.Backends, backend)
+}
+
+// rules returns the Rules of the profile, which refer to offered names.
+func (p *Profile) rules() *Rules { return &Rules{Include: p.Include, Exclude: p.Exclude} }
+
+func (p *Profile) within(all []Backend) []Backend {
+	return slices.DeleteFunc(slices.Clone(all), func(b Backend) bool { return !p.Has(b.Name) })
+}
+
+// ToolBytesOf returns the number of the tools that a profile offers, and the size of their
+// definitions.
+func (c *Catalog) ToolBytesOf(p *Profile) (tools, bytes int) {
+	for _, e := range c.sections[Tools].entries {
+		if p.Admits(e) {
+			tools++
+			bytes += len(e.item)
+		}
+	}
+	return tools, bytes
+}
+
+// checkProfiles reports rules of profiles that match nothing, if all items are known.
+func (b *builder) checkProfiles(c *Catalog) {
+	for i := range b.opt.Profiles {
+		p := &b.opt.Profiles[i]
+		unknown := func(in Backend) bool {
+			return in.State != Live || in.Lists[Tools].Problem != "" || in.Lists[Prompts].Problem != ""
+		}
+		if len(p.Include)+len(p.Exclude) == 0 || slices.ContainsFunc(p.within(b.in), unknown) {
+			continue
+		}
+		var names []string
+		for _, k := range []Kind{Tools, Prompts} {
+			for _, e := range c.sections[k].entries {
+				if p.Has(e.BackendName) {
+					names = append(names, e.Name)
+				}
+			}
+		}
+		for _, text := range p.rules().unused(names) {
+			b.report.problems = append(b.report.problems, Problem{Profile: p.Name, Text: text, Code: code.NameUnusedRule})
+		}
+	}
+}
