@@ -31,6 +31,7 @@ import (
 
 type connectFlags struct {
 	config  string
+	profile string
 	project bool
 	replace bool
 	move    bool
@@ -53,7 +54,8 @@ with a file and whether they are connected.
 
 The entry has the URL of the gateway. If the client can only start programs, if the gateway
 requires a token, or with --stdio, it starts 'signalbox attach' instead. An entry that
-somebody has changed is not touched without --replace.
+somebody has changed is not touched without --replace. With --profile, the client gets only
+what that profile of the configuration offers.
 
 The other servers of the client stay. With --move, those that the configuration has, too,
 are disabled in the client's file, or removed if the client cannot disable a server.
@@ -61,6 +63,7 @@ are disabled in the client's file, or removed if the client cannot disable a ser
 'signalbox disconnect' gives the file back as it was.`,
 		Example: `  signalbox connect cursor
   signalbox connect claude-code --project --yes
+  signalbox connect zed --profile coding
   signalbox connect --list`,
 		ValidArgs: connectable(),
 		Args:      argsBetween(0, 1, "one CLIENT"),
@@ -72,6 +75,7 @@ are disabled in the client's file, or removed if the client cannot disable a ser
 		},
 	}
 	configFlag(cmd, &f.config)
+	profileFlag(cmd, &f.profile, "connect the client to this `PROFILE` of the gateway")
 	cmd.Flags().BoolVar(&f.project, "project", false, "use the client's file of the project in the working directory")
 	cmd.Flags().BoolVar(&f.replace, "replace", false, "replace an entry that somebody has changed")
 	cmd.Flags().BoolVar(&f.move, "move", false, "disable or remove the client's servers that the configuration has")
@@ -206,14 +210,17 @@ func (e *env) newConnection(ctx context.Context, f connectFlags, id string) (*co
 		}
 		c.cfg = again
 	}
-	if err := e.gatewayFor(ctx, c, f.stdio); err != nil {
+	if err := checkProfile(c.cfg, f.profile); err != nil {
+		return nil, err
+	}
+	if err := e.gatewayFor(ctx, c, f); err != nil {
 		return nil, err
 	}
 	return c, e.findClientFile(c)
 }
 
 // gatewayFor decides how the client reaches the gateway.
-func (e *env) gatewayFor(ctx context.Context, c *connection, stdio bool) error {
+func (e *env) gatewayFor(ctx context.Context, c *connection, f connectFlags) error {
 	effective := c.cfg.Effective()
 	host, port, err := net.SplitHostPort(effective.Listen)
 	if err != nil {
@@ -224,7 +231,7 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, stdio bool) error {
 	running := slices.IndexFunc(gateways, func(g runningGateway) bool { return g.URL != "" })
 	c.running = running >= 0
 	switch {
-	case stdio:
+	case f.stdio:
 	case !clientfile.SpeaksHTTP(c.client):
 		c.why = c.client.Name + " can only start programs"
 		if !c.client.Transports.Source.IsKnown() {
@@ -235,7 +242,7 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, stdio bool) error {
 	case port == "0":
 		c.why = "the gateway has another port at each start (\"listen\")"
 	case c.running:
-		c.gateway.URL = gateways[running].URL
+		c.gateway.URL = profileURL(gateways[running].URL, f.profile)
 		return nil
 	default:
 		switch host {
@@ -244,12 +251,23 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, stdio bool) error {
 		case "::":
 			host = "::1"
 		}
-		c.gateway.URL = "http://" + net.JoinHostPort(host, port) + effective.Path
+		c.gateway.URL = profileURL("http://"+net.JoinHostPort(host, port)+effective.Path, f.profile)
 		return nil
 	}
 	c.gateway.Command, err = ownProgram()
 	c.gateway.Args = []string{"attach", "--config", c.config}
+	if f.profile != "" {
+		c.gateway.Args = append(c.gateway.Args, "--profile", f.profile)
+	}
 	return err
+}
+
+// profileURL returns the URL of a profile at an endpoint, or that of the endpoint.
+func profileURL(endpoint, profile string) string {
+	if profile == "" {
+		return endpoint
+	}
+	return profilePath(endpoint, profile)
 }
 
 // ownProgram returns the path of this program. The name in PATH is preferred: a package
