@@ -61,6 +61,9 @@ func (r *reader) existsBesideFile(value, cwd string) bool {
 	if filepath.IsAbs(value) || !strings.ContainsAny(value, `./\`) {
 		return false
 	}
+	if _, err := os.Stat(cwd); cwd != "" && err != nil {
+		return false // its folder is what is wrong
+	}
 	_, err := os.Stat(filepath.Join(cwd, value))
 	_, beside := os.Stat(filepath.Join(filepath.Dir(r.file), value))
 	return err != nil && beside == nil
