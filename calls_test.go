@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/logging/logtest"
@@ -311,6 +313,64 @@ func TestLoggedCalls(t *testing.T) {
 				t.Errorf("got %s\nwant %s", line, want)
 			}
 		}
+	})
+}
+
+// With metrics.tools the durations have the names of tools that are offered, and only those.
+func TestDurationsByTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cfg config.Config
+		b := newStagedBackend(t)
+		s := gatewaytest.Backends{"b": b}.Open(t, func(c *config.Config) {
+			c.Metrics.Tools = true
+			cfg = *c
+		})
+		time.Sleep(time.Minute) // the lists are known
+		defer time.Sleep(time.Minute)
+		call := func(tool string) { s.PostModern("1", "tools/call", tool, `"arguments":{"a":1}`) }
+		wantCounts := func(what string, want map[string]float64) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			got := metricsOf(t, s.G)
+			maps.DeleteFunc(got, func(name string, n float64) bool {
+				return n == 0 || !strings.Contains(name, "_operation_duration_seconds_count") || !strings.Contains(name, `"tools/call"`)
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s:\n%s", what, diff)
+			}
+		}
+		reload := func(change func()) {
+			t.Helper()
+			cfg.Servers = slices.Clone(cfg.Servers)
+			change()
+			if err := s.G.Reload(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		call("b__add")
+		call("b__nosuch")
+		call(strings.Repeat("x", 100))
+		unknown := `mcp_server_operation_duration_seconds_count{backend="",error_type="-32602",gen_ai_tool_name="",mcp_method_name="tools/call"}`
+		server := `mcp_server_operation_duration_seconds_count{backend="b",error_type="",gen_ai_tool_name="b__add",mcp_method_name="tools/call"}`
+		client := `mcp_client_operation_duration_seconds_count{backend="b",error_type="",gen_ai_tool_name="b__add",mcp_method_name="tools/call"}`
+		wantCounts("with names", map[string]float64{unknown: 2, server: 1, client: 1})
+		reload(func() { cfg.Instructions = "other" })
+		call("b__add")
+		wantCounts("after another change", map[string]float64{unknown: 2, server: 2, client: 2})
+
+		reload(func() { cfg.Servers[0].Exclude = []string{"add"} })
+		wantCounts("no longer offered", map[string]float64{unknown: 2})
+		reload(func() { cfg.Servers[0].Exclude = nil })
+		call("b__add")
+		wantCounts("offered again", map[string]float64{unknown: 2, server: 1, client: 1})
+
+		reload(func() { cfg.Metrics.Tools = false })
+		call("b__add")
+		without := func(name string) string {
+			return strings.NewReplacer(`gen_ai_tool_name="b__add",`, "", `gen_ai_tool_name="",`, "").Replace(name)
+		}
+		wantCounts("without names", map[string]float64{without(unknown): 2, without(server): 1, without(client): 1})
 	})
 }
 

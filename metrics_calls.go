@@ -37,17 +37,30 @@ func (g *Gateway) observeCall(c *recorder.Call, b *activeBackend, err error) {
 		kind = metrics.ErrorType(c.Code)
 	case audit.OK, audit.InputRequired, audit.TaskBegun:
 	}
-	if b == nil {
+	took, sent := atBackend(c)
+	switch {
+	case b == nil:
 		g.unserved.Observe(c.Method, kind, c.Ended)
-	} else {
+	case c.Method == "tools/call" && g.metrics.HasTools() && g.view.Load().offersTool(b.Name(), c.Name):
+		b.metrics.server.ObserveTool(c.Name, kind, c.Ended)
+		if sent {
+			b.metrics.client.ObserveTool(c.Name, kind, took)
+		}
+	default:
 		b.metrics.server.Observe(c.Method, kind, c.Ended)
-		if took, sent := atBackend(c); sent {
+		if sent {
 			b.metrics.client.Observe(c.Method, kind, took)
 		}
 	}
 	if f, ok := errors.AsType[*mcp.Fault](err); ok && outcome == audit.Failed {
 		g.countFailure(b, f)
 	}
+}
+
+// offersTool reports whether clients get a tool of a backend under a name.
+func (v *view) offersTool(backend, name string) bool {
+	e, ok := v.catalog.Tool(name)
+	return ok && e.BackendName == backend
 }
 
 // atBackend returns how long a call took from when it was sent to its backend until the

@@ -277,6 +277,7 @@ func (g *Gateway) swapCatalog() bool {
 		return false
 	}
 	close(old.replaced)
+	g.metrics.KeepTools(next.offersTool)
 	g.logProblems(old.catalog, next.catalog)
 	return old.version().diff(next.version()) != 0
 }

@@ -55,6 +55,7 @@ func (c *Config) Reloads(next *Config) []string {
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},
 		{"reload", c.Reload == next.Reload},
+		{"metrics", c.Metrics == next.Metrics},
 		{"audit", c.Audit == next.Audit},
 		{"allowUnauthenticated", c.AllowUnauthenticated == next.AllowUnauthenticated},
 	} {

@@ -66,6 +66,8 @@ type Config struct {
 	Drain Drain `json:"drain"`
 	// Log configures the log of the command. A program sets a Logger instead.
 	Log Log `json:"log"`
+	// Metrics configures the metrics.
+	Metrics Metrics `json:"metrics"`
 	// Audit configures the record of calls and of security events.
 	Audit Audit `json:"audit"`
 
@@ -247,6 +249,12 @@ type Log struct {
 	Format string `json:"format"`
 	// Calls writes a record for each call. Nil means only where the log is a terminal.
 	Calls *bool `json:"calls"`
+}
+
+// Metrics configures the metrics.
+type Metrics struct {
+	// Tools adds the names of tools to the durations of calls.
+	Tools bool `json:"tools"`
 }
 
 // Audit configures the record of calls and of security events, such as access to what

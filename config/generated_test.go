@@ -131,6 +131,7 @@ func TestKeysAreFields(t *testing.T) {
 	sameNames(t, limitKeys(), Limits{})
 	sameNames(t, drainKeys(), Drain{})
 	sameNames(t, logKeys(), Log{})
+	sameNames(t, metricsKeys(), Metrics{})
 	sameNames(t, auditKeys(), Audit{})
 }
 

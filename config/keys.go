@@ -51,6 +51,7 @@ func configKeys() []key {
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
+		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
 		{"audit", auditRecord(), "", "The audit record of calls and of attempts to access what belongs to another principal. Without it, such attempts are logged, and calls are not recorded."},
 	}
 }
@@ -103,6 +104,13 @@ func drainKeys() []key {
 		{"spread", duration(), "30s", "The time over which open streams are closed, so that clients do not all reconnect at once. A listener on loopback closes them at once unless this is configured."},
 		// After that time the official clients have given up by default.
 		{"timeout", duration(), "60s", "How long running calls may take to end before they are canceled."},
+	}
+}
+
+func metricsKeys() []key {
+	return []key{
+		// Not by default: backends choose the names, and each has its own series.
+		{"tools", boolean(), "", "Add the name of the tool to the durations of calls, as the label gen_ai_tool_name."},
 	}
 }
 

@@ -49,7 +49,7 @@ func (e *env) seeClient(ctx context.Context, c *connection, since time.Time) (st
 	for {
 		gateways, _ := e.runningGateways(ctx, c.config) // the next look may find one
 		for _, g := range gateways {
-			text := arrived(ctx, g.socket, c.client.ID, since)
+			text := arrived(ctx, g.socket, c, since)
 			if text != "" {
 				closeIdle(gateways)
 				return text, nil
@@ -70,23 +70,39 @@ func (e *env) seeClient(ctx context.Context, c *connection, since time.Time) (st
 // arrived describes the client that has come to the gateway of a socket since a time, or
 // returns "". What names clients give themselves is not known, so that also another name is
 // taken if it is a new one.
-func arrived(ctx context.Context, socket *http.Transport, id string, since time.Time) string {
+func arrived(ctx context.Context, socket *http.Transport, to *connection, since time.Time) string {
 	seen, err := clientsAt(ctx, socket)
 	if err != nil {
 		return ""
 	}
 	for _, c := range seen {
-		own := strings.Contains(strings.ToLower(c.Name), strings.ToLower(id))
+		own := strings.Contains(strings.ToLower(c.Name), strings.ToLower(to.client.ID))
 		if c.Name == "signalbox" || c.Last.Before(since) || !own && c.First.Before(since) {
 			continue
 		}
 		text := "connected"
-		if tools, err := toolBackendsAt(ctx, socket); err == nil {
-			text += ", " + plural(len(tools), "tool")
+		if n, err := toolsAt(ctx, socket, to.profile); err == nil {
+			text += ", " + plural(n, "tool")
 		}
 		return fmt.Sprintf("%s (%s %s, %s)", text, c.Name, c.Version, c.Protocol)
 	}
 	return ""
+}
+
+// toolsAt returns the number of tools that the gateway of a socket offers, or a profile of it.
+func toolsAt(ctx context.Context, socket *http.Transport, profile string) (int, error) {
+	if profile == "" {
+		tools, err := toolBackendsAt(ctx, socket)
+		return len(tools), err
+	}
+	status, err := statusAt(ctx, socket)
+	if err != nil {
+		return 0, err
+	}
+	if err := narrow(status, profile); err != nil {
+		return 0, err
+	}
+	return status.Profiles[0].Tools, nil
 }
 
 // clientsAt returns the clients of the gateway of a socket. It is nil for a gateway of an

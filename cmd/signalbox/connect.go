@@ -31,7 +31,7 @@ import (
 
 type connectFlags struct {
 	config  string
-	profile string
+	profile string // of the gateway; empty means everything
 	project bool
 	replace bool
 	move    bool
@@ -54,8 +54,10 @@ with a file and whether they are connected.
 
 The entry has the URL of the gateway. If the client can only start programs, if the gateway
 requires a token, or with --stdio, it starts 'signalbox attach' instead. An entry that
-somebody has changed is not touched without --replace. With --profile, the client gets only
-what that profile of the configuration offers.
+somebody has changed is not touched without --replace.
+
+With --profile the client gets only what that profile of the gateway offers. To change it,
+connect again with another profile, or without one.
 
 The other servers of the client stay. With --move, those that the configuration has, too,
 are disabled in the client's file, or removed if the client cannot disable a server.
@@ -114,6 +116,7 @@ func clientOf(id string) (clients.Client, error) {
 type connection struct {
 	client  clients.Client
 	config  string // its path
+	profile string // that the client is to use, or ""
 	cfg     *config.Config
 	gateway clientfile.Gateway
 	why     string // the client starts a program although it could use the URL
@@ -186,41 +189,49 @@ func (e *env) newConnection(ctx context.Context, f connectFlags, id string) (*co
 	if !src.hasFile() {
 		return nil, usagef("%s; 'signalbox import' makes a file, or name one with --config", e.nothingFound())
 	}
-	c := &connection{client: client, scope: clients.User}
+	c := &connection{client: client, scope: clients.User, profile: f.profile}
 	if f.project {
 		c.scope = clients.Project
 	}
 	if c.config, err = filepath.Abs(src.path); err != nil {
 		return nil, err
 	}
-	if c.cfg, err = src.load(); err != nil {
-		// Variables may be set for the gateway only.
-		text, readErr := readUpTo(src.path, configedit.MaxSize)
-		if readErr != nil {
-			return nil, err
-		}
-		again, parseErr := config.Parse(src.path, text, func(name string) (string, bool) {
-			if value, set := e.LookupEnv(name); set {
-				return value, true
-			}
-			return "0", true
-		})
-		if parseErr != nil {
-			return nil, err
-		}
-		c.cfg = again
+	if c.cfg, err = e.loadWithout(src); err != nil {
+		return nil, err
 	}
 	if err := checkProfile(c.cfg, f.profile); err != nil {
 		return nil, err
 	}
-	if err := e.gatewayFor(ctx, c, f); err != nil {
+	if err := e.gatewayFor(ctx, c, f.stdio); err != nil {
 		return nil, err
 	}
 	return c, e.findClientFile(c)
 }
 
+// loadWithout loads a configuration of which variables may be set for the gateway only.
+func (e *env) loadWithout(src source) (*config.Config, error) {
+	cfg, err := src.load()
+	if err == nil {
+		return cfg, nil
+	}
+	text, readErr := readUpTo(src.path, configedit.MaxSize)
+	if readErr != nil {
+		return nil, err
+	}
+	cfg, parseErr := config.Parse(src.path, text, func(name string) (string, bool) {
+		if value, set := e.LookupEnv(name); set {
+			return value, true
+		}
+		return "0", true
+	})
+	if parseErr != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
 // gatewayFor decides how the client reaches the gateway.
-func (e *env) gatewayFor(ctx context.Context, c *connection, f connectFlags) error {
+func (e *env) gatewayFor(ctx context.Context, c *connection, stdio bool) error {
 	effective := c.cfg.Effective()
 	host, port, err := net.SplitHostPort(effective.Listen)
 	if err != nil {
@@ -231,7 +242,7 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, f connectFlags) err
 	running := slices.IndexFunc(gateways, func(g runningGateway) bool { return g.URL != "" })
 	c.running = running >= 0
 	switch {
-	case f.stdio:
+	case stdio:
 	case !clientfile.SpeaksHTTP(c.client):
 		c.why = c.client.Name + " can only start programs"
 		if !c.client.Transports.Source.IsKnown() {
@@ -242,7 +253,7 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, f connectFlags) err
 	case port == "0":
 		c.why = "the gateway has another port at each start (\"listen\")"
 	case c.running:
-		c.gateway.URL = profileURL(gateways[running].URL, f.profile)
+		c.gateway.URL = atPath(gateways[running].URL, c.profile)
 		return nil
 	default:
 		switch host {
@@ -251,23 +262,15 @@ func (e *env) gatewayFor(ctx context.Context, c *connection, f connectFlags) err
 		case "::":
 			host = "::1"
 		}
-		c.gateway.URL = profileURL("http://"+net.JoinHostPort(host, port)+effective.Path, f.profile)
+		c.gateway.URL = atPath("http://"+net.JoinHostPort(host, port)+effective.Path, c.profile)
 		return nil
 	}
 	c.gateway.Command, err = ownProgram()
 	c.gateway.Args = []string{"attach", "--config", c.config}
-	if f.profile != "" {
-		c.gateway.Args = append(c.gateway.Args, "--profile", f.profile)
+	if c.profile != "" {
+		c.gateway.Args = append(c.gateway.Args, "--profile", c.profile)
 	}
 	return err
-}
-
-// profileURL returns the URL of a profile at an endpoint, or that of the endpoint.
-func profileURL(endpoint, profile string) string {
-	if profile == "" {
-		return endpoint
-	}
-	return profilePath(endpoint, profile)
 }
 
 // ownProgram returns the path of this program. The name in PATH is preferred: a package
@@ -530,7 +533,11 @@ func (e *env) afterConnect(c *connection, before clientfile.File, aside []string
 	if c.gateway.URL != "" {
 		fmt.Fprintf(&b, "wrote %s: %s reaches the gateway at %s\n", e.tilde(c.path), c.client.Name, c.gateway.URL)
 	} else {
-		fmt.Fprintf(&b, "wrote %s: %s starts 'signalbox attach'", e.tilde(c.path), c.client.Name)
+		fmt.Fprintf(&b, "wrote %s: %s starts 'signalbox attach", e.tilde(c.path), c.client.Name)
+		if c.profile != "" {
+			b.WriteString(" --profile " + c.profile)
+		}
+		b.WriteString("'")
 		if c.why != "" {
 			b.WriteString(", because " + c.why)
 		}

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/client"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
+	"github.com/signalbox-mcp/signalbox/internal/demo"
 	"github.com/signalbox-mcp/signalbox/internal/ledger"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -77,11 +79,18 @@ func TestConnectAsks(t *testing.T) {
 // A client comes to the running gateway: connect has written its URL, and reports the client.
 func TestConnectWaitsForTheClient(t *testing.T) {
 	t.Parallel()
+	t.Run("everything", func(t *testing.T) { t.Parallel(); waitForTheClient(t, "", 4) })
+	t.Run("profile", func(t *testing.T) { t.Parallel(); waitForTheClient(t, "some", 1) })
+}
+
+func waitForTheClient(t *testing.T, profile string, tools int) {
+	t.Helper()
 	e, home := newHome(t, "")
 	path := writeBelow(t, home, ".cursor/mcp.json", "")
 	gateway := newTestEnv(t, "")
 	gateway.LookupEnv = e.LookupEnv
 	file := filepath.Join(e.Dir, "signalbox.yaml")
+	write(t, file, "mcpServers:\n  d: {url: "+serving(t, demo.New())+"}\nprofiles:\n  some: {include: [d__echo]}\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan int, 1)
 	go func() { served <- gateway.run(ctx, "serve", "--listen", "127.0.0.1:0", "--config", file) }()
@@ -100,8 +109,13 @@ func TestConnectWaitsForTheClient(t *testing.T) {
 		}
 		return url != ""
 	})
+	args := []string{"connect", "cursor", "--yes", "--wait"}
+	if profile != "" {
+		url += "/p/" + profile
+		args = append(args, "--profile", profile)
+	}
 	connected := make(chan int, 1)
-	go func() { connected <- e.run(t.Context(), "connect", "cursor", "--yes", "--wait") }()
+	go func() { connected <- e.run(t.Context(), args...) }()
 	until(t, func() bool { return strings.Contains(e.err.String(), "waiting for cursor ... ") })
 	if got := readText(t, path); !strings.Contains(got, `"url": "`+url+`"`) {
 		t.Errorf("written %s, want %s", got, url)
@@ -123,7 +137,7 @@ func TestConnectWaitsForTheClient(t *testing.T) {
 	if code := <-connected; code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
 	}
-	if said := e.err.String(); said != "waiting for cursor ... connected, 0 tools (cursor-vscode 2.3, 2026-07-28)\n" {
+	if said := e.err.String(); said != fmt.Sprintf("waiting for cursor ... connected, %s (cursor-vscode 2.3, 2026-07-28)\n", plural(tools, "tool")) {
 		t.Errorf("said %q", said)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // unifiedDiff returns the difference between two texts in unified form, or "".
 func unifiedDiff(name string, old, text []byte) string {
-	_, hunks, _ := strings.Cut(string(diff.Diff(name, old, name, text)), "\n") // without "diff NAME NAME"
+	_, hunks, _ := strings.Cut(string(diff.Diff(name, old, name, text)), "\n") // after the command
 	return hunks
 }
 

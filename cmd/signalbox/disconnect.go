@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/clientfile"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
@@ -228,16 +229,22 @@ type clientState struct {
 	client    clients.Client
 	path      string // as it is shown
 	connected bool
-	foreign   bool // connected by an entry that somebody has changed
-	missing   int  // servers that the configuration does not have
+	profile   string // to which it is connected, or ""
+	unknown   bool   // the configuration does not have the profile
+	foreign   bool   // connected by an entry that somebody has changed
+	missing   int    // servers that the configuration does not have
 	both      int
 	err       error
 }
 
 // clientStates returns the states of all clients that have a file. own are the servers of the
-// configuration.
-func (e *env) clientStates(own []imports.Server) []clientState {
+// configuration, if there is one.
+func (e *env) clientStates(src source, own []imports.Server) []clientState {
 	led, err := e.ledger()
+	var cfg *config.Config
+	if src.hasFile() {
+		cfg, _ = e.loadWithout(src) // without it, profiles are not checked
+	}
 	var all []clientState
 	for _, found := range e.places().Find() {
 		if found.Client.Ended {
@@ -247,7 +254,7 @@ func (e *env) clientStates(own []imports.Server) []clientState {
 		if found.Project != "" {
 			s.path, _ = filepath.Rel(found.Project, found.Path) // it is below
 		}
-		c := &connection{client: found.Client, path: found.Path, scope: found.File.Scope}
+		c := &connection{client: found.Client, path: found.Path, scope: found.File.Scope, config: src.path, cfg: cfg}
 		text, readErr := readUpTo(found.Path, maxForeign)
 		if s.err = readErr; s.err == nil {
 			s.err = e.readState(&s, c, led, text, own)
@@ -278,6 +285,12 @@ func (e *env) readState(s *clientState, c *connection, led ledger.Ledger, text [
 	}
 	record, err := led.Find(target)
 	s.foreign = record == nil || !slices.Contains(record.Entries, hash)
+	if g, _, gatewayErr := c.clientFile(text).Gateway(); gatewayErr == nil {
+		s.profile = connectedProfile(g)
+	}
+	if record != nil && c.cfg != nil && fileID(record.Config) == fileID(c.config) {
+		s.unknown = checkProfile(c.cfg, s.profile) != nil
+	}
 	return err
 }
 
@@ -289,6 +302,10 @@ func (s *clientState) describe() string {
 		return "unreadable: " + s.err.Error()
 	case s.connected && s.foreign:
 		parts = append(parts, "connected by an entry that signalbox did not write")
+	case s.connected && s.unknown:
+		parts = append(parts, fmt.Sprintf("connected to profile %q, which the configuration does not have (add it, or connect again)", s.profile))
+	case s.connected && s.profile != "":
+		parts = append(parts, fmt.Sprintf("connected to profile %q", s.profile))
 	case s.connected:
 		parts = append(parts, "connected")
 	}
@@ -307,7 +324,8 @@ func (s *clientState) describe() string {
 // listClients prints the clients that have a file, and what it says.
 func (e *env) listClients(flag string) error {
 	var own []imports.Server
-	if src := e.source(flag); src.hasFile() {
+	src := e.source(flag)
+	if src.hasFile() {
 		var err error
 		if own, err = e.ownServers(src.path); err != nil {
 			return err
@@ -315,7 +333,7 @@ func (e *env) listClients(flag string) error {
 	}
 	var rows bytes.Buffer
 	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
-	for _, s := range e.clientStates(own) {
+	for _, s := range e.clientStates(src, own) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.client.ID, s.path, visibleLine(s.describe()))
 	}
 	_ = w.Flush() // to memory
@@ -327,15 +345,15 @@ func (e *env) listClients(flag string) error {
 
 // checkClients returns the finding on the files of clients, if there are any. A client that has
 // nothing to do with the gateway is passed over.
-func (e *env) checkClients(file string) (f finding, ok bool) {
+func (e *env) checkClients(src source) (f finding, ok bool) {
 	f = finding{Kind: "clients", Name: "clients", Result: resultOK}
-	own, err := e.ownServers(file)
+	own, err := e.ownServers(src.path)
 	if err != nil {
 		return f, false // the finding on the file says so
 	}
 	var parts []string
-	for _, s := range e.clientStates(own) {
-		if s.err != nil {
+	for _, s := range e.clientStates(src, own) {
+		if s.err != nil || s.unknown {
 			f.Result = resultWarn
 		}
 		if s.err != nil || s.connected || s.missing > 0 {

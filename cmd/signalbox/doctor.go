@@ -175,7 +175,7 @@ func (e *env) examine(ctx context.Context, src source, name string) ([]finding, 
 		all.Go(func() {
 			gateway, running := e.checkGateway(ctx, src.path)
 			rest = []finding{checkPort(ctx, cfg, running), gateway}
-			if f, ok := e.checkClients(src.path); ok {
+			if f, ok := e.checkClients(src); ok {
 				rest = append(rest, f)
 			}
 			if f, ok := checkLeft(src.path); ok {
@@ -277,6 +277,17 @@ func codeEntry(c string) code.Entry {
 	return code.Entry{}
 }
 
+// onlyServer returns a configuration with one server, without what concerns others or calls.
+func onlyServer(cfg *config.Config, srv config.Backend) config.Config {
+	one := *cfg
+	one.Servers, one.Profiles, one.Audit = []config.Backend{srv}, nil, config.Audit{}
+	one.Auth.Tokens = slices.Clone(cfg.Auth.Tokens)
+	for i := range one.Auth.Tokens {
+		one.Auth.Tokens[i].Profiles = nil
+	}
+	return one
+}
+
 // checkServer starts a gateway with one server of the configuration, and ends it.
 func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, shellPath func() string) []finding {
 	var found []finding
@@ -284,9 +295,7 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, sh
 		f.Kind, f.Name = "server", srv.Name
 		found = append(found, f)
 	}
-	one := *cfg
-	one.Servers = []config.Backend{srv}
-	one.Audit = config.Audit{}                                                                                  // it is of calls
+	one := onlyServer(cfg, srv)
 	gw, err := signalbox.New(one, signalbox.Options{Grace: promptGrace, Logger: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // it lives until Close
 	if err != nil {
 		add(finding{Result: resultFail, Text: err.Error()})

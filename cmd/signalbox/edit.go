@@ -125,7 +125,8 @@ func newRemove(e *env) *cobra.Command {
 	return newEdit(e, &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a server from the configuration file",
-		Long: `Remove a server from the configuration file. Comments above its entry stay.
+		Long: `Remove a server from the configuration file, also from the servers of profiles. Comments
+above its entry stay.
 ` + editHelp,
 		Args: argsBetween(1, 1, "one NAME"),
 	}, func(f configedit.File, args []string) ([]byte, error) { return f.Remove(args[0]) })
@@ -135,8 +136,9 @@ func newRename(e *env) *cobra.Command {
 	return newEdit(e, &cobra.Command{
 		Use:   "rename OLD NEW",
 		Short: "Rename a server in the configuration file",
-		Long: `Rename a server in the configuration file. Unless it has a "prefix", the names of its
-tools and prompts begin with its name, and change with it.
+		Long: `Rename a server in the configuration file, also in the servers of profiles. Unless it has a
+"prefix", the names of its tools and prompts begin with its name, and change with it: also
+where a profile includes or excludes them by that beginning.
 ` + editHelp,
 		Args: argsBetween(2, 2, "the OLD and the NEW name"),
 	}, func(f configedit.File, args []string) ([]byte, error) { return f.Rename(args[0], args[1]) })

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/clientfile"
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
@@ -25,6 +27,31 @@ const profileRoute = "/p/"
 // profilePath returns the path of a profile at an endpoint.
 func profilePath(endpoint, name string) string {
 	return strings.TrimSuffix(endpoint, "/") + profileRoute + name
+}
+
+// atPath returns the URL of a profile of the gateway with a URL; an empty name means the whole gateway.
+func atPath(gateway, name string) string {
+	if name == "" {
+		return gateway
+	}
+	return profilePath(gateway, name)
+}
+
+// connectedProfile returns the profile to which an entry connects its client, or "".
+func connectedProfile(g clientfile.Gateway) string {
+	if i := slices.Index(g.Args, "--profile"); i >= 0 && i+1 < len(g.Args) {
+		return g.Args[i+1]
+	}
+	u, err := url.Parse(g.URL)
+	if err != nil {
+		return ""
+	}
+	i := strings.LastIndex(u.Path, profileRoute)
+	if i < 0 {
+		return ""
+	}
+	name, _ := profileIn(u.Path, u.Path[:i])
+	return name
 }
 
 // profileIn returns the profile that a path at an endpoint names. Whether there is one is

@@ -199,7 +199,7 @@ func (s *service) open(ctx context.Context) error {
 	s.exposure.Add(s.cfg)
 	opt := s.source.options(s.log)
 	opt.OneClient = !s.flags.http()
-	opt.ListsFolder = s.listsFolder()
+	opt.ListsFolder = s.listsFolder(s.source)
 	if s.http != nil {
 		opt.NotFound = http.HandlerFunc(s.http.serveOther)
 	}
@@ -230,11 +230,11 @@ func (s *service) open(ctx context.Context) error {
 }
 
 // listsFolder returns the folder for the lists of backends, or "" without a file or a user.
-func (s *service) listsFolder() string {
-	if !s.source.hasFile() {
+func (e *env) listsFolder(src source) string {
+	if !src.hasFile() {
 		return ""
 	}
-	state, err := s.stateFolder(s.source.path)
+	state, err := e.stateFolder(src.path)
 	if err != nil {
 		return "" // openControl reports it
 	}

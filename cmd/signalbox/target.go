@@ -40,6 +40,7 @@ type targetFlags struct {
 	headers []string // for the server at url, each as 'Name: value'
 	profile string   // of the gateway; empty means everything
 	verbose bool     // print the log; implies alone, as a running gateway has its own log
+	lists   string   // the folder with kept lists that a gateway for the command uses, or ""
 }
 
 // add adds the flags to a command. All commands with a target have the same ones, so that
@@ -110,9 +111,19 @@ func (f *targetFlags) start(e *env, src source) (*target, error) {
 	if cfg.Limits.FirstList == 0 {
 		cfg.Limits.FirstList = firstListTimeout
 	}
+	if f.lists != "" {
+		for i := range cfg.Servers {
+			cfg.Servers[i].Idle = 0 // with "none", it would be started although its lists are kept
+		}
+	}
 	opt := src.options(f.logger(e, cfg))
 	opt.Grace = promptGrace
 	opt.LoginPath = e.loginPath
+	opt.ListsFolder = f.lists
+	opt.LogCalls = f.verbose
+	if calls := cfg.Log.Calls; calls != nil {
+		opt.LogCalls = *calls
+	}
 	gw, err := signalbox.New(*cfg, opt)
 	if err != nil {
 		return nil, err

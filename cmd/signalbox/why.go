@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,9 @@ servers, each with its position in the file. For a name that no server lists now
 the server that listed it last, servers that may still list it, and the most similar
 name.
 
-The running gateway of the file is asked. Without one, the backends are started and ended
-again, as for 'signalbox tools'.
+The running gateway of the file is asked. Without one, the lists are used that the last
+gateway of the file has kept, and a server without kept lists is started and ended again.
+All are started with --alone, and if no kept list has the name.
 
 CALL is the id of a call in an error, in the log or in the audit record, such as
 7k3m9-q2xfa. The answer has how the call ended, and what it has spent its time on. The
@@ -98,19 +100,90 @@ func (e *env) why(ctx context.Context, f *targetFlags, name string, asJSON bool)
 		if x != nil {
 			return e.printExplanation(x, asJSON)
 		}
-		e.printError("no running gateway serves " + src.path + ": starting its backends")
+		x, err = e.whyKept(ctx, f, src, name)
+		if err != nil {
+			return err
+		}
+		if x != nil {
+			return e.printExplanation(x, asJSON)
+		}
 	}
 	start := *f
 	start.alone = true
 	return start.with(ctx, e, func(ctx context.Context, t *target) error {
-		t.status = nil // without warnings: the explanation has those about the name
-		for _, l := range catalogLists() {
-			if _, _, err := l.page(ctx, t, nil); err != nil {
-				return err
-			}
+		x, err := t.explainName(ctx, name)
+		if err != nil {
+			return err
 		}
-		return e.printExplanation(t.explain(name, f.profile), asJSON)
+		return e.printExplanation(x, asJSON)
 	})
+}
+
+// whyKept explains a name by the lists that the last gateway of a file has kept, and those of
+// the other backends, which are started. It returns nil if the name is unknown and some lists
+// were kept: it may be new.
+func (e *env) whyKept(ctx context.Context, f *targetFlags, src source, name string) (*signalbox.Explanation, error) {
+	kept := *f
+	kept.alone, kept.lists = true, e.listsFolder(src)
+	no := "no running gateway serves " + src.path
+	var x *signalbox.Explanation
+	err := kept.with(ctx, e, func(ctx context.Context, t *target) error {
+		s, err := t.status(ctx)
+		if err != nil {
+			return err
+		}
+		from := keptText(s, time.Now())
+		e.printError(no + ": " + cmp.Or(from, "starting its backends"))
+		if x, err = t.explainName(ctx, name); err != nil {
+			return err
+		}
+		if from != "" && len(x.Items) == 0 && x.Route == nil && x.Server == nil && x.Disabled == "" {
+			x = nil
+			e.printError("no kept list has it: starting all backends")
+		}
+		return nil
+	})
+	return x, err
+}
+
+// keptText describes which lists are used instead of those of running backends. It returns ""
+// if no list is kept.
+func keptText(s *signalbox.Status, now time.Time) string {
+	var oldest time.Time
+	others := 0
+	for i := range s.Backends {
+		b := &s.Backends[i]
+		switch {
+		case b.State != "kept":
+			others++
+		case oldest.IsZero() || b.Since.Before(oldest):
+			oldest = b.Since
+		}
+	}
+	text := fmt.Sprintf("using the lists kept %s", ago(now, oldest))
+	switch {
+	case oldest.IsZero():
+		return ""
+	case others > 0:
+		text += ", and starting " + plural(others, "backend")
+	}
+	return text + " (--alone starts all)"
+}
+
+// explainName explains a name once the lists of all backends are known, or have failed.
+func (t *target) explainName(ctx context.Context, name string) (*signalbox.Explanation, error) {
+	t.status = nil // without warnings: the explanation has those about the name
+	for _, l := range catalogLists() {
+		req, err := request(l.method, []byte("{}"))
+		if err != nil {
+			return nil, err
+		}
+		req.Client.Capabilities = nil // the lists for all clients
+		if _, err := t.Serve(ctx, req, noCaller{}); err != nil {
+			return nil, err
+		}
+	}
+	return t.explain(name, t.profile), nil
 }
 
 // catalogLists returns the lists that a gateway has. The first page of each waits for the

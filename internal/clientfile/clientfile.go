@@ -83,6 +83,34 @@ func (f File) Hash() (string, error) {
 	return hash(p.entry), nil
 }
 
+// Gateway returns how the entry for the gateway reaches it, as far as the entry has the keys
+// of [Gateway.Entry]. found is whether there is an entry.
+func (f File) Gateway() (g Gateway, found bool, err error) {
+	p, err := f.place()
+	if err != nil || !p.found {
+		return Gateway{}, false, err
+	}
+	for _, m := range p.entry.Members {
+		switch m.Key {
+		case "url", "serverUrl", "httpUrl", "uri":
+			g.URL = m.Value.Text
+		case "command", "cmd":
+			g.Command = m.Value.Text
+			for _, item := range m.Value.Items { // OpenCode
+				g.Args = append(g.Args, item.Text)
+			}
+		case "args":
+			for _, item := range m.Value.Items {
+				g.Args = append(g.Args, item.Text)
+			}
+		}
+	}
+	if p.client.Dialect == clients.OpenCode && len(g.Args) > 0 {
+		g.Command, g.Args = g.Args[0], g.Args[1:]
+	}
+	return g, true, nil
+}
+
 // Server is an entry of a file: its name, and the line of its key or of its item.
 type Server struct {
 	Name string

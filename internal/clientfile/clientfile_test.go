@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite testdata/dialects.txt")
 func onHTTP() clientfile.Gateway { return clientfile.Gateway{URL: "http://127.0.0.1:7777/mcp"} }
 
 func program() clientfile.Gateway {
-	return clientfile.Gateway{Command: `C:\bin\signalbox.exe`, Args: []string{"attach", "--config", "/home/me/a b/signalbox.yaml"}}
+	return clientfile.Gateway{Command: `C:\bin\signalbox.exe`, Args: []string{"attach", "--config", "/home/me/a b/signalbox.yaml", "--profile", "coding"}}
 }
 
 // others returns the tree of a file without the gateway's entry, and without containers that
@@ -113,6 +113,9 @@ func roundTrip(t *testing.T, f clientfile.File, g clientfile.Gateway) []byte {
 	want, err := g.HashOf(f.Client)
 	if got, herr := connected.Hash(); got != want || want == "" || err != nil || herr != nil {
 		t.Fatalf("the hash of the entry is %s, %v; want %s, %v\n%s", got, herr, want, err, connected.Text)
+	}
+	if got, found, err := connected.Gateway(); !found || err != nil || !cmp.Equal(got, g) {
+		t.Fatalf("the entry is read as %+v, %v, %v; want %+v\n%s", got, found, err, g, connected.Text)
 	}
 	// The entry is the gateway for an import, too.
 	result, err := imports.Read(imports.Source{File: f.Path, Client: f.Client.ID, Dialect: f.Client.Dialect}, connected.Text)

@@ -82,18 +82,24 @@ func (f File) Add(name string, entry Entry) ([]byte, error) {
 	return d.insertAt([]string{key, name}, entry)
 }
 
-// Remove removes a server with its comments on the same lines and inside of its entry. The
-// comments above it stay. A mapping without servers becomes {}.
+// Remove removes a server with its comments on the same lines and inside of its entry, and
+// takes its name out of the profiles. The comments above it stay. A mapping without servers
+// becomes {}.
 func (f File) Remove(name string) ([]byte, error) {
 	d, servers, m, err := f.server(name)
 	if err != nil {
 		return nil, err
 	}
 	_, key := d.serversNode()
-	return d.take(servers.remove(m), without(d.root, []string{key, name}))
+	edits, want, err := d.removeFromProfiles(servers.remove(m), without(d.root, []string{key, name}), name)
+	if err != nil {
+		return nil, err
+	}
+	return d.take(edits, want)
 }
 
-// Rename changes the name of a server.
+// Rename changes the name of a server, also in the profiles: in their servers, and unless the
+// server has a "prefix", at the beginning of the names of its tools.
 func (f File) Rename(old, name string) ([]byte, error) {
 	d, servers, m, err := f.server(old)
 	if err != nil {
@@ -108,7 +114,12 @@ func (f File) Rename(old, name string) ([]byte, error) {
 	if s.quoteKeys && !s.json {
 		s.quote = d.text[m.key.start]
 	}
-	return d.result([]edit{{m.key.start, m.key.end, s.key(name, servers.flow)}}, renamed(d.root, []string{key, old}, name))
+	edits, want := []edit{{m.key.start, m.key.end, s.key(name, servers.flow)}}, renamed(d.root, []string{key, old}, name)
+	_, hasPrefix := m.Value.Member("prefix")
+	if edits, want, err = d.renameInProfiles(edits, want, old, name, !hasPrefix); err != nil {
+		return nil, err
+	}
+	return d.result(edits, want)
 }
 
 // Set sets a key of a server's entry, at the end of it if the key is new.

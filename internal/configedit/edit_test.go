@@ -168,6 +168,18 @@ listen: x
 	set := func(key string, value any) func(File) ([]byte, error) {
 		return func(f File) ([]byte, error) { return f.Set("a", key, value) }
 	}
+	profiles := `mcpServers:
+  files: {command: x}
+  files2: {command: y}
+profiles: # views
+  one: {servers: [files, 'files2'], exclude: ["files__*", "*files__x"]}
+  two:
+    servers:
+      - files2 # the second
+      # all
+      - 'files' # the first
+  three: {include: [files2__files]}
+`
 	tests := []struct {
 		name, text string
 		change     func(File) ([]byte, error)
@@ -187,6 +199,46 @@ listen: x
 		{"rename", servers, func(f File) ([]byte, error) { return f.Rename("b", "c") }, strings.Replace(servers, "b: {", "c: {", 1)},
 		{"rename with quotes", "mcpServers: {'a': {command: x}}", func(f File) ([]byte, error) { return f.Rename("a", "null") }, "mcpServers: {'null': {command: x}}"},
 		{"rename to what needs quotes", "mcpServers: {a: {command: x}}", func(f File) ([]byte, error) { return f.Rename("a", "null") }, `mcpServers: {"null": {command: x}}`},
+		{
+			"rename in profiles", profiles, func(f File) ([]byte, error) { return f.Rename("files", "docs") }, `mcpServers:
+  docs: {command: x}
+  files2: {command: y}
+profiles: # views
+  one: {servers: [docs, 'files2'], exclude: ["docs__*", "*files__x"]}
+  two:
+    servers:
+      - files2 # the second
+      # all
+      - 'docs' # the first
+  three: {include: [files2__files]}
+`,
+		},
+		{
+			"remove from profiles", profiles, func(f File) ([]byte, error) { return f.Remove("files") }, `mcpServers:
+  files2: {command: y}
+profiles: # views
+  one: {servers: ['files2'], exclude: ["files__*", "*files__x"]}
+  two:
+    servers:
+      - files2 # the second
+      # all
+  three: {include: [files2__files]}
+`,
+		},
+		{
+			"remove the last from profiles", profiles, func(f File) ([]byte, error) { return f.Remove("files2") }, `mcpServers:
+  files: {command: x}
+profiles: # views
+  one: {servers: [files], exclude: ["files__*", "*files__x"]}
+  two:
+    servers:
+      # all
+      - 'files' # the first
+  three: {include: [files2__files]}
+`,
+		},
+		{"rename a server with a prefix", "mcpServers: {a: {prefix: a__}}\nprofiles: {p: {servers: [a], include: [a__x]}}\n", func(f File) ([]byte, error) { return f.Rename("a", "b") }, "mcpServers: {b: {prefix: a__}}\nprofiles: {p: {servers: [b], include: [a__x]}}\n"},
+		{"remove from lines in brackets", "mcpServers: {a: {}, b: {}}\nprofiles:\n  p:\n    servers: [\n      a,\n      b,\n    ]\n", func(f File) ([]byte, error) { return f.Remove("b") }, "mcpServers: {a: {}}\nprofiles:\n  p:\n    servers: [\n      a,\n    ]\n"},
 		{"disable", servers, func(f File) ([]byte, error) { return f.Disable("a") }, strings.Replace(servers, "inside\n", "inside\n    disabled: true\n", 1)},
 		{"disable what says that it is enabled", servers, func(f File) ([]byte, error) { return f.Disable("b") }, strings.Replace(servers, "false", "true", 1)},
 		{"enable what is enabled", servers, func(f File) ([]byte, error) { return f.Enable("a") }, servers},
@@ -228,6 +280,8 @@ func TestErrors(t *testing.T) {
 		{"not there", "mcpServers: {github: {}}", func(f File) ([]byte, error) { return f.Remove("githb") }, `a.yaml: there is no server "githb" (did you mean "github"?)`},
 		{"a new file", "", remove, `a.yaml: there is no server "a"`},
 		{"renamed to another one", "mcpServers: {a: {}, b: {}}", func(f File) ([]byte, error) { return f.Rename("a", "b") }, `a.yaml:1:21: there is a server "b" already`},
+		{"the only one of a profile", "mcpServers: {a: {}, b: {}}\nprofiles:\n  p: {servers: [a]}\n", remove, `a.yaml:3:17: the profile "p" has no other server than "a" (remove the profile, or change its servers, first)`},
+		{"with a comment in the list of a profile", "mcpServers: {a: {}, b: {}}\nprofiles:\n  p: {servers: [a, # ours\n    b]}\n", remove, `a.yaml:3:18: this part of the file cannot be edited by a command (edit the file by hand, or write this part in a simpler form)`},
 		{"a key that is not there", "mcpServers: {a: {}}", func(f File) ([]byte, error) { return f.Unset("a", "x") }, `a.yaml:1:17: the server "a" has no "x"`},
 		{"a key that repeats", "mcpServers:\n  a: {}\n  a: {}\n", remove, `a.yaml:3:3: duplicate key "a", first on line 2 (remove one of them)`},
 		{"an entry that is no mapping", "mcpServers: {a: x}", func(f File) ([]byte, error) { return f.Disable("a") }, `a.yaml:1:17: "a" is not a mapping, but a string (write {} for an empty one)`},

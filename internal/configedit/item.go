@@ -80,12 +80,7 @@ func (f File) SetItem(name, key string, i int, text string) ([]byte, error) {
 	list.Items = slices.Clone(list.Items)
 	list.Items[i] = node(text)
 	_, servers := d.serversNode()
-	s := style{json: d.json}
-	if c := d.text[item.start]; d.json || c == '"' || c == '\'' {
-		s.quote = c
-	}
-	flow := d.text[m.value.start] == '['
-	return d.result([]edit{{item.start, item.end, s.scalar(text, flow)}}, with(d.root, []string{servers, name, key}, list))
+	return d.result([]edit{d.itemEdit(m, item, text)}, with(d.root, []string{servers, name, key}, list))
 }
 
 // itemAt finds an item of the list that is the value of a member.

@@ -111,11 +111,13 @@ func (h *Histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.M
 
 // Operations are the durations of the operations of one backend, or of none.
 type Operations struct {
+	backend    string
 	histograms [][]atomic.Pointer[Histogram] // by method and type of error, made when they are needed
+	tools      *tools                        // of all backends
 }
 
-func newOperations() *Operations {
-	o := &Operations{histograms: make([][]atomic.Pointer[Histogram], len(names))}
+func newOperations(backend string, named *tools) *Operations {
+	o := &Operations{backend: backend, histograms: make([][]atomic.Pointer[Histogram], len(names)), tools: named}
 	for i := range o.histograms {
 		o.histograms[i] = make([]atomic.Pointer[Histogram], len(types))
 	}
@@ -143,6 +145,9 @@ type durations struct {
 	desc     *prometheus.Desc
 	sessions bool // by backend alone
 
+	named *prometheus.Desc // with the label of tools
+	tools tools
+
 	mu       sync.Mutex
 	backends map[string]*Operations
 	ended    map[string]*Histogram // if sessions
@@ -151,6 +156,7 @@ type durations struct {
 func newDurations(name, help string, labels ...string) *durations {
 	return &durations{
 		desc: prometheus.NewDesc(name, help, labels, nil), sessions: len(labels) < 3,
+		named:    prometheus.NewDesc(name, help, append(slices.Clone(labels), "gen_ai_tool_name"), nil),
 		backends: make(map[string]*Operations), ended: make(map[string]*Histogram),
 	}
 }
@@ -162,7 +168,7 @@ func (d *durations) operations(backend string) *Operations {
 	defer d.mu.Unlock()
 	o, ok := d.backends[backend]
 	if !ok {
-		o = newOperations()
+		o = newOperations(backend, &d.tools)
 		o.histograms[0][0].Store(new(Histogram))
 		d.backends[backend] = o
 	}
@@ -181,8 +187,13 @@ func (d *durations) session(backend string) *Histogram {
 	return h
 }
 
-// Describe implements prometheus.Collector.
-func (d *durations) Describe(to chan<- *prometheus.Desc) { to <- d.desc }
+// Describe implements prometheus.Collector. Operations are not described: their labels change
+// with the configuration.
+func (d *durations) Describe(to chan<- *prometheus.Desc) {
+	if d.sessions {
+		to <- d.desc
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (d *durations) Collect(to chan<- prometheus.Metric) {
@@ -198,12 +209,17 @@ func (d *durations) Collect(to chan<- prometheus.Metric) {
 	for backend, o := range d.backends {
 		for i := range o.histograms {
 			for j := range o.histograms[i] {
-				if h := o.histograms[i][j].Load(); h != nil {
+				switch h := o.histograms[i][j].Load(); {
+				case h == nil:
+				case d.tools.on.Load():
+					to <- h.metric(d.named, backend, names[i], types[j], "")
+				default:
 					to <- h.metric(d.desc, backend, names[i], types[j])
 				}
 			}
 		}
 	}
+	d.tools.collect(d.named, to)
 }
 
 // times are the histograms of a Set.

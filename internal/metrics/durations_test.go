@@ -6,6 +6,7 @@ package metrics
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +96,53 @@ func TestDurationsConcurrently(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { o.Observe("prompts/get", ErrorType(mcp.CodeSessionEnded), time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Tools have series of their own, but for too many, until they are no longer offered.
+func TestDurationsByTool(t *testing.T) {
+	m := newMetrics(t, nil)
+	o := m.ServerOperations("a")
+	o.ObserveTool("off", NoError, time.Second)
+	if got := text(t, m); strings.Contains(got, "gen_ai_tool_name") || !strings.Contains(got, `_server_operation_duration_seconds_count{backend="a",error_type="",mcp_method_name="tools/call"} 1`) {
+		t.Error(got)
+	}
+	m.UseTools(true)
+	m.UseTools(true)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range maxTools + 10 {
+				o.ObserveTool(strconv.Itoa(i), NoError, time.Millisecond)
+			}
+			text(t, m)
+		})
+	}
+	wg.Wait()
+	m.ClientOperations("a").ObserveTool("7", ToolError, time.Second)
+	got := text(t, m)
+	for _, want := range []string{
+		`_server_operation_duration_seconds_count{backend="a",error_type="",gen_ai_tool_name="7",mcp_method_name="tools/call"} 4`,
+		`_server_operation_duration_seconds_count{backend="a",error_type="",gen_ai_tool_name="",mcp_method_name="tools/call"} 41`,
+		`_client_operation_duration_seconds_count{backend="a",error_type="tool_error",gen_ai_tool_name="7",mcp_method_name="tools/call"} 1`,
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if n := strings.Count(got, `_server_operation_duration_seconds_count{`); n != maxTools+1 {
+		t.Errorf("%d series", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { o.ObserveTool("7", NoError, time.Millisecond) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	m.KeepTools(func(backend, name string) bool { return backend == "a" && name == "8" })
+	if got := text(t, m); strings.Contains(got, `"7"`) || !strings.Contains(got, `gen_ai_tool_name="8"`) {
+		t.Error(got)
+	}
+	m.UseTools(false)
+	if got := text(t, m); strings.Contains(got, "gen_ai_tool_name") {
+		t.Error(got)
 	}
 }
 
