@@ -277,8 +277,19 @@ func checkPolicy(running, next *config.Config, exposed []string) error {
 		return nil
 	}
 	who := exposed[0]
-	if more := len(exposed) - 1; more > 0 {
-		who = fmt.Sprintf("%s, and %d more", who, more)
+	// A second file in the same folder has the same reasons.
+	others := make(map[string]bool)
+	for _, reason := range exposed {
+		if reason != who {
+			others[reason] = true
+		}
+	}
+	switch len(others) {
+	case 0:
+	case 1:
+		who += "; there is 1 more reason"
+	default:
+		who += fmt.Sprintf("; there are %d more reasons", len(others))
 	}
 	var problems config.Problems
 	for _, path := range paths {

@@ -147,9 +147,9 @@ func TestReloadChangeWaitsForTheOperator(t *testing.T) {
 		return list
 	}
 	running := config.Config{Servers: servers("a")}
-	exposed := []string{`backend "a" works there`, "it is mode 0666"}
+	exposed := []string{`backend "a" works there`, "it is mode 0666", `backend "a" works there`}
 	const mends = " (apply it with 'signalbox reload' or SIGHUP)"
-	const fresh = ": new or changed, and others may have written it: backend \"a\" works there, and 1 more" + mends
+	const fresh = ": new or changed, and others may have written it: backend \"a\" works there; there is 1 more reason" + mends
 	manual := func(c config.Config) config.Config { c.Reload = config.ReloadManual; return c }
 	auto := func(c config.Config) config.Config { c.Reload = config.ReloadAuto; return c }
 	for _, tt := range []struct {

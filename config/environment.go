@@ -67,7 +67,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 // literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
 	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[")
-	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") {
+	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
 		r.literals = append(r.literals, place{path: p.path, name: p.name}) // at its key
 	}
 }

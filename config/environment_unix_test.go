@@ -66,6 +66,9 @@ func TestInspectFindsReadersAndWriters(t *testing.T) {
 			`DIR/etc/signalbox.json:4:22: "keys[0]"` + cure,
 		}},
 		{"nothing to read", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer ${T}"}}}}`, 0o644, nil},
+		{"a placeholder", `{"mcpServers": {"a": {"url": "http://x", "headers": {"Authorization": "Bearer <YOUR_TOKEN>"}}}}`, 0o644, []string{
+			`DIR/etc/signalbox.json:1:54: "Authorization" holds a placeholder (write the real one) [SB_FILE_PLACEHOLDER]`,
+		}},
 		{"everybody writes", `{"mcpServers": {}}`, 0o666, []string{
 			"DIR/etc/signalbox.json:1:1: others may be able to write this file, so changes that run something new wait for 'signalbox reload': " +
 				"all users of this machine can write DIR/etc/signalbox.json (mode 0666)" + keep,

@@ -50,7 +50,7 @@ func (r *reader) noteArgs(s *Backend) {
 	}
 	if i := unpinned(s); i >= 0 {
 		at := p.item(i)
-		r.note(at.as(code.FileUnpinned), "'signalbox pin "+s.Name+"' writes the version", "%q names a package without a version, so that each start may install another one", at.name)
+		r.note(at.as(code.FileUnpinned), "'signalbox pin "+s.Name+"' writes it; without, each start may install another one", "%q names a package without a version", at.name)
 	}
 }
 
@@ -60,6 +60,9 @@ func (r *reader) existsBesideFile(value, cwd string) bool {
 	// A word alone may be a subcommand that has the name of a file by chance.
 	if filepath.IsAbs(value) || !strings.ContainsAny(value, `./\`) {
 		return false
+	}
+	if _, err := os.Stat(cwd); cwd != "" && err != nil {
+		return false // its folder is what is wrong
 	}
 	_, err := os.Stat(filepath.Join(cwd, value))
 	_, beside := os.Stat(filepath.Join(filepath.Dir(r.file), value))

@@ -35,6 +35,7 @@ func TestInspectFindsWhatNobodyMeans(t *testing.T) {
 		{`"command": "known", "args": ["./signalbox.json"]`, "args[0]", code.FileRelative},
 		{`"command": "known", "args": ["--file=signalbox.json"]`, "args[0]", code.FileRelative},
 		{`"command": "known", "cwd": ".", "args": ["signalbox.json"]`, "", ""},
+		{`"command": "known", "cwd": "nosuch", "args": [".", "./signalbox.json"]`, "", ""},
 		{`"command": "known", "args": ["here", "./here", "./nosuch", "/etc/passwd", ".."]`, "", ""},
 
 		{`"command": "npx", "args": ["-y", "@x/server"]`, "args[1]", code.FileUnpinned},

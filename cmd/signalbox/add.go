@@ -47,8 +47,34 @@ func (e *env) add(ctx context.Context, f *addFlags, args []string, dash int) err
 	err = e.editIf(ctx, f.config, args[0], true, e.trial(ctx, f.tryFlags, args[:1]), func(file configedit.File) ([]byte, error) { return file.Add(args[0], entry) })
 	if err == nil {
 		e.noteSecrets(args[0], entry)
+		e.noteMissing(f.config, args[:1])
 	}
 	return err
+}
+
+// noteMissing prints the variables that servers of a file need and that are not set.
+func (e *env) noteMissing(flag string, names []string) {
+	path := e.source(flag).path
+	own, err := e.ownServers(path)
+	file := &importOutput{target: path}
+	if err != nil || file.read() != nil {
+		return // the file has been written
+	}
+	lookup := file.lookup(e.LookupEnv)
+	var missing []string
+	for i := range own {
+		if own[i].Disabled || !slices.Contains(names, own[i].Original) {
+			continue
+		}
+		for _, name := range own[i].Variables {
+			if _, set := lookup(name); !set && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		e.printError(fmt.Sprintf("to be set: %s (with 'signalbox secret set NAME', or in the environment)", strings.Join(missing, ", ")))
+	}
 }
 
 // addPasted adds the servers of a text on standard input. With a name, it must be one server.
@@ -73,7 +99,7 @@ func (e *env) addPasted(ctx context.Context, f *addFlags, name []string) error {
 	case len(name) == 1 && len(servers) > 1:
 		return usagef("standard input has %d servers, and one NAME cannot be for all: %s", len(servers), strings.Join(names, ", "))
 	case len(name) == 1:
-		servers[0].Name = name[0]
+		servers[0].Name, names = name[0], name
 		servers[0].Notes = slices.DeleteFunc(servers[0].Notes, func(n imports.Note) bool { return strings.HasPrefix(n.Text, "renamed from ") })
 	}
 	for i := range servers {
@@ -100,6 +126,7 @@ func (e *env) addPasted(ctx context.Context, f *addFlags, name []string) error {
 	for i := range servers {
 		e.noteSecrets(servers[i].Name, entryOf(&servers[i]))
 	}
+	e.noteMissing(f.config, names)
 	return nil
 }
 
@@ -120,7 +147,7 @@ func (e *env) trial(ctx context.Context, f tryFlags, names []string) func(config
 		if err != nil {
 			return false, err
 		}
-		if _, err := e.Stdout.Write(findingsTable(found)); err != nil {
+		if _, err := e.Stdout.Write(e.findingsTable(found)); err != nil {
 			return false, err
 		}
 		failed := needsAttention(found)

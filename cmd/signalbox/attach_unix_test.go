@@ -48,7 +48,9 @@ func newAttachSite(t *testing.T, servers string) *attachSite {
 	s.file, s.starts = filepath.Join(s.dir, "signalbox.yaml"), filepath.Join(s.dir, "starts")
 	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
 	t.Cleanup(func() {
-		for _, pid := range s.gateways() {
+		// One that the test has killed may be about to end.
+		pids, _ := s.find(context.WithoutCancel(t.Context()))
+		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			s.gone(pid)
 		}
@@ -59,16 +61,20 @@ func newAttachSite(t *testing.T, servers string) *attachSite {
 // gateways returns the process ids of the running gateways.
 func (s *attachSite) gateways() []int {
 	s.t.Helper()
-	found, err := s.env.runningGateways(s.t.Context(), s.file)
-	if err != nil && s.t.Context().Err() == nil {
+	pids, err := s.find(s.t.Context())
+	if err != nil {
 		s.t.Error(err)
 	}
+	return pids
+}
+
+func (s *attachSite) find(ctx context.Context) (pids []int, err error) {
+	found, err := s.env.runningGateways(ctx, s.file)
 	defer closeIdle(found)
-	var pids []int
 	for _, gw := range found {
 		pids = append(pids, gw.Process)
 	}
-	return pids
+	return pids, err
 }
 
 // servers returns the process ids of all servers that have been started.

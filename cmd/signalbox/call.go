@@ -77,6 +77,7 @@ func (e *env) call(ctx context.Context, f *callFlags, args []string) error {
 		if err != nil {
 			return fmt.Errorf("call %s: %w", args[0], suggestTool(ctx, t, args[0], err))
 		}
+		t.status = nil // the other backends are no concern of this call
 		return e.showResult(args[0], res, f.json)
 	})
 }

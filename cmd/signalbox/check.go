@@ -16,30 +16,36 @@ import (
 // newCheck returns the command that validates a file. The problems are its standard
 // output, for editors and pipelines. Standard error has only their number.
 func newCheck(e *env) *cobra.Command {
+	var file string
 	var strict bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Validate a configuration file",
 		Long: `Validate a configuration file and print all problems at once, each with its place.
 Environment variables, secrets and token files that the configuration names are read;
-nothing is started. Without FILE, the file that serve would use is checked.
+nothing is started. FILE may be given with --config, too. Without either, the file that
+serve would use is checked.
 
 Notes are about what is valid and seldom meant, such as a placeholder, a relative path
 that exists only beside the file, or npx without a version. docs/codes.md explains their
 codes. With --strict they are problems.`,
 		Args: argsBetween(0, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			switch {
+			case len(args) == 1 && file != "":
+				return usagef("both FILE and --config; choose one")
+			case len(args) == 1:
 				return e.check(e.path(args[0]), strict)
 			}
 			// A missing file is an error, and not the demo: the caller expects a file.
-			src := e.source("")
+			src := e.source(file)
 			if !src.hasFile() {
 				return usagef("%s; name the FILE", e.nothingFound())
 			}
 			return e.check(src.path, strict)
 		},
 	}
+	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with an error if there are notes")
 	return cmd
 }

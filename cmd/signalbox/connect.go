@@ -307,7 +307,10 @@ func (e *env) findClientFile(c *connection) error {
 	case !ok && c.scope == clients.Project:
 		return fmt.Errorf("%s has no known file of a project", c.client.Name)
 	case !ok:
-		return fmt.Errorf("where %s keeps its servers on %s is not known; add this entry in it by hand:\n%s", c.client.Name, runtime.GOOS, c.byHand())
+		if err := e.printText(e.Stdout, c.byHand()); err != nil {
+			return err
+		}
+		return fmt.Errorf("where %s keeps its servers on %s is not known; add the entry above there by hand", c.client.Name, runtime.GOOS)
 	}
 	c.path = path
 	if fileID(path) == fileID(c.config) {

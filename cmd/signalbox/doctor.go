@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,9 @@ otherwise 1.`,
 			if fix && err == nil {
 				return e.fix(cmd.Context(), src, strings.Join(args, ""), found, yes)
 			}
+			if err == nil && !asJSON {
+				err = e.printFixable(src, found)
+			}
 			return cmp.Or(err, needsAttention(found))
 		},
 	}
@@ -114,7 +118,7 @@ func (e *env) doctor(ctx context.Context, src source, name string, asJSON bool) 
 		return nil, err
 	}
 	if !asJSON {
-		_, err := e.Stdout.Write(findingsTable(found))
+		_, err := e.Stdout.Write(e.findingsTable(found))
 		return found, err
 	}
 	text, err := json.Marshal(map[string]any{"file": src.path, "findings": found}, json.Deterministic(true), jsontext.WithIndent(" "))
@@ -317,6 +321,7 @@ func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, sh
 	for _, note := range cfg.Notes {
 		// A program that is missing has a note, too.
 		if isAbout(note, srv.Name) && (note.Code == "" || note.Code != found[0].Code) {
+			note.File = filepath.Base(note.File) // the whole path is in the first finding
 			add(noteFinding("server", srv.Name, note))
 		}
 	}
@@ -380,6 +385,10 @@ func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func
 		words = strings.Fields(srv.Command)
 	}
 	switch {
+	case f.Code == code.TalkSilent:
+		f.Fix = "If it installs something, try again. Otherwise start it by hand and watch it."
+	case f.Code == code.TalkExited:
+		f.Fix = "Start it by hand with the same arguments and variables."
 	case f.Code == code.StartOneString && len(words) > 1:
 		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
 		if err == nil {
@@ -460,8 +469,8 @@ func checkPort(ctx context.Context, cfg *config.Config, running *gatewayInfo) fi
 }
 
 // findingsTable formats findings as a table, with each fix below its finding. Hidden characters
-// are escaped, as in other tables.
-func findingsTable(found []finding) []byte {
+// are escaped, as in other tables, and the home folder is abbreviated.
+func (e *env) findingsTable(found []finding) []byte {
 	name, width := 0, 0
 	for _, f := range found {
 		name = max(name, utf8.RuneCountInString(visibleLine(f.Name)))
@@ -477,7 +486,7 @@ func findingsTable(found []finding) []byte {
 		if f.Code != "" {
 			fmt.Fprintf(&b, "%-*s  ", width, visibleLine(f.Code))
 		}
-		b.WriteString(visibleLine(f.Text) + "\n")
+		b.WriteString(visibleLine(e.tilde(f.Text)) + "\n")
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%-*s        fix: %s\n", name, "", visibleLine(f.Fix))
 		}

@@ -127,6 +127,24 @@ func wholePath(file, text, why string) string {
 	return option + filepath.Join(folder, value)
 }
 
+// printFixable names what --fix corrects.
+func (e *env) printFixable(src source, found []finding) error {
+	text, err := readUpTo(src.path, configedit.MaxSize)
+	if err != nil {
+		return nil //nolint:nilerr // the findings say so
+	}
+	var names []string
+	for _, c := range cures(configedit.File{Name: src.path, Text: text}, found) {
+		if !slices.Contains(names, c.server) {
+			names = append(names, c.server)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return e.printText(e.Stdout, "with --fix, signalbox doctor corrects: "+strings.Join(names, ", ")+"\n")
+}
+
 // fix asks for each cure of the findings, makes it, and checks the servers again. The error is
 // that of what is still wrong.
 func (e *env) fix(ctx context.Context, src source, name string, found []finding, yes bool) error {
@@ -164,7 +182,7 @@ func (e *env) fix(ctx context.Context, src source, name string, found []finding,
 	if err != nil {
 		return err
 	}
-	if err := e.printText(e.Stdout, "after the change:\n"+string(findingsTable(again))); err != nil {
+	if err := e.printText(e.Stdout, "after the change:\n"+string(e.findingsTable(again))); err != nil {
 		return err
 	}
 	if name != "" { // the others are as they were

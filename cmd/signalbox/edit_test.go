@@ -51,6 +51,7 @@ func TestUnifiedDiff(t *testing.T) {
 		{"a\nb\n", "a\nc\nb\n", "@@ -1,2 +1,3 @@\n a\n+c\n b\n"},
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n", "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n"},
 		{"a\na\n", "a\na\na\n", "@@ -1,2 +1,3 @@\n a\n a\n+a\n"},
+		{"a: 1\nx\nb: 2\n", "a: 3\nx\nb: 4\n", "@@ -1,3 +1,3 @@\n-a: 1\n+a: 3\n x\n-b: 2\n+b: 4\n"},
 		{"a", "b", "@@ -1,1 +1,1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n"},
 	}
 	for _, tt := range tests {

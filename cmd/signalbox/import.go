@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +74,7 @@ type found struct {
 	// the clients with files but without servers.
 	counts []string
 	empty  []string
-	client string // the first one with servers, or ""
+	client string // the first one with servers that can be connected, or ""
 	// failed are the files that cannot be read, each in one line.
 	failed []string
 	files  []string
@@ -283,7 +284,9 @@ func (in *found) read(file clients.Found, home string) {
 	}
 	if count := len(result.Servers); count > 0 {
 		in.counts = append(in.counts, fmt.Sprintf("%s %d", name, count))
-		in.client = cmp.Or(in.client, file.Client.ID)
+		if !file.Client.Ended {
+			in.client = cmp.Or(in.client, file.Client.ID)
+		}
 	} else if !slices.Contains(in.empty, name) {
 		in.empty = append(in.empty, name)
 	}
@@ -348,24 +351,18 @@ func (e *env) importTable(in *found, servers, known []imports.Server) string {
 		}
 		b.WriteString("\n")
 	}
-	var rows bytes.Buffer
-	w := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
-	row := func(mark string, s *imports.Server, remark string) {
-		fmt.Fprintf(w, " %s %s\t%s\t%s\t%s\n", mark, s.Name, visibleLine(s.Summary()), e.originsOf(s), remark)
+	rows := e.importRows(servers, known, true)
+	below := slices.ContainsFunc(rows, func(row string) bool { return utf8.RuneCountInString(row) > maxImportRow })
+	if below {
+		rows = e.importRows(servers, known, false)
 	}
-	for i := range servers {
-		row("+", &servers[i], shortNotes(&servers[i]))
-	}
-	for i := range known {
-		row("=", &known[i], "already configured")
-	}
-	_ = w.Flush() // to memory
-	i := -1
-	for line := range strings.Lines(rows.String()) {
-		i++
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	for i, row := range rows {
+		b.WriteString(row + "\n")
 		if i >= len(servers) {
 			continue
+		}
+		if remark := shortNotes(&servers[i]); below && remark != "" {
+			b.WriteString("     " + remark + "\n")
 		}
 		for _, n := range servers[i].Notes {
 			if !n.Short {
@@ -385,6 +382,38 @@ func (e *env) importTable(in *found, servers, known []imports.Server) string {
 		b.WriteString("nothing to import\n")
 	}
 	return b.String()
+}
+
+// maxImportRow is the width beyond which the remarks are below the rows.
+const maxImportRow = 100
+
+// importRows returns a row for each server, those to write first.
+func (e *env) importRows(servers, known []imports.Server, remarks bool) []string {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	row := func(mark string, s *imports.Server, remark string) {
+		words := strings.Fields(visibleLine(s.Summary()))
+		for i := range words {
+			words[i] = e.tilde(words[i])
+		}
+		fmt.Fprintf(w, " %s %s\t%s\t%s\t%s\n", mark, s.Name, strings.Join(words, " "), e.originsOf(s), remark)
+	}
+	for i := range servers {
+		remark := ""
+		if remarks {
+			remark = shortNotes(&servers[i])
+		}
+		row("+", &servers[i], remark)
+	}
+	for i := range known {
+		row("=", &known[i], "already configured")
+	}
+	_ = w.Flush() // to memory
+	var rows []string
+	for line := range strings.Lines(table.String()) {
+		rows = append(rows, strings.TrimRight(line, " \n"))
+	}
+	return rows
 }
 
 // shortNotes returns what is remarkable about a server in a few words.

@@ -52,6 +52,7 @@ func (e *env) read(ctx context.Context, f *readFlags, uri string) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", uri, err)
 		}
+		t.status = nil // the other backends are no concern of this resource
 		return nil
 	})
 }

@@ -28,9 +28,9 @@ import (
 // newWhy returns the command that explains a name.
 func newWhy(e *env) *cobra.Command {
 	var f targetFlags
-	var asJSON, long bool
+	var asJSON, long, calls bool
 	cmd := &cobra.Command{
-		Use:   "why NAME | CALL",
+		Use:   "why (NAME | CALL)",
 		Short: "Explain why an item is offered or not, or where the time of a call went",
 		Long: `Explain why a tool, prompt, resource or resource template is offered or not. NAME is the
 name or URI that clients use, or that the server itself uses, or the name of a server.
@@ -47,16 +47,25 @@ All are started with --alone, and if no kept list has the name.
 
 CALL is the id of a call in an error, in the log or in the audit record, such as
 7k3m9-q2xfa. The answer has how the call ended, and what it has spent its time on. The
-running gateway of the file remembers its latest 4096 calls.
+running gateway of the file remembers its latest 4096 calls. With --calls the ids of the
+latest ones are printed.
 
 With --long it prints the names of tools that are longer than some clients accept.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if long {
+			switch {
+			case long && calls:
+				return usagef("both --long and --calls; choose one")
+			case long:
 				return argsBetween(0, 0, "none with --long")(cmd, args)
+			case calls:
+				return argsBetween(0, 0, "none with --calls")(cmd, args)
 			}
 			return argsBetween(1, 1, "one NAME or CALL")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if calls {
+				return e.showCalls(cmd.Context(), f.config, asJSON)
+			}
 			if long {
 				return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error { return e.showLongNames(ctx, t, asJSON) })
 			}
@@ -71,6 +80,7 @@ With --long it prints the names of tools that are longer than some clients accep
 	cmd.Flags().BoolVar(&f.alone, "alone", false, "start the backends even if a gateway with them is running")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print the log, including what the backends write to standard error; implies --alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the explanation or the record of the call as JSON")
+	cmd.Flags().BoolVar(&calls, "calls", false, "list the latest "+strconv.Itoa(latestCalls)+" calls with their ids, newest first")
 	cmd.Flags().BoolVar(&long, "long", false, "list the names of tools with more than "+strconv.Itoa(shortName)+" characters")
 	return cmd
 }

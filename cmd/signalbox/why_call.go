@@ -50,13 +50,10 @@ func (e *env) whyCall(ctx context.Context, file string, asJSON bool, id mcp.Call
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	src := e.source(file)
-	if !src.hasFile() {
-		return fmt.Errorf("%s; name the file of the gateway with --config", e.nothingFound())
-	}
-	gateways, err := e.runningGateways(ctx, src.path)
+	gateways, err := e.gatewaysWithCalls(ctx, file)
 	defer closeIdle(gateways)
-	if len(gateways) == 0 {
-		return cmp.Or(err, fmt.Errorf("no running gateway of this user serves %s; calls are remembered until a gateway ends", src.path))
+	if err != nil {
+		return err
 	}
 	var unknown []error
 	for _, g := range gateways {

@@ -190,7 +190,19 @@ func TestToWrite(t *testing.T) {
 			t.Errorf("%s: %q, %v, %+v", id, path, ok, f)
 		}
 	}
-	c, _ := clients.ByID("vscode")
+	// A file that a build of others has made is read by it.
+	desktop := filepath.Join(home, ".config", "Claude", "claude_desktop_config.json")
+	if err := os.MkdirAll(filepath.Dir(desktop), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(desktop, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := clients.ByID("claude-desktop")
+	if _, path, ok := p.ToWrite(c, clients.User); path != desktop || !ok {
+		t.Errorf("a file of an unknown build: %q, %v", path, ok)
+	}
+	c, _ = clients.ByID("vscode")
 	if _, path, _ := p.ToWrite(c, clients.Project); path != filepath.Join(home, ".vscode", "mcp.json") {
 		t.Errorf("of a project: %q", path)
 	}

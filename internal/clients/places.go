@@ -146,20 +146,23 @@ func (p Places) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// ToWrite returns the file of a client in which a server is written in a scope: one that
-// exists, or else the first place of which it is known that the client reads it. A file that
-// only the client may make is returned, too. ok is false if no place is known on the system.
+// ToWrite returns the file of a client in which a server is written in a scope: of the places
+// of which it is known that the client reads them, the first with a file, or else the first. If
+// none is known on the system, it is another place with a file. A file that only the client may
+// make is returned, too. ok is false if there is none of these.
 func (p Places) ToWrite(c Client, scope Scope) (f File, path string, ok bool) {
+	known := false
 	for _, file := range c.Files {
 		at := p.Path(file)
-		if file.Scope != scope || at == "" || !file.Source.IsKnown() || file.Former || strings.Contains(file.Path, "*") {
+		if file.Scope != scope || at == "" || file.Former || strings.Contains(file.Path, "*") {
 			continue
 		}
-		if len(p.existing(file)) > 0 {
+		exists := len(p.existing(file)) > 0
+		switch {
+		case exists && file.Source.IsKnown():
 			return file, at, true
-		}
-		if !ok {
-			f, path, ok = file, at, true
+		case file.Source.IsKnown() && !known, exists && !ok:
+			f, path, ok, known = file, at, true, file.Source.IsKnown()
 		}
 	}
 	return f, path, ok

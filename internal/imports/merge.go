@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/internal/runner"
 )
 
 // Merge joins the servers of several results, in their order. Servers that are started or
@@ -107,7 +109,25 @@ func (s *Server) longerName(withClient bool) string {
 	return s.Name
 }
 
-// IsSame reports whether two servers are started or reached in the same way.
+// IsSame reports whether two servers are started or reached in the same way. If only one of
+// them has the version of a package, as after 'signalbox pin', they are the same.
 func IsSame(a, b *Server, lookup func(string) (string, bool)) bool {
-	return a.key(lookup) == b.key(lookup)
+	if a.key(lookup) == b.key(lookup) {
+		return true
+	}
+	p, aPackage := runner.Find(a.Command, a.Args)
+	q, bPackage := runner.Find(b.Command, b.Args)
+	return aPackage && bPackage && p.IsFloating() != q.IsFloating() &&
+		a.withPackage(&p).key(lookup) == b.withPackage(&q).key(lookup)
+}
+
+// withPackage returns the server with its package without a version.
+func (s *Server) withPackage(p *runner.Package) *Server {
+	same := *s
+	same.Args = slices.Clone(s.Args)
+	same.Args[p.Index] = p.Name + p.Extras
+	if p.Tag != "latest" {
+		same.Args[p.Index] += p.Tag
+	}
+	return &same
 }

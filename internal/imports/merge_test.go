@@ -206,3 +206,32 @@ func FuzzRead(f *testing.F) {
 		accept(t, "fuzz", imports.Render(servers), servers, nil)
 	})
 }
+
+// A server is the same after 'signalbox pin'. Another version, or another package, is not.
+func TestIsSameWithVersion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		ours, theirs string
+		same         bool
+	}{
+		{`npx -y @x/files@1.2.3 /docs`, `npx -y @x/files /docs`, true},
+		{`npx -y @x/files@1.2.3 /docs`, `npx -y @x/files@latest /docs`, true},
+		{`npx -y @x/files@1.2.3 /docs`, `npx -y @x/files@1.2.4 /docs`, false},
+		{`npx -y @x/files@1.2.3 /docs`, `npx -y @x/files /other`, false},
+		{`npx -y @x/files@1.2.3`, `npx -y @x/other`, false},
+		{`uvx --from clock==1.0 run-clock`, `uvx --from clock run-clock`, true},
+		{`uvx clock==1.0`, `uvx clock`, true},
+		{`docker run -i ghcr.io/x/y@sha256:` + strings.Repeat("a", 64), `docker run -i ghcr.io/x/y:latest`, true},
+		{`docker run -i ghcr.io/x/y@sha256:` + strings.Repeat("a", 64), `docker run -i ghcr.io/x/y:2`, false},
+		{`docker run -i ghcr.io/x/y:2@sha256:` + strings.Repeat("a", 64), `docker run -i ghcr.io/x/y:2`, true},
+	} {
+		server := func(line string) *imports.Server {
+			words := strings.Fields(line)
+			return &imports.Server{Command: words[0], Args: words[1:]}
+		}
+		a, b := server(tt.ours), server(tt.theirs)
+		if imports.IsSame(a, b, nil) != tt.same || imports.IsSame(b, a, nil) != tt.same {
+			t.Errorf("%s and %s: want %v", tt.ours, tt.theirs, tt.same)
+		}
+	}
+}

@@ -77,6 +77,7 @@ const guardianTime = time.Second
 type guardian struct {
 	mu      sync.Mutex
 	started bool
+	guarded int       // groups
 	cmd     *exec.Cmd // nil without a guardian
 	input   *os.File
 }
@@ -91,6 +92,7 @@ func (g *guardian) watch(pid int, spawn func(*exec.Cmd) error) {
 		g.started = true
 		g.startLocked(spawn)
 	}
+	g.guarded++
 	input := g.input
 	g.mu.Unlock()
 	send(input, "+", pid)
@@ -114,12 +116,21 @@ func (g *guardian) startLocked(spawn func(*exec.Cmd) error) {
 	g.cmd, g.input = cmd, w
 }
 
-// forget removes a group that has ended.
+// forget removes a group that has ended. The guardian of the last one ends: a server may be
+// idle for long.
 func (g *guardian) forget(pid int) {
 	g.mu.Lock()
-	input := g.input
+	g.guarded--
+	cmd, input := g.cmd, g.input
+	last := g.guarded == 0 && cmd != nil
+	if last {
+		g.started, g.cmd, g.input = false, nil, nil
+	}
 	g.mu.Unlock()
 	send(input, "-", pid)
+	if last {
+		end(cmd, input)
+	}
 }
 
 // send blocks only briefly: if the guardian is stuck, groups are not guarded, but
@@ -137,9 +148,13 @@ func (g *guardian) stop() {
 	cmd, input := g.cmd, g.input
 	g.started, g.cmd, g.input = true, nil, nil
 	g.mu.Unlock()
-	if cmd == nil {
-		return
+	if cmd != nil {
+		end(cmd, input)
 	}
+}
+
+// end ends a guardian that has nothing to guard.
+func end(cmd *exec.Cmd, input *os.File) {
 	input.Close() // the end of its input ends it
 	kill := time.AfterFunc(guardianTime, func() { killGroup(cmd.Process.Pid) })
 	defer kill.Stop()
