@@ -26,13 +26,13 @@ var relayMutations = []struct {
 	old, new string
 }{
 	{"a call in flight is not sent again", "was executed 2 times", "relay.go",
-		"	if method != initialize && method != \"server/discover\" {\n", "	if method == \"subscriptions/listen\" {\n"},
+		"		if isHandshake(q.method) && q.line != nil && r.repeatHandshake(ctx, q) {\n", "		if q.method != \"subscriptions/listen\" && q.line != nil && r.repeatHandshake(ctx, q) {\n"},
 	{"each request in flight is answered", "has 0 answers", "relay.go",
-		"	for _, q := range lost {\n		if q.line != nil", "	for _, q := range lost[:min(1, len(lost))] {\n		if q.line != nil"},
+		"	for _, q := range lost {\n		if isHandshake(", "	for _, q := range lost[:min(1, len(lost))] {\n		if isHandshake("},
 	{"the answer to a repeated initialize is the Relay's", "which the client has not used", "link.go",
 		"				to <- reply{bytes.Clone(line), m.failed} // has space for it\n				return nil\n", "				to <- reply{bytes.Clone(line), m.failed}\n				return line\n"},
 	{"a request that was answered is not answered again", "has 2 answers", "link.go",
-		"	delete(r.inFlight, m.id)\n	if q.line", "	if q.line"},
+		"	r.forgetLocked(m.id)\n	if isHandshake(", "	if isHandshake("},
 	{"the client is told of changes after a replacement", "was not told of another gateway", "relay.go",
 		"	for _, notice := range changes {\n		r.out.line(notice)\n	}\n", "	_ = changes\n"},
 	{"a client that only listens gets another gateway", "was not told of another gateway", "relay.go",

@@ -189,7 +189,6 @@ func (r *Relay) readClient(ctx context.Context, in io.Reader) error {
 func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 	r.noteInitialized(messages)
 	needed := slices.ContainsFunc(messages, func(m message) bool { return m.isRequest() })
-	r.noteInitialized(messages) // also without a gateway: the next one is told
 	for range sendAttempts {
 		l, err := r.acquire(ctx, needed)
 		switch {
@@ -212,21 +211,12 @@ func (r *Relay) sendLine(ctx context.Context, line []byte, messages []message) {
 	r.answer(messages, unreachable(errEnds))
 }
 
-// noteInitialized records that the client has completed its handshake.
-func (r *Relay) noteInitialized(messages []message) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range messages {
-		r.initialized = r.initialized || messages[i].method == initialized
-	}
-}
-
 var errEnds = errors.New("the gateway ends as soon as it is connected")
 
 // noteInitialized records that the client uses its session from now on. It is called
 // before the line is sent: if there is no gateway, the next one is notified.
 func (r *Relay) noteInitialized(messages []message) {
-	if slices.ContainsFunc(messages, func(m message) bool { return m.method == "notifications/initialized" }) {
+	if slices.ContainsFunc(messages, func(m message) bool { return m.method == initialized }) {
 		r.mu.Lock()
 		r.initialized = true
 		r.mu.Unlock()

@@ -309,23 +309,6 @@ func TestGatewayEnds(t *testing.T) {
 	})
 }
 
-// A client that completes its handshake while there is no gateway is told of the changes,
-// as one that has completed it before.
-func TestHandshakeIsCompletedWithoutAGateway(t *testing.T) {
-	t.Parallel()
-	relayed(t, func(w *world) {
-		w.send(initialize)
-		w.next()
-		w.kill()
-		w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		synctest.Wait()
-		w.start()
-		w.expect(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		w.expect(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`)
-		w.quiet()
-	})
-}
-
 // A call that the client has cancelled gets no answer from the Relay either.
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
