@@ -5,6 +5,8 @@ package backend
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,11 +47,11 @@ func TestAsksAreTimed(t *testing.T) {
 // The Backend's own requests are observed, with their durations and errors.
 func TestOwnRequestsAreObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failing := false
+		var failing atomic.Bool
 		o := &oddServer{toolServer: newToolServer(true, "a"), on: map[string]func(context.Context, mcp.Caller) (*mcp.Result, error){
 			"tools/list": func(context.Context, mcp.Caller) (*mcp.Result, error) {
 				time.Sleep(3 * time.Second)
-				if failing {
+				if failing.Load() {
 					return nil, &mcp.Fault{Code: mcp.CodeBackendFailed, Message: "broken"}
 				}
 				return mcp.NewResult([]byte(`{"tools":[]}`))
@@ -60,11 +62,16 @@ func TestOwnRequestsAreObserved(t *testing.T) {
 			took   time.Duration
 			failed bool
 		}
+		var mu sync.Mutex // lists are fetched at the same time
 		var all []seen
 		b, _ := follow(t, o, Config{Observe: func(method string, took time.Duration, err error) {
+			mu.Lock()
+			defer mu.Unlock()
 			all = append(all, seen{method, took, err != nil})
 		}})
 		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
 		want := map[seen]bool{{"server/discover", 1, false}: true, {"tools/list", 3 * time.Second, false}: true}
 		for _, s := range all {
 			delete(want, s)
@@ -72,10 +79,14 @@ func TestOwnRequestsAreObserved(t *testing.T) {
 		if len(want) > 0 {
 			t.Errorf("observed %v, not %v", all, want)
 		}
-		all, failing = nil, true
+		all = nil
+		mu.Unlock()
+		failing.Store(true)
 		b.Refresh()
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(all) == 0 || all[0] != (seen{"tools/list", 3 * time.Second, true}) {
 			t.Errorf("observed %v", all)
 		}

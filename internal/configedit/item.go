@@ -94,7 +94,9 @@ func (d *document) itemAt(m member, index int) (span, error) {
 		if index+1 < len(items) {
 			limit = d.lineStart(d.offset(items[index+1].At))
 		}
-		start := d.offset(items[index].At)
+		// Not at the parser's column, which is too large by the blanks at the end of the line if
+		// an empty line follows.
+		start := d.afterDashes(d.lineStart(d.offset(items[index].At)))
 		end, err := d.valueEnd(items[index], start, limit, false)
 		return span{start, end}, err
 	}

@@ -495,7 +495,7 @@ func (w *sim) join(context.Context) relay.Conn {
 	near, far := memnet.Pipe(w.buffer)
 	gw := w.gateway
 	w.conn = far
-	end := &mortal{Conn: far, die: func() { w.die(gw, far) }}
+	end := &mortal{Conn: far, die: func() { w.die(gw, far) }} //nolint:contextcheck // a gateway is killed, whatever the context
 	end.left.Store(int64(w.doomed))
 	w.end, w.doomed = end, 0
 	w.serving.Go(func() { //nolint:contextcheck // ends with the connection
