@@ -123,7 +123,7 @@ func children(pid int) []int {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				all = append(append(all, child), children(child)...)
 			}
