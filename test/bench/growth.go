@@ -63,7 +63,8 @@ type growth struct {
 
 // grow makes the visits and compares before with after.
 func (b *bench) grow(ctx context.Context, w *growth) error {
-	if err := visit(ctx, w.process, w.era, max(500, w.visits/100)); err != nil {
+	// Enough of them for the pools of backend sessions to have as many as the load needs.
+	if err := visit(ctx, w.process, w.era, max(500, w.visits/4)); err != nil {
 		return err
 	}
 	_, err := atRest(ctx, w.process)
