@@ -255,7 +255,7 @@ func TestCallsOfNestedGateways(t *testing.T) {
 	})
 }
 
-// The answer of a call whose client has gone is not delivered.
+// The answer of a call is not delivered if its client has gone.
 func TestCallOfAClientThatLeaves(t *testing.T) {
 	eachCell(t, func(t *testing.T, s *staged, client, _ string) {
 		if client == "legacy" {

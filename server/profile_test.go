@@ -28,7 +28,7 @@ const profileHeader = "Test-Profile"
 // at is the header of a request to a profile.
 func at(profile string) headers { return headers{profileHeader: profile} }
 
-// profiles are the profiles of a Handler, of which some can be removed.
+// profiles are the profiles of a Handler. Some can be removed.
 type profiles struct {
 	mu      sync.Mutex
 	removed []string

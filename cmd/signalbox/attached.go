@@ -51,7 +51,7 @@ func (s *service) serveAttached(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lifetime decides when a gateway ends that nobody uses. A nil lifetime is for ever.
+// lifetime decides when an unused gateway ends. A nil lifetime is for ever.
 type lifetime struct {
 	idle  time.Duration // how long the gateway is kept without clients
 	busy  func() bool   // there are sessions or requests of clients that are not counted

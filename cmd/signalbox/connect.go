@@ -208,7 +208,7 @@ func (e *env) newConnection(ctx context.Context, f connectFlags, id string) (*co
 	return c, e.findClientFile(c)
 }
 
-// loadWithout loads a configuration of which variables may be set for the gateway only.
+// loadWithout loads a configuration with variables that may be set for the gateway only.
 func (e *env) loadWithout(src source) (*config.Config, error) {
 	cfg, err := src.load()
 	if err == nil {

@@ -163,7 +163,7 @@ func restored(led ledger.Ledger, f clientfile.File, record *ledger.Record) (clie
 		return f, nil
 	}
 	text, err := led.Before(record.File)
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it
+	if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 		record.Whole = false
 		return restored(led, f, record)
 	}

@@ -254,7 +254,7 @@ func (p *logPrinter) matches(r *logRecord) bool {
 		(p.server == "" || r.attr("backend") == p.server && r.isOfProcess())
 }
 
-// printRecord prints a record, of which line is the text.
+// printRecord prints a record. line is its text.
 func (p *logPrinter) printRecord(ctx context.Context, r *logRecord, line []byte) error {
 	switch {
 	case p.asJSON:

@@ -153,7 +153,7 @@ func startHint(src source, c *signalbox.CallRecord) string {
 	return reuse + "\n"
 }
 
-// route returns who called what, with the revisions.
+// route returns the client and what it called, with the revisions.
 func route(c *signalbox.CallRecord) string {
 	with := func(name string, v mcp.Version) string {
 		if v != "" {

@@ -51,7 +51,7 @@ type Record struct {
 	// Existed reports whether there was a file before.
 	Existed bool `json:"existed"`
 	// Whole reports whether the content before can be given back while the file has the hash
-	// After: nobody else has changed it between two changes of the gateway.
+	// After: nothing else has changed it between two changes of the gateway.
 	Whole bool `json:"whole"`
 }
 

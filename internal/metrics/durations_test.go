@@ -76,7 +76,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// An operation is counted once, whoever is first, and costs no allocation.
+// An operation is counted once, whichever caller is first, and costs no allocation.
 func TestDurationsConcurrently(t *testing.T) {
 	m := newMetrics(t, nil)
 	o := m.ServerOperations("a")

@@ -152,7 +152,7 @@ func findImage(args []string, from int) int {
 				i++ // its value
 			}
 		default:
-			// Letters together, of which the last may have a value.
+			// Letters together. The last may have a value.
 			letters := strings.TrimLeft(arg[1:], "ditPq")
 			if len(letters) == 1 {
 				i++

@@ -236,7 +236,7 @@ func (l *Protocol) open(ctx context.Context, client *mcp.Peer, route routing, n 
 	return s, nil
 }
 
-// openingOf returns the times of a session that is ready now and whose opening began then.
+// openingOf returns the times of a session that is ready now. Its opening began at the given time.
 func openingOf(conn Conn, began time.Time) call.Opening {
 	o := call.Opening{Responded: began, Ready: time.Now()}
 	if w, ok := conn.(*PipeConn); ok && !w.Launched.IsZero() {

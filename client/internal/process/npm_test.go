@@ -17,25 +17,25 @@ import (
 func TestEssential(t *testing.T) {
 	for name, tt := range map[string]struct{ lines, want string }{
 		"unknown package": {`npm error code E404
-npm error 404 Not Found - GET https://registry.npmjs.org/@x%2fno-such-thing
+npm error 404 Not Found - GET https://registry.example.com/@x%2fno-such-thing
 npm error 404
 npm error 404  The requested resource '@x/no-such-thing@*' could not be found or you do not have permission to access it.
 npm error 404
 npm error 404 Note that you can also install from a
 npm error 404 tarball, folder, http url, or git url.
-npm error A complete log of this run can be found in: /root/.npm/_logs/2026-11-26T00_29_22_284Z-debug-0.log`,
-			`npm error 404 Not Found - GET https://registry.npmjs.org/@x%2fno-such-thing`},
+npm error A complete log of this run can be found in: /home/me/.npm/_logs/2026-11-26T00_29_22_284Z-debug-0.log`,
+			`npm error 404 Not Found - GET https://registry.example.com/@x%2fno-such-thing`},
 		"unknown version": {`npm error code ETARGET
 npm error notarget No matching version found for @x/y@99.0.0.
 npm error notarget In most cases you or one of your dependencies are requesting a package version that doesn't exist.
-npm error A complete log of this run can be found in: /root/.npm/_logs/2026-11-26T00_29_22_907Z-debug-0.log`,
+npm error A complete log of this run can be found in: /home/me/.npm/_logs/2026-11-26T00_29_22_907Z-debug-0.log`,
 			`npm error notarget No matching version found for @x/y@99.0.0.`},
 		"no network": {`npm ERR! code ENOTFOUND
 npm ERR! syscall getaddrinfo
 npm ERR! errno ENOTFOUND
-npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org
+npm ERR! network request to https://registry.example.com/x failed, reason: getaddrinfo ENOTFOUND registry.example.com
 npm ERR! network This is a problem related to network connectivity.`,
-			`npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org`},
+			`npm ERR! network request to https://registry.example.com/x failed, reason: getaddrinfo ENOTFOUND registry.example.com`},
 		"the server failed": {`npm warn exec The following package was not found and will be installed: x@1.0.0
 Error: API_KEY is required
 npm error code 1
