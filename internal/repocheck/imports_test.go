@@ -19,7 +19,7 @@ import (
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/vault"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
@@ -27,7 +27,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay"},
-	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -42,6 +42,7 @@ var repoSideways = map[string][]string{}
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
 	"internal/gctune":     {"cmd/signalbox"},                                                            // it changes settings of the whole process
+	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
 	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
 }
 
