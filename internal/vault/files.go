@@ -185,7 +185,7 @@ func (f *Folder) Lease(ctx context.Context, names ...string) (Lease, error) {
 // The system has no call that waits for a lock and for a context.
 const (
 	firstPoll = time.Millisecond
-	maxPoll   = 50 * time.Millisecond
+	maxPoll   = 20 * time.Millisecond
 )
 
 // acquire waits for the lock of a file, which it creates.

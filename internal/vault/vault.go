@@ -278,7 +278,7 @@ func (v *Vault) List(ctx context.Context) (*Contents, error) {
 }
 
 // Orphans returns the records of the vault that would not open with other keys. A change to
-// these keys signs their owners out.
+// those keys signs their owners out.
 func (v *Vault) Orphans(ctx context.Context, keys [][]byte) ([]Record, error) {
 	other, err := New(v.store, keys, v.log)
 	if err != nil {
@@ -478,8 +478,7 @@ func (v *Vault) read(ctx context.Context, k *key, r Record) error {
 	}
 	found, err := k.open(name, sealed)
 	if err != nil {
-		// The name is one of this key, so that another one in the text is a damage.
-		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+		return err
 	}
 	if !slices.Equal(found.identity().values(), id.values()) {
 		return fmt.Errorf("%w (it is another record)", ErrDamaged)
@@ -514,11 +513,19 @@ func (v *Vault) open(ctx context.Context, name string) (Record, error) {
 	return v.keys[i].open(name, sealed)
 }
 
-// open returns the record of a sealed text.
+// open returns the record of a sealed text. The error is ErrDamaged.
 func (k *key) open(name string, sealed Sealed) (Record, error) {
+	r, err := k.unseal(name, sealed)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrDamaged, err)
+	}
+	return r, nil
+}
+
+func (k *key) unseal(name string, sealed Sealed) (Record, error) {
 	lines := strings.Split(string(sealed.Text), "\n")
 	if len(lines) != 4 || lines[0] != k.id || lines[3] != "" {
-		return nil, ErrDamaged
+		return nil, errForm
 	}
 	plain, err := k.box.Open(purposeKey, lines[1], name)
 	if err != nil {
