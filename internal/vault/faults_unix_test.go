@@ -49,7 +49,7 @@ func TestDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials")
 	v, _ := newVault(t, path, "a")
 	mustSave(t, v, aliceGrant())
-	full := start(t, nil, "full", path)
+	full := start(t, "full", path)
 	lines, err := full.rest()
 	if err != nil || len(lines) != 1 || !strings.HasSuffix(lines[0], "file too large true") {
 		t.Fatalf("got %q, %v, %s", lines, err, &full.err)
@@ -70,38 +70,40 @@ func checkOld(t *testing.T, v *Vault, path string) {
 	mustSave(t, v, g)
 }
 
+// foreignCase is a file that is not the user's alone.
+type foreignCase struct {
+	name   string
+	folder bool // else the record
+	change func(path string) error
+	want   string
+}
+
 // Files and folders that others own or can open are refused, and left as they are (identity
 // fault 28).
 func TestForeignFiles(t *testing.T) {
 	t.Parallel()
-	const nobody = 65534
 	chmod := func(mode os.FileMode) func(string) error {
 		return func(path string) error { return os.Chmod(path, mode) }
 	}
-	chown := func(path string) error { return os.Chown(path, nobody, nobody) }
-	for _, tt := range []struct {
-		name   string
-		folder bool // else the record
-		change func(path string) error
-		want   string
-	}{
+	cases := []foreignCase{
 		{"readable by the group", false, chmod(0o640), "other users can open PATH (mode 0640): chmod 600 PATH"},
 		{"readable by all", false, chmod(0o604), "other users can open PATH (mode 0604): chmod 600 PATH"},
 		{"writable by all", false, chmod(0o602), "other users can open PATH (mode 0602): chmod 600 PATH"},
-		{"of another user", false, chown, "PATH belongs to another user (uid 65534): name another folder in credentials.dir"},
 		{"a link", false, func(path string) error {
 			return errors.Join(os.Rename(path, path+"-moved"), os.Symlink(path+"-moved", path))
 		}, "open PATH: too many levels of symbolic links"},
 		{"a pipe", false, func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) }, "PATH is not a regular file"},
 		{"a folder for all", true, chmod(0o755), "other users can open PATH (mode 0755): chmod 700 PATH"},
-		{"a folder of another user", true, chown, "PATH belongs to another user (uid 65534): name another folder in credentials.dir"},
 		{"no folder", true, func(path string) error { return errors.Join(os.RemoveAll(path), os.WriteFile(path, nil, 0o600)) }, "PATH is not a folder"},
-	} {
+	}
+	if os.Geteuid() == 0 { // else TestFolderOfRoot
+		const want = "PATH belongs to another user (uid 65534): name another folder in credentials.dir"
+		chown := func(path string) error { return os.Chown(path, 65534, 65534) }
+		cases = append(cases, foreignCase{"of another user", false, chown, want}, foreignCase{"a folder of another user", true, chown, want})
+	}
+	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if strings.Contains(tt.name, "another user") && os.Geteuid() != 0 {
-				t.Skip("only root can give a file away")
-			}
 			path := filepath.Join(t.TempDir(), "credentials")
 			v, log := newVault(t, path, "a")
 			g := aliceGrant()
@@ -136,6 +138,19 @@ func TestForeignFiles(t *testing.T) {
 				t.Errorf("logged: %s", log)
 			}
 		})
+	}
+}
+
+// A folder of another user is refused also where it cannot be given away.
+func TestFolderOfRoot(t *testing.T) {
+	t.Parallel()
+	_, err := OpenFolder("/")
+	want := "/ belongs to another user (uid 0): name another folder in credentials.dir"
+	if os.Geteuid() == 0 {
+		want = "other users can open / "
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/zalando/go-keyring"
 )
 
@@ -47,7 +48,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "credentials.key")
 	var processes []*child
 	for range 6 {
-		processes = append(processes, start(t, nil, "key", filepath.Join(t.TempDir(), "credentials"), file))
+		processes = append(processes, start(t, "key", filepath.Join(t.TempDir(), "credentials"), file))
 	}
 	first := ""
 	for _, p := range processes {
@@ -143,5 +144,63 @@ func TestOpen(t *testing.T) {
 	o.Keys = [][]byte{[]byte("short")}
 	if _, err := Open(t.Context(), o); err == nil || strings.Contains(err.Error(), "short") {
 		t.Errorf("with a short key: %v", err)
+	}
+}
+
+// An inspection makes nothing, and describes what does not open (identity fault 40).
+func TestInspect(t *testing.T) {
+	withoutKeyring(t)
+	state := t.TempDir()
+	o := Options{Folder: filepath.Join(state, "credentials"), KeyFile: filepath.Join(state, "credentials.key"), Log: slog.New(slog.DiscardHandler)}
+	found, err := Inspect(t.Context(), o)
+	if err != nil || found.Protection != "" || len(found.Notes()) != 0 {
+		t.Errorf("without anything: %+v, %v", found, err)
+	}
+	if files, _ := os.ReadDir(state); len(files) != 0 {
+		t.Errorf("it has made %v", files)
+	}
+	inspect := func(letters string, protection Protection, grants int, notes ...string) {
+		t.Helper()
+		o := o
+		for _, letter := range letters {
+			o.Keys = append(o.Keys, secretOf(string(letter)))
+		}
+		found, err := Inspect(t.Context(), o)
+		if err != nil || found.Protection != protection || len(found.Contents.Grants) != grants {
+			t.Errorf("keys %q: %+v, %v", letters, found, err)
+			return
+		}
+		if diff := cmp.Diff(notes, found.Notes()); diff != "" {
+			t.Errorf("keys %q (-want +got):\n%s", letters, diff)
+		}
+	}
+	v, _ := newVault(t, o.Folder, "a")
+	alice, bob := aliceGrant(), aliceGrant()
+	bob.Principal = "corp:bob"
+	mustSave(t, v, alice)
+	mustSave(t, v, bob)
+	const other = "sealed with a key that is not there any more: the owners are signed out (add the former key at the end of credentials.keys)"
+	inspect("a", Configured, 2)
+	inspect("ba", Configured, 2)
+	inspect("b", Configured, 0, "in "+o.Folder+" 2 kept credentials are "+other)
+	inspect("", "", 0, "in "+o.Folder+" 2 kept credentials are "+other)
+	if _, _, err := DefaultKey(t.Context(), o.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	inspect("", InFile, 0, "in "+o.Folder+" 2 kept credentials are "+other)
+	file := filepath.Join(o.Folder, v.names(bob.identity())[0])
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text[:len(text)-2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inspect("a", Configured, 1, "in "+o.Folder+" 1 kept credential is damaged: the owners are signed out (sign in again)")
+	if os.PathSeparator == '/' {
+		if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // what is tested
+			t.Fatal(err)
+		}
+		inspect("a", Configured, 1, "other users can open "+file+" (mode 0644): chmod 600 "+file)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +30,6 @@ func init() {
 	// save LETTERS NUMBER STEP: changes the grant, and is killed at a step. NUMBER is how
 	// often the step comes before.
 	children["save"] = func(ctx context.Context, folder *Folder, args []string) error {
-		runtime.LockOSThread() // strace counts the calls of each thread
 		v, err := childVault(folder, args[0])
 		if err != nil {
 			return err
@@ -40,9 +38,7 @@ func init() {
 		if err := v.Load(ctx, g); err != nil {
 			return err
 		}
-		if len(args) > 1 {
-			folder.step = killAt(folder, args[1], strings.Join(args[2:], " "))
-		}
+		folder.step = killAt(folder, args[1], strings.Join(args[2:], " "))
 		g.RefreshToken = mcp.NewToken("refresh-2")
 		return v.Save(ctx, g)
 	}
@@ -164,7 +160,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "credentials")
 			old, _ := newVault(t, path, "a")
 			mustSave(t, old, aliceGrant())
-			killed := start(t, nil, "save", path, "ba", step[0], step[1])
+			killed := start(t, "save", path, "ba", step[0], step[1])
 			if _, err := killed.rest(); !wasKilled(err) {
 				t.Fatalf("not killed: %v %s", err, &killed.err)
 			}
@@ -211,7 +207,7 @@ func TestKilledDelete(t *testing.T) {
 		old, _ := newVault(t, path, "a")
 		mustSave(t, old, aliceGrant())
 		for _, task := range [][]string{{"save", "0", "folder synced"}, {"delete", number, "deleted"}} {
-			killed := start(t, nil, task[0], path, "ba", task[1], task[2])
+			killed := start(t, task[0], path, "ba", task[1], task[2])
 			if _, err := killed.rest(); !wasKilled(err) {
 				t.Fatalf("not killed: %v %s", err, &killed.err)
 			}
@@ -242,7 +238,7 @@ func TestKilledAtRandom(t *testing.T) {
 	mustSave(t, v, g)
 	reported := 0
 	for range runs {
-		killed := start(t, nil, "churn", path)
+		killed := start(t, "churn", path)
 		if line := killed.line(); line == "" {
 			t.Fatalf("it saved nothing: %s", &killed.err)
 		}
@@ -268,51 +264,12 @@ func TestKilledAtRandom(t *testing.T) {
 	}
 }
 
-// A process is killed at each of its system calls, as far as they are about files.
-func TestKilledAtEachCall(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("slow")
-	}
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip("there is no strace here")
-	}
-	found := make(map[string]int)
-	for call := 1; ; call++ {
-		path := filepath.Join(t.TempDir(), "credentials")
-		old, _ := newVault(t, path, "a")
-		mustSave(t, old, aliceGrant())
-		const calls = "openat,write,fsync,close,flock,unlinkat,renameat,renameat2,newfstatat,fstat,read,fcntl,getdents64"
-		killed := start(t, []string{strace, "-f", "-o", os.DevNull, "-e", "trace=" + calls, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", calls, call)}, "save", path, "ba")
-		_, err := killed.rest()
-		if err == nil {
-			t.Logf("killed at %d calls: %v", call-1, found)
-			if found["refresh-1"] == 0 || found["refresh-2"] == 0 {
-				t.Errorf("the records after kills are %v, want both", found)
-			}
-			checkAfterKill(t, path, true)
-			return
-		}
-		if !wasKilled(err) {
-			t.Skipf("processes cannot be traced here: %v %s", err, &killed.err)
-		}
-		v, _ := newVault(t, path, "b", "a")
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(t.Context(), g); err != nil {
-			t.Fatalf("killed at call %d: %v", call, err)
-		}
-		found[g.RefreshToken.Reveal()]++
-		checkAfterKill(t, path, g.RefreshToken.Reveal() == "refresh-2")
-	}
-}
-
 // The lock of a process that was killed is free, and that of one that lives is not.
 func TestLockOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "credentials")
 	v, _ := newVault(t, path, "a")
-	holder := start(t, nil, "hold", path)
+	holder := start(t, "hold", path)
 	if line := holder.line(); line != "locked" {
 		t.Fatalf("got %q %s", line, &holder.err)
 	}

@@ -60,14 +60,13 @@ type child struct {
 }
 
 // start starts a process with a task. It is killed at the end of the test.
-func start(t *testing.T, prefix []string, task, folder string, args ...string) *child {
+func start(t *testing.T, task, folder string, args ...string) *child {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append(prefix, self)
-	c := &child{Cmd: exec.CommandContext(t.Context(), argv[0], argv[1:]...)}
+	c := &child{Cmd: exec.CommandContext(t.Context(), self)}
 	c.Env = append(os.Environ(), childVariable+"="+strings.Join(append([]string{task, folder}, args...), " "))
 	c.Stderr = &c.err
 	out, err := c.StdoutPipe()

@@ -236,7 +236,7 @@ type Contents struct {
 // Unopened is a record that does not open.
 type Unopened struct {
 	Name  string // in the Store
-	Other bool   // it names another key, and may not be damaged
+	Other bool   // it is sealed with a key that the vault does not have, and may not be damaged
 	Err   error
 }
 

@@ -270,7 +270,7 @@ func TestContention(t *testing.T) {
 	mustSave(t, v, g)
 	var processes []*child
 	for range 3 {
-		processes = append(processes, start(t, nil, "contend", path, strconv.Itoa(changes)))
+		processes = append(processes, start(t, "contend", path, strconv.Itoa(changes)))
 	}
 	won := make(map[string]bool)
 	conflicts := 0
