@@ -29,7 +29,7 @@ func withFiles(t *testing.T, entry string, files map[string]string) (*Config, []
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(name, "wide") {
-			if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil { //nolint:gosec // what is tested
+			if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

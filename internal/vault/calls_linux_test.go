@@ -8,34 +8,39 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func init() {
-	// traced LETTERS: changes the grant. It is on the first thread, which alone is traced, and
-	// sends itself a signal before it saves.
-	if strings.HasPrefix(os.Getenv(childVariable), "traced ") {
+// traced LETTERS: changes the grant. It is on the first thread, which alone is traced, and
+// sends itself a signal before it saves.
+var _ = addChild("traced", func(ctx context.Context, folder *Folder, args []string) error {
+	v, err := childVault(folder, args[0])
+	if err != nil {
+		return err
+	}
+	g := &Grant{GrantKey: aliceKey}
+	if err := v.Load(ctx, g); err != nil {
+		return err
+	}
+	g.RefreshToken = mcp.NewToken("refresh-2")
+	if err := syscall.Tgkill(os.Getpid(), syscall.Gettid(), syscall.SIGUSR1); err != nil {
+		return err
+	}
+	return v.Save(ctx, g)
+})
+
+// A goroutine that is locked while variables are initialized is on the first thread.
+var _ = lockTraced()
+
+func lockTraced() bool {
+	traced := os.Getenv(childVariable) == "traced"
+	if traced {
 		runtime.LockOSThread()
 	}
-	children["traced"] = func(ctx context.Context, folder *Folder, args []string) error {
-		v, err := childVault(folder, args[0])
-		if err != nil {
-			return err
-		}
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(ctx, g); err != nil {
-			return err
-		}
-		g.RefreshToken = mcp.NewToken("refresh-2")
-		if err := syscall.Tgkill(os.Getpid(), syscall.Gettid(), syscall.SIGUSR1); err != nil {
-			return err
-		}
-		return v.Save(ctx, g)
-	}
+	return traced
 }
 
 // A process is killed before and after each system call of a save that also replaces the key
@@ -80,9 +85,18 @@ func killAtCall(t *testing.T, path string, stops int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	input := filepath.Join(t.TempDir(), "input")
+	if err := os.WriteFile(input, []byte(path+"\nba"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := os.Open(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
 	process, err := os.StartProcess(self, []string{self}, &os.ProcAttr{
-		Env:   append(os.Environ(), childVariable+"=traced "+path+" ba"),
-		Files: []*os.File{nil, nil, os.Stderr},
+		Env:   append(os.Environ(), childVariable+"=traced"),
+		Files: []*os.File{stdin, nil, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {

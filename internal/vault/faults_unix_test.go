@@ -19,28 +19,26 @@ import (
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
-func init() {
-	// full: saves a large grant where a file may have 600 bytes only, and reports the error.
-	children["full"] = func(ctx context.Context, folder *Folder, _ []string) error {
-		v, err := childVault(folder, "a")
-		if err != nil {
-			return err
-		}
-		signal.Ignore(syscall.SIGXFSZ)
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 600, Max: 600}); err != nil {
-			return err
-		}
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(ctx, g); err != nil {
-			return err
-		}
-		before := g.Meta
-		g.RefreshToken = mcp.NewToken(strings.Repeat("x", 10_000))
-		err = v.Save(ctx, g)
-		fmt.Println(err, g.Meta == before)
-		return nil
+// full: saves a large grant where a file may have 600 bytes only, and reports the error.
+var _ = addChild("full", func(ctx context.Context, folder *Folder, _ []string) error {
+	v, err := childVault(folder, "a")
+	if err != nil {
+		return err
 	}
-}
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 600, Max: 600}); err != nil {
+		return err
+	}
+	g := &Grant{GrantKey: aliceKey}
+	if err := v.Load(ctx, g); err != nil {
+		return err
+	}
+	before := g.Meta
+	g.RefreshToken = mcp.NewToken(strings.Repeat("x", 10_000))
+	err = v.Save(ctx, g)
+	fmt.Println(err, g.Meta == before)
+	return nil
+})
 
 // A record that cannot be written completely is an error, and the old one stays (identity
 // fault 28).

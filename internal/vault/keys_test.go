@@ -19,14 +19,12 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-func init() {
-	// key FILE: writes the default key.
-	children["key"] = func(ctx context.Context, _ *Folder, args []string) error {
-		secret, protection, err := DefaultKey(ctx, args[0])
-		fmt.Println(hex.EncodeToString(secret), protection)
-		return err
-	}
-}
+// key FILE: writes the default key.
+var _ = addChild("key", func(ctx context.Context, _ *Folder, args []string) error {
+	secret, protection, err := DefaultKey(ctx, args[0])
+	fmt.Println(hex.EncodeToString(secret), protection)
+	return err
+})
 
 // withoutKeyring makes the keyring unusable: there is a bus, and nothing on it.
 func withoutKeyring(t *testing.T) {
@@ -198,7 +196,7 @@ func TestInspect(t *testing.T) {
 	}
 	inspect("a", Configured, 1, "in "+o.Folder+" 1 kept credential is damaged: the owners are signed out (sign in again)")
 	if os.PathSeparator == '/' {
-		if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // what is tested
+		if err := os.Chmod(file, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		inspect("a", Configured, 1, "other users can open "+file+" (mode 0644): chmod 600 "+file)

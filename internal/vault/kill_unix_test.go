@@ -26,67 +26,68 @@ import (
 // half is a step that the product does not have: a part of the new record was written.
 const half = "half written"
 
-func init() {
-	// save LETTERS NUMBER STEP: changes the grant, and is killed at a step. NUMBER is how
-	// often the step comes before.
-	children["save"] = func(ctx context.Context, folder *Folder, args []string) error {
-		v, err := childVault(folder, args[0])
-		if err != nil {
-			return err
-		}
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(ctx, g); err != nil {
-			return err
-		}
-		folder.step = killAt(folder, args[1], strings.Join(args[2:], " "))
-		g.RefreshToken = mcp.NewToken("refresh-2")
-		return v.Save(ctx, g)
+// save LETTERS NUMBER STEP: changes the grant, and is killed at a step. NUMBER is how
+// often the step comes before.
+var _ = addChild("save", func(ctx context.Context, folder *Folder, args []string) error {
+	v, err := childVault(folder, args[0])
+	if err != nil {
+		return err
 	}
-	// delete LETTERS NUMBER STEP: deletes the grant, and is killed at a step.
-	children["delete"] = func(ctx context.Context, folder *Folder, args []string) error {
-		v, err := childVault(folder, args[0])
-		if err != nil {
-			return err
-		}
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(ctx, g); err != nil {
-			return err
-		}
-		folder.step = killAt(folder, args[1], strings.Join(args[2:], " "))
-		return v.Delete(ctx, g)
+	g := &Grant{GrantKey: aliceKey}
+	if err := v.Load(ctx, g); err != nil {
+		return err
 	}
-	// churn: changes the grant without end, and writes the number of each change that was
-	// saved.
-	children["churn"] = func(ctx context.Context, folder *Folder, _ []string) error {
-		v, err := childVault(folder, "a")
-		if err != nil {
-			return err
-		}
-		g := &Grant{GrantKey: aliceKey}
-		if err := v.Load(ctx, g); err != nil {
-			return err
-		}
-		for i := number(g); ; i++ {
-			g.RefreshToken = mcp.NewToken(strings.Repeat("x", 2000) + " " + strconv.Itoa(i+1))
-			if err := v.Save(ctx, g); err != nil {
-				return err
-			}
-			fmt.Println(i + 1)
-		}
+	folder.step = killAt(folder, args[1], args[2])
+	g.RefreshToken = mcp.NewToken("refresh-2")
+	return v.Save(ctx, g)
+})
+
+// delete LETTERS NUMBER STEP: deletes the grant, and is killed at a step.
+var _ = addChild("delete", func(ctx context.Context, folder *Folder, args []string) error {
+	v, err := childVault(folder, args[0])
+	if err != nil {
+		return err
 	}
-	// hold: locks the grant, reports it, and waits.
-	children["hold"] = func(ctx context.Context, folder *Folder, _ []string) error {
-		v, err := childVault(folder, "a")
-		if err != nil {
-			return err
-		}
-		if _, err := v.Lock(ctx, &Grant{GrantKey: aliceKey}); err != nil {
-			return err
-		}
-		fmt.Println("locked")
-		select {}
+	g := &Grant{GrantKey: aliceKey}
+	if err := v.Load(ctx, g); err != nil {
+		return err
 	}
-}
+	folder.step = killAt(folder, args[1], args[2])
+	return v.Delete(ctx, g)
+})
+
+// churn: changes the grant without end, and writes the number of each change that was
+// saved.
+var _ = addChild("churn", func(ctx context.Context, folder *Folder, _ []string) error {
+	v, err := childVault(folder, "a")
+	if err != nil {
+		return err
+	}
+	g := &Grant{GrantKey: aliceKey}
+	if err := v.Load(ctx, g); err != nil {
+		return err
+	}
+	for i := number(g); ; i++ {
+		g.RefreshToken = mcp.NewToken(strings.Repeat("x", 2000) + " " + strconv.Itoa(i+1))
+		if err := v.Save(ctx, g); err != nil {
+			return err
+		}
+		fmt.Println(i + 1)
+	}
+})
+
+// hold: locks the grant, reports it, and waits.
+var _ = addChild("hold", func(ctx context.Context, folder *Folder, _ []string) error {
+	v, err := childVault(folder, "a")
+	if err != nil {
+		return err
+	}
+	if _, err := v.Lock(ctx, &Grant{GrantKey: aliceKey}); err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	select {}
+})
 
 // number returns the number at the end of a refresh token.
 func number(g *Grant) int {

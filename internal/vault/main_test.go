@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -16,7 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childVariable has the task of a process that a test has started: this program again.
+// childVariable has the name of the task of a process that a test has started: this program
+// again. The folder and the arguments are the lines of its standard input.
 const childVariable = "SIGNALBOX_TEST_VAULT"
 
 func TestMain(m *testing.M) {
@@ -30,17 +32,29 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// children are the tasks by name. Their arguments follow the name, each after a space.
-var children = map[string]func(ctx context.Context, folder *Folder, args []string) error{}
+// children are the tasks by name.
+var children = make(map[string]childTask)
+
+// A childTask is the task of a process.
+type childTask func(ctx context.Context, folder *Folder, args []string) error
+
+// addChild adds a task. It is called by variables of the files with the tests.
+func addChild(name string, task childTask) childTask {
+	children[name] = task
+	return task
+}
 
 func runChild(task string) error {
-	name, rest, _ := strings.Cut(task, " ")
-	path, rest, _ := strings.Cut(rest, " ")
-	folder, err := OpenFolder(path)
+	input, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
 	}
-	return children[name](context.Background(), folder, strings.Fields(rest))
+	lines := strings.Split(string(input), "\n")
+	folder, err := OpenFolder(lines[0])
+	if err != nil {
+		return err
+	}
+	return children[task](context.Background(), folder, lines[1:])
 }
 
 // childVault returns a vault with the keys of letters.
@@ -67,7 +81,8 @@ func start(t *testing.T, task, folder string, args ...string) *child {
 		t.Fatal(err)
 	}
 	c := &child{Cmd: exec.CommandContext(t.Context(), self)}
-	c.Env = append(os.Environ(), childVariable+"="+strings.Join(append([]string{task, folder}, args...), " "))
+	c.Env = append(os.Environ(), childVariable+"="+task)
+	c.Stdin = strings.NewReader(strings.Join(append([]string{folder}, args...), "\n"))
 	c.Stderr = &c.err
 	out, err := c.StdoutPipe()
 	if err != nil {

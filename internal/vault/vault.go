@@ -374,7 +374,7 @@ func (l *Lock) Save(ctx context.Context, r Record) error {
 	// A generation that a deleted record had must not appear again, so that it is the time.
 	now := time.Now()
 	meta := *r.meta()
-	next := Meta{Generation: max(meta.Generation+1, uint64(now.UnixMicro())), Saved: now.UTC().Truncate(time.Second)} //nolint:gosec // after 1970
+	next := Meta{Generation: max(meta.Generation+1, uint64(now.UnixMicro())), Saved: now.UTC().Truncate(time.Second)}
 	*r.meta() = next
 	plain, err := r.encode()
 	if err == nil {

@@ -302,48 +302,46 @@ func TestContention(t *testing.T) {
 	t.Logf("%d changes, %d conflicts", len(won), conflicts)
 }
 
-func init() {
-	// contend NUMBER: counts in the refresh token, half of the times with the lock, and
-	// reports each number that it has reached.
-	children["contend"] = func(ctx context.Context, folder *Folder, args []string) error {
-		v, err := childVault(folder, "a")
-		if err != nil {
-			return err
-		}
-		changes, err := strconv.Atoi(args[0])
-		if err != nil {
-			return err
-		}
-		for done := 0; done < changes; {
-			g := &Grant{GrantKey: aliceKey}
-			load, save, unlock := v.Load, v.Save, func() {}
-			if done%2 == 0 {
-				l, err := v.Lock(ctx, g)
-				if err != nil {
-					return err
-				}
-				load, save, unlock = l.Load, l.Save, l.Unlock
-			}
-			err := load(ctx, g)
-			if err == nil {
-				n, _ := strconv.Atoi(g.RefreshToken.Reveal())
-				g.RefreshToken = mcp.NewToken(strconv.Itoa(n + 1))
-				err = save(ctx, g)
-			}
-			unlock()
-			switch {
-			case err == nil:
-				fmt.Println(g.RefreshToken.Reveal())
-				done++
-			case errors.Is(err, ErrConflict) && done%2 == 1:
-				fmt.Println("conflict")
-			default:
+// contend NUMBER: counts in the refresh token, half of the times with the lock, and
+// reports each number that it has reached.
+var _ = addChild("contend", func(ctx context.Context, folder *Folder, args []string) error {
+	v, err := childVault(folder, "a")
+	if err != nil {
+		return err
+	}
+	changes, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	for done := 0; done < changes; {
+		g := &Grant{GrantKey: aliceKey}
+		load, save, unlock := v.Load, v.Save, func() {}
+		if done%2 == 0 {
+			l, err := v.Lock(ctx, g)
+			if err != nil {
 				return err
 			}
+			load, save, unlock = l.Load, l.Save, l.Unlock
 		}
-		return nil
+		err := load(ctx, g)
+		if err == nil {
+			n, _ := strconv.Atoi(g.RefreshToken.Reveal())
+			g.RefreshToken = mcp.NewToken(strconv.Itoa(n + 1))
+			err = save(ctx, g)
+		}
+		unlock()
+		switch {
+		case err == nil:
+			fmt.Println(g.RefreshToken.Reveal())
+			done++
+		case errors.Is(err, ErrConflict) && done%2 == 1:
+			fmt.Println("conflict")
+		default:
+			return err
+		}
 	}
-}
+	return nil
+})
 
 // A new key seals what is saved, and the old one opens until it is removed. What it has
 // sealed is then not found and not touched, and is there again with it (identity fault 40).
