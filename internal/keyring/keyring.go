@@ -51,6 +51,9 @@ func bounded(ctx context.Context, f func() (string, error)) (string, error) {
 	if err := available(); err != nil {
 		return "", err
 	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	type result struct {

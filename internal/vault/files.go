@@ -257,7 +257,7 @@ func (l *folderLease) Swap(ctx context.Context, name string, old uint64, record 
 	if err := f.write(path+newSuffix, text); err != nil {
 		return errors.Join(err, os.Remove(path+newSuffix))
 	}
-	if err := os.Rename(path+newSuffix, path); err != nil {
+	if err := rename(path+newSuffix, path); err != nil {
 		return errors.Join(err, os.Remove(path+newSuffix))
 	}
 	f.step("renamed")
@@ -324,7 +324,7 @@ func (l *folderLease) SetAside(_ context.Context, name string) (string, error) {
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		if err := os.Rename(path, aside); err != nil {
+		if err := rename(path, aside); err != nil {
 			return "", err
 		}
 		return aside, syncFolder(l.folder.path)

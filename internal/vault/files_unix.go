@@ -32,6 +32,8 @@ func checkPrivate(path string, info fs.FileInfo, mode string) error {
 	return nil
 }
 
+func rename(from, to string) error { return os.Rename(from, to) }
+
 // syncFolder makes the names in a folder durable.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)

@@ -141,6 +141,10 @@ func makeKey(ctx context.Context, file string) ([]byte, Protection, error) {
 	if !storeInKeyring(ctx, name, encoded) {
 		line, protection = keyWord+" "+encoded, InFile
 	}
+	// A caller that has given up must not choose the file because of that.
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, "", err
 	}
@@ -148,7 +152,7 @@ func makeKey(ctx context.Context, file string) ([]byte, Protection, error) {
 	if err := f.write(file+newSuffix, []byte(line+"\n")); err != nil {
 		return nil, "", errors.Join(err, os.Remove(file+newSuffix))
 	}
-	if err := os.Rename(file+newSuffix, file); err != nil {
+	if err := rename(file+newSuffix, file); err != nil {
 		return nil, "", err
 	}
 	return secret, protection, syncFolder(filepath.Dir(file))

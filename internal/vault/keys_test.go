@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -93,6 +94,20 @@ func TestKeyInKeyring(t *testing.T) {
 	}
 	if kept, _ := os.ReadFile(file); !bytes.Equal(kept, text) {
 		t.Errorf("the file was changed to %q", kept)
+	}
+}
+
+// A caller that gives up while the keyring asks its user has not chosen a file for the key.
+func TestKeyOfEndedContext(t *testing.T) {
+	withoutKeyring(t)
+	file := filepath.Join(t.TempDir(), "credentials.key")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := makeKey(ctx, file); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was made: %v", err)
 	}
 }
 
