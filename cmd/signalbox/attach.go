@@ -62,7 +62,7 @@ func (e *env) attach(ctx context.Context, flag, profile string) error {
 	if err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
-	a := &attacher{env: e, file: file, folder: folder, version: programVersion(), profile: profile, start: e.startGateway}
+	a := &attacher{env: e, file: file, folder: folder, version: programVersion(), profile: profile, start: startGateway}
 	releaseStartPages()
 	return relay.New(relay.Config{Connect: a.connect, Join: a.join, Report: e.printError}).Run(ctx, e.Stdin, e.Stdout)
 }
@@ -80,10 +80,6 @@ type attacher struct {
 const (
 	// attachTimeout bounds how long a gateway may take to accept a client.
 	attachTimeout = 5 * time.Second
-
-	// startTimeout bounds how long the start of a gateway may take, including that of
-	// another client that was first.
-	startTimeout = 30 * time.Second
 
 	// drainWait is how long the end of a gateway is waited for before another one is
 	// started, so that there is one at a time.

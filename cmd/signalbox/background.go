@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 )
 
 // attachIdle is how long a gateway that attach has started is kept without clients.
@@ -27,12 +28,16 @@ const servingLine = "serving\n"
 // maxStartOutput bounds what is read of the error of a gateway that does not start.
 const maxStartOutput = 64 << 10
 
+// startTimeout bounds how long the start of a gateway may take, including that of
+// another client that was first.
+const startTimeout = 30 * time.Second
+
 // startGateway starts a gateway that outlives this process, its group and its tree, and
 // returns when it serves. The error is the gateway's own.
 //
 // A client may end attach with all its descendants. So the process that is started here
 // starts the gateway, and ends.
-func (e *env) startGateway(ctx context.Context, file string) error {
+func startGateway(ctx context.Context, file string) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ replace it.`,
 			return e.add(cmd.Context(), &f, args, cmd.ArgsLenAtDash())
 		},
 	}
-	editFlag(cmd, &f.config)
+	configFlag(cmd, &f.config)
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "send a header to the URL, as `'Name: value'` or NAME=VALUE; may be repeated")
 	f.addTo(cmd)
 	cmd.Flags().StringArrayVar(&f.env, "env", nil, "set a variable of the program, as `NAME=VALUE`; may be repeated")
@@ -175,19 +175,12 @@ func newEdit(e *env, cmd *cobra.Command, change func(f configedit.File, args []s
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return e.edit(cmd.Context(), file, args[len(args)-1], func(f configedit.File) ([]byte, error) { return change(f, args) })
 	}
-	editFlag(cmd, &file)
+	configFlag(cmd, &file)
 	return cmd
 }
 
 // newConfigName is the name of a file that add creates.
 const newConfigName = "signalbox.yaml"
-
-func editFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", or the user's "+userConfigName+")")
-	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
-		panic(err) //nolint:forbidigo // the flag was added in the line above
-	}
-}
 
 // edit changes an existing configuration file, and prints the difference and what gateways
 // make of it. name is the server that the change is about.
@@ -334,28 +327,13 @@ func isSame(p config.Problem) func(config.Problem) bool {
 	return func(other config.Problem) bool { return p.Path == other.Path && p.Message == other.Message }
 }
 
-// applyTimeout bounds how long a command waits for a gateway to apply a change.
-const applyTimeout = 5 * time.Second
-
 // printApplied prints what each running gateway makes of a change of a server.
 func (e *env) printApplied(ctx context.Context, file configedit.File, name string, sockets []string, since time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	for _, path := range sockets {
-		socket := socketTransport(path)
-		text, err := awaitApplied(ctx, socket, name, e.isServed(file, name), since)
-		socket.CloseIdleConnections()
-		if isGone(err) {
-			continue
-		}
-		if err != nil {
-			text = fmt.Sprintf("no gateway is known to have applied it yet: %v; see 'signalbox status'\n", err)
-		}
-		if err := e.printText(e.Stdout, text); err != nil {
-			return err
-		}
-	}
-	return nil
+	served := e.isServed(file, name)
+	return e.printReloads(ctx, sockets, since, func(status *signalbox.Status) bool {
+		hasIt := slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name })
+		return !status.Reloaded.Before(since) && hasIt == served
+	})
 }
 
 // isServed reports whether a gateway with the file has a backend for a server.
@@ -366,41 +344,4 @@ func (e *env) isServed(file configedit.File, name string) bool {
 	}
 	leaveSelf(cfg)
 	return slices.ContainsFunc(cfg.Servers, func(b config.Backend) bool { return b.Name == name && !b.Disabled })
-}
-
-// awaitApplied waits until a gateway has applied a change, or has refused it, and returns a
-// text about that. served is whether it has a backend of the name then.
-func awaitApplied(ctx context.Context, socket *http.Transport, name string, served bool, since time.Time) (string, error) {
-	gateway, err := gatewayAt(ctx, socket)
-	if err != nil {
-		return "", err
-	}
-	for {
-		status, err := statusAt(ctx, socket)
-		if err != nil {
-			return "", err
-		}
-		if refused := status.ReloadRefused; refused != nil && refused.At.After(since) {
-			return refusalText(gateway.Process, status), nil
-		}
-		isApplied := !status.Reloaded.Before(since)
-		if isApplied && served == slices.ContainsFunc(status.Backends, func(b signalbox.BackendStatus) bool { return b.Name == name }) {
-			return fmt.Sprintf("process %d has applied it, %s\n", gateway.Process, plural(len(status.Backends), "backend")), nil
-		}
-		select {
-		case <-time.After(settleTime):
-		case <-ctx.Done():
-			return "", fmt.Errorf("process %d has not read it within %v", gateway.Process, applyTimeout)
-		}
-	}
-}
-
-// refusalText describes why a gateway has not applied a change. These are the first problems
-// of its status.
-func refusalText(process int, status *signalbox.Status) string {
-	var text strings.Builder
-	for _, p := range status.Problems[:min(len(status.ReloadRefused.Problems), len(status.Problems))] {
-		fmt.Fprintf(&text, "process %d: %s\n", process, p)
-	}
-	return text.String()
 }

@@ -42,7 +42,7 @@ docker and podman for their images. They may read their registries.
 			return e.pin(ctx, file, args)
 		},
 	}
-	editFlag(cmd, &file)
+	configFlag(cmd, &file)
 	cmd.Flags().BoolVar(&all, "all", false, "pin all servers whose package has no exact version")
 	return cmd
 }

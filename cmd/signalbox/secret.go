@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/signalbox-mcp/signalbox"
 	"github.com/signalbox-mcp/signalbox/config"
 	"github.com/signalbox-mcp/signalbox/internal/configedit"
 	"github.com/signalbox-mcp/signalbox/internal/envfile"
@@ -74,7 +74,7 @@ missing. No value is printed.
 		RunE: func(cmd *cobra.Command, args []string) error { return e.removeSecret(cmd.Context(), file, args[0]) },
 	}
 	for _, c := range []*cobra.Command{set, list, remove} {
-		editFlag(c, &file)
+		configFlag(c, &file)
 	}
 	cmd.AddCommand(set, list, remove)
 	cmd.SuggestionsMinimumDistance = 2 // as for the root
@@ -324,7 +324,7 @@ func (e *env) changeSecrets(ctx context.Context, s *secretFile, text string, cha
 	if folder == "" {
 		return nil // no gateway can be reached
 	}
-	return e.printReloaded(ctx, socketsIn(folder), written)
+	return e.printReloads(ctx, socketsIn(folder), written, func(status *signalbox.Status) bool { return status.Reloaded.After(written) })
 }
 
 // secretLock returns the lock for a file with secrets, which several configurations of its
@@ -356,53 +356,6 @@ func (s *secretFile) write(ctx context.Context, lock string, change func(string)
 		return false, nil
 	}
 	return true, file.Replace(ctx, []byte(changed), lock)
-}
-
-// printReloaded waits until running gateways have applied a change of a file, and prints
-// what each has done.
-func (e *env) printReloaded(ctx context.Context, sockets []string, since time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	for _, path := range sockets {
-		socket := socketTransport(path)
-		text, err := awaitReload(ctx, socket, since)
-		socket.CloseIdleConnections()
-		if isGone(err) {
-			continue
-		}
-		if err != nil {
-			text = fmt.Sprintf("no gateway is known to have applied it yet: %v; see 'signalbox status'\n", err)
-		}
-		if err := e.printText(e.Stdout, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// awaitReload waits until a gateway has reloaded its configuration, or refused to.
-func awaitReload(ctx context.Context, socket *http.Transport, since time.Time) (string, error) {
-	gateway, err := gatewayAt(ctx, socket)
-	if err != nil {
-		return "", err
-	}
-	for {
-		status, err := statusAt(ctx, socket)
-		if err != nil {
-			return "", err
-		}
-		switch refused := status.ReloadRefused; {
-		case refused != nil && refused.At.After(since):
-			return refusalText(gateway.Process, status), nil
-		case status.Reloaded.After(since):
-			return fmt.Sprintf("process %d has applied it, %s\n", gateway.Process, plural(len(status.Backends), "backend")), nil
-		}
-		select {
-		case <-time.After(settleTime):
-		case <-ctx.Done():
-			return "", fmt.Errorf("process %d has not read it within %v", gateway.Process, applyTimeout)
-		}
-	}
 }
 
 func (e *env) listSecrets(flag string) error {

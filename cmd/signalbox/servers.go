@@ -28,46 +28,20 @@ type serverResult struct {
 	Backend *signalbox.BackendStatus `json:"backend,omitempty"`
 }
 
-// serverChange is a command that changes the state of one server.
-type serverChange struct {
-	verb, short, long string
-	apply             func(ctx context.Context, g *signalbox.Gateway, name string) (signalbox.BackendStatus, error)
-}
-
-func serverChanges() []serverChange {
-	return []serverChange{
-		{
-			"retry", "Reach a server of a running gateway now", `Make a running gateway try now to reach a server that has failed, without waiting for the
-next attempt, and fetch its lists. The state of the server afterwards is printed.`,
-			func(ctx context.Context, g *signalbox.Gateway, name string) (signalbox.BackendStatus, error) {
-				return g.RetryBackend(ctx, name)
-			},
-		},
-		{
-			"stop", "End the processes of a server of a running gateway", `End the processes of a server in a running gateway. Its tools stay listed, and the next
-call starts it. Calls in progress may end within drain.timeout; the outcome of those that
-have not ended then is unknown. What the server has kept for its clients is lost.`,
-			func(_ context.Context, g *signalbox.Gateway, name string) (signalbox.BackendStatus, error) {
-				return g.StopBackend(name) //nolint:contextcheck // backends outlive the request
-			},
-		},
-		{
-			"restart", "Start a server of a running gateway anew", `Start a server of a running gateway anew. Further calls use the new process or, for a
-server on HTTP, new sessions. Calls in progress may end within drain.timeout; the outcome of
-those that have not ended then is unknown. What the server has kept for its clients is lost.
-The state of the server afterwards is printed.`,
-			func(ctx context.Context, g *signalbox.Gateway, name string) (signalbox.BackendStatus, error) {
-				return g.RestartBackend(ctx, name)
-			},
-		},
-	}
-}
-
 // newServerCommands returns the commands that change one server.
 func newServerCommands(e *env) []*cobra.Command {
-	changes := serverChanges()
-	cmds := make([]*cobra.Command, 0, len(changes))
-	for _, c := range changes {
+	var cmds []*cobra.Command
+	for _, c := range []struct{ verb, short, long string }{
+		{"retry", "Reach a server of a running gateway now", `Make a running gateway try now to reach a server that has failed, without waiting for the
+next attempt, and fetch its lists. The state of the server afterwards is printed.`},
+		{"stop", "End the processes of a server of a running gateway", `End the processes of a server in a running gateway. Its tools stay listed, and the next
+call starts it. Calls in progress may end within drain.timeout; the outcome of those that
+have not ended then is unknown. What the server has kept for its clients is lost.`},
+		{"restart", "Start a server of a running gateway anew", `Start a server of a running gateway anew. Further calls use the new process or, for a
+server on HTTP, new sessions. Calls in progress may end within drain.timeout; the outcome of
+those that have not ended then is unknown. What the server has kept for its clients is lost.
+The state of the server afterwards is printed.`},
+	} {
 		var file string
 		cmd := &cobra.Command{
 			Use:   c.verb + " NAME",
@@ -86,12 +60,18 @@ All gateways of this user that serve the configuration file are asked.`,
 	return cmds
 }
 
-// serveServerChanges serves the paths of all changes.
+// serveServerChanges serves the paths of all changes of a server.
 func (s *service) serveServerChanges(routes *http.ServeMux) {
-	for _, c := range serverChanges() {
-		routes.HandleFunc("POST "+serversPath+"{name}/"+c.verb, func(w http.ResponseWriter, r *http.Request) {
+	for verb, change := range map[string]func(ctx context.Context, name string) (signalbox.BackendStatus, error){
+		"retry":   s.gateway.RetryBackend,
+		"restart": s.gateway.RestartBackend,
+		"stop": func(_ context.Context, name string) (signalbox.BackendStatus, error) {
+			return s.gateway.StopBackend(name) //nolint:contextcheck // backends outlive the request
+		},
+	} {
+		routes.HandleFunc("POST "+serversPath+"{name}/"+verb, func(w http.ResponseWriter, r *http.Request) {
 			a := serverResult{Process: os.Getpid()}
-			state, err := c.apply(r.Context(), s.gateway, r.PathValue("name"))
+			state, err := change(r.Context(), r.PathValue("name"))
 			if err != nil {
 				a.Problem, a.Unknown = err.Error(), errors.Is(err, signalbox.ErrNoBackend)
 			} else {
