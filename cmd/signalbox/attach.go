@@ -49,7 +49,7 @@ Without a configuration file this is 'serve --stdio'.`,
 func (e *env) attach(ctx context.Context, flag, profile string) error {
 	src := e.source(flag)
 	if !src.hasFile() {
-		return serve(ctx, e, serveFlags{stdio: true, profile: profile})
+		return serveOneClient(ctx, e, profile)
 	}
 	if err := src.refuseLoop(); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (a *attacher) upgrade(ctx context.Context, conn *net.UnixConn) (*attachedCo
 		return nil, errDraining
 	case http.StatusBadRequest:
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // a part is better than nothing
-		return nil, noProfileError{errors.New(firstLine(text))}
+		return nil, noProfile(firstLine(text))
 	default:
 		return nil, nil
 	}

@@ -401,26 +401,46 @@ func TestAttachWithoutTheLock(t *testing.T) {
 // A gateway of another version is used, and ends with its last client.
 func TestOldGatewayIsReplaced(t *testing.T) {
 	t.Parallel()
-	s := newAttachSite(t, "  {}\n")
-	c := s.attach()
-	c.handshake(`{}`)
-	gateways := s.gateways()
-	newer := &attacher{env: s.env.env, file: s.file, folder: s.folder(), version: "v9.9.9"}
-	conn, err := newer.connect(t.Context())
+	e, gateway := newTestEnv(t, ""), newTestEnv(t, "")
+	withState(t, e)
+	gateway.LookupEnv = e.LookupEnv
+	file := filepath.Join(e.Dir, "signalbox.yaml")
+	write(t, file, "listen: 127.0.0.1:0\nmcpServers: {}\n")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- gateway.execute(t.Context(), newServe(gateway.env), "--config", file, "--end-when-idle", "1h")
+	}()
+	awaitText(t, gateway.err, "listening on ", 1)
+	folder, err := e.stateFolder(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := s.env.err.String(); !strings.Contains(said, "is version "+programVersion()+", and this command is v9.9.9") || !strings.Contains(said, "[SB_OLD_GATEWAY]") {
+	own := &attacher{env: e.env, file: file, folder: folder, version: programVersion()}
+	first, err := own.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := e.err.String(); said != "" {
 		t.Errorf("said %q", said)
 	}
-	_ = conn.Close()
-	if got := c.request("ping", "{}"); !strings.Contains(got, `"result"`) {
-		t.Errorf("got %s", got)
+	newer := &attacher{env: e.env, file: file, folder: folder, version: "v9.9.9"}
+	second, err := newer.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.stdin.Close()
-	s.gone(gateways...)
-	if err := c.cmd.Wait(); err != nil {
-		t.Error(err)
+	if said := e.err.String(); !strings.Contains(said, "is version "+programVersion()+", and this command is v9.9.9") || !strings.Contains(said, "[SB_OLD_GATEWAY]") {
+		t.Errorf("said %q", said)
+	}
+	_ = second.Close()
+	if _, err := io.WriteString(first, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bufio.NewReader(first).ReadString('\n'); err != nil || !strings.Contains(got, `"result"`) {
+		t.Errorf("got %s, %v", got, err)
+	}
+	_ = first.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("the gateway ended with %v: %s", err, gateway.err)
 	}
 }
 

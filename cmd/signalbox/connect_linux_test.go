@@ -57,6 +57,12 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
+// ledgerOf returns what connect has recorded.
+func ledgerOf(e *testEnv) (ledger.Ledger, error) {
+	state, err := e.stateHome()
+	return ledger.Ledger(filepath.Join(state, "ledger")), err
+}
+
 // On a terminal, connect and disconnect ask.
 func TestConnectAsks(t *testing.T) {
 	t.Parallel()
@@ -177,7 +183,7 @@ func TestConnectRefusesAChangedFile(t *testing.T) {
 	if said := e.err.String(); !strings.Contains(said, "mcp.json: changed meanwhile; look again") {
 		t.Errorf("said %q", said)
 	}
-	led, err := e.ledger()
+	led, err := ledgerOf(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +216,7 @@ func (a *lateAnswer) Read(p []byte) (int, error) {
 func TestConnectGivesFilesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range clients.All() {
-		if _, err := clientOf(c.ID); err != nil || c.ID == "claude-desktop" {
+		if c.Ended || c.ID == "claude-desktop" {
 			continue // no longer developed; or its place on Linux is unknown
 		}
 		t.Run(c.ID, func(t *testing.T) {
@@ -297,7 +303,7 @@ func TestConnectAfterACrash(t *testing.T) {
 	if code := e.run(t.Context(), "connect", "cursor", "--yes"); code != exitOK {
 		t.Fatal(e.err)
 	}
-	led, err := e.ledger()
+	led, err := ledgerOf(e)
 	if err != nil {
 		t.Fatal(err)
 	}

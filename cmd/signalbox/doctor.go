@@ -456,14 +456,12 @@ func checkPort(ctx context.Context, cfg *config.Config, running *gatewayInfo) fi
 			return f
 		}
 	}
-	p, err := listen(ctx, effective)
-	if err != nil {
+	if err := canListen(ctx, effective); err != nil {
 		text, c := splitCode(err.Error())
 		f.Result, f.Code, f.Passes = resultFail, c, codeEntry(c).Passes
 		f.Text, f.Fix, _ = strings.Cut(text, "; ")
 		return f
 	}
-	p.close(ctx)
 	f.Text = effective.Listen + " is free"
 	return f
 }
@@ -518,7 +516,7 @@ func needsAttention(found []finding) error {
 	case failed == nil && passing == nil:
 		return nil
 	case failed == nil:
-		return strictError{errors.New(later)}
+		return strictf("%s", later)
 	}
 	verb := "need"
 	if len(failed) == 1 {

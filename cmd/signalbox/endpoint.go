@@ -68,6 +68,15 @@ func listen(ctx context.Context, cfg *config.Config) (*endpoint, error) {
 
 // newEndpoint returns the endpoint at a listener. It serves HTTP/1.1, and HTTP/2 to clients
 // that begin with it, as proxies can be configured to. No client is asked to upgrade.
+// canListen returns an error if a gateway with a configuration could not listen now.
+func canListen(ctx context.Context, cfg *config.Config) error {
+	p, err := listen(ctx, cfg)
+	if err == nil {
+		p.close(ctx)
+	}
+	return err
+}
+
 func newEndpoint(l net.Listener, cfg *config.Config) *endpoint {
 	var spoken http.Protocols
 	spoken.SetHTTP1(true)

@@ -49,8 +49,8 @@ func TestLeftProcesses(t *testing.T) {
 	if got := leftProcesses(file + "x"); got != nil {
 		t.Errorf("left of another file: %+v", got)
 	}
-	if code := e.run(t.Context(), "doctor"); code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+	if err := e.execute(t.Context(), newDoctor(e.env)); err != nil {
+		t.Error(err)
 	}
 	want := fmt.Sprintf("warn  left by an earlier gateway of the file, and still running: sleep (%d)", orphan)
 	if !strings.Contains(e.out.String(), want) || !strings.Contains(e.out.String(), fmt.Sprintf("fix: kill %d\n", orphan)) {

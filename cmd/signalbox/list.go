@@ -44,24 +44,39 @@ func toolList() list {
 	return list{"tools/list", "tools", "tool", byName}
 }
 
+// promptList returns the list of prompts.
+func promptList() list {
+	return list{"prompts/list", "prompts", "prompt", byName}
+}
+
+// resourceList returns the list of resources.
+func resourceList() list {
+	return list{"resources/list", "resources", "resource", func(it item) string { return it.URI }}
+}
+
+// templateList returns the list of resource templates.
+func templateList() list {
+	return list{"resources/templates/list", "resourceTemplates", "resource template", func(it item) string { return it.URITemplate }}
+}
+
 // newTools returns the command that lists tools, or with --cost their sizes.
 func newTools(e *env) *cobra.Command {
 	var f listFlags
-	var cost bool
+	var sizes bool
 	const short = "List the tools"
 	cmd := &cobra.Command{
 		Use:   "tools [--cost [NAME]]",
 		Short: short,
 		Long:  short + ".\n\n" + costHelp + "\n\n" + targetHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if cost {
+			if sizes {
 				return argsBetween(0, 1, "one NAME of a server or a tool")(cmd, args)
 			}
 			return argsBetween(0, 0, "none")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd.Context(), e, func(ctx context.Context, t *target) error {
-				if cost {
+				if sizes {
 					return e.showCost(ctx, t, strings.Join(args, ""), f.json)
 				}
 				return e.showLists(ctx, t, []list{toolList()}, f.json)
@@ -69,20 +84,18 @@ func newTools(e *env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&cost, "cost", false, "print the size of the definitions, by server, or those of one server or tool")
+	cmd.Flags().BoolVar(&sizes, "cost", false, "print the size of the definitions, by server, or those of one server or tool")
 	return cmd
 }
 
 func newPrompts(e *env) *cobra.Command {
-	return newList(e, "prompts", "List the prompts", list{"prompts/list", "prompts", "prompt", byName})
+	return newList(e, "prompts", "List the prompts", promptList())
 }
 
 // newResources returns the command that lists resources and templates, since read takes
 // both; only the protocol has separate lists.
 func newResources(e *env) *cobra.Command {
-	return newList(e, "resources", "List the resources and the resource templates",
-		list{"resources/list", "resources", "resource", func(it item) string { return it.URI }},
-		list{"resources/templates/list", "resourceTemplates", "resource template", func(it item) string { return it.URITemplate }})
+	return newList(e, "resources", "List the resources and the resource templates", resourceList(), templateList())
 }
 
 // newList returns a command that prints lists, as tables or as JSON.
@@ -149,7 +162,7 @@ func (t *target) requireLive(ctx context.Context) error {
 		}
 	}
 	if missing != nil {
-		return strictError{fmt.Errorf("%s not live: %s", plural(len(missing), "backend"), strings.Join(missing, ", "))}
+		return strictf("%s not live: %s", plural(len(missing), "backend"), strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -32,8 +33,7 @@ func (s *service) openLog(ctx context.Context) {
 		return
 	}
 	s.journal = journal.New()
-	kept := slog.NewJSONHandler(s.journal, &slog.HandlerOptions{ReplaceAttr: durationsAsText})
-	s.log = slog.New(slog.NewMultiHandler(shown.Handler(), withProcesses{kept, shown.Handler(), s.processLevel()}))
+	s.log = slog.New(slog.NewMultiHandler(shown.Handler(), newKept(s.journal, shown.Handler(), s.processLevel())))
 	if s.terminal {
 		return
 	}
@@ -83,6 +83,12 @@ func (s *service) serveLog(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flush := func() { _ = http.NewResponseController(w).Flush() }                           // a client that has left is seen by Write
 	_ = s.journal.Read(w, r.URL.Query().Get("follow") == "true", flush, r.Context().Done()) // as above
+}
+
+// newKept returns the handler of the log that is kept: it writes to w what shown handles, too,
+// and the records about processes from a level.
+func newKept(w io.Writer, shown slog.Handler, level slog.Level) slog.Handler {
+	return withProcesses{slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: durationsAsText}), shown, level}
 }
 
 // durationsAsText is a ReplaceAttr: durations are as in the log, and not numbers.

@@ -113,15 +113,15 @@ func TestLogsOfAGatewayOnATerminal(t *testing.T) {
 		{false, []string{"--level", "WARN", "--json"}, `,"level":"WARN","msg":"slow","late":"1.5s","call":"7k3m9-q2xfa","at":{"line":3}}` + "\n"},
 		{false, []string{"--level", "error"}, ""},
 	} {
-		command := newTestEnv(t, "")
-		command.LookupEnv = e.LookupEnv
-		command.Terminal = func(any) bool { return tt.terminal }
+		reader := newTestEnv(t, "")
+		reader.LookupEnv = e.LookupEnv
+		reader.Terminal = func(any) bool { return tt.terminal }
 		// The file may have lost the server by now.
 		write(t, file, "mcpServers: {kid: {comand: x}}\n")
-		if code := command.run(t.Context(), append([]string{"logs", "--config", file}, tt.args...)...); code != exitOK {
-			t.Errorf("%q: exit code %d: %s", tt.args, code, command.err)
+		if err := reader.execute(t.Context(), newLogs(reader.env), append([]string{"--config", file}, tt.args...)...); err != nil {
+			t.Errorf("%q: %v", tt.args, err)
 		}
-		got := command.out.String()
+		got := reader.out.String()
 		if !strings.HasSuffix(got, tt.want) || strings.Count(got, "\n") != strings.Count(tt.want, "\n") {
 			t.Errorf("%q: got %q, want a line that ends with %q", tt.args, got, tt.want)
 		}

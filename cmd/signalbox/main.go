@@ -75,6 +75,12 @@ func (e usageError) Unwrap() error { return e.error }
 // strictError is the error of a command that has succeeded without some of the backends.
 type strictError struct{ error }
 
+// strictf is fmt.Errorf for the error of a command that has succeeded without some of the
+// backends.
+func strictf(format string, args ...any) error {
+	return strictError{fmt.Errorf(format, args...)}
+}
+
 // usagef is fmt.Errorf for an error of the command line.
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
@@ -157,7 +163,7 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return usagef("%w", err)
 			}
 			if len(rest) > 0 {
 				return knownCommand(found, rest)
@@ -232,7 +238,7 @@ func configFlag(cmd *cobra.Command, path *string) {
 func flagError(_ *cobra.Command, err error) error {
 	text, _, isGo := strings.Cut(err.Error(), ": strconv.")
 	if isGo && errors.Is(err, strconv.ErrSyntax) {
-		return usageError{fmt.Errorf("%s: use true or false", text)}
+		return usagef("%s: use true or false", text)
 	}
-	return usageError{err}
+	return usagef("%w", err)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 )
 
@@ -126,6 +127,13 @@ func newTestEnv(t *testing.T, stdin string) *testEnv {
 		Terminal:  func(any) bool { return false },
 	}
 	return e
+}
+
+// execute runs a command by itself, and not below that of the program.
+func (e *testEnv) execute(ctx context.Context, cmd *cobra.Command, args ...string) error {
+	cmd.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	return cmd.ExecuteContext(ctx)
 }
 
 func (e *testEnv) run(ctx context.Context, args ...string) int {

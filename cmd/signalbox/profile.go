@@ -85,6 +85,9 @@ func checkProfile(cfg *config.Config, name string) error {
 // noProfileError is the error for a profile that a gateway does not have.
 type noProfileError struct{ error }
 
+// noProfile returns a noProfileError with a text.
+func noProfile(text string) error { return noProfileError{errors.New(text)} }
+
 // unknownProfile returns a noProfileError if a name is neither empty nor one of those.
 func unknownProfile(name string, names []string) error {
 	if name == "" || slices.Contains(names, name) {
@@ -97,7 +100,7 @@ func unknownProfile(name string, names []string) error {
 	if hint == "" {
 		hint = `the configuration has none; add "profiles"`
 	}
-	return noProfileError{fmt.Errorf("there is no profile %q (%s)", name, hint)}
+	return noProfile(fmt.Sprintf("there is no profile %q (%s)", name, hint))
 }
 
 // narrow removes from a status what is not about a profile. It returns an error if the

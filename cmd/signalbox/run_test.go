@@ -227,7 +227,7 @@ func TestIsTerminal(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	for _, stream := range []any{null, r, w, strings.NewReader("")} {
-		if isTerminal(stream) {
+		if osEnv().Terminal(stream) {
 			t.Errorf("%T is a terminal", stream)
 		}
 	}

@@ -108,7 +108,7 @@ func (f serveFlags) source(e *env) (source, error) {
 		return source{}, usagef("both --demo and --config; choose one")
 	}
 	if f.profile != "" && !f.stdio {
-		return source{}, usageError{errProfileOverHTTP}
+		return source{}, usagef("%w", errProfileOverHTTP)
 	}
 	if f.idle < 0 || f.idle > 0 && f.stdio {
 		return source{}, usagef("--end-when-idle takes a positive duration, and not with --stdio, which ends with its client")
@@ -124,6 +124,12 @@ func (f serveFlags) source(e *env) (source, error) {
 		return source{}, fmt.Errorf("%s; name the file with --config, or use --demo for the built-in demo", e.nothingFound())
 	}
 	return src, nil
+}
+
+// serveOneClient serves a client on standard input and output, without a configuration file, as
+// 'signalbox serve --stdio' does.
+func serveOneClient(ctx context.Context, e *env, profile string) error {
+	return serve(ctx, e, serveFlags{stdio: true, profile: profile})
 }
 
 // serve runs until a signal, the end of standard input, or a failure.

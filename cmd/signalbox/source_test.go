@@ -132,7 +132,7 @@ func TestCheckOutput(t *testing.T) {
 			if !strings.HasPrefix(err, tt.err) || tt.err == "" && err != "" {
 				t.Errorf("said %q, want %q", err, tt.err)
 			}
-			if hidden(out) || hidden(err) {
+			if hasHidden(out) || hasHidden(err) {
 				t.Errorf("a terminal would obey %q, %q", out, err)
 			}
 		})

@@ -82,8 +82,8 @@ func TestStatusIsPrinted(t *testing.T) {
 			t.Parallel()
 			address, _ := statusServer(t, answering(200, "application/json", served+"\n"))
 			e := newTestEnv(t, "")
-			if code := e.run(t.Context(), append([]string{"status", "--url", address.String() + "/mcp"}, tt.args...)...); code != exitOK {
-				t.Fatalf("exit code %d: %s", code, e.err)
+			if err := e.execute(t.Context(), newStatus(e.env), append([]string{"--url", address.String() + "/mcp"}, tt.args...)...); err != nil {
+				t.Fatal(err)
 			}
 			got := strings.ReplaceAll(e.out.String(), address.Host, "HOST")
 			if diff := cmp.Diff(got, tt.want); diff != "" {

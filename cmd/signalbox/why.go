@@ -170,10 +170,11 @@ func keptText(s *signalbox.Status, now time.Time) string {
 	return text + " (--alone starts all)"
 }
 
-// explainName explains a name once the lists of all backends are known, or have failed.
+// explainName explains a name once the lists of all backends are known, or have failed: the
+// first page of each list waits for the backends.
 func (t *target) explainName(ctx context.Context, name string) (*signalbox.Explanation, error) {
 	t.status = nil // without warnings: the explanation has those about the name
-	for _, l := range catalogLists() {
+	for _, l := range []list{toolList(), promptList(), resourceList(), templateList()} {
 		req, err := request(l.method, []byte("{}"))
 		if err != nil {
 			return nil, err
@@ -184,15 +185,6 @@ func (t *target) explainName(ctx context.Context, name string) (*signalbox.Expla
 		}
 	}
 	return t.explain(name, t.profile), nil
-}
-
-// catalogLists returns the lists that a gateway has. The first page of each waits for the
-// backends.
-func catalogLists() []list {
-	return []list{
-		toolList(), {"prompts/list", "prompts", "prompt", byName}, {"resources/list", "resources", "resource", byName},
-		{"resources/templates/list", "resourceTemplates", "resource template", byName},
-	}
 }
 
 // explainRunning returns the explanation of the running gateway of a file, or nil if there is
@@ -209,7 +201,7 @@ func (e *env) explainRunning(ctx context.Context, file, name, profile string) (*
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", gateway, explainDial(err))
 	case resp.code == http.StatusBadRequest:
-		return nil, noProfileError{errors.New(firstLine(resp.body))}
+		return nil, noProfile(firstLine(resp.body))
 	case resp.code == http.StatusNotFound:
 		return nil, fmt.Errorf("%s is of an earlier version and cannot explain names", gateway)
 	case resp.code != http.StatusOK:
