@@ -93,10 +93,12 @@ func TestStatusIsPrinted(t *testing.T) {
 	}
 }
 
+// servedNothing is the status of a gateway without backends.
+const servedNothing = `{"version":"v","started":"2026-07-28T10:00:00Z","uptime":"1s","backends":[],"problems":[],"limits":{},"promise":"p"}`
+
 func TestStatusOfNothing(t *testing.T) {
 	t.Parallel()
-	address, _ := statusServer(t, answering(200, "application/json",
-		`{"version":"v","started":"2026-07-28T10:00:00Z","uptime":"1s","backends":[],"problems":[],"limits":{},"promise":"p"}`))
+	address, _ := statusServer(t, answering(200, "application/json", servedNothing))
 	e := newTestEnv(t, "")
 	if code := e.run(t.Context(), "status", "--url", address.String()); code != exitOK {
 		t.Errorf("exit code %d: %s", code, e.err)
@@ -120,9 +122,9 @@ func TestStatusErrors(t *testing.T) {
 		{"another program", answering(404, "text/html", "<h1>"), "the server there is not Signalbox, or does not serve its status at this address\n"},
 		{"another method", answering(405, "text/html", ""), "the server there is not Signalbox"},
 		{"a page", answering(200, "text/html", "<h1>"), "the server there is not Signalbox"},
-		{"no type", answering(200, "", served), "the server there is not Signalbox"},
+		{"no type", answering(200, "", servedNothing), "the server there is not Signalbox"},
 		{"another status", answering(200, "application/json", `{"status":"green"}`), "the server there is not Signalbox"},
-		{"half a status", answering(200, "application/json", served[:100]), "the server there is not Signalbox"},
+		{"half a status", answering(200, "application/json", servedNothing[:100]), "the server there is not Signalbox"},
 		{"a list", answering(200, "application/json", `[]`), "the server there is not Signalbox"},
 		{"far too much", answering(200, "application/json", strings.Repeat(" ", maxStatus+1)), "the server there is not Signalbox"},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
