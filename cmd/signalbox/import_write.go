@@ -44,7 +44,7 @@ func (o *importOutput) read() error {
 		return err
 	}
 	o.before = configedit.File{Name: o.target, Text: o.file.Text}
-	o.secrets = secretFile{config.SecretsFile(o.target), o.before}
+	o.secrets = secretsOf(o.before)
 	o.values = make(map[string]string)
 	if _, err := os.Stat(filepath.Dir(o.target)); errors.Is(err, fs.ErrNotExist) {
 		o.secretFile = &safefile.File{}

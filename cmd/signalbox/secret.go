@@ -92,14 +92,19 @@ func (e *env) secretFile(flag string) (*secretFile, error) {
 	if !src.hasFile() {
 		return nil, usagef("%s; secrets belong to a configuration: name it with --config", e.nothingFound())
 	}
-	s := &secretFile{config.SecretsFile(src.path), configedit.File{Name: src.path}}
+	s := secretsOf(configedit.File{Name: src.path})
 	switch file, err := safefile.Read(src.path, configedit.MaxSize); {
 	case err == nil:
 		s.config.Text = file.Text
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
-	return s, nil
+	return &s, nil
+}
+
+// secretsOf returns the file with secrets of a configuration.
+func secretsOf(file configedit.File) secretFile {
+	return secretFile{config.SecretsFile(file.Name), file}
 }
 
 // maxSecrets bounds the size of the file, as for config.Parse.
