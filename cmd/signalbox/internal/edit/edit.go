@@ -109,7 +109,7 @@ func Change(ctx context.Context, e *command.Env, flag, name string, change func(
 	return ChangeIf(ctx, e, flag, name, false, nil, change)
 }
 
-// ChangeIf is edit with a decision about the changed file before it is written; nil means yes.
+// ChangeIf is Change with a decision about the changed file before it is written; nil means yes.
 // With mayCreate, the file may be a new one.
 func ChangeIf(ctx context.Context, e *command.Env, flag, name string, mayCreate bool, decide func(configedit.File) (bool, error), change func(configedit.File) ([]byte, error)) error {
 	path := source.Find(e, flag).Path

@@ -42,7 +42,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// VisibleLine is visible with all white space replaced by single spaces.
+// VisibleLine is Visible with all white space replaced by single spaces.
 func VisibleLine(s string) string {
 	return Visible(strings.Join(strings.Fields(s), " "))
 }

@@ -4,8 +4,8 @@
 // Package serve runs a gateway: the command serve with its listener, its socket for other
 // commands, its log, reloads, and the drain at its end.
 //
-// A service is one running command. Its methods are called by one goroutine, that of Run,
-// except for the handlers of HTTP.
+// The function serve is a gateway from its start to its end: it opens the listener and the
+// gateway, waits in one loop for signals and changes of the file, and drains at the end.
 package serve
 
 import (
