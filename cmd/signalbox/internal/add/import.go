@@ -237,7 +237,7 @@ func readForeignFile(e *command.Env, name string, client clients.Client, p clien
 // read reads one file.
 func (in *found) read(file clients.Found, home string) {
 	in.files = append(in.files, file.Path)
-	text, err := edit.ReadUpTo(file.Path, edit.MaxForeign)
+	text, err := edit.ReadUpTo(file.Path, configedit.MaxForeign)
 	if err != nil {
 		in.failed = append(in.failed, err.Error())
 		return

@@ -11,7 +11,8 @@ type UsageError struct{ error }
 // Unwrap returns the cause, for errors.Is.
 func (e UsageError) Unwrap() error { return e.error }
 
-// StrictError is the error, with --strict, of a command that has succeeded without some of the backends.
+// StrictError is the error, with --strict, of a command that has succeeded without some of
+// the backends.
 type StrictError struct{ error }
 
 // Strictf is fmt.Errorf for the error of a command that has succeeded without some of the

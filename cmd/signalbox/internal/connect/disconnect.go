@@ -271,7 +271,7 @@ func clientStates(e *command.Env, src source.Source, own []imports.Server) []cli
 			s.path, _ = filepath.Rel(found.Project, found.Path) // it is below
 		}
 		c := &connection{client: found.Client, path: found.Path, scope: found.File.Scope, config: src.Path, cfg: cfg}
-		text, readErr := edit.ReadUpTo(found.Path, edit.MaxForeign)
+		text, readErr := edit.ReadUpTo(found.Path, configedit.MaxForeign)
 		if s.err = readErr; s.err == nil {
 			s.err = readState(e, &s, c, led, text, own)
 		}

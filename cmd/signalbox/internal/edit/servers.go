@@ -63,9 +63,6 @@ func PlacesOf(c clients.Client, p clients.Places) []string {
 	return paths
 }
 
-// MaxForeign bounds the size of a file of a client. Some keep their state in it, too.
-const MaxForeign = 64 << 20
-
 // IsFile reports whether there is a regular file at a path.
 func IsFile(path string) bool {
 	info, err := os.Stat(path)
