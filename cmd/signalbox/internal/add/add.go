@@ -215,6 +215,7 @@ type addFlags struct {
 	env     []string // each as NAME=VALUE
 }
 
+// New returns the command that adds servers to a configuration file.
 func New(e *command.Env) *cobra.Command {
 	var f addFlags
 	cmd := &cobra.Command{

@@ -49,6 +49,7 @@ type connectFlags struct {
 	list    bool
 }
 
+// New returns the command that writes the gateway into the file of a client.
 func New(e *command.Env) *cobra.Command {
 	var f connectFlags
 	cmd := &cobra.Command{

@@ -31,6 +31,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/spelling"
 )
 
+// New returns the command that examines a configuration and its servers.
 func New(e *command.Env) *cobra.Command {
 	var file string
 	var asJSON, fix, yes bool
