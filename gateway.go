@@ -171,7 +171,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) erro
 // ServeLocal is ServeStdio for a client of the operator: only the operator can open its
 // connection, as for [Local]. Its principal is "local".
 func (g *Gateway) ServeLocal(ctx context.Context, r io.Reader, w io.Writer) error {
-	return g.server.ServeStdioAs(ctx, localPrincipal, r, w)
+	return g.server.ServeStdioAs(ctx, localIdentity, r, w)
 }
 
 // Drain begins the shutdown: from now on Ready reports false and new sessions are

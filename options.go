@@ -76,8 +76,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// localPrincipal is the principal of requests through Local.
-const localPrincipal = "local"
+// localIdentity is the identity of requests through Local.
+var localIdentity = &mcp.Identity{Principal: "local", Via: mcp.ViaLocal}
 
 // localKey marks the context of a request through Local.
 type localKey struct{}
@@ -93,10 +93,10 @@ func Local(next http.Handler) http.Handler {
 }
 
 // exemptLocal authenticates requests that did not come through Local.
-func exemptLocal(authenticate func(*http.Request) (string, error)) func(*http.Request) (string, error) {
-	return func(r *http.Request) (string, error) {
+func exemptLocal(authenticate func(*http.Request) (*mcp.Identity, error)) func(*http.Request) (*mcp.Identity, error) {
+	return func(r *http.Request) (*mcp.Identity, error) {
 		if r.Context().Value(localKey{}) != nil {
-			return localPrincipal, nil
+			return localIdentity, nil
 		}
 		return authenticate(r)
 	}

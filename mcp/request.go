@@ -34,6 +34,11 @@ type Request struct {
 	// endpoint without authentication.
 	Principal string
 
+	// Identity is what authentication found about the sender of this request, or nil: for
+	// an endpoint without authentication, and for a request that no message of the sender
+	// has caused. If set, its Principal is that of the request.
+	Identity *Identity
+
 	// Profile is the part of the Handler that the request was sent to, or "" for all of it.
 	// A Handler without parts ignores it. One that passes the request on to another Handler
 	// removes it, unless they have the same parts.

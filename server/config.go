@@ -30,10 +30,11 @@ type Config struct {
 	// header does not come from a page and passes.
 	AllowedOrigins []string
 
-	// Authenticate returns the principal of a request. Any error is answered with 401, or
-	// as specified if it is a [Denial]. It is called for each request, concurrently. If
-	// nil, all requests belong to one anonymous principal.
-	Authenticate func(*http.Request) (principal string, err error)
+	// Authenticate returns the identity of the sender of a request. Any error is answered
+	// with 401, or as specified if it is a [Denial]. It is called for each request,
+	// concurrently, and may return the same identity for several. If Authenticate is nil,
+	// or returns nil, the request belongs to the anonymous principal.
+	Authenticate func(*http.Request) (*mcp.Identity, error)
 
 	// HasProfile reports whether the Handler has a profile of that name, which is not empty;
 	// see WithProfile. It is called for each request to a profile, concurrently. If nil,

@@ -102,7 +102,7 @@ func TestCORSHeaders(t *testing.T) {
 		{"OPTIONS of no page", "-", "OPTIONS", asks("POST", ""), 405, vary},
 	}
 	h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{"content":[]}`)})
-	bubble(t, h, server.Config{AllowedOrigins: []string{"https://other.example", app}, Authenticate: authenticated}, func(s *site) {
+	bubble(t, h, server.Config{AllowedOrigins: []string{"https://other.example", app}, Authenticate: identified(authenticated)}, func(s *site) {
 		for _, tt := range tests {
 			body := ""
 			if tt.method == http.MethodPost {
@@ -159,7 +159,7 @@ func TestPreflightIsNotAuthenticated(t *testing.T) {
 		t.Errorf("%s was to be authenticated", r.Method)
 		return "", errors.New("nobody")
 	}
-	bubble(t, never(t), server.Config{AllowedOrigins: []string{app}, Authenticate: auth}, func(s *site) {
+	bubble(t, never(t), server.Config{AllowedOrigins: []string{app}, Authenticate: identified(auth)}, func(s *site) {
 		r := s.request(s.ctx(), http.MethodOptions, "", headers{"Origin": app, "Access-Control-Request-Method": "POST"})
 		if got := s.do(r); got.status != 204 {
 			t.Errorf("%d %s; want 204", got.status, got.body)

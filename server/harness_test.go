@@ -429,3 +429,11 @@ func (d *slowBody) Read(p []byte) (int, error) {
 	d.text = d.text[n:]
 	return n, nil
 }
+
+// identified returns an authentication that finds a principal and nothing else.
+func identified(principal func(*http.Request) (string, error)) func(*http.Request) (*mcp.Identity, error) {
+	return func(r *http.Request) (*mcp.Identity, error) {
+		name, err := principal(r)
+		return &mcp.Identity{Principal: name}, err
+	}
+}

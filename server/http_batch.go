@@ -35,7 +35,7 @@ func (s *Server) legacyBatch(p *response, r *http.Request, from sender, body []b
 	if err != nil {
 		return refuseParse(mcp.ID{}, err)
 	}
-	b := &batch{server: s, sess: sess, remote: r.RemoteAddr, wake: make(chan struct{}, 1)}
+	b := &batch{server: s, sess: sess, identity: from.identity, remote: r.RemoteAddr, wake: make(chan struct{}, 1)}
 	for _, part := range parts {
 		b.admit(r.Context(), part)
 	}
@@ -57,12 +57,13 @@ func refuseBatch() *refusal {
 // batch serves the messages of one batch. The streams of its requests share one response,
 // which cannot be resumed: its events have no ids.
 type batch struct {
-	server *Server
-	sess   *session.Session
-	remote string
-	ready  []session.Message   // answers without a stream
-	open   []*session.Consumer // of the streams that have not ended
-	wake   chan struct{}       // of all of them
+	server   *Server
+	identity *mcp.Identity // of the sender
+	sess     *session.Session
+	remote   string
+	ready    []session.Message   // answers without a stream
+	open     []*session.Consumer // of the streams that have not ended
+	wake     chan struct{}       // of all of them
 }
 
 // admit serves one message. One that does not parse is answered with an error, with its
@@ -81,7 +82,7 @@ func (b *batch) admit(ctx context.Context, part []byte) {
 	case mcp.KindRequest:
 		b.request(ctx, &m)
 	case mcp.KindNotification:
-		b.server.legacyNotification(ctx, b.sess, &m, b.remote)
+		b.server.legacyNotification(ctx, b.sess, &m, b.identity, b.remote)
 	default:
 		b.server.legacyResponse(ctx, b.sess, &m, b.remote)
 	}
@@ -101,7 +102,7 @@ func (b *batch) request(ctx context.Context, m *mcp.Message) {
 		b.refuse(ctx, refuseMessage(0, m.ID, mcp.Errorf(mcp.CodeInvalidRequest, "initialize must not be part of a batch")))
 		return
 	}
-	taskCtx, ir, no := b.server.beginLegacyRequest(ctx, b.sess, m)
+	taskCtx, ir, no := b.server.beginLegacyRequest(ctx, b.sess, m, b.identity)
 	if no != nil {
 		b.refuse(ctx, no)
 		return

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Guard returns a handler that passes to next only requests which may call the endpoint:
@@ -52,7 +54,11 @@ func (s *Server) admit(r *http.Request, checks ...check) (from sender, no *refus
 		return sender{}, no
 	}
 	from = sender{profile: ProfileOf(r.Context())}
-	if from.principal, no = s.authenticate(r); no == nil && !s.hasProfile(from.profile) {
+	from.identity, no = s.authenticate(r)
+	if from.identity != nil {
+		from.principal = from.identity.Principal
+	}
+	if no == nil && !s.hasProfile(from.profile) {
 		no = &refusal{hidden: true}
 	}
 	return from, no
@@ -225,17 +231,17 @@ func hasToken(query string) bool {
 
 const bearer = "Bearer"
 
-// authenticate returns the principal. It runs for each request, whichever session the
+// authenticate returns the identity of the sender, or nil without authentication. It runs for each request, whichever session the
 // request names: a session is not authentication (2025-11-25, security best practices,
 // "Session Hijacking"). The text of an error that is not a Denial goes to the log only,
 // as it may contain anything.
-func (s *Server) authenticate(r *http.Request) (string, *refusal) {
+func (s *Server) authenticate(r *http.Request) (*mcp.Identity, *refusal) {
 	if s.cfg.Authenticate == nil {
-		return "", nil
+		return nil, nil
 	}
-	principal, err := s.cfg.Authenticate(r)
+	identity, err := s.cfg.Authenticate(r)
 	if err == nil {
-		return principal, nil
+		return identity, nil
 	}
 	d, ok := errors.AsType[*Denial](err)
 	if !ok {
@@ -244,7 +250,7 @@ func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 		d = &Denial{Message: "not authenticated"}
 	}
 	if d.Status == http.StatusNotFound {
-		return principal, (&refusal{hidden: true}).withEvent(ForeignProfile, d.Message)
+		return identity, (&refusal{hidden: true}).withEvent(ForeignProfile, d.Message)
 	}
 	status, challenge := d.Status, d.Challenge
 	if status == 0 {
@@ -253,7 +259,7 @@ func (s *Server) authenticate(r *http.Request) (string, *refusal) {
 	if challenge == "" {
 		challenge = bearer
 	}
-	return "", refuse(status, "%s", d.Message).withHeader("WWW-Authenticate", challenge).withEvent(Unauthenticated, d.Message)
+	return nil, refuse(status, "%s", d.Message).withHeader("WWW-Authenticate", challenge).withEvent(Unauthenticated, d.Message)
 }
 
 // checkContentType accepts only a type that a page cannot send without a preflight.

@@ -215,7 +215,7 @@ func (l *sseConns) find(id string, from sender) (*sseConn, EventKind) {
 	switch {
 	case c == nil:
 		return nil, UnknownSession
-	case c.sender != from:
+	case !c.owns(from):
 		return nil, ForeignSession
 	default:
 		return c, ""

@@ -22,20 +22,21 @@ import (
 // legacyRequest returns the request to the Handler for a message of a session. What a
 // modern client sends in each request, a legacy client has sent once; the session keeps
 // it for the edge only.
-func legacyRequest(sess *session.Session, m *mcp.Message) mcp.Request {
+func legacyRequest(sess *session.Session, m *mcp.Message, identity *mcp.Identity) mcp.Request {
 	return mcp.Request{
 		Method:    m.Method,
 		Params:    m.Params,
 		Client:    sess.Client,
 		LogLevel:  sess.Level(),
 		Principal: sess.Principal,
+		Identity:  identity,
 		Profile:   sess.Profile,
 		Scope:     sess.Scope,
 	}
 }
 
 // beginLegacyRequest begins the exchange of a request.
-func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message) (context.Context, *inflightRequest, *refusal) {
+func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, m *mcp.Message, identity *mcp.Identity) (context.Context, *inflightRequest, *refusal) {
 	enc, handler, wireErr := s.routeLegacy(sess, m)
 	if wireErr != nil {
 		status := http.StatusOK // of an error of the method
@@ -49,7 +50,7 @@ func (s *Server) beginLegacyRequest(ctx context.Context, sess *session.Session, 
 			return nil, nil, no
 		}
 	}
-	ir := &inflightRequest{handler: handler, original: legacyRequest(sess, m)}
+	ir := &inflightRequest{handler: handler, original: legacyRequest(sess, m, identity)}
 	s.trackMemory(ir)
 	ir.startTimeline()
 	ctx = ir.begin(ctx, &ir.original, enc)
@@ -132,7 +133,7 @@ func scoped[T any](scope *mcp.Scope, build func() *T) *T {
 
 // legacyNotification handles a notification of the client. Failures get no response
 // (2025-11-25, basic/utilities/cancellation, "Error Handling").
-func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, m *mcp.Message, remote string) {
+func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, m *mcp.Message, identity *mcp.Identity, remote string) {
 	switch m.Method {
 	case "notifications/initialized":
 		sess.Initialized()
@@ -142,10 +143,10 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 			s.observeIdleCancel(ctx, Event{Principal: sess.Principal, Remote: remote, Session: sess.Scope.Key()}, raw)
 		}
 	case "notifications/roots/list_changed":
-		s.forwardNotification(ctx, sess, m, false)
+		s.forwardNotification(ctx, sess, m, identity, false)
 	case "notifications/tasks/status":
 		if task.ClientOfferOf(sess.Client.Capabilities).Any() {
-			s.forwardNotification(ctx, sess, m, true)
+			s.forwardNotification(ctx, sess, m, identity, true)
 		}
 	}
 }
@@ -153,10 +154,10 @@ func (s *Server) legacyNotification(ctx context.Context, sess *session.Session, 
 // forwardNotification passes a notification to the Handler, as a request without an
 // answer. It counts as a request in flight, so that their number is bounded; the excess
 // is dropped. If ordered is set, it waits for earlier ones of its kind.
-func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, ordered bool) {
+func (s *Server) forwardNotification(ctx context.Context, sess *session.Session, m *mcp.Message, identity *mcp.Identity, ordered bool) {
 	note := *m
 	note.ID = mcp.ID{} // drops an id that a client gave to the notification
-	ctx, ir, no := s.beginLegacyRequest(ctx, sess, &note)
+	ctx, ir, no := s.beginLegacyRequest(ctx, sess, &note, identity)
 	if no != nil {
 		s.counts.Dropped.Add(1)
 		return

@@ -72,6 +72,7 @@ func (s *Server) initialize(ctx context.Context, m *mcp.Message, from sender) (*
 		Client:    peer,
 		LogLevel:  mcp.LogUnset,
 		Principal: from.principal,
+		Identity:  from.identity,
 		Profile:   from.profile,
 		Scope:     sess.Scope,
 	}

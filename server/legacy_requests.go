@@ -29,9 +29,9 @@ func (s *Server) legacyPost(p *response, r *http.Request, from sender, m *mcp.Me
 	}
 	switch m.Kind {
 	case mcp.KindRequest:
-		return s.legacyServe(p, r, sess, m).inSession(sess)
+		return s.legacyServe(p, r, sess, m, from.identity).inSession(sess)
 	case mcp.KindNotification:
-		s.legacyNotification(r.Context(), sess, m, r.RemoteAddr)
+		s.legacyNotification(r.Context(), sess, m, from.identity, r.RemoteAddr)
 	default:
 		s.legacyResponse(r.Context(), sess, m, r.RemoteAddr)
 	}
@@ -41,7 +41,7 @@ func (s *Server) legacyPost(p *response, r *http.Request, from sender, m *mcp.Me
 
 // legacyServe serves a request of a session. A disconnect does not cancel it (2025-11-25,
 // basic/transports, "Sending Messages to the Server").
-func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message) *refusal {
+func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session, m *mcp.Message, identity *mcp.Identity) *refusal {
 	if m.Method == "ping" {
 		answer := pong(m.ID)
 		p.writeJSON(&answer)
@@ -49,12 +49,12 @@ func (s *Server) legacyServe(p *response, r *http.Request, sess *session.Session
 	}
 	// A duplicate id is refused further down.
 	if isList(m.Method) && !sess.InFlight(m.ID) {
-		req := legacyRequest(sess, m)
+		req := legacyRequest(sess, m, identity)
 		if s.answerCached(r.Context(), p, m.ID, &req, legacyEncoder{&s.lists}) {
 			return nil
 		}
 	}
-	ctx, ir, no := s.beginLegacyRequest(r.Context(), sess, m)
+	ctx, ir, no := s.beginLegacyRequest(r.Context(), sess, m, identity)
 	if no != nil {
 		return no
 	}

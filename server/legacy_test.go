@@ -194,7 +194,7 @@ func TestStandaloneListensAsTheSession(t *testing.T) {
 		}
 		return h.Serve(ctx, req, c)
 	})
-	bubble(t, listens, server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, listens, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		for _, name := range []string{"ann", "bob"} {
 			as := headers{"Authorization": name}
 			opened := s.post(opening("2025-06-18"), as)
@@ -294,7 +294,7 @@ func TestLegacyRefusals(t *testing.T) {
 // S4- 2025-11-25 tutorials/security/security_best_practices: "MCP servers **SHOULD**
 // bind session IDs to user-specific information."
 func TestForeignSession(t *testing.T) {
-	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }}
+	cfg := server.Config{Authenticate: identified(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		got := s.do(s.request(s.ctx(), http.MethodPost, initialize, headers{"Authorization": "alice"}))
 		id := got.header.Get("Mcp-Session-Id")

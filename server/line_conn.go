@@ -28,14 +28,17 @@ import (
 // accepts nothing any more. A read or write that this does not end is left behind; on the
 // standard streams of a process it lasts until the process exits.
 func (s *Server) ServeStdio(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.ServeStdioAs(ctx, "", r, w)
+	return s.ServeStdioAs(ctx, nil, r, w)
 }
 
-// ServeStdioAs is ServeStdio for a client with a known principal.
-func (s *Server) ServeStdioAs(ctx context.Context, principal string, r io.Reader, w io.Writer) error {
+// ServeStdioAs is ServeStdio for a client with a known identity, or nil.
+func (s *Server) ServeStdioAs(ctx context.Context, identity *mcp.Identity, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	from := sender{principal: principal, profile: ProfileOf(ctx)}
+	from := sender{identity: identity, profile: ProfileOf(ctx)}
+	if identity != nil {
+		from.principal = identity.Principal
+	}
 	entry := &inflight{kind: kindPipe, stop: cancel, profile: from.profile}
 	if !s.inflight.add(entry) {
 		return errDraining
@@ -428,7 +431,7 @@ func (c *lineConn) modernRetry(ctx context.Context, m *mcp.Message, opened *open
 }
 
 func (c *lineConn) legacyRequest(ctx context.Context, m *mcp.Message) {
-	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m)
+	taskCtx, ir, no := c.server.beginLegacyRequest(ctx, c.legacy, m, c.identity)
 	if no != nil {
 		c.server.observeIn(ctx, c.legacy, c.remote, no.event)
 		c.send(ctx, no.message())
@@ -463,7 +466,7 @@ func (c *lineConn) notified(ctx context.Context, m *mcp.Message) {
 		c.reportIgnored(ctx, m)
 		return
 	}
-	c.server.legacyNotification(ctx, c.legacy, m, c.remote)
+	c.server.legacyNotification(ctx, c.legacy, m, c.identity, c.remote)
 	if m.Method == "notifications/initialized" && c.cancelListen == nil {
 		c.listen(ctx)
 	}

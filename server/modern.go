@@ -157,6 +157,7 @@ func (ir *inflightRequest) initModern(m *mcp.Message, from sender) *mcp.Error {
 		Client:             &ir.client,
 		LogLevel:           level,
 		Principal:          from.principal,
+		Identity:           from.identity,
 		Profile:            from.profile,
 		TakesInputRequired: true,
 	}

@@ -62,7 +62,7 @@ func keyOf(id string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(id)
 // contains neither a token nor a whole session id.
 func TestEventsOfRefusals(t *testing.T) {
 	w := &watcher{}
-	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
+	cfg := server.Config{Observe: w.observe, Authenticate: identified(func(r *http.Request) (string, error) {
 		switch principal := r.Header.Get("Authorization"); principal {
 		case "ann", "bob":
 			return principal, nil
@@ -71,7 +71,7 @@ func TestEventsOfRefusals(t *testing.T) {
 		default:
 			return "", fmt.Errorf("token %q is unknown", principal)
 		}
-	}}
+	})}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		ann := s.sessionOf(headers{"Authorization": "ann"})
 		as := func(principal string, also ...headers) []headers {
@@ -230,12 +230,12 @@ func TestEventsOnAPipe(t *testing.T) {
 // which is left to the next handler.
 func TestGuard(t *testing.T) {
 	w := &watcher{}
-	cfg := server.Config{Observe: w.observe, Authenticate: func(r *http.Request) (string, error) {
+	cfg := server.Config{Observe: w.observe, Authenticate: identified(func(r *http.Request) (string, error) {
 		if r.Header.Get("Authorization") != "good" {
 			return "", &server.Denial{Message: "who are you?", Challenge: `Bearer realm="x"`}
 		}
 		return "ann", nil
-	}}
+	})}
 	tests := []struct {
 		name   string
 		method string

@@ -219,7 +219,7 @@ func TestStateIsRefused(t *testing.T) {
 			d := new(parkTool)
 			var events []server.EventKind
 			cfg := server.Config{
-				Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Who"), nil },
+				Authenticate: identified(func(r *http.Request) (string, error) { return r.Header.Get("Who"), nil }),
 				Observe:      func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
 			}
 			bubble(t, d.askOnce(), cfg, func(s *site) {

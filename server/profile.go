@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // A Handler may serve parts of what it offers as profiles. The profile of a request is in the
@@ -30,8 +32,17 @@ func ProfileOf(ctx context.Context) string {
 	return name
 }
 
-// sender is the sender of a message: its principal, and the profile to which it was sent.
-type sender struct{ principal, profile string }
+// sender is the sender of a message: its principal, the profile to which it was sent, and
+// what authentication found, or nil.
+type sender struct {
+	principal, profile string
+	identity           *mcp.Identity
+}
+
+// owns reports whether what the sender has opened belongs to other, too.
+func (s sender) owns(other sender) bool {
+	return s.principal == other.principal && s.profile == other.profile
+}
 
 func (s *Server) hasProfile(name string) bool {
 	return name == "" || s.cfg.HasProfile != nil && s.cfg.HasProfile(name)

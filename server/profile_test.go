@@ -78,7 +78,7 @@ var named = mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Call
 
 // A request has the profile of its context, in both eras.
 func TestRequestHasItsProfile(t *testing.T) {
-	profiled(t, named, server.Config{Authenticate: byHeader}, func(s *site, _ *profiles) {
+	profiled(t, named, server.Config{Authenticate: identified(byHeader)}, func(s *site, _ *profiles) {
 		ann := headers{"Authorization": "ann"}
 		for profile, owner := range map[string]string{"": "ann", "a": "ann+a", "b": "ann+b"} {
 			want := fmt.Sprintf(`"profile":%q,"owner":%q`, profile, owner)
@@ -144,7 +144,7 @@ func TestHiddenProfileIsAnsweredByNotFound(t *testing.T) {
 	var mu sync.Mutex
 	var events []server.Event
 	cfg := server.Config{
-		Authenticate: func(r *http.Request) (string, error) {
+		Authenticate: identified(func(r *http.Request) (string, error) {
 			principal, _ := byHeader(r)
 			switch {
 			case principal == "":
@@ -153,7 +153,7 @@ func TestHiddenProfileIsAnsweredByNotFound(t *testing.T) {
 				return principal, &server.Denial{Status: http.StatusNotFound, Message: server.ProfileOf(r.Context())}
 			}
 			return principal, nil
-		},
+		}),
 		AllowedOrigins: []string{"https://app.example"},
 		Observe: func(_ context.Context, e server.Event) {
 			mu.Lock()
@@ -201,9 +201,9 @@ func TestHiddenProfileIsAnsweredByNotFound(t *testing.T) {
 
 // The operational endpoints are not for credentials that are tied to profiles.
 func TestGuardHidesFromTiedCredentials(t *testing.T) {
-	cfg := server.Config{Authenticate: func(*http.Request) (string, error) {
+	cfg := server.Config{Authenticate: identified(func(*http.Request) (string, error) {
 		return "tied", &server.Denial{Status: http.StatusNotFound}
-	}}
+	})}
 	profiled(t, named, cfg, func(s *site, _ *profiles) {
 		s.http.Handler = s.server.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it passed") }))
 		got := s.do(s.request(s.ctx(), http.MethodGet, ""))
@@ -215,7 +215,7 @@ func TestGuardHidesFromTiedCredentials(t *testing.T) {
 
 // Limits are for all profiles together.
 func TestLimitsAreSharedByProfiles(t *testing.T) {
-	cfg := server.Config{Authenticate: byHeader, Limits: server.Limits{SessionsPerPrincipal: 2, InFlightPerPrincipal: 1}}
+	cfg := server.Config{Authenticate: identified(byHeader), Limits: server.Limits{SessionsPerPrincipal: 2, InFlightPerPrincipal: 1}}
 	var g *gate
 	h := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, c mcp.Caller) (*mcp.Result, error) {
 		if req.Method == "tools/call" {

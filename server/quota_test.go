@@ -30,7 +30,7 @@ func overQuota(id, what string) string {
 //
 // X1- 2026-07-28 server/tools: "Rate limit tool invocations"
 func TestRequestsOfAPrincipalAreBounded(t *testing.T) {
-	cfg := server.Config{Authenticate: byHeader, Limits: server.Limits{InFlightPerPrincipal: 2}}
+	cfg := server.Config{Authenticate: identified(byHeader), Limits: server.Limits{InFlightPerPrincipal: 2}}
 	gated(t, cfg, func(s *site, g *gate) {
 		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
 		wait := modern("1", "tools/call", `"name":"wait"`)

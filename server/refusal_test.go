@@ -324,7 +324,7 @@ func TestSteadyBody(t *testing.T) {
 // T4+ 2026-07-28 basic/transports/streamable-http: "Servers **SHOULD** implement
 // proper authentication for all connections."
 func TestAuthentication(t *testing.T) {
-	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
+	cfg := server.Config{Authenticate: identified(func(r *http.Request) (string, error) {
 		switch r.Header.Get("Authorization") {
 		case "Bearer good":
 			return "alice", nil
@@ -335,7 +335,7 @@ func TestAuthentication(t *testing.T) {
 		default:
 			return "", errors.New("secret of the token")
 		}
-	}}
+	})}
 	var seen string
 	h := tools(map[string]mcp.HandlerFunc{"who": func(_ ctxType, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 		seen = req.Principal

@@ -68,13 +68,13 @@ func withRoutes(t *testing.T, f func(*routes)) {
 	name := func(text string) mcp.Handler {
 		return tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[],"of":"` + text + `"}`)})
 	}
-	allowed := server.Config{Authenticate: func(*http.Request) (string, error) {
+	allowed := server.Config{Authenticate: identified(func(*http.Request) (string, error) {
 		if m.revoked {
 			return "", errors.New("no longer")
 		}
 		return "ann", nil
-	}}
-	bubbleWith(t, name("y"), server.Config{Authenticate: func(*http.Request) (string, error) { return "ann", nil }}, func(hs *http.Server) {
+	})}
+	bubbleWith(t, name("y"), server.Config{Authenticate: identified(func(*http.Request) (string, error) { return "ann", nil })}, func(hs *http.Server) {
 		m.x = server.New(name("x"), allowed)
 		mux := http.NewServeMux()
 		mux.Handle("/x", m.x)
@@ -132,7 +132,7 @@ func TestM090SessionOfAnotherRoute(t *testing.T) {
 // HTTP 404 Not Found."
 func TestM092GoneSession(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"tools/list": fixedResult(`{"tools":[]}`)})
-	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, h, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
 		idle := s.sessionOf(ann)
 		s.advance(31 * time.Minute)
@@ -166,7 +166,7 @@ func TestM109IdentityOfThisRequest(t *testing.T) {
 		got <- seen{req.Principal, caller}
 		return result(`{"tools":[]}`)
 	}})
-	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) { return owners[r.Header.Get("Authorization")], nil }}
+	cfg := server.Config{Authenticate: identified(func(r *http.Request) (string, error) { return owners[r.Header.Get("Authorization")], nil })}
 	bubbleWith(t, h, cfg, withRequestContext, func(s *site) {
 		as := func(token string) headers { return headers{"Authorization": token, "X-Request": "with " + token} }
 		sess := s.sessionOf(as("t1"))
@@ -219,7 +219,7 @@ func TestM113OddSubjects(t *testing.T) {
 		return result(fmt.Sprintf(`{"tools":[],"as":%q}`, req.Principal))
 	}})
 	subjects := []string{"a", "a:b", "b", ":b", "a|b", "a/b", "a.b", "a b", "a,b", "a=b&c", "%3A", "a%3Ab", "https://issuer.example/|user:1", "ä€", "A", strings.Repeat("x:", 500)}
-	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, h, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		sessions := map[string]headers{}
 		for _, subject := range subjects {
 			sessions[subject] = s.sessionOf(headers{"Authorization": subject})

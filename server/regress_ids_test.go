@@ -207,7 +207,7 @@ func withToolGates(t *testing.T, names []string, f func(*site, *toolGates)) {
 			return c.tool(ctx, req, k)
 		}
 	}
-	bubbleWith(t, tools(m), server.Config{Authenticate: byHeader}, withRequestContext, func(s *site) {
+	bubbleWith(t, tools(m), server.Config{Authenticate: identified(byHeader)}, withRequestContext, func(s *site) {
 		c = newToolGates(names...)
 		f(s, c)
 	})
@@ -347,7 +347,7 @@ func TestM186SameTokenFromTwoClients(t *testing.T) {
 		}
 		return result(`{}`)
 	}})
-	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, h, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		var calls []<-chan reply
 		names := []string{"ann", "bob"}
 		for _, name := range names {

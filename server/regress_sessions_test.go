@@ -153,13 +153,13 @@ func TestM143AbandonedRequests(t *testing.T) {
 // good, and one of another principal is not.
 func TestM089SessionOutlivesItsToken(t *testing.T) {
 	owners := map[string]string{"t1": "ann", "t2": "ann", "t3": "bob"}
-	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
+	cfg := server.Config{Authenticate: identified(func(r *http.Request) (string, error) {
 		principal, ok := owners[r.Header.Get("Authorization")]
 		if !ok {
 			return "", errors.New("unknown token")
 		}
 		return principal, nil
-	}}
+	})}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		sess := s.sessionOf(headers{"Authorization": "t1"})
 		delete(owners, "t1") // it has expired
@@ -170,7 +170,7 @@ func TestM089SessionOutlivesItsToken(t *testing.T) {
 		}
 	})
 	// Two principals that differ without a token are different.
-	local := server.Config{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil }}
+	local := server.Config{Authenticate: identified(func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil })}
 	bubble(t, tools(nil), local, func(s *site) {
 		sess := s.sessionOf(headers{"X-User": "ann"})
 		for user, status := range map[string]int{"ann": 200, "bob": 404, "": 404} {

@@ -108,7 +108,7 @@ func TestHeadersDoNotAuthenticate(t *testing.T) {
 		seen = append(seen, req.Principal)
 		return result(`{}`)
 	}})
-	bubble(t, h, server.Config{Authenticate: byToken}, func(s *site) {
+	bubble(t, h, server.Config{Authenticate: identified(byToken)}, func(s *site) {
 		body := modern("1", "tools/call", `"name":"who"`)
 		for _, claim := range []headers{
 			{}, {"Mcp-Param-Tenant": "bob"}, {"Mcp-Param-Principal": "bob", "X-Tenant-Id": "bob", "X-Forwarded-User": "bob"}, {"Mcp-Session-Id": "bob"},
@@ -238,12 +238,12 @@ func TestClientNameChangesNothing(t *testing.T) {
 		},
 		"ask": ask("roots/list", `{}`),
 	})
-	bubble(t, h, server.Config{Authenticate: func(r *http.Request) (string, error) {
+	bubble(t, h, server.Config{Authenticate: identified(func(r *http.Request) (string, error) {
 		if r.Header.Get("Authorization") == "" {
 			return "", errors.New("nobody")
 		}
 		return "ann", nil
-	}}, func(s *site) {
+	})}, func(s *site) {
 		ann := headers{"Authorization": "x"}
 		first := map[string]string{}
 		same := func(what, info, got string) {

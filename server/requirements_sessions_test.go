@@ -50,7 +50,7 @@ func TestOddSessionIDs(t *testing.T) {
 // IDs alone"
 func TestAnswerOfAnotherPrincipal(t *testing.T) {
 	h := tools(map[string]mcp.HandlerFunc{"ask": ask("elicitation/create", `{"message":"name?","requestedSchema":{}}`)})
-	bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, h, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
 		sess := s.sessionOf(ann)
 		st := s.open(s.ctx(), http.MethodPost, raw("1", "tools/call", `{"name":"ask"}`), sess, ann)

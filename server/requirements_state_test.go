@@ -43,7 +43,7 @@ func (s *site) replica(h mcp.Handler, cfg server.Config) (o *site, end func()) {
 // server-side."
 func TestStateIsRedeemedOnceAmongReplicas(t *testing.T) {
 	d := new(parkTool)
-	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: byWhoHeader}
+	cfg := server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}, Authenticate: identified(byWhoHeader)}
 	ann := headers{"Who": "ann"}
 	bubble(t, d.askOnce(), cfg, func(s *site) {
 		other, end := s.replica(d.askOnce(), cfg)
@@ -134,6 +134,6 @@ func TestStateGoesToNoOtherBackend(t *testing.T) {
 			t.Errorf("with its own state %q was reached", reached)
 		}
 	}
-	bubble(t, h, server.Config{Authenticate: byWhoHeader}, func(s *site) { foreign(s, false) })
+	bubble(t, h, server.Config{Authenticate: identified(byWhoHeader)}, func(s *site) { foreign(s, false) })
 	bubble(t, h, server.Config{StateKeys: [][]byte{bytes.Repeat([]byte("k"), 32)}}, func(s *site) { foreign(s, true) })
 }

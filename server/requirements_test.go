@@ -349,12 +349,12 @@ func TestSessionIDs(t *testing.T) {
 // S3- 2025-11-25 tutorials/security/security_best_practices: "MCP Servers **MUST NOT**
 // use sessions for authentication."
 func TestSessionIsNoCredential(t *testing.T) {
-	cfg := server.Config{Authenticate: func(r *http.Request) (string, error) {
+	cfg := server.Config{Authenticate: identified(func(r *http.Request) (string, error) {
 		if principal := r.Header.Get("Authorization"); principal != "" {
 			return principal, nil
 		}
 		return "", &server.Denial{Message: "no token"}
-	}}
+	})}
 	bubble(t, tools(nil), cfg, func(s *site) {
 		sess := s.sessionOf(headers{"Authorization": "ann"})
 		for _, method := range []string{"POST", "GET", "DELETE"} {

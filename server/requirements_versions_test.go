@@ -38,7 +38,7 @@ func TestDiscoverIsServed(t *testing.T) {
 			}
 		}
 	})
-	bubble(t, tools(nil), server.Config{Authenticate: byToken}, func(s *site) {
+	bubble(t, tools(nil), server.Config{Authenticate: identified(byToken)}, func(s *site) {
 		if got := s.post(body, hs); got.status != 401 || strings.Contains(got.body, "supportedVersions") {
 			t.Errorf("without a token: %d %s; want 401 and nothing of the server", got.status, got.body)
 		}

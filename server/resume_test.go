@@ -272,7 +272,7 @@ func TestM059EventIDsAreHostile(t *testing.T) {
 // S11- 2026-07-28 tutorials/security/security_best_practices: "MCP servers **MUST
 // NOT** treat possession of a state handle as authentication."
 func TestM068EventsOfAnotherSession(t *testing.T) {
-	withScriptedTool(t, server.Config{Authenticate: byToken}, func(s *site, k *scriptedTool) {
+	withScriptedTool(t, server.Config{Authenticate: identified(byToken)}, func(s *site, k *scriptedTool) {
 		ann, bob := headers{"Authorization": "Bearer ann"}, headers{"Authorization": "Bearer bob"}
 		open := func(principal headers) headers {
 			got := s.post(initialize, principal)

@@ -92,7 +92,7 @@ func TestFloodOfInitialize(t *testing.T) {
 
 // FAULTS 25: a named principal has its own bound, and the error names it.
 func TestFloodOfAPrincipal(t *testing.T) {
-	bubble(t, tools(nil), server.Config{Authenticate: byHeader}, func(s *site) {
+	bubble(t, tools(nil), server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 		ann := headers{"Authorization": "ann"}
 		for i := range 100 {
 			if got := s.post(initialize, ann); got.status != 200 {
@@ -117,7 +117,7 @@ func TestFloodOfAPrincipal(t *testing.T) {
 func TestToolsThatLeaveSessionsBehind(t *testing.T) {
 	for _, principal := range []string{"", "ann"} {
 		h := tools(map[string]mcp.HandlerFunc{"echo": fixedResult(`{}`)})
-		bubble(t, h, server.Config{Authenticate: byHeader}, func(s *site) {
+		bubble(t, h, server.Config{Authenticate: identified(byHeader)}, func(s *site) {
 			auth := headers{"Authorization": principal}
 			for i := range 250 {
 				sess := s.sessionOf(auth)
@@ -297,7 +297,7 @@ func TestScopesEnd(t *testing.T) {
 // whole of the answer, on every method and while the server drains; and requests of a
 // stranger do not keep it alive.
 func TestForeignSessionLooksUnknown(t *testing.T) {
-	gated(t, server.Config{Authenticate: byHeader, Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site, g *gate) {
+	gated(t, server.Config{Authenticate: identified(byHeader), Limits: server.Limits{SessionIdle: time.Minute}}, func(s *site, g *gate) {
 		ann, bob := headers{"Authorization": "ann"}, headers{"Authorization": "bob"}
 		sess := s.sessionOf(ann)
 		look := func(when string) {

@@ -190,13 +190,13 @@ func TestSSEIsLegacy(t *testing.T) {
 func TestSSERefusals(t *testing.T) {
 	var events []server.EventKind
 	cfg := server.Config{
-		Authenticate: func(r *http.Request) (string, error) {
+		Authenticate: identified(func(r *http.Request) (string, error) {
 			principal := r.Header.Get("Authorization")
 			if principal == "" {
 				return "", errors.New("nobody")
 			}
 			return principal, nil
-		},
+		}),
 		Limits:  server.Limits{RequestBody: 1000},
 		Observe: func(_ context.Context, e server.Event) { events = append(events, e.Kind) },
 	}
@@ -256,7 +256,7 @@ func TestSSERefusals(t *testing.T) {
 // lasts. One that has ended makes room.
 func TestSSELimits(t *testing.T) {
 	cfg := server.Config{
-		Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil },
+		Authenticate: identified(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }),
 		Limits:       server.Limits{Sessions: 3, SessionsPerPrincipal: 2, SessionUninitialized: time.Minute},
 	}
 	sseSite(t, tools(nil), cfg, func(s *site) {

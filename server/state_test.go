@@ -84,7 +84,7 @@ func TestEscapedStateMark(t *testing.T) {
 // NOT** treat possession of a state handle as authentication."
 func TestStateOfABackendIsSealed(t *testing.T) {
 	ann, bob := headers{"Who": "ann"}, headers{"Who": "bob"}
-	bubble(t, echoState(`"st\u0061te"`), server.Config{Authenticate: byWhoHeader}, func(s *site) {
+	bubble(t, echoState(`"st\u0061te"`), server.Config{Authenticate: identified(byWhoHeader)}, func(s *site) {
 		first := s.tool("", ann)
 		if !strings.HasPrefix(first.Result.RequestState, "sbs1.") || strings.Contains(first.Result.RequestState, "state") {
 			t.Fatalf("the state goes out as %q", first.Result.RequestState)
@@ -116,7 +116,7 @@ func TestStateKeys(t *testing.T) {
 	a, b := bytes.Repeat([]byte("a"), 32), bytes.Repeat([]byte("b"), 32)
 	ann := headers{"Who": "ann"}
 	var retry string
-	bubble(t, echoState(`"s"`), server.Config{Authenticate: byWhoHeader, StateKeys: [][]byte{a}}, func(s *site) {
+	bubble(t, echoState(`"s"`), server.Config{Authenticate: identified(byWhoHeader), StateKeys: [][]byte{a}}, func(s *site) {
 		retry = retryParams(s.tool("", ann), "")
 	})
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestStateKeys(t *testing.T) {
 		want bool
 	}{{"the same", [][]byte{a}, true}, {"a newer one first", [][]byte{b, a}, true}, {"another", [][]byte{b}, false}, {"a random one", nil, false}} {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, echoState(`"s"`), server.Config{Authenticate: byWhoHeader, StateKeys: tt.keys}, func(s *site) {
+			bubble(t, echoState(`"s"`), server.Config{Authenticate: identified(byWhoHeader), StateKeys: tt.keys}, func(s *site) {
 				if got := s.tool(retry, ann); (got.Result.Text == `got "s"`) != tt.want {
 					t.Errorf("the retry: %+v, want it taken: %t", got, tt.want)
 				}

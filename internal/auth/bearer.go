@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -31,16 +32,16 @@ type Bearer struct {
 // knownToken is the digest of a Token: it is compared in constant time, whatever the
 // token's length, and the token cannot be recovered from it.
 type knownToken struct {
-	principal string
-	profiles  []string
-	sum       [sha256.Size]byte
+	identity *mcp.Identity
+	profiles []string
+	sum      [sha256.Size]byte
 }
 
 // NewBearer returns a Bearer with the given tokens. It keeps their digests only.
 func NewBearer(tokens []Token) *Bearer {
 	b := &Bearer{tokens: make([]knownToken, 0, len(tokens))}
 	for _, t := range tokens {
-		b.tokens = append(b.tokens, knownToken{t.Principal, t.Profiles, sha256.Sum256([]byte(t.Value))})
+		b.tokens = append(b.tokens, knownToken{&mcp.Identity{Principal: t.Principal, Via: mcp.ViaToken}, t.Profiles, sha256.Sum256([]byte(t.Value))})
 	}
 	return b
 }
@@ -55,19 +56,19 @@ const (
 // maxToken bounds the length of a token; real ones are much shorter.
 const maxToken = 16 << 10
 
-// Authenticate returns the principal of the request's token. The error is a
+// Authenticate returns the identity of the request's token. The error is a
 // [*server.Denial], and never quotes the token. If the token is not for the profile of the
 // request, its status is 404. Its duration does not depend on how much of a token is
 // correct.
-func (b *Bearer) Authenticate(r *http.Request) (string, error) {
+func (b *Bearer) Authenticate(r *http.Request) (*mcp.Identity, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return "", &server.Denial{Challenge: challengeMissing, Message: "missing bearer token: send the header Authorization: Bearer TOKEN"}
+		return nil, &server.Denial{Challenge: challengeMissing, Message: "missing bearer token: send the header Authorization: Bearer TOKEN"}
 	}
 	// With two headers, an intermediary may have checked the other one.
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
-		return "", &server.Denial{Challenge: challengeInvalid, Message: "the Authorization header is not a single bearer token"}
+		return nil, &server.Denial{Challenge: challengeInvalid, Message: "the Authorization header is not a single bearer token"}
 	}
 	sum := sha256.Sum256([]byte(token))
 	var found *knownToken
@@ -79,10 +80,10 @@ func (b *Bearer) Authenticate(r *http.Request) (string, error) {
 		}
 	}
 	if found == nil {
-		return "", &server.Denial{Challenge: challengeInvalid, Message: "unknown bearer token"}
+		return nil, &server.Denial{Challenge: challengeInvalid, Message: "unknown bearer token"}
 	}
 	if profile := server.ProfileOf(r.Context()); found.profiles != nil && !slices.Contains(found.profiles, profile) {
-		return found.principal, &server.Denial{Status: http.StatusNotFound, Message: cmp.Or(profile, "everything")}
+		return found.identity, &server.Denial{Status: http.StatusNotFound, Message: cmp.Or(profile, "everything")}
 	}
-	return found.principal, nil
+	return found.identity, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
@@ -42,7 +43,7 @@ func TestBearer(t *testing.T) {
 			for _, h := range tt.header {
 				r.Header.Add("Authorization", h)
 			}
-			got, err := b.Authenticate(r)
+			got, err := principal(b.Authenticate(r))
 			if got != tt.principal {
 				t.Errorf("principal: got %q, want %q", got, tt.principal)
 			}
@@ -79,10 +80,10 @@ func TestBearerKeepsDigestsOnly(t *testing.T) {
 	tokens := []Token{{"ann", "sesame-open-sesame", nil}}
 	b := NewBearer(tokens)
 	tokens[0] = Token{"eve", "token-of-eve", nil}
-	if got, err := b.Authenticate(asking("Bearer sesame-open-sesame")); got != "ann" || err != nil {
+	if got, err := principal(b.Authenticate(asking("Bearer sesame-open-sesame"))); got != "ann" || err != nil {
 		t.Errorf("got %q, %v, want ann", got, err)
 	}
-	if _, err := b.Authenticate(asking("Bearer token-of-eve")); err == nil {
+	if _, err := principal(b.Authenticate(asking("Bearer token-of-eve"))); err == nil {
 		t.Error("a token is known that was not given")
 	}
 	if printed := fmt.Sprintf("%v %+v %#v", b, b, *b); strings.Contains(printed, "sesame") {
@@ -117,11 +118,11 @@ func TestSimilarTokensAreRejected(t *testing.T) {
 		near = append(near, token[:i], token[i+1:], token[:i]+"x"+token[i+1:])
 	}
 	for _, wrong := range near {
-		if got, err := b.Authenticate(asking("Bearer " + wrong)); err == nil || got != "" {
+		if got, err := principal(b.Authenticate(asking("Bearer " + wrong))); err == nil || got != "" {
 			t.Errorf("%q is let in as %q", wrong, got)
 		}
 	}
-	if got, err := b.Authenticate(asking("BEARER " + token)); got != "ann" || err != nil {
+	if got, err := principal(b.Authenticate(asking("BEARER " + token))); got != "ann" || err != nil {
 		t.Errorf("the token itself: %q, %v", got, err)
 	}
 }
@@ -131,10 +132,10 @@ func TestSimilarTokensAreRejected(t *testing.T) {
 func TestTokenLength(t *testing.T) {
 	longest := strings.Repeat("x", maxToken)
 	b := NewBearer([]Token{{"ann", longest, nil}, {"bob", longest + "x", nil}})
-	if got, err := b.Authenticate(asking("Bearer " + longest)); got != "ann" || err != nil {
+	if got, err := principal(b.Authenticate(asking("Bearer " + longest))); got != "ann" || err != nil {
 		t.Errorf("%d bytes: %q, %v", maxToken, got, err)
 	}
-	if got, err := b.Authenticate(asking("Bearer " + longest + "x")); err == nil {
+	if got, err := principal(b.Authenticate(asking("Bearer " + longest + "x"))); err == nil {
 		t.Errorf("%d bytes: let in as %q", maxToken+1, got)
 	}
 }
@@ -150,7 +151,7 @@ func TestBearerConcurrently(t *testing.T) {
 	for _, token := range tokens {
 		wg.Go(func() {
 			for range 100 {
-				if got, err := b.Authenticate(asking("Bearer " + token.Value)); got != token.Principal || err != nil {
+				if got, err := principal(b.Authenticate(asking("Bearer " + token.Value))); got != token.Principal || err != nil {
 					t.Errorf("%s: got %q, %v", token.Principal, got, err)
 				}
 			}
@@ -175,10 +176,18 @@ func TestTokenOfProfiles(t *testing.T) {
 		{"anns-coding-token", "", "everything"},
 	} {
 		r := asking("Bearer " + tt.token)
-		got, err := b.Authenticate(r.WithContext(server.WithProfile(r.Context(), tt.profile)))
+		got, err := principal(b.Authenticate(r.WithContext(server.WithProfile(r.Context(), tt.profile))))
 		denial, denied := errors.AsType[*server.Denial](err)
 		if got != "ann" || denied != (tt.detail != "") || denied && (denial.Status != http.StatusNotFound || denial.Message != tt.detail) {
 			t.Errorf("%s at %q: %q, %+v", tt.token, tt.profile, got, err)
 		}
 	}
+}
+
+// principal returns the principal of an identity, or "".
+func principal(id *mcp.Identity, err error) (string, error) {
+	if id == nil {
+		return "", err
+	}
+	return id.Principal, err
 }

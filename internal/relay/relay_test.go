@@ -111,7 +111,7 @@ func (w *world) join(context.Context) relay.Conn {
 	gw := w.gateway
 	w.conn = far
 	w.handlers.Go(func() { //nolint:contextcheck // ends with the connection
-		_ = gw.ServeStdioAs(context.Background(), "local", far, far)
+		_ = gw.ServeStdioAs(context.Background(), &mcp.Identity{Principal: "local"}, far, far)
 		_ = far.Close()
 	})
 	return near

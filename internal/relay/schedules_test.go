@@ -499,7 +499,7 @@ func (w *sim) join(context.Context) relay.Conn {
 	end.left.Store(int64(w.doomed))
 	w.end, w.doomed = end, 0
 	w.serving.Go(func() { //nolint:contextcheck // ends with the connection
-		_ = gw.ServeStdioAs(context.Background(), "local", end, end)
+		_ = gw.ServeStdioAs(context.Background(), &mcp.Identity{Principal: "local"}, end, end)
 		_ = far.Close()
 	})
 	return near

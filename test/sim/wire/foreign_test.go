@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/mcp"
 	"github.com/signalbox-mcp/signalbox/test/sim/choice"
 )
 
@@ -27,14 +28,14 @@ func (w *world) tokenOf(i int) string {
 }
 
 // principalOf is the authentication of a bridge.
-func principalOf(r *http.Request) (string, error) {
+func principalOf(r *http.Request) (*mcp.Identity, error) {
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	for i, t := range tokens {
 		if t == token {
-			return fmt.Sprintf("principal%d", i), nil
+			return &mcp.Identity{Principal: fmt.Sprintf("principal%d", i)}, nil
 		}
 	}
-	return "", errors.New("nobody")
+	return nil, errors.New("nobody")
 }
 
 // auth is the authentication of the product.
