@@ -11,6 +11,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // An AuthorizationRequest asks a user for access, in a browser.
@@ -29,7 +31,7 @@ type AuthorizationRequest struct {
 type Authorization struct {
 	URL         string // for the browser: the authorization endpoint with the request
 	State       string
-	Verifier    Token // of PKCE (RFC 7636)
+	Verifier    mcp.Token // of PKCE (RFC 7636)
 	Issuer      string
 	IssExpected bool // whether a response has to have iss (RFC 9207)
 	RedirectURI string
@@ -57,7 +59,7 @@ func Begin(r AuthorizationRequest) (*Authorization, error) {
 	}
 	a := &Authorization{
 		State:       randomText(),
-		Verifier:    NewToken(randomText()),
+		Verifier:    mcp.NewToken(randomText()),
 		Issuer:      r.Server.Issuer,
 		IssExpected: r.Server.ResponseIss,
 		RedirectURI: r.RedirectURI,
@@ -109,31 +111,31 @@ func (r AuthorizationRequest) check() error {
 //
 // The caller makes sure that the response came with the browser that the request was for,
 // and that an Authorization is checked only once.
-func (a *Authorization) Check(query url.Values) (code Token, err error) {
+func (a *Authorization) Check(query url.Values) (code mcp.Token, err error) {
 	for _, name := range []string{"state", "iss", "code", "error", "error_description"} {
 		if len(query[name]) > 1 {
-			return Token{}, &CheckError{Check: CheckResponse, Want: name + " at most once"}
+			return mcp.Token{}, &CheckError{Check: CheckResponse, Want: name + " at most once"}
 		}
 	}
 	if a.State == "" || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(a.State)) != 1 {
-		return Token{}, &CheckError{Check: CheckState, Want: "the state of the authorization request"}
+		return mcp.Token{}, &CheckError{Check: CheckState, Want: "the state of the authorization request"}
 	}
 	if present := query.Has("iss"); present || a.IssExpected {
 		if !present || query.Get("iss") != a.Issuer {
-			return Token{}, &CheckError{Check: CheckResponseIssuer, Want: quoted(a.Issuer), Cure: "the response is of another authorization server, or was changed: start again"}
+			return mcp.Token{}, &CheckError{Check: CheckResponseIssuer, Want: quoted(a.Issuer), Cure: "the response is of another authorization server, or was changed: start again"}
 		}
 	}
 	if query.Has("error") {
-		return Token{}, serverError(0, query.Get("error"), query.Get("error_description"))
+		return mcp.Token{}, serverError(0, query.Get("error"), query.Get("error_description"))
 	}
 	if query.Get("code") == "" {
-		return Token{}, &CheckError{Check: CheckResponse, Want: "a code"}
+		return mcp.Token{}, &CheckError{Check: CheckResponse, Want: "a code"}
 	}
-	return NewToken(query.Get("code")), nil
+	return mcp.NewToken(query.Get("code")), nil
 }
 
 // Grant returns the grant of an authorization code.
-func (a *Authorization) Grant(code Token) Grant {
+func (a *Authorization) Grant(code mcp.Token) Grant {
 	form := url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code.Reveal()},

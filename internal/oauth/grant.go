@@ -6,6 +6,8 @@ package oauth
 import (
 	"net/url"
 	"strings"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // A Grant is what a token is requested with. It contains credentials, and prints as a
@@ -14,11 +16,11 @@ type Grant struct {
 	form    *url.Values // of the token request, without the authentication of the client
 	issuer  string      // whose token endpoint it may be sent to
 	scopes  []string    // requested, and those of the tokens if the response has none
-	secrets []Token
+	secrets []mcp.Token
 	idJAG   bool // whether an ID-JAG is requested, which is no access token
 }
 
-func newGrant(issuer string, form url.Values, scopes []string, secrets ...Token) Grant {
+func newGrant(issuer string, form url.Values, scopes []string, secrets ...mcp.Token) Grant {
 	return Grant{form: &form, issuer: issuer, scopes: scopes, secrets: secrets}
 }
 
@@ -37,7 +39,7 @@ const (
 // Refresh returns the grant of a refresh token (RFC 6749, section 6) that issuer has
 // issued. The resource and the scopes are those that were granted: a server that is not
 // sent them may issue a token for another resource or with fewer scopes.
-func Refresh(issuer string, refresh Token, resource string, scopes []string) Grant {
+func Refresh(issuer string, refresh mcp.Token, resource string, scopes []string) Grant {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh.Reveal()}}
 	setScopes(form, scopes)
 	setUnlessEmpty(form, "resource", resource)
@@ -56,7 +58,7 @@ func ClientCredentials(issuer, resource string, scopes []string) Grant {
 // Exchange describes a token exchange (RFC 8693).
 type Exchange struct {
 	Issuer      string // that the operator has configured; the token is sent to no other
-	Subject     Token
+	Subject     mcp.Token
 	SubjectType string // TypeAccessToken if it is ""
 	Audience    string // "" omits the parameter
 	Resource    string // "" omits the parameter
@@ -98,7 +100,7 @@ func (e Exchange) grant(requested string) Grant {
 
 // JWTBearer returns the grant of an assertion (RFC 7523, section 2.1): the identity of a
 // workload, or an ID-JAG. The assertion is for issuer.
-func JWTBearer(issuer string, assertion Token, resource string, scopes []string) Grant {
+func JWTBearer(issuer string, assertion mcp.Token, resource string, scopes []string) Grant {
 	form := url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion.Reveal()}}
 	setScopes(form, scopes)
 	setUnlessEmpty(form, "resource", resource)
@@ -118,11 +120,14 @@ func (g Grant) With(parameters map[string]string) (Grant, error) {
 	return g, nil
 }
 
+// placeholder is printed in place of credentials.
+const placeholder = "[redacted]"
+
 // String returns a placeholder.
-func (g Grant) String() string { return redacted }
+func (g Grant) String() string { return placeholder }
 
 // GoString returns a placeholder.
-func (g Grant) GoString() string { return redacted }
+func (g Grant) GoString() string { return placeholder }
 
 // CheckParameters reports whether more parameters may be sent in authorization and token
 // requests. None that this package sets may be replaced.

@@ -10,13 +10,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // CheckIDJAG checks an assertion that the identity provider has issued for the
 // authorization server of a backend, before it is sent there: its typ, its audience, which
 // is the issuer of that server, and its resource and its client if it names them. The
 // signature is for that server to verify. Errors do not contain the assertion.
-func CheckIDJAG(assertion Token, s *Server, resource, clientID string) error {
+func CheckIDJAG(assertion mcp.Token, s *Server, resource, clientID string) error {
 	refuse := func(name, got, want string) error {
 		return &CheckError{Check: CheckIDJAGClaim, At: name, Got: got, Want: want}
 	}

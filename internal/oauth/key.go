@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // A SigningKey is the private key with which a client authenticates itself. It is not
@@ -127,10 +128,10 @@ const assertionLife = time.Minute
 
 // assertion returns a signed assertion of the client (RFC 7523, section 3). Its audience is
 // the issuer, and not the endpoint: an endpoint in metadata may be another server's.
-func (k *SigningKey) assertion(clientID, audience string, supported []string, now time.Time) (Token, error) {
+func (k *SigningKey) assertion(clientID, audience string, supported []string, now time.Time) (mcp.Token, error) {
 	alg, err := k.choose(supported)
 	if err != nil {
-		return Token{}, err
+		return mcp.Token{}, err
 	}
 	claims, err := json.Marshal(struct {
 		Issuer   string `json:"iss"`
@@ -141,19 +142,19 @@ func (k *SigningKey) assertion(clientID, audience string, supported []string, no
 		Expires  int64  `json:"exp"`
 	}{clientID, clientID, audience, randomText(), now.Unix(), now.Add(assertionLife).Unix()})
 	if err != nil {
-		return Token{}, fmt.Errorf("the claims of the client's assertion: %w", err)
+		return mcp.Token{}, fmt.Errorf("the claims of the client's assertion: %w", err)
 	}
 	key := jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: k.key, KeyID: k.id}}
 	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
-		return Token{}, fmt.Errorf("sign the client's assertion: %w", err)
+		return mcp.Token{}, fmt.Errorf("sign the client's assertion: %w", err)
 	}
 	signed, err := signer.Sign(claims)
 	if err != nil {
-		return Token{}, fmt.Errorf("sign the client's assertion: %w", err)
+		return mcp.Token{}, fmt.Errorf("sign the client's assertion: %w", err)
 	}
 	text, err := signed.CompactSerialize()
-	return NewToken(text), err
+	return mcp.NewToken(text), err
 }
 
 // choose returns the preferred algorithm that the server supports. A server that does not
@@ -175,5 +176,5 @@ func (k *SigningKey) choose(supported []string) (jose.SignatureAlgorithm, error)
 
 // Format writes a placeholder, whatever the verb.
 func (k *SigningKey) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, redacted) // a fmt.Formatter cannot report an error
+	_, _ = io.WriteString(f, placeholder) // a fmt.Formatter cannot report an error
 }

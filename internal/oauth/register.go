@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // ClientMetadata is what an authorization server learns about the client (RFC 7591, section
@@ -244,7 +245,7 @@ func registered(s *Server, asked clientDocument, r *reply) (*Registration, error
 		RedirectURIs: asked.RedirectURIs, Source: SourceRegistered,
 	}
 	if resp.Secret != "" {
-		reg.Secret = NewToken(resp.Secret)
+		reg.Secret = mcp.NewToken(resp.Secret)
 	}
 	if reg.Method == "" && reg.Secret.IsZero() {
 		reg.Method = MethodNone

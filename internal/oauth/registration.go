@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // A Registration is a client at one authorization server: its id, and how it authenticates
@@ -17,7 +19,7 @@ type Registration struct {
 	Issuer string
 
 	ClientID string
-	Secret   Token       // or zero
+	Secret   mcp.Token   // or zero
 	Key      *SigningKey // for private_key_jwt, or nil
 
 	// Method is the authentication that the client is registered with, or "" to choose one

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/redact"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // message is one request, and what is needed to judge its response.
@@ -26,7 +27,7 @@ type message struct {
 	header http.Header
 	body   string
 	// secrets are the credentials in the request, which a server may repeat in its texts.
-	secrets []Token
+	secrets []mcp.Token
 }
 
 // reply is a response with its body.

@@ -15,18 +15,19 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // Tokens are the result of a token request.
 type Tokens struct {
 	// Access is the access token, or the ID-JAG if that was requested.
-	Access Token
+	Access mcp.Token
 
 	// Refresh is the new refresh token. If it is zero, the one that was sent remains valid.
-	Refresh Token
+	Refresh mcp.Token
 
 	// ID is the ID token, or zero. It has not been verified.
-	ID Token
+	ID mcp.Token
 
 	// Scopes are those of the access token: what the response names, or else what was
 	// requested.
@@ -68,7 +69,7 @@ func (c *Client) Token(ctx context.Context, s *Server, r *Registration, g Grant)
 
 // Revoke revokes a token of an issuer (RFC 7009), which has to be the server. A refresh
 // token is revoked with its access tokens where the server does so.
-func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer string, token Token, isRefresh bool) error {
+func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer string, token mcp.Token, isRefresh bool) error {
 	if issuer != s.Issuer {
 		return &CheckError{Check: CheckCredential, At: s.Issuer, Got: issuer, Want: quoted(s.Issuer), Cure: "the token is of another authorization server"}
 	}
@@ -79,12 +80,12 @@ func (c *Client) Revoke(ctx context.Context, s *Server, r *Registration, issuer 
 	if isRefresh {
 		form.Set("token_type_hint", "refresh_token")
 	}
-	_, err := c.post(ctx, s, r, s.RevocationEndpoint, form, []Token{token})
+	_, err := c.post(ctx, s, r, s.RevocationEndpoint, form, []mcp.Token{token})
 	return err
 }
 
 // post sends a form as an authenticated client, and returns a response with success.
-func (c *Client) post(ctx context.Context, s *Server, r *Registration, endpoint string, form url.Values, secrets []Token) (*reply, error) {
+func (c *Client) post(ctx context.Context, s *Server, r *Registration, endpoint string, form url.Values, secrets []mcp.Token) (*reply, error) {
 	if err := r.belongsTo(s); err != nil {
 		return nil, err
 	}
@@ -207,13 +208,13 @@ func (g Grant) tokens(at string, r *reply, start time.Time) (*Tokens, error) {
 		return refuse(CheckTokenResponse, "", "expires_in as a number of seconds")
 	}
 	t := &Tokens{
-		Access: NewToken(resp.AccessToken), Scopes: g.scopes, Expires: start.Add(life), Once: life == 0,
+		Access: mcp.NewToken(resp.AccessToken), Scopes: g.scopes, Expires: start.Add(life), Once: life == 0,
 	}
 	if resp.RefreshToken != "" {
-		t.Refresh = NewToken(resp.RefreshToken)
+		t.Refresh = mcp.NewToken(resp.RefreshToken)
 	}
 	if resp.IDToken != "" {
-		t.ID = NewToken(resp.IDToken)
+		t.ID = mcp.NewToken(resp.IDToken)
 	}
 	if resp.Scope != nil {
 		t.Scopes = SplitScopes(*resp.Scope)
