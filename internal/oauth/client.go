@@ -150,16 +150,31 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if via == nil {
 		return g.direct.RoundTrip(req)
 	}
-	if addr, err := netip.ParseAddr(req.URL.Hostname()); err == nil {
-		if err := g.client.checkAddress(ctx, addr); err != nil {
-			return nil, err
-		}
+	if err := g.client.checkProxiedHost(ctx, req.URL.Hostname()); err != nil {
+		return nil, err
 	}
 	return g.proxied.RoundTrip(req.WithContext(context.WithValue(ctx, proxyKey{}, via)))
 }
 
 // anyAddressKey is the context key that reports whether a request may go to any address.
 type anyAddressKey struct{}
+
+// checkProxiedHost checks a host that a proxy resolves: addresses, also in the forms that
+// some resolvers know (octal, hexadecimal, fewer parts), and localhost.
+func (c *Client) checkProxiedHost(ctx context.Context, host string) error {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return c.checkAddress(ctx, addr)
+	}
+	if isLoopbackHost(host) {
+		return c.checkAddress(ctx, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	}
+	last := strings.TrimSuffix(host, ".")
+	last = last[strings.LastIndexByte(last, '.')+1:]
+	if last != "" && '0' <= last[0] && last[0] <= '9' {
+		return &CheckError{Check: CheckAddress, Got: host, Want: "a name, or an address with four decimal parts"}
+	}
+	return nil
+}
 
 // allowAnyAddress returns a context for requests without a check of addresses: to the
 // backend's origin, to which the gateway connects anyway, and to a pinned issuer.
@@ -234,6 +249,8 @@ func parseURL(text string) (*url.URL, error) {
 		return nil, errors.New("its scheme is not http or https")
 	case u.Hostname() == "" || u.Opaque != "":
 		return nil, errors.New("it has no host")
+	case strings.Contains(u.Host, "%"):
+		return nil, errors.New("its host has a zone or an escape")
 	case u.User != nil:
 		return nil, errors.New("it has user information")
 	case strings.Contains(text, "#"):

@@ -67,7 +67,7 @@ func (c *Client) Discover(ctx context.Context, o DiscoverOptions) (*Discovery, e
 	d := &Discovery{Resource: c.text, Until: time.Now().Add(metadataLife)}
 	if c.fixed {
 		d.Server = c.fixedServer()
-		return d, nil
+		return d, c.checkURL("token_endpoint", d.Server.TokenEndpoint)
 	}
 	doc, tried, err := c.resource(ctx, o.Challenge.ResourceMetadata)
 	if err != nil {
@@ -112,6 +112,9 @@ func (c *Client) resource(ctx context.Context, challenged string) (*resourceMeta
 	}
 	var tried []string
 	for _, u := range urls {
+		if err := c.checkResourceURL(u); err != nil {
+			return nil, nil, err
+		}
 		var doc resourceMetadata
 		missing, err := c.document(ctx, u, "", &doc)
 		if err != nil {
@@ -145,14 +148,20 @@ func (c *Client) resourceURLs() []string {
 	return []string{root + path + query, root}
 }
 
-// checkChallenged checks the URL of the metadata in a challenge.
-func (c *Client) checkChallenged(text string) error {
-	if err := c.checkURL("resource_metadata", text); err != nil {
-		return err
+// checkResourceURL checks the scheme of the URL of a document about the resource. The
+// backend itself may use http if its authorization server is pinned: what such a document
+// may then change is the scopes.
+func (c *Client) checkResourceURL(text string) error {
+	if u, err := parseURL(text); err == nil && c.issuer != "" && sameOrigin(u, c.backend) {
+		return nil
 	}
-	u, err := parseURL(text)
-	if err != nil || c.issuer != "" || sameOrigin(u, c.backend) {
-		return err
+	return c.checkURL("resource_metadata", text)
+}
+
+// checkChallenged checks the origin of the URL of the metadata in a challenge.
+func (c *Client) checkChallenged(text string) error {
+	if u, err := parseURL(text); err != nil || c.issuer != "" || sameOrigin(u, c.backend) {
+		return nil // what does not parse is refused with the scheme
 	}
 	return &CheckError{
 		Check: CheckChallengeOrigin, Got: text, Want: "a URL at " + quoted(originOf(c.backend)),

@@ -44,6 +44,11 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 	if err != nil {
 		return nil, &CheckError{Check: CheckEndpoint, Got: m.url, Want: "an https URL: " + err.Error()}
 	}
+	if m.issuer != "" {
+		if err := c.checkURL("a request", m.url); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(c.allowAnyAddress(ctx, u, m.issuer), requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, m.method, m.url, strings.NewReader(m.body))
