@@ -67,7 +67,8 @@ type Client struct {
 }
 
 // New returns a Client. It is an error if the URL of the backend or the issuer is not an
-// http or https URL with a host, or if the issuer is http and not on loopback.
+// http or https URL with a host, if the issuer is http and not on loopback, or if there are
+// an issuer and fixed endpoints.
 func New(cfg Config) (*Client, error) {
 	backend, err := parseURL(cfg.Backend)
 	if err != nil {
@@ -85,6 +86,9 @@ func New(cfg Config) (*Client, error) {
 		c.resolver = net.DefaultResolver
 	}
 	if cfg.Issuer != "" {
+		if cfg.FixedEndpoints {
+			return nil, errors.New("an issuer has endpoints of its own; remove it, or the fixed endpoints")
+		}
 		issuer, err := parseURL(cfg.Issuer)
 		if err != nil {
 			return nil, fmt.Errorf("the issuer: %w", err)
