@@ -37,8 +37,8 @@ type reply struct {
 	body   []byte
 }
 
-// do sends a request and reads its response. A response with 429 or 5xx, and none, are a
-// *TemporaryError; a redirect and a body that is too long are a *CheckError.
+// do sends a request and reads its response, which may be a redirect. A response with 429 or
+// 5xx, and none, are a *TemporaryError; a body that is too long is a *CheckError.
 func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 	u, err := parseURL(m.url)
 	if err != nil {
@@ -71,8 +71,6 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 		return nil, &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	case err != nil:
 		return nil, &TemporaryError{At: m.url, Sent: true, Err: err}
-	case r.status >= 300 && r.status < 400:
-		return nil, &CheckError{Check: CheckRedirect, At: m.url, Got: r.header.Get("Location"), Want: "a response without a redirect"}
 	case len(body) > maxBody:
 		return nil, &CheckError{Check: CheckDocument, At: m.url, Want: "at most " + strconv.Itoa(maxBody) + " bytes"}
 	}

@@ -105,7 +105,7 @@ func (c *Client) post(ctx context.Context, s *Server, r *Registration, endpoint 
 	}
 	m := message{
 		method: http.MethodPost, url: endpoint, issuer: s.Issuer, header: header, body: all.Encode(),
-		secrets: append(slices.Clone(secrets), r.Secret),
+		secrets: append(slices.Clone(secrets), auth.secrets...),
 	}
 	reply, err := c.do(ctx, m)
 	if err != nil {
@@ -133,6 +133,8 @@ func (m message) refusal(r *reply) error {
 	switch {
 	case success && e.Error == "":
 		return nil
+	case r.status >= 300 && r.status < 400:
+		return &CheckError{Check: CheckRedirect, At: m.url, Got: r.header.Get("Location"), Want: "a response without a redirect"}
 	case e.Error == "temporarily_unavailable" || e.Error == "server_error":
 		return &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	}

@@ -6,6 +6,7 @@ package oauth_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -426,6 +427,36 @@ func TestTokenErrors(t *testing.T) {
 				t.Error(failed)
 			}
 		})
+	}
+}
+
+// A server that repeats what it was sent does not get it into an error.
+func TestErrorsDoNotRepeat(t *testing.T) {
+	w := newTokenWorld(t)
+	w.server.AuthMethods = []string{"private_key_jwt", "client_secret_post"}
+	w.handle("/token", func(rw http.ResponseWriter, r *http.Request) {
+		text, err := json.Marshal(object{"error": "invalid_request", "error_description": fmt.Sprint(r.Form, r.Header)})
+		if err != nil {
+			t.Error(err)
+		}
+		writeJSON(rw, 400, text)
+	})
+	for name, reg := range map[string]*oauth.Registration{
+		"key":    {Issuer: w.URL, ClientID: "client", Key: newKey(t, "ES256")},
+		"secret": {Issuer: w.URL, ClientID: "client", Secret: mcp.NewToken("canary-secret")},
+		"basic":  {Issuer: w.URL, ClientID: "client", Secret: mcp.NewToken("canary-secret"), Method: oauth.MethodBasic},
+	} {
+		_, err := w.client.Token(t.Context(), w.server, reg, oauth.Exchange{Issuer: w.URL, Subject: mcp.NewToken("canary-subject")}.Grant())
+		var refused *oauth.ServerError
+		if !errors.As(err, &refused) || !strings.Contains(refused.Description, "subject_token") {
+			t.Fatalf("%s: %v", name, err)
+		}
+		sent := w.last()
+		for _, secret := range []string{"canary", sent.form.Get("client_assertion"), strings.TrimPrefix(sent.header.Get("Authorization"), "Basic ")} {
+			if secret != "" && strings.Contains(err.Error()+refused.Description, secret) {
+				t.Errorf("%s: the error shows %q: %v", name, secret, err)
+			}
+		}
 	}
 }
 
