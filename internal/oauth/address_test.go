@@ -164,7 +164,7 @@ func TestCanaryBehindNames(t *testing.T) {
 	}
 	dns.set("both.example.com", addrs("127.0.0.1", "::1", "169.254.169.254"))
 	_, err = c.Server(t.Context(), "https://both.example.com:"+port, true)
-	failed := wantCheck(t, err, oauth.CheckAddress)
+	failed := failedCheck(t, err, oauth.CheckAddress)
 	if !strings.Contains(failed.Error(), "oauth.issuer") {
 		t.Errorf("the error does not name the cure: %v", failed)
 	}

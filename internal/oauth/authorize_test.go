@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -173,9 +174,7 @@ func TestCheckResponse(t *testing.T) {
 			t.Run(tt.name+"/"+kind, func(t *testing.T) {
 				a := &oauth.Authorization{State: "the state", Issuer: testIssuer, IssExpected: tt.promised}
 				query := url.Values{"state": {"the state"}}
-				for name, values := range response {
-					query[name] = values
-				}
+				maps.Copy(query, response)
 				if tt.iss != nil {
 					query["iss"] = tt.iss
 				}

@@ -218,7 +218,7 @@ func TestDiscoverResource(t *testing.T) {
 			d.backend.answer(wellKnownResource+"/a/mcp", 200, d.resource().with(object{"resource": resource}))
 			got, err := d.discover(t)
 			if tt.refused {
-				failed := wantCheck(t, err, oauth.CheckResource)
+				failed := failedCheck(t, err, oauth.CheckResource)
 				if text := failed.Error(); failed.Got != resource || !strings.Contains(text, d.cfg.Backend) || strings.Contains(text, "\n") {
 					t.Errorf("the error does not name both values in one line: %s", text)
 				}
@@ -304,7 +304,7 @@ func TestDiscoverRefuses(t *testing.T) {
 			d := newDiscovery(t)
 			tt.change(d)
 			_, err := d.discover(t)
-			failed := wantCheck(t, err, tt.check)
+			failed := failedCheck(t, err, tt.check)
 			if text := failed.Error(); failed.At+failed.Got == "" || failed.Want == "" || len(text) > 2000 {
 				t.Errorf("the error does not name what was checked: %s", text)
 			}

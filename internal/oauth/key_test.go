@@ -243,7 +243,7 @@ func TestIDJAG(t *testing.T) {
 			}
 			err = oauth.CheckIDJAG(got.Access, as.server, testResource, "client")
 			if tt.check != "" {
-				failed := wantCheck(t, err, oauth.CheckIDJAGClaim)
+				failed := failedCheck(t, err, oauth.CheckIDJAGClaim)
 				if failed.At != tt.check || strings.Contains(failed.Error(), jag.Reveal()) {
 					t.Errorf("the error is %v, want one of %s", failed, tt.check)
 				}

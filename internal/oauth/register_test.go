@@ -213,7 +213,7 @@ func TestRegistrationOrder(t *testing.T) {
 			}
 			got, err := w.client.Registration(t.Context(), w.server, o)
 			if tt.want == "" {
-				if failed := wantCheck(t, err, oauth.CheckRegistration); !strings.Contains(failed.Error(), "oauth.clientId") {
+				if failed := failedCheck(t, err, oauth.CheckRegistration); !strings.Contains(failed.Error(), "oauth.clientId") {
 					t.Error(failed)
 				}
 				return

@@ -79,18 +79,15 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 
 // failure returns the error of a request without a response.
 func failure(m message, err error) error {
-	var refused *CheckError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*CheckError](err); ok {
 		refused.At = m.url
 		return refused
 	}
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // without the URL, which At has
 	}
-	var dial *net.OpError
-	sent := !errors.As(err, &dial) || dial.Op != "dial"
-	return &TemporaryError{At: m.url, Sent: sent, Err: err}
+	op, ok := errors.AsType[*net.OpError](err)
+	return &TemporaryError{At: m.url, Sent: !ok || op.Op != "dial", Err: err}
 }
 
 func isBusy(status int) bool {

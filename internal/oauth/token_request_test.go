@@ -192,7 +192,7 @@ func TestClientAuthentication(t *testing.T) {
 			w.reg = &tt.reg
 			_, err := w.token(t, oauth.ClientCredentials(w.URL, "", nil))
 			if tt.method == "" {
-				failed := wantCheck(t, err, oauth.CheckAuthMethod)
+				failed := failedCheck(t, err, oauth.CheckAuthMethod)
 				if strings.Contains(failed.Error(), "s3") || len(w.received()) != 0 {
 					t.Errorf("%v, %d requests", failed, len(w.received()))
 				}
@@ -269,7 +269,7 @@ func TestOtherIssuer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			failed := wantCheck(t, send(), oauth.CheckCredential)
+			failed := failedCheck(t, send(), oauth.CheckCredential)
 			if strings.Contains(failed.Error(), "canary") {
 				t.Error(failed)
 			}
@@ -322,7 +322,7 @@ func TestTokenResponses(t *testing.T) {
 			start := time.Now()
 			got, err := w.token(t, oauth.Refresh(w.URL, mcp.NewToken("RT"), testResource, []string{"asked"}))
 			if tt.check != "" {
-				if failed := wantCheck(t, err, tt.check); strings.Contains(failed.Error(), "canary") {
+				if failed := failedCheck(t, err, tt.check); strings.Contains(failed.Error(), "canary") {
 					t.Error(failed)
 				}
 				return
@@ -423,7 +423,7 @@ func TestTokenErrors(t *testing.T) {
 			w := newTokenWorld(t)
 			w.handle("/token", tt.handler)
 			_, err := w.token(t, oauth.Refresh(w.URL, mcp.NewToken("RT"), testResource, nil))
-			if failed := wantCheck(t, err, tt.check); strings.Contains(failed.Error(), "canary") {
+			if failed := failedCheck(t, err, tt.check); strings.Contains(failed.Error(), "canary") {
 				t.Error(failed)
 			}
 		})
