@@ -130,7 +130,6 @@ func (c *Client) transport(roots *x509.CertPool, proxy func(*http.Request) (*url
 			DialContext:            d.DialContext,
 			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // so that maxBody bounds what is decoded, too
 			MaxResponseHeaderBytes: maxHeader,
 		}
 	}
