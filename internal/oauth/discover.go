@@ -115,7 +115,7 @@ func (c *Client) resource(ctx context.Context, challenged string) (*resourceMeta
 	}
 	var tried []string
 	for _, u := range urls {
-		if err := c.checkResourceURL(u); err != nil {
+		if err := c.checkResourceURL(withoutQuery(u)); err != nil {
 			return nil, nil, err
 		}
 		var doc resourceMetadata

@@ -502,7 +502,12 @@ func TestDiscoverQuery(t *testing.T) {
 	d.backend.answer(wellKnown, 200, d.resource())
 	refused("another issuer")
 
-	d.cfg.Issuer = d.as.URL
+	d.cfg = oauth.Config{Backend: "http://mcp.example.com/mcp?key=canary"}
+	refused("http")
+	d.cfg.FixedEndpoints = true
+	refused("http, with fixed endpoints")
+
+	d.cfg = oauth.Config{Backend: d.backend.URL + "/mcp?key=canary", Issuer: d.as.URL}
 	for resource, document := range map[string]any{
 		d.backend.URL + "/mcp": nil,
 		d.cfg.Backend:          d.resource(),
