@@ -4,6 +4,7 @@
 package oauth_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -561,8 +562,13 @@ func TestRequestTimeout(t *testing.T) {
 						return
 					}
 					defer conn.Close()
+					in := bufio.NewReader(conn)
+					if _, err := http.ReadRequest(in); err != nil {
+						t.Error(err)
+						return
+					}
 					all.Go(func() { serve(conn) }) // ends when the connection is closed
-					_, _ = io.Copy(io.Discard, conn)
+					_, _ = io.Copy(io.Discard, in)
 				})
 				c := newClient(t, oauth.Config{Backend: "http://127.0.0.1:1/mcp"})
 				c.SetDial(func(ctx context.Context, _, _ string) (net.Conn, error) { return ln.Dial(ctx) })
