@@ -19,7 +19,7 @@ import (
 var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/quota"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
