@@ -48,11 +48,14 @@ func (g *Gateway) auditCall(ctx context.Context, req *mcp.Request, done *recorde
 func callOutcome(ctx context.Context, res *mcp.Result, err error) (o audit.Outcome, code int64, delivery string) {
 	fault, concluded := errors.AsType[*mcp.Fault](err) // before the error that caused it, as in mcp.ToWire
 	rpcErr, answered := errors.AsType[*mcp.Error](err)
+	_, denied := errors.AsType[*mcp.Denied](err)
 	switch {
 	case err == nil && res != nil:
 		return resultOutcome(res), 0, ""
 	case concluded:
 		o, code, delivery = audit.Failed, fault.Code, string(fault.Outcome)
+	case denied:
+		return audit.Refused, rpcErr.Code, string(mcp.NotDispatched)
 	case answered:
 		return audit.Refused, rpcErr.Code, ""
 	default: // it failed, and how far it got is unknown

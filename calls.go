@@ -83,6 +83,11 @@ func nameCall(err error, c *startedCall) error {
 		own.Call = c.id
 		return &own
 	}
+	if d, ok := errors.AsType[*mcp.Denied](err); ok && c.backend == nil {
+		own := *d
+		own.Err = d.Err.WithCall(c.id)
+		return &own
+	}
 	// A backend in this process returns errors that did not arrive as bytes.
 	if e, ok := err.(*mcp.Error); ok && (c.backend == nil || c.backend.client != nil) { //nolint:errorlint // only an error that is sent as it is
 		return e.WithCall(c.id)

@@ -74,8 +74,9 @@ func (q *Quotas) Use(rules []Rule) {
 
 // Refusal describes why a call is refused.
 type Refusal struct {
-	Rule int           // the index of the rule, the one to wait longest for if several refuse
-	Wait time.Duration // after which the call would be admitted if there were no others
+	Rule  Rule          // the one to wait longest for if several refuse
+	Index int           // of the rule
+	Wait  time.Duration // after which the call would be admitted if there were no others
 }
 
 // Take charges a call of an item by a principal to all rules about it. If it reports false,
@@ -91,7 +92,7 @@ func (q *Quotas) Take(principal, item string) (Refusal, bool) {
 	var refused Refusal
 	for i, c := range q.rules {
 		if wait := c.wait(principal, item, now); wait > refused.Wait {
-			refused = Refusal{Rule: i, Wait: wait}
+			refused = Refusal{Rule: c.Rule, Index: i, Wait: wait}
 		}
 	}
 	if refused.Wait > 0 {

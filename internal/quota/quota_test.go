@@ -51,8 +51,8 @@ func TestBucket(t *testing.T) {
 			t.Fatalf("%d at once, want 3", n)
 		}
 		refused, ok := q.Take("ci", "a")
-		if want := (Refusal{Rule: 0, Wait: 100 * time.Millisecond}); ok || refused != want {
-			t.Fatalf("got %+v, %t, want %+v", refused, ok, want)
+		if want := 100 * time.Millisecond; ok || refused.Wait != want || refused.Index != 0 || refused.Rule.Calls != 600 {
+			t.Fatalf("got %+v, %t, want a wait of %v", refused, ok, want)
 		}
 		if n := admitted(q, "bob", "a", 10); n != 3 {
 			t.Errorf("another principal: %d at once, want 3", n)
@@ -121,7 +121,7 @@ func TestRefusedCallIsNotCharged(t *testing.T) {
 			t.Fatalf("%d calls, want 1", n)
 		}
 		refused, _ := q.Take("ci", "llm__x")
-		if refused.Rule != 2 || refused.Wait != time.Hour {
+		if refused.Index != 2 || refused.Wait != time.Hour {
 			t.Errorf("got %+v, want the rule with the longest wait", refused)
 		}
 		if n := admitted(q, "ci", "other", 100); n != 9 {
@@ -154,7 +154,7 @@ func TestUseKeepsBuckets(t *testing.T) {
 		admitted(q, "ci", "b", 100)
 		q.Use([]Rule{forAll(1, time.Hour, 1, "c"), all, mine, mine})
 		for item, rule := range map[string]int{"a": 2, "b": 1} {
-			if refused, ok := q.Take("ci", item); ok || refused.Rule != rule {
+			if refused, ok := q.Take("ci", item); ok || refused.Index != rule {
 				t.Errorf("%s: %+v, %t, want refused by %d", item, refused, ok, rule)
 			}
 		}
