@@ -133,7 +133,9 @@ func TestQuotaChargesWork(t *testing.T) {
 			cfg.Quotas = append(cfg.Quotas, config.Quota{Per: config.QuotaPerAll, Calls: config.Rate{Calls: 9, Every: time.Hour}, Burst: 7})
 		}, quotas...)
 		ann := g.Legacy(gatewaytest.WithToken("ann"))
-		do := func(method, params string) string { return g.Post(gatewaytest.LegacyRequest("1", method, params), ann).Body }
+		do := func(method, params string) string {
+			return g.Post(gatewaytest.LegacyRequest("1", method, params), ann).Body
+		}
 		const complete = `{"ref":{"type":"ref/prompt","name":"b__plan"},"argument":{"name":"a","value":"b"}}`
 		for _, tt := range []struct{ method, params, place string }{
 			{"tools/call", `{"name":"b__ask"}`, "quotas[0]"},
