@@ -52,6 +52,8 @@ type startedCall struct {
 type servedBy struct {
 	name    string         // of the item, or its URI
 	backend *activeBackend // nil if none was asked
+
+	verdict
 }
 
 // takeCall gives a request an id. A request without a Timeline was not received by an edge:
@@ -130,7 +132,7 @@ func (g *Gateway) recordCall(ctx context.Context, req *mcp.Request, started *sta
 		g.logCall(ctx, req, &c)
 	}
 	if g.audit.HasCalls() {
-		g.auditCall(ctx, req, &c)
+		g.auditCall(ctx, req, &c, started.verdict)
 	}
 }
 

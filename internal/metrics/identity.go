@@ -3,13 +3,7 @@
 
 package metrics
 
-import (
-	"cmp"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/signalbox-mcp/signalbox/mcp"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // identity is the metrics of authentication, policy, quotas and the credentials for backends.
 // A series is served from when its method has been called first, so that a gateway without
@@ -18,7 +12,7 @@ import (
 //
 // No label is a principal or anything else that a sender chooses.
 type identity struct {
-	authentications, decisions, refreshes, keyFetches, quotaRefusals *prometheus.CounterVec
+	decisions, refreshes, keyFetches, quotaRefusals *prometheus.CounterVec
 
 	pendings *prometheus.GaugeVec
 }
@@ -30,12 +24,11 @@ func newIdentity(to prometheus.Registerer) identity {
 		return c
 	}
 	i := identity{
-		authentications: counter("authentications", "Requests whose sender was authenticated or refused, by form of credential and outcome.", "form", "outcome"),
-		decisions:       counter("decisions", "Decisions of the policy about calls, by rule.", "decision", "rule"),
-		refreshes:       counter("refreshes", "Refreshes of grants for backends, by outcome.", "backend", "outcome"),
-		keyFetches:      counter("key_fetches", "Fetches of the signing keys of issuers, by outcome.", "issuer", "outcome"),
-		quotaRefusals:   counter("quota_refusals", "Calls that were refused because a quota was used up.", "quota"),
-		pendings:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + "signins_pending", Help: "Sign-ins that wait for a person."}, nil),
+		decisions:     counter("decisions", "Decisions of the policy about calls, by rule.", "decision", "rule"),
+		refreshes:     counter("refreshes", "Refreshes of grants for backends, by outcome.", "backend", "outcome"),
+		keyFetches:    counter("key_fetches", "Fetches of the signing keys of issuers, by outcome.", "issuer", "outcome"),
+		quotaRefusals: counter("quota_refusals", "Calls that were refused because a quota was used up.", "quota"),
+		pendings:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + "signins_pending", Help: "Sign-ins that wait for a person."}, nil),
 	}
 	to.MustRegister(i.pendings)
 	return i
@@ -48,10 +41,33 @@ type Counter interface{ Inc() }
 // Gauge is one series of a gauge. Its method may be called concurrently.
 type Gauge interface{ Set(float64) }
 
-// Authentications returns the counter of authentications with a form of credential, and with
-// an outcome that is a constant of the code, such as "ok" or the check that failed.
-func (m *Set) Authentications(form mcp.Via, outcome string) Counter {
-	return m.identity.authentications.WithLabelValues(cmp.Or(string(form), "none"), outcome)
+// Authentication is how many requests with a form of credential had an outcome.
+type Authentication struct {
+	Form, Outcome string // constants of the code
+	Number        uint64
+}
+
+// ReadAuthentications serves the numbers of authentications that read returns for each
+// collection. read may be called concurrently, and must return each form and outcome once.
+// ReadAuthentications is called once.
+func (m *Set) ReadAuthentications(read func() []Authentication) {
+	m.registry.MustRegister(authentications{read, prometheus.NewDesc(Prefix+"authentications_total",
+		"Requests by the form of their credential and the outcome of its check.", []string{"form", "outcome"}, nil)})
+}
+
+type authentications struct {
+	read func() []Authentication
+	desc *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (a authentications) Describe(to chan<- *prometheus.Desc) { to <- a.desc }
+
+// Collect implements [prometheus.Collector].
+func (a authentications) Collect(to chan<- prometheus.Metric) {
+	for _, n := range a.read() {
+		to <- prometheus.MustNewConstMetric(a.desc, prometheus.CounterValue, float64(n.Number), n.Form, n.Outcome)
+	}
 }
 
 // Decisions returns the counter of the decisions that a rule of the policy has made. Both
