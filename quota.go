@@ -62,5 +62,5 @@ func roundUp(d time.Duration) time.Duration {
 	if d < unit {
 		unit = time.Millisecond
 	}
-	return (d + unit - 1) / unit * unit
+	return (d + unit - 1).Truncate(unit)
 }

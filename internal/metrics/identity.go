@@ -28,7 +28,7 @@ func newIdentity(to prometheus.Registerer) identity {
 		refreshes:     counter("refreshes", "Refreshes of grants for backends, by outcome.", "backend", "outcome"),
 		keyFetches:    counter("key_fetches", "Fetches of the signing keys of issuers, by outcome.", "issuer", "outcome"),
 		quotaRefusals: counter("quota_refusals", "Calls that were refused because a quota was used up.", "quota"),
-		pendings:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + "signins_pending", Help: "Sign-ins that wait for a person."}, nil),
+		pendings:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: Prefix + "pending_sign_ins", Help: "Sign-ins that wait for a person."}, nil),
 	}
 	to.MustRegister(i.pendings)
 	return i
