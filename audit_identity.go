@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/server"
 )
 
-// The events about identity: who calls, what they may do, and as whom a backend is asked.
+// The events about identity: sign-ins and grants, and what callers may do.
 const (
 	signInBegun   server.EventKind = "signin_begun"   // a person was asked to sign in
 	signInDone    server.EventKind = "signin_done"    // a sign-in has made a grant
@@ -21,7 +21,7 @@ const (
 	issuerChanged server.EventKind = "issuer_changed" // a backend names another authorization server than before
 	policyDenied  server.EventKind = "policy_denied"  // the policy has refused a request for a listed item
 	foreignSignIn server.EventKind = "foreign_signin" // a sign-in of another principal
-	foreignProxy  server.EventKind = "foreign_proxy"  // a header of a proxy from a peer that is none
+	foreignProxy  server.EventKind = "foreign_proxy"  // a header of a proxy from another peer
 )
 
 // verdict is why a call was served or refused, for its audit record. Each text is of the
@@ -29,7 +29,7 @@ const (
 type verdict struct {
 	decision string // of the policy
 	rule     string // that has decided
-	as       string // as whom the backend was asked
+	as       string // the owner of the credentials that the backend got: user or gateway
 }
 
 // identityEvent is an event about identity.

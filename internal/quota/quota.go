@@ -25,8 +25,8 @@ import (
 )
 
 // MaxPrincipals is how many principals a rule distinguishes at a time. Beyond it, a new
-// principal takes the place of the one with the bucket that is full, or will be full first,
-// whose next call begins with a full bucket.
+// principal takes the place of the one with the bucket that is full, or will be full first.
+// The next call of that one begins with a full bucket.
 const MaxPrincipals = 10_000
 
 // Rule bounds the calls of some items.
