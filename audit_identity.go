@@ -43,9 +43,9 @@ type identityEvent struct {
 	verdict
 }
 
-// noteIdentity counts and records an event. It escapes and cuts the detail, which may be
+// noteIdentityEvent counts and records an event. It escapes and cuts the detail, which may be
 // of a client or a backend. It does not block.
-func (g *Gateway) noteIdentity(ctx context.Context, e *identityEvent) {
+func (g *Gateway) noteIdentityEvent(ctx context.Context, e *identityEvent) {
 	g.metrics.Event(ctx, string(e.kind))
 	entry := audit.Entry{
 		Event: string(e.kind), Remote: e.remote, Session: e.session, Via: viaOf(e.identity),

@@ -112,9 +112,9 @@ func TestAuditOfIdentityEvents(t *testing.T) {
 		if !slices.Contains(eventKinds(), kind) || !isAudited(kind) {
 			t.Errorf("%s is not counted from the start, or not recorded", kind)
 		}
-		g.noteIdentity(t.Context(), &identityEvent{kind: kind})
+		g.noteIdentityEvent(t.Context(), &identityEvent{kind: kind})
 	}
-	g.noteIdentity(t.Context(), &identityEvent{
+	g.noteIdentityEvent(t.Context(), &identityEvent{
 		kind: policyDenied, identity: anIdentity(), remote: "127.0.0.1:5", session: "s1", detail: "tool \"x\n\x00\u202e" + strings.Repeat("y", 400),
 		verdict: verdict{decision: "deny", rule: "no-prod", as: "gateway"},
 	})
