@@ -152,7 +152,7 @@ func eventKinds() []server.EventKind {
 	return []server.EventKind{
 		server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken, server.ForeignProfile, server.ForeignSession,
 		server.UnknownSession, server.ForeignState, server.UnknownState, server.UnknownEventID, server.Limited, server.Stray, server.IdleCancel, hiddenItem, foreignTask,
-		signInBegun, signInDone, signInFailed, grantEnded, stepUp, issuerChanged, policyDenied, foreignSignIn, foreignProxy,
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy,
 	}
 }
 
@@ -163,7 +163,7 @@ func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
 		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask,
-		signInBegun, signInDone, signInFailed, grantEnded, stepUp, issuerChanged, policyDenied, foreignSignIn, foreignProxy:
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy:
 		return true
 	default:
 		return false

@@ -17,9 +17,7 @@ const (
 	signInDone    server.EventKind = "signin_done"    // a sign-in has made a grant
 	signInFailed  server.EventKind = "signin_failed"  // a sign-in was declined, refused or has expired
 	grantEnded    server.EventKind = "grant_ended"    // a grant was revoked, or is not refreshed any more
-	stepUp        server.EventKind = "step_up"        // a backend asks for more scopes than were granted
 	issuerChanged server.EventKind = "issuer_changed" // a backend names another authorization server than before
-	policyDenied  server.EventKind = "policy_denied"  // the policy has refused a request for a listed item
 	foreignSignIn server.EventKind = "foreign_signin" // a sign-in of another principal
 	foreignProxy  server.EventKind = "foreign_proxy"  // a header of a proxy from another peer
 )

@@ -107,7 +107,7 @@ func TestAuditOfATokenHasItsForm(t *testing.T) {
 // the line, and is cut; nothing of an identity but its principal and form is written.
 func TestAuditOfIdentityEvents(t *testing.T) {
 	g, lines := auditing(t)
-	kinds := []server.EventKind{signInBegun, signInDone, signInFailed, grantEnded, stepUp, issuerChanged, policyDenied, foreignSignIn, foreignProxy}
+	kinds := []server.EventKind{signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy}
 	for _, kind := range kinds {
 		if !slices.Contains(eventKinds(), kind) || !isAudited(kind) {
 			t.Errorf("%s is not counted from the start, or not recorded", kind)
@@ -115,7 +115,7 @@ func TestAuditOfIdentityEvents(t *testing.T) {
 		g.noteIdentityEvent(t.Context(), &identityEvent{kind: kind})
 	}
 	g.noteIdentityEvent(t.Context(), &identityEvent{
-		kind: policyDenied, identity: anIdentity(), remote: "127.0.0.1:5", session: "s1", detail: "tool \"x\n\x00\u202e" + strings.Repeat("y", 400),
+		kind: signInFailed, identity: anIdentity(), remote: "127.0.0.1:5", session: "s1", detail: "tool \"x\n\x00\u202e" + strings.Repeat("y", 400),
 		verdict: verdict{decision: "deny", rule: "no-prod", as: "gateway"},
 	})
 	got := lines()
@@ -132,7 +132,7 @@ func TestAuditOfIdentityEvents(t *testing.T) {
 	detail := e["detail"]
 	delete(e, "detail")
 	want := map[string]string{
-		"event": "policy_denied", "principal": "corp:8f3a", "remote": "127.0.0.1:5", "session": "s1",
+		"event": "signin_failed", "principal": "corp:8f3a", "remote": "127.0.0.1:5", "session": "s1",
 		"via": "jwt", "decision": "deny", "rule": "no-prod", "as": "gateway",
 	}
 	if diff := cmp.Diff(e, want); diff != "" {

@@ -320,8 +320,8 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"hidden_item", "foreign_task", "signin_begun", "signin_done", "signin_failed", "grant_ended", "step_up", "issuer_changed",
-		"policy_denied", "foreign_signin", "foreign_proxy",
+		"hidden_item", "foreign_task", "signin_begun", "signin_done", "signin_failed", "grant_ended", "issuer_changed",
+		"foreign_signin", "foreign_proxy",
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {
