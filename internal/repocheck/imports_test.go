@@ -30,7 +30,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/command"},
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/vault"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/vault", "internal/quota"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
