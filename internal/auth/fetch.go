@@ -35,6 +35,7 @@ type fetcher struct {
 
 	keysURL string    // of the metadata, or ""
 	read    time.Time // when the metadata were read
+	stale   bool      // they have to be read again
 }
 
 func newFetcher(issuer string, transport http.RoundTripper) *fetcher {
@@ -58,24 +59,25 @@ func newFetcher(issuer string, transport http.RoundTripper) *fetcher {
 // old. Old metadata are used if they cannot be fetched. It returns how long the keys may be
 // kept.
 func (f *fetcher) keys(ctx context.Context, keysOnly bool) ([]*key, time.Duration, error) {
-	if age := time.Since(f.read); f.keysURL == "" || age >= keepMetadata && !keysOnly {
+	if age := time.Since(f.read); f.keysURL == "" || (f.stale || age >= keepMetadata) && !keysOnly {
 		at, err := f.discover(ctx)
 		switch {
 		case err == nil:
-			f.keysURL, f.read = at, time.Now()
+			f.keysURL, f.read, f.stale = at, time.Now(), false
 		case f.keysURL == "" || age >= keepLastGood:
 			return nil, 0, err
 		}
 	}
 	raw, header, err := f.get(ctx, f.keysURL)
-	if err != nil {
-		return nil, 0, err
+	if err == nil {
+		keys, invalid := parseKeySet(raw)
+		if invalid == nil {
+			return keys, life(header), nil
+		}
+		err = fmt.Errorf("%s: %w", f.keysURL, invalid)
 	}
-	keys, err := parseKeySet(raw)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", f.keysURL, err)
-	}
-	return keys, life(header), nil
+	f.stale = true // the keys may have moved
+	return nil, 0, err
 }
 
 // discover returns the URL of the keys, from the metadata of the issuer (RFC 8414, and OpenID

@@ -66,6 +66,10 @@ func parseJWT(text string) (*jwt, error) {
 	if t.payload, err = decodePart(parts[1]); err != nil {
 		return nil, malformed
 	}
+	// The library skips spaces in it.
+	if _, err = decodePart(parts[2]); err != nil {
+		return nil, malformed
+	}
 	if t.claims, err = decodeClaims(t.payload); err != nil {
 		return nil, malformed
 	}
@@ -309,8 +313,9 @@ func (iss *issuer) read(t *jwt, s resource, now time.Time) (*verified, error) {
 	if accepted == nil {
 		accepted = []string{trimSlash(s.public + s.path)}
 	}
+	isOurs := func(audience string) bool { return strings.HasPrefix(audience, s.public+"/") }
 	v.isForAll = slices.ContainsFunc(v.audiences, func(audience string) bool { return slices.Contains(accepted, audience) })
-	if !v.isForAll && iss.audiences != nil {
+	if !v.isForAll && (iss.audiences != nil || !slices.ContainsFunc(v.audiences, isOurs)) {
 		return nil, otherAudience
 	}
 	name, err := iss.principal.Name(claims)

@@ -86,7 +86,7 @@ func TestBearerKeepsDigestsOnly(t *testing.T) {
 	if _, err := principalOf(b.Authenticate(asking("Bearer token-of-eve"))); err == nil {
 		t.Error("a token is known that was not given")
 	}
-	if printed := fmt.Sprintf("%v %+v %#v", b, b, *b); strings.Contains(printed, "sesame") {
+	if printed := fmt.Sprintf("%v %+v %#v %+v", b, b, b, b.tokens); strings.Contains(printed, "sesame") {
 		t.Errorf("the token is printed: %s", printed)
 	}
 }
