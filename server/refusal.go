@@ -48,6 +48,11 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, err: mcp.Errorf(mcp.CodeInvalidRequest, format, args...)}
 }
 
+// seconds returns the value of a Retry-After header: whole seconds, at least one.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
+}
+
 // refuseMessage returns the refusal of a message that could be parsed.
 func refuseMessage(status int, id mcp.ID, err *mcp.Error) *refusal {
 	return &refusal{status: status, id: id, err: err}
