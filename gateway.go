@@ -95,6 +95,9 @@ func New(cfg config.Config, opt Options) (*Gateway, error) {
 	g.audit.Use(g.ctx, file)
 	g.apply(effective)
 	g.wg.Go(g.keepCatalog) // ends with g.ctx; stop waits for it
+	if g.auth != nil {
+		g.wg.Go(func() { g.auth.Run(g.ctx) }) // ends with g.ctx; stop waits for it
+	}
 	return g, nil
 }
 

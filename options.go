@@ -107,7 +107,7 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 	l := &cfg.Limits
 	out := server.Config{
 		PassArriving:   true, // taskIDCaller marks the results that it changes
-		AllowedHosts:   cfg.AllowedHosts,
+		AllowedHosts:   allowedHosts(cfg),
 		AllowedOrigins: cfg.AllowedOrigins,
 		Limits: server.Limits{
 			RequestBody:          l.RequestBody,
@@ -143,11 +143,11 @@ func (g *Gateway) serverConfig(cfg *config.Config) server.Config {
 		SessionEnded: func(d time.Duration) { g.metrics.ServerSessions().Observe(d) },
 		Logger:       slog.New(redact.Around(g.log.Handler(), g.secrets.Load)),
 	}
-	// Without tokens every client is the one anonymous principal. The configuration is
+	// Without tokens and issuers every client is the one anonymous principal. The configuration is
 	// then valid only if the listener is reachable from this machine alone, or if it
 	// permits this explicitly.
 	if g.auth != nil {
-		out.Authenticate = exemptLocal(g.auth.Authenticate)
+		out.Authenticate, out.Challenge = exemptLocal(g.auth.Authenticate), g.auth.Challenge
 	}
 	return out
 }
