@@ -62,7 +62,7 @@ func TestIssuerProblems(t *testing.T) {
 		{"skew", issuerFile(`, skew: 1h`), "auth.issuers[0].skew", "is more than 5m"},
 		{"no skew limit", issuerFile(`, skew: none`), "auth.issuers[0].skew", "is more than 5m"},
 		{"header of the protocol", issuerFile(`, header: Mcp-Session-Id`), "auth.issuers[0].header", "has another use"},
-		{"header that is none", issuerFile(`, header: "a b"`), "auth.issuers[0].header", "not the name of a header"},
+		{"header with a space", issuerFile(`, header: "a b"`), "auth.issuers[0].header", "not the name of a header"},
 		{"keys: no file", issuerFile(`, keys: missing.json`), "auth.issuers[0].keys", "cannot be read"},
 		{"keys: folder", issuerFile(`, keys: .`), "auth.issuers[0].keys", "not a regular file"},
 		{"keys: none", issuerFile(`, keys: empty.json`), "auth.issuers[0].keys", "not a JSON Web Key Set"},

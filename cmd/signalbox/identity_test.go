@@ -28,6 +28,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/mux"
 	"github.com/signalbox-mcp/signalbox/server"
 )
@@ -100,7 +101,7 @@ func recordingBackend(t *testing.T) (url string, received func() string) {
 	t.Helper()
 	m := mux.New(mux.Tool{Name: "echo", Call: func(context.Context, *mux.Call) (*mux.Result, error) { return mux.Say("done"), nil }})
 	srv := server.New(m, server.Config{})
-	var all lockedBuffer
+	var all commandtest.Buffer
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(&all, "%s %s %v %s\n", r.Method, r.URL, r.Header, body)
@@ -155,27 +156,22 @@ func ask(t *testing.T, method, url, body string, headers map[string]string) aske
 
 // whileServed runs serve with a configuration, and f with its address and everything that it has
 // written since.
-func whileServed(t *testing.T, configuration string, f func(e *testEnv, at string)) {
+func whileServed(t *testing.T, configuration string, f func(e *commandtest.Env, at string)) {
 	t.Helper()
-	e := newTestEnv(t, "")
-	write(t, filepath.Join(e.Dir, "signalbox.yaml"), configuration)
+	e := commandtest.New(t, "")
+	commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), configuration)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
-	go func() { ended <- e.run(ctx, "serve", "--listen", "127.0.0.1:0") }() // ends with ctx
-	listening := regexp.MustCompile(`listening on (http://\S+)/mcp`)
-	var at []string
-	for at == nil {
-		select {
-		case code := <-ended:
-			t.Fatalf("serve ended with %d: %s", code, e.err)
-		case <-time.After(5 * time.Millisecond):
-			at = listening.FindStringSubmatch(e.err.String())
-		}
+	go func() { ended <- runCommand(ctx, e, "serve", "--listen", "127.0.0.1:0") }() // ends with ctx
+	commandtest.AwaitText(t, e.Err, "/mcp\n", 1)
+	at := regexp.MustCompile(`listening on (http://\S+)/mcp`).FindStringSubmatch(e.Err.String())
+	if at == nil {
+		t.Fatalf("serve does not listen: %s", e.Err)
 	}
 	f(e, at[1])
 	cancel()
 	if code := <-ended; code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
 }
 
@@ -203,7 +199,7 @@ profiles: {chat: {}}
 mcpServers: {b: {url: %q}}
 `, idp.URL, backend)
 	dir := ""
-	whileServed(t, configuration, func(e *testEnv, at string) {
+	whileServed(t, configuration, func(e *commandtest.Env, at string) {
 		type route struct{ method, path, body, resource string }
 		routes := []route{
 			{"POST", "/mcp", modernList, "/mcp"},
@@ -305,8 +301,8 @@ mcpServers: {b: {url: %q}}
 		}
 		idp.checkNowhere(t, "status", status.body)
 		idp.checkNowhere(t, "metrics", metrics.body)
-		idp.checkNowhere(t, "the log", e.err.String())
-		idp.checkNowhere(t, "standard output", e.out.String())
+		idp.checkNowhere(t, "the log", e.Err.String())
+		idp.checkNowhere(t, "standard output", e.Out.String())
 		idp.checkNowhere(t, "the backend", received())
 		if !strings.Contains(received(), "tools/call") {
 			t.Errorf("the backend has received no call: %s", received())
@@ -371,17 +367,16 @@ func TestReloadKeepsIssuers(t *testing.T) {
 	t.Parallel()
 	idp := newIdentityProvider(t)
 	configuration := fmt.Sprintf("publicURL: https://mcp.example.com\nauth: {issuers: [{name: corp, issuer: %q}]}\nmcpServers: {}\n", idp.URL)
-	whileServed(t, configuration, func(e *testEnv, at string) {
+	whileServed(t, configuration, func(e *commandtest.Env, at string) {
 		token := map[string]string{"Authorization": "Bearer " + idp.token(idp.key, nil)}
 		for _, tt := range []struct{ next, refused string }{
 			{strings.Replace(configuration, "mcp.example.com", "other.example.com", 1), "publicURL cannot be changed"},
 			{"mcpServers: {}\n", "auth cannot be changed"},
 		} {
-			write(t, filepath.Join(e.Dir, "signalbox.yaml"), tt.next)
-			for got := (asked{}); !strings.Contains(got.body, tt.refused); time.Sleep(5 * time.Millisecond) {
-				if got = ask(t, "GET", at+"/status", "", token); got.status != 200 {
-					t.Fatalf("with a token: %d %s", got.status, got.body)
-				}
+			commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), tt.next)
+			commandtest.AwaitText(t, e.Err, tt.refused, 1)
+			if got := ask(t, "GET", at+"/status", "", token); got.status != 200 {
+				t.Errorf("with a token: %d %s", got.status, got.body)
 			}
 			if got := ask(t, "GET", at+"/status", "", nil); got.status != 401 {
 				t.Errorf("without a token: %d", got.status)

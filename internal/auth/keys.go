@@ -172,7 +172,7 @@ type keySource struct {
 	waiters atomic.Int64
 
 	mu      sync.Mutex
-	round   chan struct{} // closed at the end of the fetch that runs or was requested; nil if there is none
+	round   chan struct{} // closed at the end of the fetch that runs or was requested, or nil
 	asked   time.Time     // when a fetch was last requested for an unknown key
 	fetched time.Time     // when the keys were last fetched
 	tried   time.Time     // when that was last tried

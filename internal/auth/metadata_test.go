@@ -36,7 +36,7 @@ func TestMetadata(t *testing.T) {
 	const rest = `,"authorization_servers":["https://id.example.com/realms/corp","https://partner.example"],"scopes_supported":["mcp:use","mcp:read"],"bearer_methods_supported":["header"],"resource_name":"signalbox"}`
 	for _, tt := range []struct {
 		path, at string // of the endpoint, and what follows the well-known path
-		resource string // or "" if there is none
+		resource string // of the metadata, or ""
 	}{
 		{"/mcp", "/mcp", "/mcp"},
 		{"/mcp", "", "/mcp"},
