@@ -93,5 +93,5 @@ func (c *Chain) ServeMetadata(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "max-age=300")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body) // fails only if the client has left
+	_, _ = w.Write(append(body, '\n')) // fails only if the client has left
 }

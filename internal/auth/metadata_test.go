@@ -71,7 +71,7 @@ func TestMetadata(t *testing.T) {
 			}
 			continue
 		}
-		want := `{"resource":"https://mcp.example.com` + tt.resource + `"` + rest
+		want := `{"resource":"https://mcp.example.com` + tt.resource + `"` + rest + "\n"
 		if got := w.Body.String(); w.Code != 200 || got != want {
 			t.Errorf("%s: %q: %d\n got %s\nwant %s", tt.path, tt.at, w.Code, got, want)
 		}
