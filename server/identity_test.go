@@ -86,6 +86,25 @@ func TestDenied(t *testing.T) {
 	})
 }
 
+// A refusal because of a quota is a 429 with the time to wait, in whole seconds and rounded
+// up, in both eras.
+func TestDeniedForATime(t *testing.T) {
+	handler := tools(map[string]mcp.HandlerFunc{"busy": func(context.Context, *mcp.Request, mcp.Caller) (*mcp.Result, error) {
+		return nil, &mcp.Denied{Status: http.StatusTooManyRequests, RetryAfter: 3001 * time.Millisecond, Err: mcp.Errorf(mcp.CodeLimit, "used up")}
+	}})
+	bubble(t, handler, server.Config{}, func(s *site) {
+		session := s.session()
+		for name, got := range map[string]reply{
+			"modern":  s.call("busy"),
+			"session": s.post(raw("1", "tools/call", `{"name":"busy"}`), session),
+		} {
+			if got.status != 429 || got.header.Get("Retry-After") != "4" || got.header.Get("WWW-Authenticate") != "" || !strings.Contains(got.body, `"code":1006,"message":"used up"`) {
+				t.Errorf("%s: %d %v %s", name, got.status, got.header, got.body)
+			}
+		}
+	})
+}
+
 // On a pipe there is no status.
 func TestDeniedOnAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
