@@ -88,7 +88,7 @@ func decodeNext(d *jsontext.Decoder, depth int) (ref.Val, error) {
 	}
 }
 
-// maxExact is the largest integer below which a double has all integers.
+// maxExact is the least integer that a double shares with another.
 const maxExact = 1 << 53
 
 // number returns the value of a number without rounding: an int or a uint if it is written as
@@ -104,7 +104,7 @@ func number(text string) (ref.Val, error) {
 		return nil, errors.New("it has an integer of more than 64 bits")
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(f) > maxExact {
+	if err != nil || math.Abs(f) >= maxExact {
 		return nil, errors.New("it has a number that would have to be rounded")
 	}
 	return types.Double(f), nil
