@@ -39,6 +39,7 @@ func rightValues() map[string][]string {
 		"stdio, http, streamable-http, sse": {`"stdio"`},
 		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
 		"hide, first":                       {`"hide"`, `"first"`},
+		"allow, deny":                       {`"allow"`, `"deny"`},
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
@@ -59,6 +60,12 @@ func special() map[string][]string {
 		"mcpServers.NAME.envFile":  nil, // the file must exist
 		"auth.tokens[].principal":  nil,
 		"auth.tokens[].profiles":   nil, // the profiles must exist
+		"policy.rules[].name":      {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow":     {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":      {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs":     {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].when":      {`"item.kind == 'tool'"`},
+		"policy.rules[].on":        {`["*"]`, `["a__*", "file:///x*"]`},
 		"profiles.NAME.servers":    {`["a"]`},
 		"profiles.NAME.exclude":    {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
@@ -98,6 +105,19 @@ func document(path, value string) string {
 			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy.rules[]."); found {
+		beside := `"name": "r"`
+		switch key {
+		case "name":
+			beside = `"allow": "true"`
+		case "when", "on":
+			beside = `"name": "r", "allow": "true"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "policy": {"otherwise": "deny", "rules": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy."); found && key != "otherwise" {
+		return fmt.Sprintf(`{"mcpServers": {}, "policy": {"otherwise": "deny", %q: %s}}`, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)

@@ -29,7 +29,7 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles, checkPolicy,
 	} {
 		check(c, r)
 	}

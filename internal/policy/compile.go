@@ -4,7 +4,6 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -59,18 +58,18 @@ func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// Compile compiles rules. If there are mistakes, the error is a join of an [*Error] for each.
+// Compile compiles rules. If there are mistakes, the error is [Errors].
 func Compile(rules []Rule, opt Options) (*Policy, error) {
 	c, err := newCompiler()
 	if err != nil {
 		return nil, err
 	}
 	p := &Policy{otherwise: opt.Allow, failed: opt.Failed}
-	var problems []error
+	var problems Errors
 	for i := range rules {
 		r, found := c.rule(i, &rules[i])
 		if slices.ContainsFunc(rules[:i], func(before Rule) bool { return before.Name == rules[i].Name }) {
-			found = append(found, &Error{Rule: i, Field: "name", Text: fmt.Sprintf("%q is the name of a rule before it", rules[i].Name)})
+			found = append(found, &Error{Rule: i, Field: "name", Index: -1, Text: fmt.Sprintf("%q is the name of a rule before it", rules[i].Name)})
 		}
 		problems = append(problems, found...)
 		p.rules = append(p.rules, r)
@@ -80,7 +79,7 @@ func Compile(rules []Rule, opt Options) (*Policy, error) {
 		p.scopes = append(p.scopes, r.scopes...)
 	}
 	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+		return nil, problems
 	}
 	slices.Sort(p.scopes)
 	p.scopes = slices.Compact(p.scopes)
@@ -104,10 +103,10 @@ func newCompiler() (*compiler, error) {
 }
 
 // rule compiles one rule.
-func (c *compiler) rule(i int, from *Rule) (rule, []error) {
-	var problems []error
+func (c *compiler) rule(i int, from *Rule) (rule, Errors) {
+	var problems Errors
 	report := func(field, text string, args ...any) {
-		problems = append(problems, &Error{Rule: i, Field: field, Text: fmt.Sprintf(text, args...)})
+		problems = append(problems, &Error{Rule: i, Field: field, Index: -1, Text: fmt.Sprintf(text, args...)})
 	}
 	r := rule{name: from.Name}
 	switch {

@@ -132,7 +132,7 @@ const (
 type Error struct {
 	Rule  int    // the index, or -1
 	Field string // allow, deny, needs, when, on, name, or "" for the rule as a whole
-	Index int    // of the element, in a list
+	Index int    // of the element in a list, or -1
 
 	// Line and Column, from 1, are the place in the expression; 0 if it is all of it.
 	Line, Column int
@@ -153,6 +153,20 @@ func (e *Error) Error() string {
 	}
 	return at.String() + ": " + e.Text
 }
+
+// Errors are all mistakes of a policy. It is the error type of Compile.
+type Errors []*Error
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, one := range e {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ReadsClient reports whether a rule reads what a client says of itself.
+func (p *Policy) ReadsClient(rule int) bool { return p.rules[rule].reads&readsClient != 0 }
 
 // Options are the settings of Compile besides the rules.
 type Options struct {

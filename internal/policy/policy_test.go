@@ -212,7 +212,7 @@ func TestMistakes(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%+v:\n got %v\nwant %s", tc.rule, err, tc.want)
 		}
-		if e, ok := errors.AsType[*policy.Error](err); !ok || e.Rule != 0 {
+		if e, ok := errors.AsType[policy.Errors](err); !ok || e[0].Rule != 0 {
 			t.Errorf("%+v: %T", tc.rule, err)
 		}
 	}
