@@ -312,7 +312,7 @@ func TestEventsAreCountedFromTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"hidden_item", "foreign_task"}
+	want := []string{"hidden_item", "foreign_task", "policy_denied", "policy_dry_run", "policy_failed", "step_up"}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {
 			if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "EventKind" {

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-mcp/signalbox/internal/policy"
 )
 
-// Policy decides who may use which item, and sees it. The zero value is no policy: everybody
+// Policy decides which callers may use which item, and see it. The zero value is no policy: all
 // may use everything.
 type Policy struct {
 	// Otherwise is the outcome for what no rule decides. A policy has one.
@@ -72,7 +72,7 @@ func policyRuleKeys() []key {
 		{"name", text(), "", "The name of the rule, which clients that it refuses are shown."},
 		// Not expanded: a variable of the environment must not become a part of an expression.
 		{"allow", text(), "", "A CEL expression. If it is true, the call is allowed, unless another rule denies it or needs more scopes."},
-		{"deny", text(), "", "A CEL expression. If it is true or fails, the call is denied, whatever other rules say."},
+		{"deny", text(), "", "A CEL expression. If it is true or fails, the call is denied, whatever the other rules are."},
 		{"needs", listOf(text()), "", "Scopes that the caller must have. A call that would be allowed with them is answered with a challenge for them."},
 		{"when", text(), "", "A CEL expression, the condition of the rule."},
 		{"on", listOf(text()), "", "The items that the rule is about: tools and prompts by the names that clients see, resources by URI. An asterisk matches any characters. Without it, the rule is about all items."},
@@ -132,7 +132,7 @@ func checkPolicy(c *Config, r *reader) {
 	for i := range c.Policy.Rules {
 		rule, at := &c.Policy.Rules[i], rules.item(i)
 		if compiled != nil && compiled.ReadsClient(i) {
-			r.note(at, "", `the rule %q decides by request.client, which is what a client says of itself`, rule.Name)
+			r.note(at, "", `the rule %q decides by request.client, which a client may set to anything`, rule.Name)
 		}
 		checkTwice(rule.On, at.key("on"), r)
 		for k, pattern := range rule.On {

@@ -77,7 +77,7 @@ policy:
 		t.Fatal(err)
 	}
 	want := []string{
-		`x.yaml:6:7: the rule "a" decides by request.client, which is what a client says of itself`,
+		`x.yaml:6:7: the rule "a" decides by request.client, which a client may set to anything`,
 		`x.yaml:7:97: "mail__*" matches no item: no server has names that begin like this`,
 		`x.yaml:7:108: "jira_x" matches no item: no server has names that begin like this`,
 	}

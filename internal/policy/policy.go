@@ -168,6 +168,9 @@ func (e Errors) Error() string {
 // ReadsClient reports whether a rule reads what a client says of itself.
 func (p *Policy) ReadsClient(rule int) bool { return p.rules[rule].reads&readsClient != 0 }
 
+// ReadsMethod reports whether a rule reads request.method.
+func (p *Policy) ReadsMethod() bool { return p.byMethod }
+
 // Options are the settings of Compile besides the rules.
 type Options struct {
 	// Allow is the outcome for an item about which no rule decides: to allow it.
