@@ -199,15 +199,20 @@ func (c *compiler) term(field, text string) (term, *Error) {
 		w.problem.Field = field
 		return term{}, w.problem
 	}
-	if cost, err := c.env.EstimateCost(checked, leastSizes{}); err == nil && cost.Max > CostLimit && cost.Max < math.MaxUint64 {
+	if cost, err := c.env.EstimateCost(checked, sizesOf(1)); err == nil && cost.Max > CostLimit && cost.Max < math.MaxUint64 {
 		return term{}, &Error{Field: field, Text: fmt.Sprintf("it may cost %d, even if no list or text that it reads has more than one element; at most %d is allowed", cost.Max, CostLimit)}
 	}
-	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval), cel.CostTracking(sizes{}), cel.CostLimit(CostLimit))
-	if err != nil {
+	t := term{field: field, reads: w.reads}
+	optimize := cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval)
+	var err error
+	if t.program, err = c.env.Program(checked, optimize, cel.CostTracking(sizes{}), cel.CostLimit(CostLimit)); err != nil {
 		return term{}, &Error{Field: field, Text: err.Error()}
 	}
+	if cost, err := c.env.EstimateCost(checked, sizesOf(small)); err == nil && cost.Max <= CostLimit && !w.grows {
+		t.cheap, _ = c.env.Program(checked, optimize) // without it, the cost is counted
+	}
 	c.paths.add(w.paths...)
-	return term{field: field, program: program, reads: w.reads}, nil
+	return t, nil
 }
 
 // explainIssue adds a cure to messages that do not have one.
@@ -221,14 +226,14 @@ func explainIssue(message string) string {
 	return message
 }
 
-// leastSizes is the estimate that everything that an expression reads is small.
-type leastSizes struct{}
+// sizesOf is the estimate that nothing that an expression reads is longer.
+type sizesOf uint64
 
-func (leastSizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
-	return &checker.SizeEstimate{Max: 1}
+func (s sizesOf) EstimateSize(checker.AstNode) *checker.SizeEstimate {
+	return &checker.SizeEstimate{Max: uint64(s)}
 }
 
-func (leastSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+func (sizesOf) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 	return nil
 }
 

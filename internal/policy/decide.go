@@ -271,7 +271,11 @@ func (t *term) evaluate(in *input) (Value, error) {
 	case t.reads&in.subject.invalid != 0:
 		return Failed, errClaims
 	}
-	out, _, err := t.program.Eval(in)
+	program := t.program
+	if t.cheap != nil && in.isSmall() {
+		program = t.cheap
+	}
+	out, _, err := program.Eval(in)
 	switch out := out.(type) {
 	case types.Bool:
 		if err == nil {
@@ -374,6 +378,11 @@ func (in *input) readArgs() bool {
 		in.args = v
 	}
 	return in.args != nil
+}
+
+// isSmall reports whether all that an expression can read is small.
+func (in *input) isSmall() bool {
+	return in.subject.small && in.item.small && len(in.uriText) <= small && len(in.raw) <= small
 }
 
 // Parent returns nil: all variables are here.

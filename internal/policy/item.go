@@ -27,6 +27,7 @@ type Item struct {
 	kindVal, backend, nameVal, own, uri ref.Val
 	annotations, tags                   ref.Val
 	invalid                             reads // readsAnnotations, readsTags
+	small                               bool  // all of it; see small
 }
 
 // NewItem returns the item of a backend, by the name that clients use and the backend's own.
@@ -42,12 +43,14 @@ func NewItem(kind, backend, name, own string, raw []byte) *Item {
 		kindVal: types.String(kind), backend: types.String(backend), nameVal: types.String(name), own: types.String(own),
 		uri: types.String(""), annotations: emptyMap(), tags: listOf(nil),
 	}
+	it.small = len(backend)+len(name)+len(own) <= small
 	if kind == Resource {
 		it.uri = it.nameVal
 	}
 	for member, value := range jsonscan.Members(raw) {
 		switch member {
 		case "annotations":
+			it.small = it.small && len(value) <= small
 			v, err := decode(value)
 			if err != nil {
 				it.invalid |= readsAnnotations
@@ -55,6 +58,7 @@ func NewItem(kind, backend, name, own string, raw []byte) *Item {
 			}
 			it.annotations = v
 		case "_meta":
+			it.small = it.small && len(value) <= small
 			it.readTags(value)
 		}
 	}

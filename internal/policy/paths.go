@@ -39,6 +39,7 @@ type walker struct {
 	paths   []path
 	reads   reads
 	bound   []string // the variables of macros
+	grows   bool     // it has a macro, or a function that makes values or costs more than they are long
 	problem *Error
 }
 
@@ -60,8 +61,12 @@ func (w *walker) walk(e ast.Expr) {
 		w.walk(e.AsSelect().Operand())
 	case ast.CallKind:
 		call := e.AsCall()
-		if call.FunctionName() == "matches" {
+		switch call.FunctionName() {
+		case "matches":
 			w.checkPattern(e, call)
+			w.grows = true
+		case operators.Add:
+			w.grows = true
 		}
 		if call.IsMemberFunction() {
 			w.walk(call.Target())
@@ -88,6 +93,7 @@ func (w *walker) walk(e ast.Expr) {
 }
 
 func (w *walker) walkMacro(c ast.ComprehensionExpr) {
+	w.grows = true
 	w.walk(c.IterRange())
 	before := len(w.bound)
 	w.bound = append(w.bound, c.IterVar())

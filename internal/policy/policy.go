@@ -99,6 +99,10 @@ type term struct {
 	field   string
 	program cel.Program
 	reads   reads
+
+	// cheap is the program without a count of its cost, which cannot exceed CostLimit if all
+	// that it reads is small; or nil.
+	cheap cel.Program
 }
 
 // reads are the variables that an expression reads, of those that may be unknown or invalid.

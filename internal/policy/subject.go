@@ -31,6 +31,7 @@ type Subject struct {
 	scopes, claims             ref.Val
 	granted                    []string // the scopes
 	invalid                    reads    // readsClaims
+	small                      bool     // all of it; see small
 
 	era, clientName, clientVersion ref.Val
 }
@@ -59,6 +60,10 @@ func (p *Policy) newSubject(id *mcp.Identity, peer *mcp.Peer) *Subject {
 		scopes: listOf(id.Scopes), claims: emptyMap(), granted: id.Scopes,
 		era: types.String(""), clientName: types.String(""), clientVersion: types.String(""),
 	}
+	s.small = isSmall(id.Claims) && len(id.Scopes) <= small && len(id.Principal)+len(id.Issuer)+len(id.Subject) <= small
+	for _, scope := range id.Scopes {
+		s.small = s.small && len(scope) <= small
+	}
 	if id.Claims != nil {
 		claims, err := convert(id.Claims, 0)
 		if err != nil {
@@ -71,6 +76,7 @@ func (p *Policy) newSubject(id *mcp.Identity, peer *mcp.Peer) *Subject {
 	if peer != nil {
 		era = peer.Version.Era().String()
 		name, version = clientOf(peer.Info)
+		s.small = s.small && len(peer.Info) <= small
 		s.era, s.clientName, s.clientVersion = types.String(era), types.String(name), types.String(version)
 	}
 	s.class = p.classOf(id, s.invalid, map[string]any{

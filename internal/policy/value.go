@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -29,7 +31,11 @@ var adapter = types.DefaultTypeAdapter //nolint:gochecknoglobals // stateless
 // decode returns an object of JSON as a CEL value. It refuses what different readers read
 // differently: duplicate names, invalid UTF-8, and numbers that would have to be rounded.
 func decode(raw []byte) (ref.Val, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	own, _ := decoders.Get().(*decoder)
+	defer own.release()
+	own.text.Reset(raw)
+	d := own.json
+	d.Reset(&own.text)
 	if d.PeekKind() != '{' {
 		return nil, errors.New("it is not an object")
 	}
@@ -41,6 +47,21 @@ func decode(raw []byte) (ref.Val, error) {
 		return nil, errors.New("there is text after the object")
 	}
 	return v, nil
+}
+
+// decoder reads one text.
+type decoder struct {
+	text bytes.Reader
+	json *jsontext.Decoder
+}
+
+//nolint:gochecknoglobals // a pool
+var decoders = sync.Pool{New: func() any { return &decoder{json: jsontext.NewDecoder(new(bytes.Reader))} }}
+
+func (d *decoder) release() {
+	d.text.Reset(nil)
+	d.json.Reset(&d.text)
+	decoders.Put(d)
 }
 
 func decodeNext(d *jsontext.Decoder, depth int) (ref.Val, error) {
@@ -146,6 +167,29 @@ func convert(v any, depth int) (ref.Val, error) {
 		return types.NewRefValMap(adapter, members), nil
 	default:
 		return nil, fmt.Errorf("it has a value of type %T", v)
+	}
+}
+
+// small bounds the length of each text and list for which an expression that is cheap is
+// evaluated without counting its cost.
+const small = 2048
+
+// isSmall reports whether no text, list or map in decoded JSON is longer than small.
+func isSmall(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) <= small
+	case []any:
+		return len(v) <= small && !slices.ContainsFunc(v, func(e any) bool { return !isSmall(e) })
+	case map[string]any:
+		for _, e := range v {
+			if !isSmall(e) {
+				return false
+			}
+		}
+		return len(v) <= small
+	default:
+		return true
 	}
 }
 
