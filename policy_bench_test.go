@@ -79,9 +79,6 @@ func benchRequest(tb testing.TB, id *mcp.Identity, method, params string) *mcp.R
 
 // I19: 2,000 items and 20 rules make a view in at most 100 ms.
 func TestViewIsMadeInTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures time")
-	}
 	g := benchGateway(t, manyRules(20), 2000)
 	first := benchRequest(t, benchIdentity("p"), "tools/list", `{}`)
 	if _, err := g.Serve(t.Context(), first, nil); err != nil {
@@ -96,7 +93,7 @@ func TestViewIsMadeInTime(t *testing.T) {
 		}
 		best = min(best, time.Since(began))
 	}
-	if best > 100*time.Millisecond {
+	if best > 100*time.Millisecond && !testing.Short() { // beside other tests it measures them, too
 		t.Errorf("a view takes %v", best)
 	}
 }

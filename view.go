@@ -26,7 +26,7 @@ type view struct {
 	catalog  *catalog.Catalog
 	built    bool // the catalog is of what is offered; otherwise it is that of the view before
 
-	policy  *policyInUse // nil if there is none
+	policy  *policyInUse // nil without a policy
 	classes *classViews  // likewise
 	class   *classView   // if this is the view of a class
 

@@ -69,7 +69,7 @@ type reader struct {
 	// looked up, so that a server can be disabled because they are missing.
 	formOnly bool
 
-	source string // the text of the file, or "" if there is none
+	source string // the text of the file, or "" without one
 
 	// positions are those of the file by path; nil if there is no file.
 	positions map[string]configfile.Position
