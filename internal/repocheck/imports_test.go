@@ -20,7 +20,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox"},
 	{"cmd/signalbox/internal/doctor"},
 	{"cmd/signalbox/internal/add", "cmd/signalbox/internal/attach", "cmd/signalbox/internal/connect"},
-	{"cmd/signalbox/internal/admin", "cmd/signalbox/internal/check", "cmd/signalbox/internal/pin", "cmd/signalbox/internal/requests", "cmd/signalbox/internal/secrets", "cmd/signalbox/internal/status", "cmd/signalbox/internal/why"},
+	{"cmd/signalbox/internal/admin", "cmd/signalbox/internal/check", "cmd/signalbox/internal/pin", "cmd/signalbox/internal/requests", "cmd/signalbox/internal/secrets", "cmd/signalbox/internal/policy", "cmd/signalbox/internal/status", "cmd/signalbox/internal/why"},
 	{"cmd/signalbox/internal/cost"},
 	{"cmd/signalbox/internal/edit", "cmd/signalbox/internal/serve", "cmd/signalbox/internal/target"},
 	{"cmd/signalbox/internal/logs"},
@@ -51,7 +51,7 @@ var repoSideways = map[string][]string{}
 // repoOnlyFor lists packages that only these others may import, whatever their layer
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
-	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
+	"internal/configfile": {"cmd/signalbox/internal/policy", "config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
 	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
 	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
 }
