@@ -93,6 +93,9 @@ func (g *Gateway) call(ctx context.Context, req *mcp.Request, caller mcp.Caller,
 			return by, nil, err // not sent to the backend
 		}
 	}
+	if err := g.charge(ctx, req, name); err != nil {
+		return by, nil, err
+	}
 	by.backend, res, err = item.forward(ctx, own, req, caller)
 	if err == nil && kind == catalog.Tools {
 		g.noteTask(req, res)
@@ -115,6 +118,9 @@ func (g *Gateway) complete(ctx context.Context, req *mcp.Request, caller mcp.Cal
 	item, refused := g.admit(ctx, req, f)
 	if refused != nil {
 		return by, refused.res, refused.err
+	}
+	if err := g.charge(ctx, req, l.name); err != nil {
+		return by, nil, err
 	}
 	by.backend, res, err = item.forward(ctx, f.field, req, caller)
 	return by, res, err
