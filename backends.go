@@ -226,7 +226,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
-		Credentials:  revealed(srv.Secrets),
+		Redact:       revealed(srv.Secrets),
 		Transport:    g.opt.Transport,
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,
