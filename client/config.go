@@ -143,8 +143,10 @@ type Command struct {
 	Memory int64
 }
 
-// setup returns the configuration for the packages below, whose type has the same fields.
-func (c Config) setup() *call.Setup {
+func (c Config) setup() *call.Setup { return call.NewSetup(c.below()) }
+
+// below returns the configuration for the packages below, whose type has the same fields.
+func (c Config) below() call.Config {
 	below := call.Config{
 		Name: c.Name, Header: c.Header, Redact: c.Redact, Transport: c.Transport,
 		Version: c.Version, Share: c.Share, OneClient: c.OneClient, Info: c.Info,
@@ -157,5 +159,5 @@ func (c Config) setup() *call.Setup {
 	if c.Credentials != nil {
 		below.Credentials = credentialsOf{c.Credentials}
 	}
-	return call.NewSetup(below)
+	return below
 }

@@ -207,8 +207,8 @@ func TestRefusedForEver(t *testing.T) {
 				c = dialHTTP(t, refuse, client.Config{Credentials: &issuer{shared: true, end: end}, Version: version})
 				_, err = within(t, c, echo(t), nil)
 				wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "correct oauth.clientSecret")
-				if f, _ := errors.AsType[*mcp.Fault](err); f.Reason != code.AuthBackend || !errors.Is(err, end) {
-					t.Errorf("reason %s, want %s, caused by the error of Refused", f.Reason, code.AuthBackend)
+				if f, _ := errors.AsType[*mcp.Fault](err); f.Reason != code.AuthBackend || f.Message != end.Error() || !errors.Is(err, end) {
+					t.Errorf("%s %q, want %s with the text of Refused", f.Reason, f.Message, code.AuthBackend)
 				}
 				if n != 1 {
 					t.Errorf("%d requests, want 1", n)
@@ -262,7 +262,12 @@ func TestErrorsOfCredentials(t *testing.T) {
 			wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "no")
 		}},
 	} {
-		for _, dial := range []func(*testing.T, http.Handler, client.Config) *client.Client{dialHTTP, dialSSE} {
+		legacy := func(t *testing.T, h http.Handler, cfg client.Config) *client.Client {
+			t.Helper()
+			cfg.Version = mcp.LatestLegacy
+			return dialHTTP(t, h, cfg)
+		}
+		for _, dial := range []func(*testing.T, http.Handler, client.Config) *client.Client{dialHTTP, dialSSE, legacy} {
 			inBubble(t, func(t *testing.T) {
 				asked, sent := 0, 0
 				h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent++ })
@@ -508,4 +513,55 @@ func TestLargeMessageIsSentAgain(t *testing.T) {
 		wantResult(t, res, err, fmt.Sprintf(`{"content":[],"resultType":"complete","n":%d}`, len(args)))
 		time.Sleep(time.Second) // net/http delays the end of the connection with the first response
 	})
+}
+
+// A request that was refused, and could then not be sent again, was not dispatched.
+func TestNotSentAfterRefusal(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		sent := 0
+		refuse := protect(nil, func(string) bool { return false })
+		around := func(rt http.RoundTripper) http.RoundTripper {
+			return tripper(func(r *http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					return rt.RoundTrip(r)
+				}
+				r.Body.Close()
+				return nil, errors.New("no connection")
+			})
+		}
+		c := dialHTTPThrough(t, refuse, client.Config{Credentials: &issuer{shared: true}, Version: mcp.LatestModern}, around)
+		_, err := within(t, c, echo(t), nil)
+		wantFault(t, err, mcp.CodeBackendUnavailable, mcp.NotDispatched, "no connection")
+	})
+}
+
+// Errors of Credentials mean nothing about the era of the server: it is not probed again, and the
+// sessions of others go on.
+func TestErrorsOfCredentialsProbeNothing(t *testing.T) {
+	for _, s := range []*faultyserver.HTTP{{Modern: true}, {Sessions: true}} {
+		inBubble(t, func(t *testing.T) {
+			i := &issuer{}
+			c := dialHTTP(t, s, client.Config{Credentials: slow{i, func(req *mcp.Request) error {
+				if req.Principal == "bob" {
+					return mcp.Errorf(-32042, "sign in")
+				}
+				return nil
+			}}})
+			alice, bob := echo(t), echo(t)
+			alice.Principal, bob.Principal = "alice", "bob"
+			for range 3 {
+				res, err := within(t, c, alice, nil)
+				wantResult(t, res, err, `{"content":[]}`)
+				for range 4 {
+					_, err = within(t, c, bob, nil)
+					wantError(t, err, -32042)
+					time.Sleep(5 * time.Second)
+				}
+			}
+			if s.Count("server/discover") != 1 || s.Count("initialize") > 1 {
+				t.Errorf("%d probes and %d handshakes, want 1 of each", s.Count("server/discover"), s.Count("initialize"))
+			}
+			time.Sleep(time.Minute)
+		})
+	}
 }

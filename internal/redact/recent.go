@@ -76,21 +76,29 @@ func (r *Recent) text(s string) string {
 	if r.count == 0 {
 		return s
 	}
-	var out strings.Builder
-	kept := 0 // bytes of s that are in out, or were removed
+	type part struct{ from, to int }
+	var found []part // in order, and apart from each other
 	for i := minSecret; i <= len(s); i++ {
-		n := r.lenAt(s[kept:i])
+		n := r.lenAt(s[:i])
 		if n == 0 {
 			continue
 		}
-		// A secret may be the end of a longer one that ends here, but not its beginning: that
-		// one has not ended yet, and what was removed of it stays removed.
-		out.WriteString(s[kept : i-n])
-		out.WriteString(Redacted)
-		kept = i
+		next := part{i - n, i}
+		for len(found) > 0 && found[len(found)-1].to > next.from {
+			next.from = min(next.from, found[len(found)-1].from)
+			found = found[:len(found)-1]
+		}
+		found = append(found, next)
 	}
-	if kept == 0 {
+	if len(found) == 0 {
 		return s
+	}
+	var out strings.Builder
+	kept := 0
+	for _, p := range found {
+		out.WriteString(s[kept:p.from])
+		out.WriteString(Redacted)
+		kept = p.to
 	}
 	out.WriteString(s[kept:])
 	return out.String()
