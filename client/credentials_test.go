@@ -543,6 +543,9 @@ func TestErrorsOfCredentialsProbeNothing(t *testing.T) {
 			i := &issuer{}
 			c := dialHTTP(t, s, client.Config{Credentials: slow{i, func(req *mcp.Request) error {
 				if req.Principal == "bob" {
+					if req.Method == "server/discover" {
+						t.Error("the server is probed")
+					}
 					return mcp.Errorf(-32042, "sign in")
 				}
 				return nil
