@@ -20,6 +20,7 @@ var repoLayers = [][]string{
 	{"cmd/..."},
 	{"."},
 	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
+	{"internal/grant"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
