@@ -157,6 +157,15 @@ func (c *Cache) Renew(ctx context.Context, k Key, refused uint64, request Reques
 	return t, err
 }
 
+// Retry makes the next Token and Renew request a token at once, whatever has failed before.
+func (c *Cache) Retry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		e.refused, e.failures, e.retryAt = time.Time{}, 0, time.Time{}
+	}
+}
+
 // await waits for a request and returns what the entry has then.
 func (c *Cache) await(ctx context.Context, e *entry, r *running) (Token, error) {
 	select {

@@ -222,6 +222,10 @@ func TestCacheRenewalFails(t *testing.T) {
 		if n := i.count(); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
+		i.fail(nil)
+		c.Retry()
+		got, err = c.Renew(t.Context(), Key{}, first.Generation, i.request)
+		wantToken(t, got, err, "t3")
 	})
 }
 

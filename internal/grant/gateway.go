@@ -107,6 +107,9 @@ func New(cfg Config) (*Gateway, error) {
 // Close ends the requests for tokens.
 func (g *Gateway) Close() { g.cache.Close() }
 
+// Retry makes the next request try to get a token at once, whatever has failed before.
+func (g *Gateway) Retry() { g.cache.Retry() }
+
 // Last returns the last request for a token; it is zero before the first one.
 func (g *Gateway) Last() Attempt {
 	g.mu.Lock()
