@@ -66,11 +66,7 @@ type canary struct {
 }
 
 // newCanary listens, and fails the test if there was a connection at its end.
-func newCanary(t *testing.T, address string) *canary {
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Skip(err)
-	}
+func newCanary(t *testing.T, ln net.Listener) *canary {
 	c := &canary{Listener: ln}
 	done := make(chan struct{})
 	go func() { // ends when the listener is closed
@@ -94,6 +90,24 @@ func newCanary(t *testing.T, address string) *canary {
 	return c
 }
 
+// loopbackListeners returns a listener on 127.0.0.1, and one on ::1 where there is IPv6.
+func loopbackListeners(t *testing.T) []net.Listener {
+	v4, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listeners := []net.Listener{v4}
+	if v6, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		listeners = append(listeners, v6)
+	}
+	t.Cleanup(func() {
+		for _, ln := range listeners {
+			_ = ln.Close()
+		}
+	})
+	return listeners
+}
+
 func (c *canary) port() string {
 	_, port, _ := net.SplitHostPort(c.Addr().String())
 	return port
@@ -106,9 +120,9 @@ func TestCanary(t *testing.T) {
 	dns, resolver := newNames(t)
 	c := newClient(t, oauth.Config{Backend: "https://mcp.example.com/mcp", Resolver: resolver})
 	dns.set("mcp.example.com", addrs("93.184.215.14"))
-	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
-		t.Run(listen, func(t *testing.T) {
-			port := newCanary(t, listen).port()
+	for _, ln := range loopbackListeners(t) {
+		t.Run(ln.Addr().String(), func(t *testing.T) {
+			port := newCanary(t, ln).port()
 			for _, e := range corpus(t) {
 				if e.class == "public" {
 					if err := c.CheckAddr(t.Context(), e.addr); err != nil {
@@ -133,7 +147,7 @@ func TestCanaryBehindNames(t *testing.T) {
 	dns, resolver := newNames(t)
 	c := newClient(t, oauth.Config{Backend: "https://mcp.example.com/mcp", Resolver: resolver})
 	dns.set("mcp.example.com", addrs("93.184.215.14"))
-	port := newCanary(t, "127.0.0.1:0").port()
+	port := newCanary(t, loopbackListeners(t)[0]).port()
 	for _, host := range []string{"localhost", "a.localhost", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "0", "ⓛocalhost"} {
 		dns.set(host, addrs("127.0.0.1"))
 		dns.set(strings.ToLower(host), addrs("127.0.0.1"))
@@ -150,7 +164,7 @@ func TestCanaryBehindNames(t *testing.T) {
 	}
 	dns.set("both.example.com", addrs("127.0.0.1", "::1", "169.254.169.254"))
 	_, err = c.Server(t.Context(), "https://both.example.com:"+port, true)
-	failed := wantCheck(t, err, oauth.CheckAddress)
+	failed := failedCheck(t, err, oauth.CheckAddress)
 	if !strings.Contains(failed.Error(), "oauth.issuer") {
 		t.Errorf("the error does not name the cure: %v", failed)
 	}

@@ -25,9 +25,8 @@ type AuthorizationRequest struct {
 	Parameters   map[string]string // more parameters; none of ours can be replaced
 }
 
-// An Authorization is an authorization request whose response is awaited. Its fields may
-// be kept as JSON or otherwise: the verifier has to be kept secret, and the URL and the
-// state go to one browser only.
+// An Authorization is an authorization request whose response is awaited. The URL and the
+// state are for one browser only.
 type Authorization struct {
 	URL         string // for the browser: the authorization endpoint with the request
 	State       string

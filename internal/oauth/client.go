@@ -106,7 +106,6 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport:     c.transport(cfg.RootCAs, proxy),
-		Timeout:       requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
@@ -123,14 +122,13 @@ type guard struct {
 type proxyKey struct{}
 
 func (c *Client) transport(roots *x509.CertPool, proxy func(*http.Request) (*url.URL, error)) *guard {
-	dialer := &net.Dialer{Timeout: requestTimeout, Resolver: c.resolver}
+	dialer := &net.Dialer{Resolver: c.resolver}
 	guarded := *dialer
 	guarded.ControlContext = c.control
 	transport := func(d *net.Dialer) *http.Transport {
 		return &http.Transport{
 			DialContext:            d.DialContext,
 			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    requestTimeout,
 			DisableKeepAlives:      true,
 			DisableCompression:     true, // so that maxBody bounds what is decoded, too
 			MaxResponseHeaderBytes: maxHeader,

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // clientAuth is how a client authenticates itself in one request.
 type clientAuth struct {
-	header string // Authorization, or ""
-	form   url.Values
+	header  string // Authorization, or ""
+	form    url.Values
+	secrets []mcp.Token // in both
 }
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -30,9 +33,11 @@ func (r *Registration) authenticate(s *Server, endpoint string, now time.Time) (
 	case MethodBasic:
 		// RFC 6749, section 2.3.1: both are encoded as in a form.
 		pair := url.QueryEscape(r.ClientID) + ":" + url.QueryEscape(r.Secret.Reveal())
-		return clientAuth{header: "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))}, nil
+		encoded := base64.StdEncoding.EncodeToString([]byte(pair))
+		return clientAuth{header: "Basic " + encoded, secrets: []mcp.Token{r.Secret, mcp.NewToken(encoded)}}, nil
 	case MethodPost:
 		form.Set("client_secret", r.Secret.Reveal())
+		return clientAuth{form: form, secrets: []mcp.Token{r.Secret}}, nil
 	case MethodPrivateKeyJWT:
 		audience := s.Issuer
 		if s.FixedPaths {
@@ -44,6 +49,7 @@ func (r *Registration) authenticate(s *Server, endpoint string, now time.Time) (
 		}
 		form.Set("client_assertion_type", assertionType)
 		form.Set("client_assertion", assertion.Reveal())
+		return clientAuth{form: form, secrets: []mcp.Token{assertion}}, nil
 	}
 	return clientAuth{form: form}, nil
 }

@@ -160,8 +160,12 @@ func (c *Client) checkResourceURL(text string) error {
 
 // checkChallenged checks the origin of the URL of the metadata in a challenge.
 func (c *Client) checkChallenged(text string) error {
-	if u, err := parseURL(text); err != nil || c.issuer != "" || sameOrigin(u, c.backend) {
-		return nil // what does not parse is refused with the scheme
+	u, err := parseURL(text)
+	if err != nil {
+		return &CheckError{Check: CheckEndpoint, At: "resource_metadata", Got: text, Want: "an https URL: " + err.Error()}
+	}
+	if c.issuer != "" || sameOrigin(u, c.backend) {
+		return nil
 	}
 	return &CheckError{
 		Check: CheckChallengeOrigin, Got: text, Want: "a URL at " + quoted(originOf(c.backend)),

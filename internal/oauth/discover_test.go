@@ -218,7 +218,7 @@ func TestDiscoverResource(t *testing.T) {
 			d.backend.answer(wellKnownResource+"/a/mcp", 200, d.resource().with(object{"resource": resource}))
 			got, err := d.discover(t)
 			if tt.refused {
-				failed := wantCheck(t, err, oauth.CheckResource)
+				failed := failedCheck(t, err, oauth.CheckResource)
 				if text := failed.Error(); failed.Got != resource || !strings.Contains(text, d.cfg.Backend) || strings.Contains(text, "\n") {
 					t.Errorf("the error does not name both values in one line: %s", text)
 				}
@@ -261,7 +261,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		"resource_metadata: file":               {challenge(func(*discovery) string { return "file:///etc/passwd" }), oauth.CheckEndpoint},
 		"resource_metadata with a password":     {challenge(func(d *discovery) string { return strings.Replace(d.backend.URL, "//", "//u:p@", 1) + "/x" }), oauth.CheckEndpoint},
 		"resource_metadata is missing":          {challenge(func(d *discovery) string { return d.backend.URL + "/missing" }), oauth.CheckNotFound},
-		"resource_metadata redirects":           {challenge(func(d *discovery) string { return redirect(d.backend, d.as.URL) }), oauth.CheckRedirect},
+		"resource_metadata redirects":           {challenge(func(d *discovery) string { return redirect(d.backend, d.as.URL) }), oauth.CheckNotFound},
 		"no authorization servers":              {resource(object{"authorization_servers": []string{}}), oauth.CheckServers},
 		"authorization servers are absent":      {resource(object{"authorization_servers": nil}), oauth.CheckServers},
 		"authorization servers are a text":      {resource(object{"authorization_servers": "x"}), oauth.CheckDocument},
@@ -292,7 +292,7 @@ func TestDiscoverRefuses(t *testing.T) {
 		"a member twice":                        {raw(wellKnownServer, `{"issuer":"a","issuer":"b"}`), oauth.CheckDocument},
 		"an array":                              {raw(wellKnownServer, `[]`), oauth.CheckDocument},
 		"too long":                              {raw(wellKnownServer, `"`+strings.Repeat("x", oauth.MaxBody)+`"`), oauth.CheckDocument},
-		"a redirect of the server":              {func(d *discovery) { redirectAt(d.as, wellKnownServer, d.backend.URL+"/elsewhere") }, oauth.CheckRedirect},
+		"a redirect of the server":              {func(d *discovery) { redirectAt(d.as, wellKnownServer, d.backend.URL+"/elsewhere") }, oauth.CheckNotFound},
 		"HTML everywhere":                       {func(d *discovery) { htmlEverywhere(d.as) }, oauth.CheckNotFound},
 		"nothing of the server":                 {func(d *discovery) { d.as.handle(wellKnownServer, http.NotFound) }, oauth.CheckNotFound},
 		"nothing at all":                        {func(d *discovery) { d.backend.handle(wellKnownResource+"/mcp", http.NotFound) }, oauth.CheckNotFound},
@@ -304,7 +304,7 @@ func TestDiscoverRefuses(t *testing.T) {
 			d := newDiscovery(t)
 			tt.change(d)
 			_, err := d.discover(t)
-			failed := wantCheck(t, err, tt.check)
+			failed := failedCheck(t, err, tt.check)
 			if text := failed.Error(); failed.At+failed.Got == "" || failed.Want == "" || len(text) > 2000 {
 				t.Errorf("the error does not name what was checked: %s", text)
 			}
@@ -493,6 +493,25 @@ func TestDiscoverHTTP(t *testing.T) {
 	cfg.Issuer = as.URL
 	if _, err := newClient(t, cfg).Discover(t.Context(), oauth.DiscoverOptions{Challenge: oauth.Bearer{ResourceMetadata: strings.TrimSuffix(cfg.Backend, "/mcp") + wellKnownResource + "/mcp"}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A web application may redirect what it does not know to its login page: that is not
+// followed, and the next URL is tried.
+func TestDiscoverPastRedirects(t *testing.T) {
+	d := newDiscovery(t)
+	d.backend.answer(wellKnownResource, 200, d.resource())
+	redirectAt(d.backend, wellKnownResource+"/mcp", d.backend.URL+"/login")
+	d.as.answer("/.well-known/openid-configuration", 200, metadata(d.as.URL))
+	redirectAt(d.as, wellKnownServer, d.as.URL+"/login")
+	if _, err := d.discover(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{wellKnownServer, "/.well-known/openid-configuration"}, d.as.paths()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{wellKnownResource + "/mcp", wellKnownResource}, d.backend.paths()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	CheckResponse        Check = "authorization response"
 	CheckTokenResponse   Check = "token response"
 	CheckTokenType       Check = "token_type"
-	CheckCredential      Check = "issuer of the credential"
+	CheckCredential      Check = "issuer of the credential" //nolint:gosec // the name of a check
 	CheckAuthMethod      Check = "token_endpoint_auth_methods_supported"
 	CheckIDJAGClaim      Check = "ID-JAG"
 	CheckRegistration    Check = "registration"
@@ -110,8 +110,8 @@ func (e *ServerError) Error() string {
 
 // HasCode reports whether err is a *ServerError with this code.
 func HasCode(err error, code string) bool {
-	var refused *ServerError
-	return errors.As(err, &refused) && refused.Code == code
+	refused, ok := errors.AsType[*ServerError](err)
+	return ok && refused.Code == code
 }
 
 // A TemporaryError is a failure that is no refusal: no connection, a timeout, a status of
@@ -137,8 +137,8 @@ func (e *TemporaryError) Unwrap() error { return e.Err }
 
 // IsTemporary reports whether err is a *TemporaryError.
 func IsTemporary(err error) bool {
-	var temporary *TemporaryError
-	return errors.As(err, &temporary)
+	_, ok := errors.AsType[*TemporaryError](err)
+	return ok
 }
 
 // maxQuoted bounds untrusted text in an error message, in bytes.

@@ -4,6 +4,7 @@
 package oauth
 
 import (
+	"maps"
 	"net/url"
 	"strings"
 
@@ -26,14 +27,14 @@ func newGrant(issuer string, form url.Values, scopes []string, secrets ...mcp.To
 
 // Types of tokens (RFC 8693, section 3, and the identity assertion authorization grant).
 const (
-	TypeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
-	TypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"
+	TypeAccessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // the name of a type
+	TypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // the name of a type
 	TypeIDJAG       = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
 const (
 	grantExchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
-	grantJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	grantJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // the name of a grant
 )
 
 // Refresh returns the grant of a refresh token (RFC 6749, section 6) that issuer has
@@ -110,9 +111,7 @@ func JWTBearer(issuer string, assertion mcp.Token, resource string, scopes []str
 // With returns the grant with more parameters. It is an error to replace one of ours.
 func (g Grant) With(parameters map[string]string) (Grant, error) {
 	form := make(url.Values, len(*g.form)+len(parameters))
-	for name, values := range *g.form {
-		form[name] = values
-	}
+	maps.Copy(form, *g.form)
 	if err := addParameters(form, parameters); err != nil {
 		return Grant{}, err
 	}

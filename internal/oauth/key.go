@@ -175,6 +175,6 @@ func (k *SigningKey) choose(supported []string) (jose.SignatureAlgorithm, error)
 }
 
 // Format writes a placeholder, whatever the verb.
-func (k *SigningKey) Format(f fmt.State, _ rune) {
+func (k SigningKey) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, placeholder) // a fmt.Formatter cannot report an error
 }

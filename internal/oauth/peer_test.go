@@ -172,10 +172,16 @@ func newClient(t *testing.T, cfg oauth.Config) *oauth.Client {
 }
 
 // wantCheck checks that err is a failure of a check.
-func wantCheck(t *testing.T, err error, check oauth.Check) *oauth.CheckError {
+func wantCheck(t *testing.T, err error, check oauth.Check) {
 	t.Helper()
-	var failed *oauth.CheckError
-	if !errors.As(err, &failed) || failed.Check != check {
+	_ = failedCheck(t, err, check)
+}
+
+// failedCheck is wantCheck, and returns the failure.
+func failedCheck(t *testing.T, err error, check oauth.Check) *oauth.CheckError {
+	t.Helper()
+	failed, ok := errors.AsType[*oauth.CheckError](err)
+	if !ok || failed.Check != check {
 		t.Fatalf("the error is %v, want one of the check of %q", err, check)
 	}
 	return failed

@@ -37,8 +37,8 @@ type reply struct {
 	body   []byte
 }
 
-// do sends a request and reads its response. A response with 429 or 5xx, and none, are a
-// *TemporaryError; a redirect and a body that is too long are a *CheckError.
+// do sends a request and reads its response, which may be a redirect. A response with 429 or
+// 5xx, and none, are a *TemporaryError; a body that is too long is a *CheckError.
 func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 	u, err := parseURL(m.url)
 	if err != nil {
@@ -71,8 +71,6 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 		return nil, &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	case err != nil:
 		return nil, &TemporaryError{At: m.url, Sent: true, Err: err}
-	case r.status >= 300 && r.status < 400:
-		return nil, &CheckError{Check: CheckRedirect, At: m.url, Got: r.header.Get("Location"), Want: "a response without a redirect"}
 	case len(body) > maxBody:
 		return nil, &CheckError{Check: CheckDocument, At: m.url, Want: "at most " + strconv.Itoa(maxBody) + " bytes"}
 	}
@@ -81,18 +79,15 @@ func (c *Client) do(ctx context.Context, m message) (*reply, error) {
 
 // failure returns the error of a request without a response.
 func failure(m message, err error) error {
-	var refused *CheckError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*CheckError](err); ok {
 		refused.At = m.url
 		return refused
 	}
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // without the URL, which At has
 	}
-	var dial *net.OpError
-	sent := !errors.As(err, &dial) || dial.Op != "dial"
-	return &TemporaryError{At: m.url, Sent: sent, Err: err}
+	op, ok := errors.AsType[*net.OpError](err)
+	return &TemporaryError{At: m.url, Sent: !ok || op.Op != "dial", Err: err}
 }
 
 func isBusy(status int) bool {

@@ -16,7 +16,7 @@ const scopeOffline = "offline_access"
 // result is not nil.
 func SplitScopes(text string) []string {
 	scopes := []string{}
-	for _, scope := range strings.Fields(text) {
+	for scope := range strings.FieldsSeq(text) {
 		if isScope(scope) && !slices.Contains(scopes, scope) {
 			scopes = append(scopes, scope)
 		}

@@ -5,6 +5,7 @@ package oauth
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -94,18 +95,15 @@ func (c *Client) post(ctx context.Context, s *Server, r *Registration, endpoint 
 		return nil, err
 	}
 	all := make(url.Values, len(form)+len(auth.form))
-	for _, values := range []url.Values{form, auth.form} {
-		for name, value := range values {
-			all[name] = value
-		}
-	}
+	maps.Copy(all, form)
+	maps.Copy(all, auth.form)
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if auth.header != "" {
 		header.Set("Authorization", auth.header)
 	}
 	m := message{
 		method: http.MethodPost, url: endpoint, issuer: s.Issuer, header: header, body: all.Encode(),
-		secrets: append(slices.Clone(secrets), r.Secret),
+		secrets: append(slices.Clone(secrets), auth.secrets...),
 	}
 	reply, err := c.do(ctx, m)
 	if err != nil {
@@ -133,6 +131,8 @@ func (m message) refusal(r *reply) error {
 	switch {
 	case success && e.Error == "":
 		return nil
+	case r.status >= 300 && r.status < 400:
+		return &CheckError{Check: CheckRedirect, At: m.url, Got: r.header.Get("Location"), Want: "a response without a redirect"}
 	case e.Error == "temporarily_unavailable" || e.Error == "server_error":
 		return &TemporaryError{At: m.url, Status: r.status, RetryAfter: retryAfter(r.header, time.Now()), Sent: true}
 	}
@@ -186,7 +186,7 @@ func (g Grant) tokens(at string, r *reply, start time.Time) (*Tokens, error) {
 		return refuse(CheckTokenResponse, "", "a JSON object with members of the right types, each once")
 	}
 	// An ID-JAG is no access token, and has the type N_A.
-	if !strings.EqualFold(resp.TokenType, "Bearer") && !(g.idJAG && strings.EqualFold(resp.TokenType, "N_A")) {
+	if !strings.EqualFold(resp.TokenType, "Bearer") && (!g.idJAG || !strings.EqualFold(resp.TokenType, "N_A")) {
 		return refuse(CheckTokenType, resp.TokenType, "Bearer")
 	}
 	if g.idJAG && resp.IssuedType != TypeIDJAG {
