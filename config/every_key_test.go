@@ -74,11 +74,13 @@ func special() map[string][]string {
 		"audit.file":               {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled": {`false`, `true`},
 
-		"mcpServers.NAME.oauth":           {`{}`},
-		"mcpServers.NAME.oauth.issuer":    {`"https://x"`, `"http://127.0.0.1:1/a"`},
-		"mcpServers.NAME.oauth.clientKey": nil, // must be a key
-		"mcpServers.NAME.oauth.assertion": nil, // for a grant that needs more
-		"mcpServers.NAME.oauth.resource":  {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
+		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
+		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
+		"mcpServers.NAME.oauth":                 {`{}`},
+		"mcpServers.NAME.oauth.issuer":          {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
+		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
 	}
 }
 
@@ -93,6 +95,10 @@ func document(path, value string) string {
 		switch key {
 		case "url":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headersHelper":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": %s}}}`, value)
+		case "headersHelper.command":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": %s}}}}`, value)
 		case "oauth":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": %s}}}`, value)
 		case "oauth.clientSecret", "oauth.clientKey":
@@ -101,6 +107,9 @@ func document(path, value string) string {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
 		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		if helper, ok := strings.CutPrefix(key, "headersHelper."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": ["x"], %q: %s}}}}`, helper, value)
 		}
 		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)

@@ -29,7 +29,7 @@ type HelperConfig struct {
 
 	Command []string      // the program and its arguments
 	Env     []string      // as in client.Command
-	Every   time.Duration // how long the headers are used at most; 0 is DefaultEvery
+	Every   time.Duration // how long the headers are used at most; 0 is DefaultEvery, and negative no limit
 
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -42,6 +42,7 @@ const DefaultEvery = 10 * time.Minute
 const (
 	helperTimeout = 10 * time.Second
 	maxOutput     = 64 << 10
+	unlimited     = 100 * 365 * 24 * time.Hour
 )
 
 // Helper is a client.Credentials with the headers that a program prints. It is the same for all
@@ -69,7 +70,9 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 	if len(cfg.Command) == 0 {
 		return nil, errors.New("the helper has no command")
 	}
-	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
+	if cfg.Every = cmp.Or(cfg.Every, DefaultEvery); cfg.Every < 0 {
+		cfg.Every = unlimited
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

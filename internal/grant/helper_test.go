@@ -37,7 +37,7 @@ func helperMain(file string) int {
 	switch filepath.Base(file) {
 	case "hang":
 		fmt.Println(`{"headers": {"X": "canary"}}`)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 	case "fail":
 		fmt.Println(`{"headers": {"X": "canary"}}`)
 		return 3
