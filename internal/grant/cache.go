@@ -89,7 +89,7 @@ var (
 // NewCache returns an empty Cache. The caller must close it.
 func NewCache[T any]() *Cache[T] {
 	c := &Cache[T]{entries: make(map[Key]*entry[T])}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background()) //nolint:gosec,nolintlint // Close calls it
 	return c
 }
 
@@ -189,6 +189,8 @@ func (e *entry[T]) lastingLocked(now time.Time) (Kept[T], error) {
 }
 
 // startLocked returns the request in progress, which it starts if necessary.
+//
+//nolint:contextcheck,nolintlint // reported here for all callers: a request outlives the one that waits for it first
 func (c *Cache[T]) startLocked(e *entry[T], request Requester[T]) (*running, error) {
 	if e.running != nil {
 		return e.running, nil

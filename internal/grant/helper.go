@@ -122,17 +122,21 @@ func (h *Helper) Refused(ctx context.Context, _ *mcp.Request, sent client.Creden
 // failure returns the error of a request without headers. What a program has printed is not in
 // it: it may be a credential.
 func (h *Helper) failure(err error) error {
-	failed, ok := errors.AsType[*helperError](err)
+	of, ok := errors.AsType[*helperError](err)
 	if !ok {
 		return err // of the request that waits
 	}
-	return &Error{fmt.Sprintf("%s; correct headersHelper of mcpServers.%s", failed.text, h.cfg.Backend), err}
+	return &Error{fmt.Sprintf("%s; correct headersHelper of mcpServers.%s", of.text, h.cfg.Backend), err}
 }
 
 // helperError is the failure of a run.
 type helperError struct{ text string }
 
 func (e *helperError) Error() string { return e.text }
+
+func failed(format string, args ...any) error {
+	return &helperError{"its headersHelper " + fmt.Sprintf(format, args...)}
+}
 
 // run runs the program, and records the attempt.
 func (h *Helper) run(ctx context.Context) (map[string]mcp.Token, time.Time, error) {
@@ -160,33 +164,38 @@ func (h *Helper) output(ctx context.Context) (map[string]mcp.Token, time.Time, e
 	out := &boundedBuffer{full: cancel}
 	cmd.Stdout = out
 	err := cmd.Run()
-	fail := func(format string, args ...any) (map[string]mcp.Token, time.Time, error) {
-		return nil, time.Time{}, &helperError{"its headersHelper " + fmt.Sprintf(format, args...)}
-	}
-	exit, isExit := errors.AsType[*exec.ExitError](err)
-	switch {
-	case out.text.Len() > maxOutput:
-		return fail("printed more than 64 KiB")
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fail("did not end within %v", h.timeout)
-	case ctx.Err() != nil:
-		return nil, time.Time{}, ctx.Err()
-	case isExit && exit.Exited():
-		return fail("ended with the exit status %d", exit.ExitCode())
-	case isExit:
-		return fail("was killed")
-	case err != nil:
-		return fail("could not be started: %v", err)
+	if err := h.reason(ctx, err, out.text.Len()); err != nil {
+		return nil, time.Time{}, err
 	}
 	headers, expires, problem := parseOutput(out.text.Bytes())
 	if problem != "" {
-		return fail("%s", problem)
+		return nil, time.Time{}, failed("%s", problem)
 	}
 	until := began.Add(h.cfg.Every)
 	if !expires.IsZero() && expires.Before(until) {
 		until = expires
 	}
 	return headers, until, nil
+}
+
+// reason returns the error of a run that ended with err after so many bytes.
+func (h *Helper) reason(ctx context.Context, err error, printed int) error {
+	exit, isExit := errors.AsType[*exec.ExitError](err)
+	switch {
+	case printed > maxOutput:
+		return failed("printed more than 64 KiB")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return failed("did not end within %v", h.timeout)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case isExit && exit.Exited():
+		return failed("ended with the exit status %d", exit.ExitCode())
+	case isExit:
+		return failed("was killed")
+	case err != nil:
+		return failed("could not be started: %v", err)
+	}
+	return nil
 }
 
 // parseOutput parses what a program has printed, or returns why it cannot be used.

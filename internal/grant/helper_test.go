@@ -173,7 +173,7 @@ func TestHelperExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHelper(t, "http://backend.test", file, nil)
-	if _, err := h.For(context.Background(), nil); err != nil || !h.Last().Until.Equal(until) {
+	if _, err := h.For(t.Context(), nil); err != nil || !h.Last().Until.Equal(until) {
 		t.Errorf("until %v, %v, want %v", h.Last().Until, err, until)
 	}
 }
