@@ -28,7 +28,7 @@ type backendCredentials interface {
 // OAuthStatus is how the gateway gets access tokens for a backend, or the headers that a program
 // prints. It contains no token.
 type OAuthStatus struct {
-	As    string `json:"as"`    // whose access it is: user or gateway
+	As    string `json:"as"`    // the owner of the access: user or gateway
 	Grant string `json:"grant"` // as in the configuration, or headersHelper
 
 	Issuer   string   `json:"issuer,omitempty"`   // the authorization server, once it is known

@@ -32,7 +32,7 @@ func principalOf(r *http.Request) (principal, generation string) {
 	return text[:i], text[i+1:]
 }
 
-// witness is a server that checks, on each HTTP request, whose credential it carries: a session
+// witness is a server that checks the credential of each HTTP request: a session
 // belongs to the principal that has opened it, and a call names its principal.
 type witness struct {
 	modern bool
@@ -103,7 +103,7 @@ func (w *witness) call(x *faultyserver.Exchange) {
 	x.Result(`{"resultType":"complete","content":[]}`)
 }
 
-// note checks whose call a message is.
+// note checks that a message is a call of the principal.
 func (w *witness) note(r *http.Request, m *mcp.Message) {
 	principal, _ := principalOf(r)
 	args := string(m.Params.Raw(mcp.FieldArguments))
@@ -176,7 +176,7 @@ func (w *witness) handler() http.Handler {
 	})
 }
 
-// Each header that a server receives is that of the principal whose request it is, however
+// Each header that a server receives is that of the principal of the request, however
 // requests, sessions, listens, expiries and failures fall together (N2).
 func TestNoCredentialOfAnotherPrincipal(t *testing.T) {
 	principals := []string{"", "alice", "bob", "carol-anne"}

@@ -29,7 +29,7 @@ func helperKeys() []key {
 	}
 }
 
-// checkHelper rejects a program that cannot be run, or whose headers would contradict others.
+// checkHelper rejects a program that cannot be run, and headers that would contradict others.
 func checkHelper(s *Backend, p place, r *reader) {
 	h, at := s.HeadersHelper, p.key("headersHelper")
 	if h == nil || r.has(at) {

@@ -24,6 +24,8 @@ func configKeys() []key {
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
 		{"path", text(), "/mcp", "The URL path of the MCP endpoint."},
+		// Configured, since what a request names as its host is chosen by the sender.
+		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\"."},
 		// A page that rebinds a name to this machine sends that name as its Host, which is
 		// the only difference to requests of a client.
 		{"allowedHosts", listOf(expanded()), "", "Additional accepted values of the Host header, as host or host:port. Those of the listener itself are always accepted."},
@@ -32,6 +34,9 @@ func configKeys() []key {
 		// A mapping, since there may be other kinds of authentication in the future.
 		{"auth", object(authKeys(), nil), "", "Authentication of clients. Without it, every client that reaches the listener is accepted."},
 		{"allowUnauthenticated", boolean(), "", "Accept every client on a listener beyond loopback. For networks in which something else authenticates clients."},
+
+		// A list, because each is for other items.
+		{quotasKey, listOf(object(quotaKeys(), nil)), "", "How many calls may be made in a time, by each principal or by all together. A call needs the permission of each of them."},
 
 		{"name", text(), "signalbox", "The gateway's name, as sent to clients."},
 		// For products that embed the gateway and have a version of their own.
@@ -49,6 +54,7 @@ func configKeys() []key {
 		// Mappings, each with a table in the documents.
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
+		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
@@ -60,6 +66,8 @@ func authKeys() []key {
 	return []key{
 		// A list, so that a token can be replaced while the old one is still accepted.
 		{"tokens", listOf(bearerToken()), "", "The accepted bearer tokens. The tokens themselves are in environment variables or files."},
+		// Tokens are verified here, without a request for each (docs/adr/0060).
+		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
 	}
 }
 
@@ -94,6 +102,13 @@ func stateKeys() []key {
 	return []key{
 		// No fixed default, as it would be public.
 		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Processes with the same keys can open what the others have sealed. Without keys, sealed data is lost at a restart."},
+	}
+}
+
+func credentialsKeys() []key {
+	return []key{
+		{"dir", pathname(), "", "The folder of the records, relative to the folder of the config. It is created for the user of the gateway alone (mode 0700). The default is a folder in the state folder of the user."},
+		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Without keys, one is made and kept in the keyring of the system, or else in a file of mode 0600."},
 	}
 }
 

@@ -50,8 +50,8 @@ func TestOAuthRefusals(t *testing.T) {
 	}
 }
 
-// The entries of the documents and of clients are accepted, and their defaults depend on whose
-// access it is.
+// The entries of the documents and of clients are accepted, and their defaults depend on
+// the owner of the access.
 func TestOAuthIsAccepted(t *testing.T) {
 	for entry, want := range map[string]string{
 		`"oauth": {}`: GrantCode,
