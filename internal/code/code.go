@@ -37,10 +37,11 @@ const (
 
 // The codes of a server that refuses the credentials.
 const (
-	AuthSignIn = "SB_AUTH_SIGN_IN"
-	AuthWrong  = "SB_AUTH_WRONG"
-	AuthScope  = "SB_AUTH_SCOPE"
-	AuthLater  = "SB_AUTH_LATER"
+	AuthSignIn  = "SB_AUTH_SIGN_IN"
+	AuthWrong   = "SB_AUTH_WRONG"
+	AuthScope   = "SB_AUTH_SCOPE"
+	AuthLater   = "SB_AUTH_LATER"
+	AuthBackend = "SB_AUTH_BACKEND"
 )
 
 // The codes of notes on a configuration file.
@@ -58,6 +59,12 @@ const (
 	NameConflict   = "SB_NAME_CONFLICT"
 	NameLong       = "SB_NAME_LONG"
 	NameUnusedRule = "SB_NAME_UNUSED_RULE"
+)
+
+// The codes of calls that the policy refuses.
+const (
+	PolicyDenied = "SB_POLICY_DENIED"
+	PolicyScopes = "SB_POLICY_SCOPES"
 )
 
 // The codes of a process that runs.
@@ -185,6 +192,10 @@ func All() []Entry {
 			"It answered 429, or 503 with Retry-After.",
 			"Wait; or raise the quota at the server.", true,
 		}, {
+			AuthBackend, "The gateway has no valid credential for a server.",
+			"The authorization server gave none, or the server refuses the one that it gave. The request was not sent, or refused.",
+			"The reason names the key of `oauth` to correct, or the authorization server that cannot be reached.", true,
+		}, {
 			FilePlaceholder, "A value in the configuration was copied from an example.",
 			"`<YOUR_TOKEN>`, `/path/to/folder` or the like was not replaced.",
 			"Write the real value.", false,
@@ -220,6 +231,14 @@ func All() []Entry {
 			NameUnusedRule, "A rule of a server or profile matches nothing that is listed.",
 			"A name in `include`, `exclude` or `rename` has a typing error, or the server has renamed the item.",
 			"Correct the rule, or remove it.", false,
+		}, {
+			PolicyDenied, "The policy of the gateway refuses a request for an item that is listed.",
+			"By a rule of `policy`, which the message names, these arguments or this resource are not allowed for the caller.",
+			"Other arguments. `signalbox policy why` shows the operator the value of each rule.", false,
+		}, {
+			PolicyScopes, "The caller lacks scopes that the policy of the gateway needs.",
+			"The token was issued without them. The message names them, and so does the `WWW-Authenticate` header over HTTP.",
+			"A client that can do so asks its user for a token with these scopes, and tries again.", false,
 		}, {
 			ChildMemory, "A process was killed because it used more memory than `memory` in its entry permits.",
 			"The server loads too much, or does not free what it no longer needs.",
