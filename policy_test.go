@@ -396,15 +396,15 @@ func TestDryRun(t *testing.T) {
 	}
 	var details []string
 	for line := range strings.Lines(readFile(t, record)) {
-		var e struct{ Event, Principal, Detail string }
+		var e struct{ Event, Principal, Detail, Decision, Rule string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.Event == "policy_dry_run" {
-			details = append(details, e.Principal+": "+e.Detail)
+			details = append(details, fmt.Sprintf("%s: %s %s by %s", e.Principal, e.Detail, e.Decision, e.Rule))
 		}
 	}
-	want := []string{`eve: tool "office__secret" by no-secrets`, `eve: tool "office__get" by otherwise`, `eve: tool "office__deploy" by otherwise`, `bob: tool "office__set" by write`}
+	want := []string{"eve: tool office__secret dry_run_denied by no-secrets", "eve: tool office__get dry_run_denied by otherwise", "eve: tool office__deploy dry_run_denied by otherwise", "bob: tool office__set dry_run_needs by write"}
 	if !slices.Equal(details, want) {
 		t.Errorf("recorded %q", details)
 	}
@@ -414,14 +414,14 @@ func TestPolicyIsRecorded(t *testing.T) {
 	record := filepath.Join(t.TempDir(), "audit.jsonl")
 	g, _ := withPolicy(t, officeRules(), func(cfg *config.Config) { cfg.Audit.File = record })
 	bob := person("bob", "staff")
-	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`} {
+	for _, params := range []string{`{"name":"office__secret"}`, `{"name":"office__deploy","arguments":{"env":"prod","token":"hunter2"}}`, `{"name":"office__set"}`, `{"name":"office__get"}`} {
 		answerTo(t, g, requestOf(t, bob, "tools/call", params))
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text := readFile(t, record)
-	for _, want := range []string{`"event":"hidden_item"`, `"event":"policy_denied"`, `tool \"office__deploy\" by no-prod`, `"outcome":"tool_error"`} {
+	for _, want := range []string{`"event":"hidden_item"`, `"event":"policy_denied"`, `"detail":"tool office__deploy"`, `"via":"jwt","decision":"denied","rule":"no-prod"`, `"decision":"needs","rule":"write"`, `"decision":"allowed","rule":"staff"`, `"outcome":"tool_error"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the record lacks %s:\n%s", want, text)
 		}
