@@ -167,7 +167,7 @@ func isAudited(kind server.EventKind) bool {
 	switch kind {
 	case server.ForeignHost, server.ForeignOrigin, server.Unauthenticated, server.QueryToken,
 		server.ForeignProfile, server.ForeignSession, server.ForeignState, server.UnknownEventID, hiddenItem, foreignTask,
-		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy, policyDenied, policyDryRun:
+		signInBegun, signInDone, signInFailed, grantEnded, issuerChanged, foreignSignIn, foreignProxy, policyDenied, policyDryRun, stepUp:
 		return true
 	default:
 		return false

@@ -31,13 +31,14 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
 	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/vault", "internal/quota"},
+	{"internal/grant"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
 	{"client/internal/call"},
 	{"internal/demo"},
 	{"mux"},
-	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/policy", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal"},
+	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay", "internal/oauth", "internal/principal", "internal/policy"},
 	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring"},
 	{"internal/jsonrpc"},
 	{"mcp"},
@@ -52,9 +53,9 @@ var repoSideways = map[string][]string{}
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"cmd/signalbox/internal/policy", "config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
-	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
-	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
+	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                                                              // it changes settings of the whole process
+	"internal/keyring":    {"config", "internal/vault"},                                                                                  // the keyring of the system
+	"internal/metrics":    {"."},                                                                                                         // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and

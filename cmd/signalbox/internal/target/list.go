@@ -110,7 +110,7 @@ func (l List) page(ctx context.Context, t mcp.Handler, cursor []byte) (items []j
 // summaryLength is how much of a description is shown beside the name.
 const summaryLength = 100
 
-// Summary returns the description, or the title if there is none, for one line of a table.
+// Summary returns the description, or else the title, for one line of a table.
 func (it Item) Summary() string {
 	text := it.Description
 	if text == "" {
