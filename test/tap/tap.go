@@ -1,0 +1,169 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tap is a reverse proxy between two programs of a test. It records what passes, and
+// may change or refuse it.
+package tap
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// Tap is a running proxy. Its fields must be set before the first request, its methods may
+// be called concurrently.
+type Tap struct {
+	// URL is the proxy's, of the form http://127.0.0.1:PORT.
+	URL string
+
+	// KeepHost is whether a server sees the Host header as the client sent it. Otherwise one that
+	// names the proxy is replaced by the server's own address.
+	KeepHost bool
+
+	// Change may change a request before it is sent. If it is nil, nothing is changed.
+	Change func(*http.Request)
+
+	// Fault may answer a request in place of the server, and then returns true. If it is nil,
+	// the server answers all.
+	Fault func(http.ResponseWriter, *http.Request) bool
+
+	server *httptest.Server
+	mu     sync.Mutex
+	target *url.URL
+	passed []*Exchange
+}
+
+// Exchange is one request and its response.
+type Exchange struct {
+	Method, Path string
+	Query        url.Values
+	Header       http.Header // as it was sent to the server
+	Body         string
+
+	// Status is 0 while there is no response. Of a response that has not ended, Response is
+	// what has passed.
+	Status         int
+	ResponseHeader http.Header
+	Response       string
+}
+
+// Form returns the body as the fields of a form.
+func (e *Exchange) Form() url.Values {
+	v, _ := url.ParseQuery(e.Body) // what is no form has none of the fields
+	return v
+}
+
+// New starts a proxy that ends with the test. It has no server before To.
+func New(t testing.TB) *Tap {
+	t.Helper()
+	p := new(Tap)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:        p.rewrite,
+		ModifyResponse: p.respond,
+		FlushInterval:  -1,
+		// A client that leaves is no error of a test.
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+	}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.Fault != nil && p.Fault(w, r) {
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	p.URL = p.server.URL
+	return p
+}
+
+// Before starts a proxy before a server. The path of the address is that of the server, and
+// not of the proxy: a request has the path that its client sent.
+func Before(t testing.TB, address string) *Tap {
+	t.Helper()
+	p := New(t)
+	p.To(t, address)
+	return p
+}
+
+// To sets the server, for all requests from now on.
+func (p *Tap) To(t testing.TB, address string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = u
+}
+
+type exchangeKey struct{}
+
+func (p *Tap) rewrite(r *httputil.ProxyRequest) {
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+	r.Out.Host = r.In.Host
+	if self, err := url.Parse(p.URL); err == nil && r.In.Host == self.Host && !p.KeepHost {
+		r.Out.Host = target.Host
+	}
+	if p.Change != nil {
+		p.Change(r.Out)
+	}
+	body, err := io.ReadAll(r.In.Body)
+	if err == nil {
+		r.Out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	e := &Exchange{
+		Method: r.Out.Method, Path: r.Out.URL.Path, Query: r.Out.URL.Query(), Header: r.Out.Header.Clone(), Body: string(body),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passed = append(p.passed, e)
+	r.Out = r.Out.WithContext(contextWith(r.Out.Context(), e))
+}
+
+func (p *Tap) respond(res *http.Response) error {
+	e := exchangeOf(res.Request.Context())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.Status, e.ResponseHeader = res.StatusCode, res.Header.Clone()
+	res.Body = &recorded{ReadCloser: res.Body, tap: p, to: e}
+	return nil
+}
+
+// recorded is a body that adds what is read of it to an exchange.
+type recorded struct {
+	io.ReadCloser
+
+	tap *Tap
+	to  *Exchange
+}
+
+func (r *recorded) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	r.tap.mu.Lock()
+	defer r.tap.mu.Unlock()
+	r.to.Response += string(b[:n])
+	return n, err
+}
+
+// Passed returns copies of the exchanges, in the order of the requests.
+func (p *Tap) Passed() []Exchange {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]Exchange, len(p.passed))
+	for i, e := range p.passed {
+		all[i] = *e
+	}
+	return all
+}
