@@ -116,7 +116,8 @@ func (p *Provider) Log() []string { return p.process.Log }
 // Metadata returns the metadata document of the provider.
 func (p *Provider) Metadata(ctx context.Context) (map[string]any, error) {
 	var doc map[string]any
-	return doc, get(ctx, p.Issuer+"/.well-known/openid-configuration", &doc)
+	err := get(ctx, p.Issuer+"/.well-known/openid-configuration", &doc)
+	return doc, err
 }
 
 func get(ctx context.Context, address string, into any) error {
@@ -177,4 +178,11 @@ func (p *Provider) Token(ctx context.Context, c Client, form url.Values) (*Token
 // MachineToken returns an access token of a machine for a resource.
 func (p *Provider) MachineToken(ctx context.Context, c Client, resource, scope string) (*Tokens, error) {
 	return p.Token(ctx, c, url.Values{"grant_type": {"client_credentials"}, "resource": {resource}, "scope": {scope}})
+}
+
+// Keys returns the key set of the provider.
+func (p *Provider) Keys(ctx context.Context) ([]byte, error) {
+	var set json.RawMessage
+	err := get(ctx, p.Issuer+"/jwks", &set)
+	return set, err
 }

