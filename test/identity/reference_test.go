@@ -61,7 +61,9 @@ func reference(t *testing.T, p *provider.Provider) string {
 	mux.Handle("/.well-known/oauth-protected-resource/mcp", auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: mcpURL, AuthorizationServers: []string{p.Issuer}, ScopesSupported: []string{"mcp:use"},
 	}))
-	verifier := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) { return verify(ctx, p, token, mcpURL) }
+	verifier := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return verify(ctx, p, token, mcpURL)
+	}
 	protect := auth.RequireBearerToken(verifier, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata, Scopes: []string{"mcp:use"}})
 	all := tools()
 	mux.Handle("/mcp", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,12 +29,9 @@ type Tap struct {
 	// Change may change a request before it is sent. If it is nil, nothing is changed.
 	Change func(*http.Request)
 
-	// Fault may answer a request in place of the server, and then returns true. If it is nil,
-	// the server answers all.
-	Fault func(http.ResponseWriter, *http.Request) bool
-
 	server *httptest.Server
 	mu     sync.Mutex
+	fault  Fault
 	target *url.URL
 	passed []*Exchange
 }
@@ -71,7 +68,10 @@ func New(t testing.TB) *Tap {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
 	}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p.Fault != nil && p.Fault(w, r) {
+		p.mu.Lock()
+		fault := p.fault
+		p.mu.Unlock()
+		if fault != nil && fault(w, r) {
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -103,6 +103,17 @@ func (p *Tap) To(t testing.TB, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = u
+}
+
+// Fault may answer a request in place of the server, and then returns true. It is called
+// concurrently.
+type Fault func(http.ResponseWriter, *http.Request) bool
+
+// Fail sets the fault of all requests from now on. If it is nil, the server answers all.
+func (p *Tap) Fail(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
 }
 
 type exchangeKey struct{}

@@ -80,13 +80,13 @@ func TestHost(t *testing.T) {
 
 func TestFault(t *testing.T) {
 	p := tap.Before(t, echo(t))
-	p.Fault = func(w http.ResponseWriter, r *http.Request) bool {
+	p.Fail(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/broken" {
 			return false
 		}
 		http.Error(w, "no", http.StatusInternalServerError)
 		return true
-	}
+	})
 	if got := post(t, p.URL+"/broken", "", ""); got != "no\n" {
 		t.Errorf("got %q", got)
 	}
