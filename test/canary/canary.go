@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // window is the length of the parts of a secret that are looked for. Shorter ones are found
@@ -30,20 +31,22 @@ type Set struct {
 // of 16 bytes counts as the secret. Of a JSON Web Token only the payload and the signature
 // are secret: its header is that of all tokens of one key.
 //
-// Add panics if the secret is shorter than 16 bytes, because it could not be told from
+// A secret that is shorter than 16 bytes fails the test, because it could not be told from
 // other text.
-func (s *Set) Add(name, secret string) {
+func (s *Set) Add(t testing.TB, name, secret string) {
+	t.Helper()
 	if segments := strings.Split(secret, "."); len(segments) == 3 && strings.HasPrefix(secret, "eyJ") {
-		s.add(name, segments[1])
-		s.add(name, segments[2])
+		s.add(t, name, segments[1])
+		s.add(t, name, segments[2])
 		return
 	}
-	s.add(name, secret)
+	s.add(t, name, secret)
 }
 
-func (s *Set) add(name, secret string) {
+func (s *Set) add(t testing.TB, name, secret string) {
+	t.Helper()
 	if len(secret) < window {
-		panic(fmt.Sprintf("canary: the secret %s is shorter than %d bytes", name, window))
+		t.Fatalf("canary: the secret %s is shorter than %d bytes", name, window)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

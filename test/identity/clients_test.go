@@ -110,7 +110,7 @@ func program(env []string, command string, args ...string) func(context.Context,
 		}
 		ctx, stop := context.WithTimeout(ctx, clientLimit)
 		defer stop()
-		cmd := exec.CommandContext(ctx, command, append(args, string(text))...) //nolint:gosec // chosen by the test
+		cmd := exec.CommandContext(ctx, command, append(args, string(text))...)
 		cmd.Env = append(os.Environ(), env...)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr

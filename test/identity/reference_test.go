@@ -118,22 +118,24 @@ func verify(ctx context.Context, p *provider.Provider, token, audience string) (
 func TestReference(t *testing.T) {
 	p := provider.Start(t, provider.Settings{})
 	address := reference(t, p)
-	for _, s := range sdks(t) {
-		for _, version := range s.versions {
-			t.Run(s.name+"/"+version, func(t *testing.T) {
-				t.Parallel()
-				j := job{URL: address, Version: version, Redirect: redirect, Calls: []call{{Name: "read"}, {Name: "write"}}}
-				r, err := s.play(t.Context(), j, browser.New("ann"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Error != "" || r.Version != version || !slices.Equal(r.Tools, []string{"read", "write"}) || len(r.Calls) != 2 {
-					t.Fatalf("got %+v\n%s", r, r.Error)
-				}
-				if len(r.Opened) != 2 || !strings.Contains(r.Opened[1], "mcp%3Awrite") {
-					t.Errorf("opened %q", r.Opened)
-				}
-			})
+	t.Run("clients", func(t *testing.T) {
+		for _, s := range sdks(t) {
+			for _, version := range s.versions {
+				t.Run(s.name+"/"+version, func(t *testing.T) {
+					t.Parallel()
+					j := job{URL: address, Version: version, Redirect: redirect, Calls: []call{{Name: "read"}, {Name: "write"}}}
+					r, err := s.play(t.Context(), j, browser.New("ann"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Error != "" || r.Version != version || !slices.Equal(r.Tools, []string{"read", "write"}) || len(r.Calls) != 2 {
+						t.Fatalf("got %+v\n%s", r, r.Error)
+					}
+					if len(r.Opened) != 2 || !strings.Contains(r.Opened[1], "mcp%3Awrite") {
+						t.Errorf("opened %q", r.Opened)
+					}
+				})
+			}
 		}
-	}
+	})
 }

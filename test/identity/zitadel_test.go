@@ -267,7 +267,7 @@ func TestZitadel(t *testing.T) {
 	z := startZitadel(t)
 	set := fetchKeys(t, z.URL)
 	for name, text := range map[string]string{"issued": z.issued(t), "placed": z.token(resource).sign(t)} {
-		parsed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256})
+		parsed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.RS256})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -276,7 +276,7 @@ func TestZitadel(t *testing.T) {
 		}
 	}
 	z.rotate(t)
-	parsed, err := jose.ParseSigned(z.token(resource).sign(t), []jose.SignatureAlgorithm{jose.RS256})
+	parsed, err := jose.ParseSignedCompact(z.token(resource).sign(t), []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {
 		t.Fatal(err)
 	}

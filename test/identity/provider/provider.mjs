@@ -30,6 +30,8 @@ const provider = new Provider(settings.issuer ?? address, {
   extraTokenClaims: (ctx, token) => (token.accountId ? { groups: settings.groups[token.accountId] ?? [] } : undefined),
   interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
   pkce: { required: () => true },
+  // Without the dispatcher, which refuses the addresses of this machine.
+  fetch: (url, { dispatcher, ...options }) => fetch(url, options),
   rotateRefreshToken: true,
   ttl: {
     AccessToken: settings.lifetime, ClientCredentials: settings.lifetime, IdToken: settings.lifetime,
