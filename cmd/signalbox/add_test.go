@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // On a terminal, a server that does not work is written only after a question.
@@ -25,17 +27,17 @@ func TestAddAsks(t *testing.T) {
 		{"n\n", []string{"--yes"}, true, false, true},
 		{"n\n", []string{"--no-try"}, false, false, true},
 	} {
-		e := newTestEnv(t, tt.answer)
+		e := commandtest.New(t, tt.answer)
 		e.Terminal = func(stream any) bool { return stream == e.Stdin }
 		args := append(append([]string{"add"}, tt.flags...), "x", "--", "no-such-program-here")
-		if code := e.run(t.Context(), args...); code != exitOK {
-			t.Errorf("%q: exit code %d: %s", args, code, e.err)
+		if code := runCommand(t.Context(), e, args...); code != exitOK {
+			t.Errorf("%q: exit code %d: %s", args, code, e.Err)
 		}
-		if tried := strings.Contains(e.out.String(), "x  FAIL  SB_START_NOT_FOUND"); tried != tt.tried {
-			t.Errorf("%q: tried %v: %s", args, tried, e.out)
+		if tried := strings.Contains(e.Out.String(), "x  FAIL  SB_START_NOT_FOUND"); tried != tt.tried {
+			t.Errorf("%q: tried %v: %s", args, tried, e.Out)
 		}
-		if asked := e.err.String() == "Write it anyway? [y/N] "; asked != tt.asked {
-			t.Errorf("%q: said %q", args, e.err)
+		if asked := e.Err.String() == "Write it anyway? [y/N] "; asked != tt.asked {
+			t.Errorf("%q: said %q", args, e.Err)
 		}
 		text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml"))
 		if written := err == nil && strings.Contains(string(text), "no-such-program-here"); written != tt.want {

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // hostileReaders ask for hostileText bytes each.
@@ -46,7 +48,7 @@ func TestAddressSpaceSuffices(t *testing.T) {
 	var first, all sync.WaitGroup
 	var conns []net.Conn
 	for i := range hostileReaders {
-		c := g.sendAs("token-of-slow-readers-"+strconv.Itoa(i%4), http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large"))
+		c := g.sendAs("token-of-slow-readers-"+strconv.Itoa(i%4), http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large"))
 		conns = append(conns, c)
 		first.Add(1)
 		all.Go(func() { readSlowly(c, &first) })

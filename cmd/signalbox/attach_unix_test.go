@@ -23,6 +23,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/journal"
 )
 
@@ -33,7 +37,7 @@ type attachSite struct {
 	dir    string
 	file   string
 	starts string // the servers append their process ids to it
-	env    *testEnv
+	env    *commandtest.Env
 }
 
 func newAttachSite(t *testing.T, servers string) *attachSite {
@@ -43,10 +47,10 @@ func newAttachSite(t *testing.T, servers string) *attachSite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	s := &attachSite{t: t, dir: t.TempDir(), env: newTestEnv(t, "")}
-	s.env.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
+	s := &attachSite{t: t, dir: t.TempDir(), env: commandtest.New(t, "")}
+	s.env.LookupEnv = func(name string) (string, bool) { return state, name == commandtest.StateVariable }
 	s.file, s.starts = filepath.Join(s.dir, "signalbox.yaml"), filepath.Join(s.dir, "starts")
-	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
+	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers:\n"+strings.ReplaceAll(servers, "STARTS", s.starts))
 	t.Cleanup(func() {
 		// One that the test has killed may be about to end.
 		pids, _ := s.find(context.WithoutCancel(t.Context()))
@@ -69,8 +73,8 @@ func (s *attachSite) gateways() []int {
 }
 
 func (s *attachSite) find(ctx context.Context) (pids []int, err error) {
-	found, err := s.env.runningGateways(ctx, s.file)
-	defer closeIdle(found)
+	found, err := control.Running(ctx, s.env.Env, s.file)
+	defer control.CloseIdle(found)
 	for _, gw := range found {
 		pids = append(pids, gw.Process)
 	}
@@ -128,18 +132,18 @@ type attachedClient struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	stdout io.Closer
-	said   *lockedBuffer
+	said   *commandtest.Buffer
 	id     int
 }
 
 func (s *attachSite) attach(args ...string) *attachedClient {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), commandtest.Patience)
 	s.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "signalbox", append([]string{"attach", "--config", s.file}, args...)...)
-	state, _ := s.env.LookupEnv(stateVariable)
-	cmd.Env = append(os.Environ(), noExitDelay, stateVariable+"="+state)
-	c := &attachedClient{cmd: cmd, said: new(lockedBuffer)}
+	state, _ := s.env.LookupEnv(commandtest.StateVariable)
+	cmd.Env = append(os.Environ(), commandtest.NoExitDelay, commandtest.StateVariable+"="+state)
+	c := &attachedClient{cmd: cmd, said: new(commandtest.Buffer)}
 	cmd.Stderr = c.said
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -223,14 +227,14 @@ func TestAttachedClientsShareServers(t *testing.T) {
 	if n := len(s.gateways()); n != 1 {
 		t.Errorf("%d gateways, want 1", n)
 	}
-	if n := len(journal.List(filepath.Join(s.folder(), logFolder))); n != 1 {
+	if n := len(journal.List(filepath.Join(s.folder(), logs.Folder))); n != 1 {
 		t.Errorf("%d gateways have been started", n)
 	}
 }
 
 func (s *attachSite) folder() string {
 	s.t.Helper()
-	folder, err := s.env.stateFolder(s.file)
+	folder, err := source.StateFolder(s.env.Env, s.file)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -379,7 +383,7 @@ func TestGatewayOfAttachDoesNotStart(t *testing.T) {
 	if said := c.said.String(); !strings.Contains(said, `signalbox: the gateway did not start: `) {
 		t.Errorf("said %q", said)
 	}
-	write(t, s.file, "listen: 127.0.0.1:0\nmcpServers: {}\n")
+	commandtest.Write(t, s.file, "listen: 127.0.0.1:0\nmcpServers: {}\n")
 	if got := c.handshake(`{}`); !strings.Contains(got, `"result"`) {
 		t.Errorf("got %s", got)
 	}
@@ -398,48 +402,22 @@ func TestAttachWithoutTheLock(t *testing.T) {
 	}
 }
 
-// A gateway of another version is used, and ends with its last client.
-func TestOldGatewayIsReplaced(t *testing.T) {
-	t.Parallel()
-	s := newAttachSite(t, "  {}\n")
-	c := s.attach()
-	c.handshake(`{}`)
-	gateways := s.gateways()
-	newer := &attacher{env: s.env.env, file: s.file, folder: s.folder(), version: "v9.9.9"}
-	conn, err := newer.connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said := s.env.err.String(); !strings.Contains(said, "is version "+programVersion()+", and this command is v9.9.9") || !strings.Contains(said, "[SB_OLD_GATEWAY]") {
-		t.Errorf("said %q", said)
-	}
-	_ = conn.Close()
-	if got := c.request("ping", "{}"); !strings.Contains(got, `"result"`) {
-		t.Errorf("got %s", got)
-	}
-	c.stdin.Close()
-	s.gone(gateways...)
-	if err := c.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
 // If the port is in use, the gateway serves its attached clients.
 func TestAttachWithoutThePort(t *testing.T) {
 	t.Parallel()
 	s := newAttachSite(t, "  {}\n")
 	s.attach().handshake(`{}`)
-	found, err := s.env.runningGateways(t.Context(), s.file)
+	found, err := control.Running(t.Context(), s.env.Env, s.file)
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d gateways, %v", len(found), err)
 	}
-	closeIdle(found)
+	control.CloseIdle(found)
 	other := newAttachSite(t, "  {}\n")
-	write(t, other.file, "listen: "+strings.TrimSuffix(strings.TrimPrefix(found[0].URL, "http://"), "/mcp")+"\nmcpServers: {}\n")
+	commandtest.Write(t, other.file, "listen: "+strings.TrimSuffix(strings.TrimPrefix(found[0].URL, "http://"), "/mcp")+"\nmcpServers: {}\n")
 	if got := other.attach().handshake(`{}`); !strings.Contains(got, `"result"`) {
 		t.Errorf("got %s", got)
 	}
-	if code := other.env.run(t.Context(), "logs", "--config", other.file); code != exitOK || !strings.Contains(other.env.out.String(), "SB_PORT_TAKEN") {
-		t.Errorf("exit code %d, logged %s", code, other.env.out)
+	if code := runCommand(t.Context(), other.env, "logs", "--config", other.file); code != exitOK || !strings.Contains(other.env.Out.String(), "SB_PORT_TAKEN") {
+		t.Errorf("exit code %d, logged %s", code, other.env.Out)
 	}
 }

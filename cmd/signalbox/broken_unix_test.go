@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
@@ -47,7 +48,7 @@ func TestBrokenServersKeepTheirCodes(t *testing.T) {
 	for _, of := range slices.Sorted(maps.Keys(servers)) {
 		config += fmt.Sprintf("  %s: %s\n", serverOf(of), servers[of])
 	}
-	write(t, filepath.Join(dir, "signalbox.yaml"), config)
+	commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), config)
 	gw, err := startProcess(dir, os.Environ(), "signalbox", "serve")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ type brokenStatus struct {
 // awaitCodes waits until is holds for each server, and checks that each has its code.
 func awaitCodes(t *testing.T, url string, servers map[string]string, is func(brokenStatus) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(commandtest.Patience); ; <-time.After(50 * time.Millisecond) {
 		var s struct {
 			Backends []brokenStatus `json:"backends"`
 		}
@@ -135,7 +136,7 @@ func awaitCodes(t *testing.T, url string, servers map[string]string, is func(bro
 func checkCallCode(t *testing.T, url, want string) {
 	t.Helper()
 	tool := serverOf(want) + "__x"
-	body := exchange(t, http.MethodPost, url+"/mcp", callOf(tool), callHeader(tool)...)
+	body := exchange(t, http.MethodPost, url+"/mcp", commandtest.CallOf(tool), commandtest.CallHeader(tool)...)
 	var answer struct {
 		Error struct {
 			Data struct {
@@ -151,7 +152,7 @@ func checkCallCode(t *testing.T, url, want string) {
 // exchange sends a request with some headers and returns the body of the response.
 func exchange(t *testing.T, method, url, body string, header ...[2]string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

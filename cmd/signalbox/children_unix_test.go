@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // held starts a gateway with one backend that holds a pipe open. It returns the gateway, and
@@ -24,7 +26,7 @@ func held(t *testing.T, manner string, args ...string) (*process, *os.File) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {kid: {command: mcpchild, args: [hello, %q, %s]}}\n", pipe, manner))
+	commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {kid: {command: mcpchild, args: [hello, %q, %s]}}\n", pipe, manner))
 	gw, err := startProcess(dir, os.Environ(), "signalbox", args...)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,7 @@ func ends(t *testing.T, pipe *os.File) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(patience):
+	case <-time.After(commandtest.Patience):
 		t.Fatal("the child outlived its gateway")
 	}
 }

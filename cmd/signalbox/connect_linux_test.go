@@ -17,6 +17,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 	"github.com/signalbox-mcp/signalbox/internal/demo"
 	"github.com/signalbox-mcp/signalbox/internal/ledger"
@@ -24,16 +29,16 @@ import (
 )
 
 // newHome returns an env with a home folder, and a configuration in its working directory.
-func newHome(t *testing.T, stdin string) (e *testEnv, home string) {
+func newHome(t *testing.T, stdin string) (e *commandtest.Env, home string) {
 	t.Helper()
 	home, err := os.MkdirTemp("", "h") //nolint:usetesting // shorter: the path of a socket is bounded
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	e = newTestEnv(t, stdin)
+	e = commandtest.New(t, stdin)
 	e.LookupEnv = func(name string) (string, bool) { return home, name == "HOME" }
-	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: 127.0.0.1:7801\nmcpServers: {}\n")
+	commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "listen: 127.0.0.1:7801\nmcpServers: {}\n")
 	return e, home
 }
 
@@ -44,7 +49,7 @@ func writeBelow(t *testing.T, home, name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, path, text)
+	commandtest.Write(t, path, text)
 	return path
 }
 
@@ -57,6 +62,12 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
+// ledgerOf returns what connect has recorded.
+func ledgerOf(e *commandtest.Env) (ledger.Ledger, error) {
+	state, err := source.StateHome(e.Env)
+	return ledger.Ledger(filepath.Join(state, "ledger")), err
+}
+
 // On a terminal, connect and disconnect ask.
 func TestConnectAsks(t *testing.T) {
 	t.Parallel()
@@ -64,13 +75,13 @@ func TestConnectAsks(t *testing.T) {
 		e, home := newHome(t, answer)
 		e.Terminal = func(stream any) bool { return stream == e.Stdin }
 		path := writeBelow(t, home, ".cursor/mcp.json", `{"mcpServers": {}}`)
-		if code := e.run(t.Context(), "connect", "cursor"); code != exitOK {
-			t.Errorf("exit code %d: %s", code, e.err)
+		if code := runCommand(t.Context(), e, "connect", "cursor"); code != exitOK {
+			t.Errorf("exit code %d: %s", code, e.Err)
 		}
 		if got := strings.Contains(readText(t, path), "signalbox"); got != want {
 			t.Errorf("answer %q: written %v", answer, got)
 		}
-		if said := e.err.String(); said != "Write ~/.cursor/mcp.json? [y/N] " {
+		if said := e.Err.String(); said != "Write ~/.cursor/mcp.json? [y/N] " {
 			t.Errorf("asked %q", said)
 		}
 	}
@@ -87,23 +98,23 @@ func waitForTheClient(t *testing.T, profile string, tools int) {
 	t.Helper()
 	e, home := newHome(t, "")
 	path := writeBelow(t, home, ".cursor/mcp.json", "")
-	gateway := newTestEnv(t, "")
+	gateway := commandtest.New(t, "")
 	gateway.LookupEnv = e.LookupEnv
 	file := filepath.Join(e.Dir, "signalbox.yaml")
-	write(t, file, "mcpServers:\n  d: {url: "+serving(t, demo.New())+"}\nprofiles:\n  some: {include: [d__echo]}\n")
+	commandtest.Write(t, file, "mcpServers:\n  d: {url: "+commandtest.Serving(t, demo.New())+"}\nprofiles:\n  some: {include: [d__echo]}\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan int, 1)
-	go func() { served <- gateway.run(ctx, "serve", "--listen", "127.0.0.1:0", "--config", file) }()
+	go func() { served <- runCommand(ctx, gateway, "serve", "--listen", "127.0.0.1:0", "--config", file) }()
 	defer func() {
 		cancel()
 		if code := <-served; code != exitOK {
-			t.Errorf("serve: exit code %d: %s", code, gateway.err)
+			t.Errorf("serve: exit code %d: %s", code, gateway.Err)
 		}
 	}()
 	var url string
 	until(t, func() bool {
-		found, _ := e.runningGateways(t.Context(), file)
-		defer closeIdle(found)
+		found, _ := control.Running(t.Context(), e.Env, file)
+		defer control.CloseIdle(found)
 		if len(found) == 1 {
 			url = found[0].URL
 		}
@@ -115,13 +126,13 @@ func waitForTheClient(t *testing.T, profile string, tools int) {
 		args = append(args, "--profile", profile)
 	}
 	connected := make(chan int, 1)
-	go func() { connected <- e.run(t.Context(), args...) }()
-	until(t, func() bool { return strings.Contains(e.err.String(), "waiting for cursor ... ") })
+	go func() { connected <- runCommand(t.Context(), e, args...) }()
+	until(t, func() bool { return strings.Contains(e.Err.String(), "waiting for cursor ... ") })
 	if got := readText(t, path); !strings.Contains(got, `"url": "`+url+`"`) {
 		t.Errorf("written %s, want %s", got, url)
 	}
 	// Another command of this user is not the client.
-	if code := newCommand(t, e).run(t.Context(), "tools", "--config", file); code != exitOK {
+	if code := runCommand(t.Context(), newCommand(t, e), "tools", "--config", file); code != exitOK {
 		t.Errorf("tools: exit code %d", code)
 	}
 	c := client.NewHTTP(url, client.Config{Name: "gateway"})
@@ -135,17 +146,17 @@ func waitForTheClient(t *testing.T, profile string, tools int) {
 		t.Fatal(err)
 	}
 	if code := <-connected; code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
-	if said := e.err.String(); said != fmt.Sprintf("waiting for cursor ... connected, %s (cursor-vscode 2.3, 2026-07-28)\n", plural(tools, "tool")) {
+	if said := e.Err.String(); said != fmt.Sprintf("waiting for cursor ... connected, %s (cursor-vscode 2.3, 2026-07-28)\n", output.Plural(tools, "tool")) {
 		t.Errorf("said %q", said)
 	}
 }
 
 // newCommand returns an env for another command of the same user.
-func newCommand(t *testing.T, e *testEnv) *testEnv {
+func newCommand(t *testing.T, e *commandtest.Env) *commandtest.Env {
 	t.Helper()
-	other := newTestEnv(t, "")
+	other := commandtest.New(t, "")
 	other.LookupEnv = e.LookupEnv
 	return other
 }
@@ -170,14 +181,14 @@ func TestConnectRefusesAChangedFile(t *testing.T) {
 	e, home := newHome(t, "")
 	path := writeBelow(t, home, ".cursor/mcp.json", "{}")
 	e.Terminal = func(stream any) bool { return stream == e.Stdin }
-	e.Stdin = &lateAnswer{strings.NewReader("y\n"), func() { write(t, path, `{"changed": true}`) }}
-	if code := e.run(t.Context(), "connect", "cursor"); code != exitFailed {
+	e.Stdin = &lateAnswer{strings.NewReader("y\n"), func() { commandtest.Write(t, path, `{"changed": true}`) }}
+	if code := runCommand(t.Context(), e, "connect", "cursor"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	if said := e.err.String(); !strings.Contains(said, "mcp.json: changed meanwhile; look again") {
+	if said := e.Err.String(); !strings.Contains(said, "mcp.json: changed meanwhile; look again") {
 		t.Errorf("said %q", said)
 	}
-	led, err := e.ledger()
+	led, err := ledgerOf(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +221,7 @@ func (a *lateAnswer) Read(p []byte) (int, error) {
 func TestConnectGivesFilesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range clients.All() {
-		if _, err := clientOf(c.ID); err != nil || c.ID == "claude-desktop" {
+		if c.Ended || c.ID == "claude-desktop" {
 			continue // no longer developed; or its place on Linux is unknown
 		}
 		t.Run(c.ID, func(t *testing.T) {
@@ -239,7 +250,7 @@ func TestConnectGivesFilesBack(t *testing.T) {
 func giveBack(t *testing.T, c clients.Client, text []byte) bool {
 	t.Helper()
 	e, _ := newHome(t, "")
-	p := e.places()
+	p := edit.Places(e.Env)
 	flags := []string{c.ID, "--yes"}
 	_, path, ok := p.ToWrite(c, clients.User)
 	if !ok {
@@ -252,40 +263,26 @@ func giveBack(t *testing.T, c clients.Client, text []byte) bool {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, path, string(text))
-	if e.run(t.Context(), append([]string{"connect"}, flags...)...) != exitOK {
-		if got := readText(t, path); got != string(text) || !strings.Contains(e.err.String(), path+":") {
-			t.Errorf("%s was refused, without its place or with a change: %s", path, e.err)
+	commandtest.Write(t, path, string(text))
+	if runCommand(t.Context(), e, append([]string{"connect"}, flags...)...) != exitOK {
+		if got := readText(t, path); got != string(text) || !strings.Contains(e.Err.String(), path+":") {
+			t.Errorf("%s was refused, without its place or with a change: %s", path, e.Err)
 		}
 		return false
 	}
 	connected := readText(t, path)
 	again := newCommand(t, e)
 	again.Dir = e.Dir
-	if code := again.run(t.Context(), append([]string{"connect"}, flags...)...); code != exitOK || !strings.Contains(again.out.String(), " is connected already") || readText(t, path) != connected {
-		t.Errorf("connect again: exit code %d, %s %s", code, again.out, again.err)
+	if code := runCommand(t.Context(), again, append([]string{"connect"}, flags...)...); code != exitOK || !strings.Contains(again.Out.String(), " is connected already") || readText(t, path) != connected {
+		t.Errorf("connect again: exit code %d, %s %s", code, again.Out, again.Err)
 	}
-	if code := again.run(t.Context(), append([]string{"disconnect"}, flags...)...); code != exitOK {
-		t.Errorf("disconnect: exit code %d: %s", code, again.err)
+	if code := runCommand(t.Context(), again, append([]string{"disconnect"}, flags...)...); code != exitOK {
+		t.Errorf("disconnect: exit code %d: %s", code, again.Err)
 	}
 	if got := readText(t, path); got != string(text) {
 		t.Errorf("%s is not the same after connect and disconnect:\n%s\n%s", path, text, got)
 	}
 	return true
-}
-
-// A program of 'go run' is removed when it ends.
-func TestIsTemporary(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]bool{
-		"/tmp/go-build1234/b001/exe/signalbox": true,
-		"/usr/local/bin/signalbox":             false,
-		"/home/me/go-builds/signalbox":         false,
-	} {
-		if got := isTemporary(path); got != want {
-			t.Errorf("%s: %v", path, got)
-		}
-	}
 }
 
 // After a crash between Begin and the replacement, and after one before Done, the entry is
@@ -294,10 +291,10 @@ func TestConnectAfterACrash(t *testing.T) {
 	t.Parallel()
 	e, home := newHome(t, "")
 	path := writeBelow(t, home, ".cursor/mcp.json", "{}")
-	if code := e.run(t.Context(), "connect", "cursor", "--yes"); code != exitOK {
-		t.Fatal(e.err)
+	if code := runCommand(t.Context(), e, "connect", "cursor", "--yes"); code != exitOK {
+		t.Fatal(e.Err)
 	}
-	led, err := e.ledger()
+	led, err := ledgerOf(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,8 +312,8 @@ func TestConnectAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := newCommand(t, e)
-	if code := other.run(t.Context(), "disconnect", "cursor", "--yes"); code != exitOK {
-		t.Errorf("exit code %d: %s", code, other.err)
+	if code := runCommand(t.Context(), other, "disconnect", "cursor", "--yes"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, other.Err)
 	}
 	if got := readText(t, path); strings.Contains(got, "signalbox") {
 		t.Errorf("the entry is still there: %s", got)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/check"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/internal/code"
 )
 
@@ -31,7 +33,7 @@ func TestDoctorFindsBrokenServers(t *testing.T) {
 	for name, limits := range limitsOf {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
+			e := commandtest.New(t, "")
 			pipe := filepath.Join(e.Dir, "pipe")
 			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 				t.Fatal(err)
@@ -59,35 +61,35 @@ func TestDoctorFindsBrokenServers(t *testing.T) {
 			for _, of := range slices.Sorted(maps.Keys(servers)) {
 				file += fmt.Sprintf("  %s: %s\n", serverOf(of), servers[of])
 			}
-			write(t, filepath.Join(e.Dir, "signalbox.yaml"), file)
+			commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), file)
 
 			started := time.Now()
-			if got := e.run(t.Context(), "doctor", "--json"); got != exitFailed {
-				t.Errorf("exit code %d, said %s", got, e.err)
+			if got := runCommand(t.Context(), e, "doctor", "--json"); got != exitFailed {
+				t.Errorf("exit code %d, said %s", got, e.Err)
 			}
 			if took := time.Since(started); took > 16*time.Second {
 				t.Errorf("took %v", took)
 			}
 			ends(t, held)
 			var out struct {
-				Findings []finding `json:"findings"`
+				Findings []check.Finding `json:"findings"`
 			}
-			if err := json.Unmarshal([]byte(e.out.String()), &out); err != nil {
-				t.Fatalf("%v: %s", err, e.out)
+			if err := json.Unmarshal([]byte(e.Out.String()), &out); err != nil {
+				t.Fatalf("%v: %s", err, e.Out)
 			}
 			failed := 0
 			for _, f := range out.Findings {
-				if f.Kind == "server" && f.Result == resultFail {
+				if f.Kind == "server" && f.Result == check.Fail {
 					if failed++; serverOf(f.Code) != f.Name || f.Fix == "" {
 						t.Errorf("got %+v", f)
 					}
 				}
-				if f.Name == "good" && f.Result != resultOK {
+				if f.Name == "good" && f.Result != check.OK {
 					t.Errorf("got %+v", f)
 				}
 			}
 			if failed != len(servers) {
-				t.Errorf("%d servers failed, want %d: %s", failed, len(servers), e.out)
+				t.Errorf("%d servers failed, want %d: %s", failed, len(servers), e.Out)
 			}
 		})
 	}
@@ -105,7 +107,7 @@ func TestDoctorEndsWhatItHasStarted(t *testing.T) {
 				t.Fatal(err)
 			}
 			// With its first request, the server is one that a kill of the command ends.
-			write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf(
+			commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf(
 				`mcpServers: {silent: {command: sh, args: [-c, "read -r request; exec 9>%s; trap '' TERM; sleep 1000 & wait"]}}`, pipe))
 			p, err := startProcess(dir, os.Environ(), "signalbox", "doctor")
 			if err != nil {

@@ -4,29 +4,16 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/signalbox-mcp/signalbox/mcp"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
 )
-
-// answering is a server that is not an MCP server, as found on a guessed port.
-func answering(status int, media, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", media)
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-}
 
 // A command that does not reach its server reports the reason with a cure, without waiting for
 // a timeout.
@@ -39,33 +26,33 @@ func TestServersThatAreNotMCP(t *testing.T) {
 		token   string
 		want    []string
 	}{
-		{"the URL of a page", answering(200, "text/html", "<html>"), "/index", "",
+		{"the URL of a page", commandtest.Answering(200, "text/html", "<html>"), "/index", "",
 			[]string{"text/html instead of a message", "check that it is an MCP server"}},
-		{"a wrong path", answering(404, "text/plain", "nothing"), "/mpc", "",
+		{"a wrong path", commandtest.Answering(404, "text/plain", "nothing"), "/mpc", "",
 			[]string{"HTTP status 404", "the server has nothing at the path /mpc"}},
-		{"no path", answering(404, "text/plain", "nothing"), "/", "",
+		{"no path", commandtest.Answering(404, "text/plain", "nothing"), "/", "",
 			[]string{"HTTP status 404", "the URL has no path, but MCP endpoints have one; did you mean http://127.0.0.1:", "/mcp?"}},
-		{"no token", answering(401, "text/plain", "who are you"), "/mcp", "",
+		{"no token", commandtest.Answering(401, "text/plain", "who are you"), "/mcp", "",
 			[]string{"HTTP status 401", "put a bearer token for the server into SIGNALBOX_TOKEN"}},
-		{"a wrong token", answering(401, "text/plain", "who are you"), "/mcp", "secret",
+		{"a wrong token", commandtest.Answering(401, "text/plain", "who are you"), "/mcp", "secret",
 			[]string{"HTTP status 401", "the token in SIGNALBOX_TOKEN was not accepted"}},
-		{"a gateway without a token", answering(401, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a bearer token is needed"}}`), "/mcp", "",
+		{"a gateway without a token", commandtest.Answering(401, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"a bearer token is needed"}}`), "/mcp", "",
 			[]string{"a bearer token is needed", "put a bearer token for the server into SIGNALBOX_TOKEN"}},
 		{"a page to sign in", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, "/mcp", "",
 			[]string{"redirects", "HTTP status 302"}},
-		{"broken", answering(500, "text/plain", "\x1b[31moops"), "/mcp", "", []string{"HTTP status 500"}},
-		{"half an answer", answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"res`), "/mcp", "", []string{"list the tools: "}},
+		{"broken", commandtest.Answering(500, "text/plain", "\x1b[31moops"), "/mcp", "", []string{"HTTP status 500"}},
+		{"half an answer", commandtest.Answering(200, "application/json", `{"jsonrpc":"2.0","id":1,"res`), "/mcp", "", []string{"list the tools: "}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(tt.handler)
 			defer server.Close()
-			e := newTestEnv(t, "")
-			e.LookupEnv = func(name string) (string, bool) { return tt.token, name == tokenVariable && tt.token != "" }
-			if code := e.run(t.Context(), "tools", "--url", server.URL+tt.path); code != exitFailed {
+			e := commandtest.New(t, "")
+			e.LookupEnv = func(name string) (string, bool) { return tt.token, name == target.TokenVariable && tt.token != "" }
+			if code := runCommand(t.Context(), e, "tools", "--url", server.URL+tt.path); code != exitFailed {
 				t.Errorf("exit code %d", code)
 			}
-			said := e.err.String()
+			said := e.Err.String()
 			for _, want := range tt.want {
 				if !strings.Contains(said, want) {
 					t.Errorf("said %q, want %q in it", said, want)
@@ -74,8 +61,8 @@ func TestServersThatAreNotMCP(t *testing.T) {
 			if strings.Contains(said, "secret") || strings.Contains(said, "\x1b") {
 				t.Errorf("said %q", said)
 			}
-			if e.out.String() != "" {
-				t.Errorf("printed %q", e.out)
+			if e.Out.String() != "" {
+				t.Errorf("printed %q", e.Out)
 			}
 		})
 	}
@@ -85,48 +72,28 @@ func TestServersThatAreNotMCP(t *testing.T) {
 // (FAULTS, "TLS expired/wrong name/self-signed").
 func TestServerWithABadCertificate(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewUnstartedServer(answering(200, "text/plain", ""))
+	server := httptest.NewUnstartedServer(commandtest.Answering(200, "text/plain", ""))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	server.StartTLS()
 	defer server.Close()
-	e := newTestEnv(t, "")
-	if code := e.run(t.Context(), "tools", "--url", server.URL+"/mcp"); code != exitFailed {
+	e := commandtest.New(t, "")
+	if code := runCommand(t.Context(), e, "tools", "--url", server.URL+"/mcp"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	if said := e.err.String(); !strings.Contains(said, "certificate") || strings.Contains(said, "insecure") {
+	if said := e.Err.String(); !strings.Contains(said, "certificate") || strings.Contains(said, "insecure") {
 		t.Errorf("said %q", said)
 	}
 }
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
-	at := closedAddress(t)
-	e := newTestEnv(t, "")
-	if code := e.run(t.Context(), "call", "--url", "http://"+at+"/mcp", "echo"); code != exitFailed {
+	at := commandtest.ClosedAddress(t)
+	e := commandtest.New(t, "")
+	if code := runCommand(t.Context(), e, "call", "--url", "http://"+at+"/mcp", "echo"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	want := fmt.Sprintf("signalbox: nothing listens at %s; start a gateway with 'signalbox serve', or check the URL\n", at)
-	if said := e.err.String(); !strings.Contains(said, "the request was not sent\n") || !strings.HasSuffix(said, want) {
+	if said := e.Err.String(); !strings.Contains(said, "the request was not sent\n") || !strings.HasSuffix(said, want) {
 		t.Errorf("said %q, want %q", said, want)
-	}
-}
-
-// There is no hint for a request that may have run, or for an error of the server itself.
-func TestNoHintWhereThereIsNone(t *testing.T) {
-	t.Parallel()
-	target := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-	for _, err := range []error{
-		errors.New("HTTP status 404"),
-		&mcp.Error{Code: -32602, Message: "HTTP status 404"},
-		&mcp.Fault{Outcome: mcp.Unknown, Message: "HTTP status 404", Cause: syscall.ECONNREFUSED},
-		&mcp.Fault{Outcome: mcp.NotDispatched, Message: "it is busy"},
-	} {
-		if got := hint(err, target, false); !errors.Is(got, err) || got.Error() != err.Error() {
-			t.Errorf("%v became %v", err, got)
-		}
-	}
-	cause := &mcp.Fault{Outcome: mcp.NotDispatched, Message: "connection refused", Cause: syscall.ECONNREFUSED}
-	if got := hint(cause, target, false); !errors.Is(got, cause) || !strings.HasPrefix(got.Error(), cause.Error()+"\n") {
-		t.Errorf("the hint hides its error: %v", got)
 	}
 }

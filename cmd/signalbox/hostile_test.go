@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,37 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
 	"github.com/signalbox-mcp/signalbox/mcp"
-	"github.com/signalbox-mcp/signalbox/server"
 )
-
-// responding returns a server that responds to each method with its result, or with an
-// error if it has none.
-func responding(results map[string]string) mcp.Handler {
-	return mcp.HandlerFunc(func(_ context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
-		if result, ok := results[req.Method]; ok {
-			return mcp.NewResult([]byte(result))
-		}
-		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "no %s", req.Method)
-	})
-}
-
-// serving starts a server for a Handler on loopback and returns its URL.
-func serving(t *testing.T, h mcp.Handler) string {
-	t.Helper()
-	s := server.New(h, server.Config{})
-	l := httptest.NewServer(s)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		l.Close()
-	})
-	return l.URL + "/mcp"
-}
-
-const discovery = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}},
-	"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}`
 
 // hostile is a server with texts that would affect a terminal: clear it, set its title,
 // overwrite text, or change the direction of writing (FAULTS, "ANSI/zero-width/bidi in texts
@@ -52,7 +24,7 @@ const discovery = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{
 func hostile() mcp.Handler {
 	const bad = `\u001b[2J\u001b]0;owned\u0007\r\u202e\u200b\u009b31m`
 	results := map[string]string{
-		"server/discover":          discovery,
+		"server/discover":          commandtest.Discovery,
 		"tools/list":               `{"tools":[{"name":"t` + bad + `","description":"d` + bad + `\nsecond line","inputSchema":{"type":"object"}}]}`,
 		"prompts/list":             `{"prompts":[{"name":"p` + bad + `","title":"` + bad + `"}]}`,
 		"resources/list":           `{"resources":[{"uri":"x:` + bad + `","name":"n","title":"` + bad + `"}]}`,
@@ -60,7 +32,7 @@ func hostile() mcp.Handler {
 		"resources/read":           `{"contents":[{"uri":"x:y","text":"one` + bad + `"}]}`,
 		"tools/call":               `{"content":[{"type":"text","text":"one` + bad + `"},{"type":"` + bad + `"},{"type":"resource_link","name":"` + bad + `","uri":"x:` + bad + `"},{"type":"image","mimeType":"` + bad + `","data":"AA=="}]}`,
 	}
-	plain := responding(results)
+	plain := commandtest.Responding(results)
 	return mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, caller mcp.Caller) (*mcp.Result, error) {
 		if req.Method != "tools/call" {
 			return plain.Serve(ctx, req, caller)
@@ -87,32 +59,32 @@ func hostile() mcp.Handler {
 // No text of a server moves the cursor of a terminal or looks like a line of the command.
 func TestNothingOfAServerReachesTheTerminal(t *testing.T) {
 	t.Parallel()
-	url := serving(t, hostile())
+	url := commandtest.Serving(t, hostile())
 	for _, args := range []string{
 		"tools", "tools --json", "resources", "resources --json", "prompts", "prompts --json",
 		"call x", "call x --json", "call fails", "call x --log debug", "read x:y", "read x:y --json",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
+			e := commandtest.New(t, "")
 			e.Terminal = func(any) bool { return true }
 			words := strings.Fields(args)
 			want := exitOK
 			if strings.Contains(args, "fails") {
 				want = exitFailed
 			}
-			if code := e.run(t.Context(), append(words, "--url", url)...); code != want {
-				t.Errorf("exit code %d, want %d: %s", code, want, e.err)
+			if code := runCommand(t.Context(), e, append(words, "--url", url)...); code != want {
+				t.Errorf("exit code %d, want %d: %s", code, want, e.Err)
 			}
-			for name, text := range map[string]string{"output": e.out.String(), "error": e.err.String()} {
-				if hidden(text) {
+			for name, text := range map[string]string{"output": e.Out.String(), "error": e.Err.String()} {
+				if hasHidden(text) {
 					t.Errorf("the standard %s holds what a terminal obeys: %q", name, text)
 				}
 			}
-			if e.out.String() == "" && want == exitOK {
+			if e.Out.String() == "" && want == exitOK {
 				t.Error("nothing was printed")
 			}
-			for line := range strings.Lines(e.err.String()) {
+			for line := range strings.Lines(e.Err.String()) {
 				if strings.HasPrefix(line, "signalbox: all is well") {
 					t.Errorf("the server speaks as the command: %q", line)
 				}
@@ -124,12 +96,12 @@ func TestNothingOfAServerReachesTheTerminal(t *testing.T) {
 // A pipe receives the bytes of the server unmodified.
 func TestBytesOfAServerReachAPipe(t *testing.T) {
 	t.Parallel()
-	url := serving(t, hostile())
-	e := newTestEnv(t, "")
-	if code := e.run(t.Context(), "read", "x:y", "--url", url); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, e.err)
+	url := commandtest.Serving(t, hostile())
+	e := commandtest.New(t, "")
+	if code := runCommand(t.Context(), e, "read", "x:y", "--url", url); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, e.Err)
 	}
-	if got, want := e.out.String(), "one\x1b[2J\x1b]0;owned\a\r\u202e\u200b\u009b31m"; got != want {
+	if got, want := e.Out.String(), "one\x1b[2J\x1b]0;owned\a\r\u202e\u200b\u009b31m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -160,15 +132,15 @@ func TestOddResults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := serving(t, responding(map[string]string{"server/discover": discovery, tt.method: tt.result}))
-			e := newTestEnv(t, "")
-			if code := e.run(t.Context(), append(tt.args, "--url", url)...); code != tt.code {
+			url := commandtest.Serving(t, commandtest.Responding(map[string]string{"server/discover": commandtest.Discovery, tt.method: tt.result}))
+			e := commandtest.New(t, "")
+			if code := runCommand(t.Context(), e, append(tt.args, "--url", url)...); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
-			if diff := cmp.Diff(e.out.String(), tt.out); diff != "" {
+			if diff := cmp.Diff(e.Out.String(), tt.out); diff != "" {
 				t.Errorf("printed (-got +want):\n%s", diff)
 			}
-			if got := e.err.String(); !strings.HasPrefix(got, tt.err) || tt.err == "" && got != "" {
+			if got := e.Err.String(); !strings.HasPrefix(got, tt.err) || tt.err == "" && got != "" {
 				t.Errorf("said %q, want %q", got, tt.err)
 			}
 		})
@@ -186,28 +158,34 @@ func TestHugeAnswers(t *testing.T) {
 		}
 		tools.WriteString(`{"name":"tool_` + strings.Repeat("x", i%60) + `","description":"` + text[:300] + `","inputSchema":{"type":"object"}}`)
 	}
-	url := serving(t, responding(map[string]string{
-		"server/discover": discovery,
+	url := commandtest.Serving(t, commandtest.Responding(map[string]string{
+		"server/discover": commandtest.Discovery,
 		"tools/list":      `{"tools":[` + tools.String() + `]}`,
 		"tools/call":      `{"content":[{"type":"text","text":"` + text + `"}]}`,
 	}))
-	e := newTestEnv(t, "")
-	if code := e.run(t.Context(), "call", "x", "--url", url); code != exitOK || e.out.String() != text+"\n" {
-		t.Errorf("exit code %d, %d bytes: %s", code, len(e.out.String()), e.err)
+	e := commandtest.New(t, "")
+	if code := runCommand(t.Context(), e, "call", "x", "--url", url); code != exitOK || e.Out.String() != text+"\n" {
+		t.Errorf("exit code %d, %d bytes: %s", code, len(e.Out.String()), e.Err)
 	}
-	e = newTestEnv(t, "")
-	if code := e.run(t.Context(), "tools", "--url", url); code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+	e = commandtest.New(t, "")
+	if code := runCommand(t.Context(), e, "tools", "--url", url); code != exitOK {
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
-	lines := strings.Split(strings.TrimSpace(e.out.String()), "\n")
+	lines := strings.Split(strings.TrimSpace(e.Out.String()), "\n")
 	if len(lines) != 2000 {
 		t.Errorf("%d lines, want 2000", len(lines))
 	}
 	for _, line := range lines {
-		if n := len([]rune(line)); n > len("tool_")+60+2+summaryLength {
+		if n := len([]rune(line)); n > len("tool_")+60+2+100 {
 			t.Fatalf("a line has %d characters: %q", n, line)
 		}
 	}
+}
+
+// hasHidden reports whether a text has characters that a terminal would interpret or not show.
+func hasHidden(text string) bool {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\ufffd", "")
+	return output.Visible(text) != text
 }
 
 // failingWriter is standard output on a full disk.
@@ -226,14 +204,14 @@ func TestOutputErrors(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
-			write(t, filepath.Join(e.Dir, "demo.yaml"), "mcpServers: {}\n")
-			write(t, filepath.Join(e.Dir, "wrong.yaml"), "lisen: {}\n")
+			e := commandtest.New(t, "")
+			commandtest.Write(t, filepath.Join(e.Dir, "demo.yaml"), "mcpServers: {}\n")
+			commandtest.Write(t, filepath.Join(e.Dir, "wrong.yaml"), "lisen: {}\n")
 			e.Stdout = failingWriter{}
-			if code := e.run(t.Context(), strings.Fields(args)...); code != exitFailed {
+			if code := runCommand(t.Context(), e, strings.Fields(args)...); code != exitFailed {
 				t.Errorf("exit code %d", code)
 			}
-			if got := e.err.String(); !strings.Contains(got, "no space left on device") {
+			if got := e.Err.String(); !strings.Contains(got, "no space left on device") {
 				t.Errorf("said %q", got)
 			}
 		})
@@ -246,51 +224,29 @@ func TestInterruptedCommands(t *testing.T) {
 	for _, args := range []string{"tools", "prompts", "resources", "call x", "read a:b"} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
+			e := commandtest.New(t, "")
 			cancelled := make(chan struct{})
 			slow := mcp.HandlerFunc(func(ctx context.Context, req *mcp.Request, _ mcp.Caller) (*mcp.Result, error) {
 				if req.Method == "server/discover" {
-					return mcp.NewResult([]byte(discovery))
+					return mcp.NewResult([]byte(commandtest.Discovery))
 				}
-				e.signals <- os.Interrupt
+				e.Arrived <- os.Interrupt
 				<-ctx.Done()
 				close(cancelled)
 				return nil, ctx.Err()
 			})
-			url := serving(t, slow)
-			if code := e.run(t.Context(), append(strings.Fields(args), "--url", url)...); code != exitFailed {
+			url := commandtest.Serving(t, slow)
+			if code := runCommand(t.Context(), e, append(strings.Fields(args), "--url", url)...); code != exitFailed {
 				t.Errorf("exit code %d", code)
 			}
 			<-cancelled
-			if got := e.err.String(); !strings.HasPrefix(got, "signalbox: interrupted: ") {
+			if got := e.Err.String(); !strings.HasPrefix(got, "signalbox: interrupted: ") {
 				t.Errorf("said %q", got)
 			}
-			if e.out.String() != "" {
-				t.Errorf("printed %q", e.out)
+			if e.Out.String() != "" {
+				t.Errorf("printed %q", e.Out)
 			}
 		})
-	}
-}
-
-// A question without an answer ends with its call. A second question waits for its turn, but
-// not for the end of the first one's call.
-func TestQuestionEndsWithItsCall(t *testing.T) {
-	t.Parallel()
-	e := newTestEnv(t, "")
-	c := newConsole(e.env, "the server of x")
-	c.asking <- struct{}{} // another question is being asked
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	req, err := mcp.NewRequest("elicitation/create", []byte(`{"message":"m","requestedSchema":{"properties":{}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := mcp.Ask(ctx, c, req); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the end of the call", err)
-	}
-	<-c.asking
-	if res, err := mcp.Ask(t.Context(), c, req); err != nil || string(res.Bytes()) != `{"action":"decline"}` {
-		t.Errorf("got %v, %v", res, err)
 	}
 }
 
@@ -306,20 +262,20 @@ func TestResourceIsSaved(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			url := serving(t, responding(map[string]string{"server/discover": discovery, "resources/read": `{"contents":[` + tt.contents + `]}`}))
-			e := newTestEnv(t, "")
-			code := e.run(t.Context(), "read", "a:b", "--url", url, "--output", tt.file)
+			url := commandtest.Serving(t, commandtest.Responding(map[string]string{"server/discover": commandtest.Discovery, "resources/read": `{"contents":[` + tt.contents + `]}`}))
+			e := commandtest.New(t, "")
+			code := runCommand(t.Context(), e, "read", "a:b", "--url", url, "--output", tt.file)
 			path := filepath.Join(e.Dir, tt.file)
 			data, readErr := os.ReadFile(path)
 			if tt.err != "" {
-				if code != exitFailed || !strings.Contains(e.err.String(), tt.err) || readErr == nil {
-					t.Errorf("exit code %d, said %q, wrote %q", code, e.err, data)
+				if code != exitFailed || !strings.Contains(e.Err.String(), tt.err) || readErr == nil {
+					t.Errorf("exit code %d, said %q, wrote %q", code, e.Err, data)
 				}
 				return
 			}
 			info, err := os.Stat(path)
 			if code != exitOK || readErr != nil || err != nil || string(data) != tt.want {
-				t.Fatalf("exit code %d, wrote %q, %v: %s", code, data, readErr, e.err)
+				t.Fatalf("exit code %d, wrote %q, %v: %s", code, data, readErr, e.Err)
 			}
 			if got := info.Mode().Perm(); got&0o077 != 0 {
 				t.Errorf("others may read it: %v", got)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/client"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
@@ -42,12 +43,12 @@ func newManyServers(t *testing.T, idle string) *manyServers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(state) })
-	m.environ = append(os.Environ(), stateVariable+"="+state)
+	m.environ = append(os.Environ(), commandtest.StateVariable+"="+state)
 	text := "listen: 127.0.0.1:0\nmcpServers:\n"
 	for i := range m.n {
 		text += fmt.Sprintf("  s%d: {command: mcpgrow, args: [%q]%s}\n", i, filepath.Join(m.dir, "started"), idle)
 	}
-	write(t, filepath.Join(m.dir, "signalbox.yaml"), text)
+	commandtest.Write(t, filepath.Join(m.dir, "signalbox.yaml"), text)
 	return m
 }
 
@@ -80,7 +81,7 @@ func (m *manyServers) session() func(method, params string) string {
 			m.t.Fatal(err)
 		}
 		req.Scope, req.Client = scope, &mcp.Peer{Version: mcp.V20251125, Info: []byte(`{"name":"t","version":"1"}`), Capabilities: []byte(`{"elicitation":{}}`)}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), commandtest.Patience)
 		defer cancel()
 		res, err := c.Serve(ctx, req, nil)
 		if err != nil {
@@ -143,7 +144,7 @@ func TestOnlyUsedServersRun(t *testing.T) {
 	if n := strings.Count(tools, `"name"`); n != 2*m.n {
 		t.Fatalf("%d tools are listed: %s", n, tools)
 	}
-	m.awaitRunning(0, patience)
+	m.awaitRunning(0, commandtest.Patience)
 	if got := request("tools/list", `{}`); got != tools {
 		t.Errorf("%s is listed, want %s", got, tools)
 	}
@@ -155,7 +156,7 @@ func TestOnlyUsedServersRun(t *testing.T) {
 	if got := request("tools/list", `{}`); got != tools {
 		t.Errorf("%s is listed, want %s", got, tools)
 	}
-	m.awaitRunning(0, patience)
+	m.awaitRunning(0, commandtest.Patience)
 	if err := gw.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestOnlyUsedServersRun(t *testing.T) {
 		request("tools/call", fmt.Sprintf(`{"name":%q}`, name))
 	}
 	if !testing.Short() {
-		m.awaitRunning(0, patience)
+		m.awaitRunning(0, commandtest.Patience)
 	}
 	request("tools/call", `{"name":"s1__ask"}`) // it was started before
 	request("tools/call", `{"name":"s4__ask"}`)
@@ -201,21 +202,21 @@ func TestUsedServerKeepsTheStateOfAClient(t *testing.T) {
 	// One for the lists of each server, one for the client's session with s1, and none for
 	// the lists of s2, which its session with the client notifies of as well.
 	request("tools/call", `{"name":"s2__ask"}`)
-	m.awaitRunning(m.n+1, patience)
+	m.awaitRunning(m.n+1, commandtest.Patience)
 }
 
 // Many processes of one server are a problem with a cure.
 func TestManyCopiesOfOneServerAreAProblem(t *testing.T) {
 	t.Parallel()
 	m := newManyServers(t, "")
-	write(t, filepath.Join(m.dir, "signalbox.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\nmcpServers: {s: {command: mcpgrow, args: [%q]}}\n", filepath.Join(m.dir, "started")))
+	commandtest.Write(t, filepath.Join(m.dir, "signalbox.yaml"), fmt.Sprintf("listen: 127.0.0.1:0\nmcpServers: {s: {command: mcpgrow, args: [%q]}}\n", filepath.Join(m.dir, "started")))
 	_, first := m.serve()
 	first("tools/call", `{"name":"s__ask"}`)
 	for range 3 {
 		m.session()("tools/call", `{"name":"s__ask"}`)
 	}
-	cmd := command(t, "status")
-	cmd.Dir, cmd.Env = m.dir, append(m.environ, noExitDelay)
+	cmd := programCommand(t, "status")
+	cmd.Dir, cmd.Env = m.dir, append(m.environ, commandtest.NoExitDelay)
 	out, err := cmd.Output()
 	if want := `backend "s": 4 processes of it run, one for each client; if it keeps nothing for its clients, share: true lets them use one [SB_CHILD_COPIES]`; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %s", err, out)
@@ -233,8 +234,8 @@ func TestOneClientStartsWhatItUses(t *testing.T) {
 			m := newManyServers(t, "")
 			id := 0
 			serve := func() (end func(), request func(method, params string) string) {
-				cmd := command(t, "serve", "--stdio")
-				cmd.Dir, cmd.Env = m.dir, append(m.environ, noExitDelay)
+				cmd := programCommand(t, "serve", "--stdio")
+				cmd.Dir, cmd.Env = m.dir, append(m.environ, commandtest.NoExitDelay)
 				in, err := cmd.StdinPipe()
 				if err != nil {
 					t.Fatal(err)
@@ -273,9 +274,9 @@ func TestOneClientStartsWhatItUses(t *testing.T) {
 			if n := strings.Count(tools, `"inputSchema"`); n != 2*m.n {
 				t.Fatalf("%d tools are listed: %s", n, tools)
 			}
-			m.awaitRunning(m.n, patience)
+			m.awaitRunning(m.n, commandtest.Patience)
 			end()
-			m.awaitRunning(0, patience)
+			m.awaitRunning(0, commandtest.Patience)
 
 			started, _ := m.processes()
 			end, request = serve()
@@ -289,12 +290,12 @@ func TestOneClientStartsWhatItUses(t *testing.T) {
 			if got := request("tools/call", `"name":"s1__grown"`); !strings.Contains(got, `"content":[]`) {
 				t.Errorf("s1__grown: %s", got)
 			}
-			m.awaitRunning(1, patience)
+			m.awaitRunning(1, commandtest.Patience)
 			if now, _ := m.processes(); now != started+1 {
 				t.Errorf("%d processes were started for two calls of one server", now-started)
 			}
 			end()
-			m.awaitRunning(0, patience)
+			m.awaitRunning(0, commandtest.Patience)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 	"github.com/signalbox-mcp/signalbox/internal/clients"
 )
 
@@ -29,9 +30,9 @@ func (a *typedAnswers) Read(p []byte) (int, error) {
 
 // importEnv returns an env with a terminal, on which one line is typed, and a file of a
 // client. before is called when the question has been asked.
-func importEnv(t *testing.T, answer string, before func(dir string)) *testEnv {
+func importEnv(t *testing.T, answer string, before func(dir string)) *commandtest.Env {
 	t.Helper()
-	e := newTestEnv(t, "")
+	e := commandtest.New(t, "")
 	e.Stdin = &typedAnswers{strings.NewReader(answer), func() {
 		if before != nil {
 			before(e.Dir)
@@ -55,7 +56,7 @@ func TestImportAsks(t *testing.T) {
 	t.Parallel()
 	for answer, yes := range map[string]bool{"y\n": true, "YES\r\n": true, "n\n": false, "\n": false, "": false, "yes please\n": false} {
 		e := importEnv(t, answer, nil)
-		code := e.run(t.Context(), "import")
+		code := runCommand(t.Context(), e, "import")
 		text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml"))
 		if code != exitOK || (err == nil) != yes || yes != strings.Contains(string(text), "FORGE_TOKEN: \"${FORGE_TOKEN}\"") {
 			t.Errorf("answer %q: exit code %d, %v, %s", answer, code, err, text)
@@ -64,7 +65,7 @@ func TestImportAsks(t *testing.T) {
 		if (err == nil) != yes || yes != (string(secrets) == "FORGE_TOKEN=not-a-real-token\n") {
 			t.Errorf("answer %q: the secrets are %q, %v", answer, secrets, err)
 		}
-		if shown := e.out.String() + e.err.String(); strings.Contains(shown, "not-a-real") || !strings.Contains(shown, "FORGE_TOKEN moves to secrets.env\n") ||
+		if shown := e.Out.String() + e.Err.String(); strings.Contains(shown, "not-a-real") || !strings.Contains(shown, "FORGE_TOKEN moves to secrets.env\n") ||
 			!strings.Contains(shown, "signalbox.yaml (new, 1 server) and secrets.env (0600, 1 value). No other file changes.\n") ||
 			!strings.Contains(shown, "Proceed? [y/N] ") || yes == strings.Contains(shown, "nothing was written") {
 			t.Errorf("answer %q: printed %s", answer, shown)
@@ -93,9 +94,9 @@ func TestImportIntoChangedFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		code := e.run(t.Context(), "import")
-		if text, err := os.ReadFile(path); code != exitFailed || err != nil || string(text) != theirs || !strings.Contains(e.err.String(), "changed meanwhile; look again") {
-			t.Errorf("exit code %d, the file has %q, %v, printed %s", code, text, err, e.err)
+		code := runCommand(t.Context(), e, "import")
+		if text, err := os.ReadFile(path); code != exitFailed || err != nil || string(text) != theirs || !strings.Contains(e.Err.String(), "changed meanwhile; look again") {
+			t.Errorf("exit code %d, the file has %q, %v, printed %s", code, text, err, e.Err)
 		}
 	}
 }
@@ -111,11 +112,11 @@ func TestImportWritesSecretsFirst(t *testing.T) {
 		{"the configuration changes", "signalbox.yaml", "mcpServers: {theirs: {command: x}}\n", "secrets.env has the credentials already, and no server was written: import again", "FORGE_TOKEN=not-a-real-token\n"},
 		{"the secrets change", "secrets.env", "FORGE_TOKEN=theirs\n", "nothing was written: ", "FORGE_TOKEN=theirs\n"},
 	} {
-		e := importEnv(t, "y\n", func(dir string) { write(t, filepath.Join(dir, tt.file), tt.theirs) })
+		e := importEnv(t, "y\n", func(dir string) { commandtest.Write(t, filepath.Join(dir, tt.file), tt.theirs) })
 		secrets := filepath.Join(e.Dir, "secrets.env")
-		code := e.run(t.Context(), "import")
-		if text, err := os.ReadFile(secrets); code != exitFailed || !strings.Contains(e.err.String(), tt.want) || err != nil || string(text) != tt.secrets {
-			t.Errorf("%s: exit code %d, %q, %v, printed %s", tt.name, code, text, err, e.err)
+		code := runCommand(t.Context(), e, "import")
+		if text, err := os.ReadFile(secrets); code != exitFailed || !strings.Contains(e.Err.String(), tt.want) || err != nil || string(text) != tt.secrets {
+			t.Errorf("%s: exit code %d, %q, %v, printed %s", tt.name, code, text, err, e.Err)
 		}
 		if text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml")); err == nil && string(text) != tt.theirs {
 			t.Errorf("%s: the configuration is %q", tt.name, text)
@@ -124,8 +125,8 @@ func TestImportWritesSecretsFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A name that is taken is not used, and one with the value is.
-		if code := e.run(t.Context(), "import", "--yes"); code != exitOK {
-			t.Errorf("%s: exit code %d: %s", tt.name, code, e.err)
+		if code := runCommand(t.Context(), e, "import", "--yes"); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", tt.name, code, e.Err)
 		}
 		want := tt.secrets
 		if tt.file == "secrets.env" {
@@ -145,16 +146,16 @@ func TestImportRefusesSecretsOfOthers(t *testing.T) {
 	}
 	e := importEnv(t, "", nil)
 	path := filepath.Join(e.Dir, "secrets.env")
-	write(t, path, "A=1\n")
+	commandtest.Write(t, path, "A=1\n")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code := e.run(t.Context(), "import", "--yes")
-	if code != exitFailed || !strings.Contains(e.err.String(), "secrets.env is not used: other users can read or write it (mode 0644) (chmod 600 ") {
-		t.Errorf("exit code %d: %s", code, e.err)
+	code := runCommand(t.Context(), e, "import", "--yes")
+	if code != exitFailed || !strings.Contains(e.Err.String(), "secrets.env is not used: other users can read or write it (mode 0644) (chmod 600 ") {
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
-	if code := e.run(t.Context(), "import", "--yes", "--keep-secrets"); code != exitOK || !strings.Contains(e.out.String(), "env FORGE_TOKEN is a literal secret in the configuration") {
-		t.Errorf("exit code %d: %s%s", code, e.out, e.err)
+	if code := runCommand(t.Context(), e, "import", "--yes", "--keep-secrets"); code != exitOK || !strings.Contains(e.Out.String(), "env FORGE_TOKEN is a literal secret in the configuration") {
+		t.Errorf("exit code %d: %s%s", code, e.Out, e.Err)
 	}
 	if text, err := os.ReadFile(filepath.Join(e.Dir, "signalbox.yaml")); err != nil || !strings.Contains(string(text), "FORGE_TOKEN: not-a-real-token\n") {
 		t.Errorf("%q, %v", text, err)
@@ -164,7 +165,7 @@ func TestImportRefusesSecretsOfOthers(t *testing.T) {
 // A file of a project that is named has the project of its place.
 func TestImportNamedProjectFile(t *testing.T) {
 	t.Parallel()
-	e := newTestEnv(t, "")
+	e := commandtest.New(t, "")
 	folder := filepath.Join(e.Dir, "shop", ".roo")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -174,10 +175,10 @@ func TestImportNamedProjectFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		into := filepath.Join(t.TempDir(), "signalbox.yaml")
-		code := e.run(t.Context(), "import", path, "--into", into, "--yes")
+		code := runCommand(t.Context(), e, "import", path, "--into", into, "--yes")
 		text, err := os.ReadFile(into)
 		if want := "cwd: " + filepath.Join(e.Dir, "shop") + "\n"; code != exitOK || err != nil || !strings.Contains(string(text), want) && os.PathSeparator == '/' {
-			t.Errorf("exit code %d, %v: %s%s", code, err, text, e.err)
+			t.Errorf("exit code %d, %v: %s%s", code, err, text, e.Err)
 		}
 	}
 }

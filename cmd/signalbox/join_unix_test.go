@@ -13,6 +13,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
 )
 
 // A gateway of one client on stdio is not joined: its backends' processes belong to that
@@ -25,21 +29,21 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
 	lookup := func(name string) (string, bool) {
-		if name == stateVariable {
+		if name == commandtest.StateVariable {
 			return state, true
 		}
 		return "", false
 	}
-	gateway, command := newTestEnv(t, ""), newTestEnv(t, "")
+	gateway, command := commandtest.New(t, ""), commandtest.New(t, "")
 	gateway.LookupEnv, command.LookupEnv = lookup, lookup
 	file := filepath.Join(gateway.Dir, "signalbox.yaml")
-	write(t, file, "mcpServers: {}\n")
+	commandtest.Write(t, file, "mcpServers: {}\n")
 
 	stdin, toGateway := io.Pipe()
 	fromGateway, stdout := io.Pipe()
 	gateway.Stdin, gateway.Stdout = stdin, stdout
 	code := make(chan int, 1)
-	go func() { code <- gateway.run(t.Context(), "serve", "--stdio", "--config", file) }()
+	go func() { code <- runCommand(t.Context(), gateway, "serve", "--stdio", "--config", file) }()
 	// After its response the socket exists.
 	go func() {
 		_, _ = io.WriteString(toGateway, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
@@ -48,32 +52,32 @@ func TestGatewayOfOneClientIsNotJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, fromGateway) }()
-	if folder, _ := command.stateFolder(file); len(socketsIn(folder)) != 1 {
+	if folder, _ := source.StateFolder(command.Env, file); len(control.Sockets(folder)) != 1 {
 		t.Error("the gateway has no socket")
 	}
-	if got := command.run(t.Context(), "tools", "--config", file); got != exitOK {
-		t.Errorf("exit code %d: %s", got, command.err)
+	if got := runCommand(t.Context(), command, "tools", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.Err)
 	}
-	if said := command.err.String(); strings.Contains(said, "using the gateway") {
+	if said := command.Err.String(); strings.Contains(said, "using the gateway") {
 		t.Errorf("said %q", said)
 	}
 	// Its status can be asked for.
-	if got := command.run(t.Context(), "status", "--config", file); got != exitOK {
-		t.Errorf("exit code %d: %s", got, command.err)
+	if got := runCommand(t.Context(), command, "status", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.Err)
 	}
-	if want := fmt.Sprintf(" of process %d, up for ", os.Getpid()); !strings.Contains(command.out.String(), want) {
-		t.Errorf("printed %q, want %q", command.out, want)
+	if want := fmt.Sprintf(" of process %d, up for ", os.Getpid()); !strings.Contains(command.Out.String(), want) {
+		t.Errorf("printed %q, want %q", command.Out, want)
 	}
 	// It explains names, and starts nothing for that.
-	if got := command.run(t.Context(), "why", "nothing", "--config", file); got != exitOK {
-		t.Errorf("exit code %d: %s", got, command.err)
+	if got := runCommand(t.Context(), command, "why", "nothing", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.Err)
 	}
-	if want := fmt.Sprintf("using the running gateway, process %d", os.Getpid()); !strings.Contains(command.err.String(), want) {
-		t.Errorf("said %q, want %q", command.err, want)
+	if want := fmt.Sprintf("using the running gateway, process %d", os.Getpid()); !strings.Contains(command.Err.String(), want) {
+		t.Errorf("said %q, want %q", command.Err, want)
 	}
 	toGateway.Close()
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d: %s", got, gateway.err)
+		t.Errorf("exit code %d: %s", got, gateway.Err)
 	}
 	stdout.Close()
 }
@@ -86,27 +90,27 @@ func TestGatewayThatWasKilledIsNotJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	command := newTestEnv(t, "")
-	command.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
+	command := commandtest.New(t, "")
+	command.LookupEnv = func(name string) (string, bool) { return state, name == commandtest.StateVariable }
 	file := filepath.Join(command.Dir, "signalbox.yaml")
-	write(t, file, "mcpServers: {}\n")
-	folder, err := command.stateFolder(file)
+	commandtest.Write(t, file, "mcpServers: {}\n")
+	folder, err := source.StateFolder(command.Env, file)
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "killed"+socketSuffix)})
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "killed"+control.SocketSuffix)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	killed.SetUnlinkOnClose(false)
 	killed.Close()
-	if len(socketsIn(folder)) != 1 {
+	if len(control.Sockets(folder)) != 1 {
 		t.Fatal("the socket is gone")
 	}
-	if got := command.run(t.Context(), "tools", "--config", file); got != exitOK {
-		t.Errorf("exit code %d: %s", got, command.err)
+	if got := runCommand(t.Context(), command, "tools", "--config", file); got != exitOK {
+		t.Errorf("exit code %d: %s", got, command.Err)
 	}
 }

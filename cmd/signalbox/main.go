@@ -37,8 +37,9 @@
 //     returns, and die with it if it is killed. The exception is the gateway that attach starts
 //     for all clients.
 //
-// A command uses the outside world only through its env, so that tests can run it in their
-// own process. The transcripts in testdata/script run it as a process.
+// This package has only the tree of the commands and the exit codes. The commands are in
+// packages below internal, each with a constructor that newRoot calls; the table "The command"
+// in docs/architecture.md lists them. The transcripts in testdata/script run the whole program.
 package main
 
 import (
@@ -50,14 +51,30 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/add"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/admin"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/attach"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/check"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/connect"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/doctor"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/edit"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/logs"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/pin"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/requests"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/secrets"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/serve"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/status"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/version"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/why"
 )
 
 // main only exits with the code of run, which tests can call.
 func main() {
-	os.Exit(run(context.Background(), osEnv(), os.Args[1:]))
+	os.Exit(run(context.Background(), command.OSEnv(), os.Args[1:]))
 }
 
 // The exit codes.
@@ -68,19 +85,7 @@ const (
 	exitStrict = 3 // with --strict: a backend is not live; everything else was done. For doctor: what failed may pass
 )
 
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// strictError is the error of a command that has succeeded without some of the backends.
-type strictError struct{ error }
-
-// usagef is fmt.Errorf for an error of the command line.
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
-func run(ctx context.Context, e *env, args []string) int {
+func run(ctx context.Context, e *command.Env, args []string) int {
 	root := newRoot(e)                        //nolint:contextcheck // the commands use ctx when they run
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra uses os.Args
 	// Cobra ignores errors when it prints help and completions: a truncated script would
@@ -92,12 +97,12 @@ func run(ctx context.Context, e *env, args []string) int {
 	if err = cmp.Or(err, printed.Flush()); err == nil {
 		return exitOK
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		e.printError(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
+	if _, ok := errors.AsType[command.UsageError](err); ok {
+		e.PrintError(fmt.Sprintf("%v (see '%s --help')", err, cmd.CommandPath()))
 		return exitUsage
 	}
-	e.printError(err.Error())
-	if _, ok := errors.AsType[strictError](err); ok {
+	e.PrintError(err.Error())
+	if _, ok := errors.AsType[command.StrictError](err); ok {
 		return exitStrict
 	}
 	return exitFailed
@@ -105,7 +110,7 @@ func run(ctx context.Context, e *env, args []string) int {
 
 // newRoot returns a new root command with all its subcommands. It shares no state with
 // others.
-func newRoot(e *env) *cobra.Command {
+func newRoot(e *command.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "signalbox",
 		Short: "One MCP endpoint in front of many MCP servers",
@@ -114,8 +119,8 @@ use servers of any protocol version.
 
 To begin, 'signalbox import' finds the servers of your MCP clients, 'signalbox doctor' tries
 each of them, and 'signalbox serve' serves them.`,
-		Version:           versionOf(buildInfo()),
-		Args:              knownCommand,
+		Version:           version.Of(version.Info()),
+		Args:              command.KnownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -129,22 +134,22 @@ each of them, and 'signalbox serve' serves them.`,
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		newServe(e), newAttach(e),
-		newTools(e), newResources(e), newPrompts(e),
-		newCall(e), newRead(e),
-		newStatus(e), newWhy(e), newReload(e), newCheck(e), newDoctor(e), newVersion(e),
-		newSecret(e),
-		newImport(e), newConnect(e), newDisconnect(e),
-		newAdd(e), newRemove(e), newRename(e), newEnable(e), newDisable(e),
-		newLogs(e), newPin(e),
+		serve.New(e), attach.New(e),
+		requests.NewTools(e), requests.NewResources(e), requests.NewPrompts(e),
+		requests.NewCall(e), requests.NewRead(e),
+		status.New(e), why.New(e), admin.NewReload(e), check.New(e), doctor.New(e), newVersion(e),
+		secrets.New(e),
+		add.NewImport(e), connect.New(e), connect.NewDisconnect(e),
+		add.New(e), edit.NewRemove(e), edit.NewRename(e), edit.NewEnable(e), edit.NewDisable(e),
+		logs.New(e), pin.New(e),
 	)
-	root.AddCommand(newServerCommands(e)...)
+	root.AddCommand(admin.NewServerCommands(e)...)
 	root.SetHelpCommand(newHelp())
 	// With an unknown shell, cobra's completion command would succeed and print its help where
 	// a script is expected.
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		completion.Args, completion.RunE = knownCommand, root.RunE
+		completion.Args, completion.RunE = command.KnownCommand, root.RunE
 	}
 	return root
 }
@@ -157,74 +162,13 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return command.Usagef("%w", err)
 			}
 			if len(rest) > 0 {
-				return knownCommand(found, rest)
+				return command.KnownCommand(found, rest)
 			}
 			return found.Help()
 		},
-	}
-}
-
-// knownCommand rejects an unknown command, and suggests a similar one.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	// Only the nearest: the help, to which the message refers, lists all.
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return usagef("unknown command %q; did you mean %q?", args[0], near[0])
-	}
-	return usagef("unknown command %q", args[0])
-}
-
-// argsBetween returns a cobra.PositionalArgs that requires low to high arguments. what
-// describes them in the error.
-func argsBetween(low, high int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < low || len(args) > high {
-			return usagef("got %d arguments, want %s", len(args), what)
-		}
-		return nil
-	}
-}
-
-// interruptible returns a context that the first SIGINT or SIGTERM cancels. The second one
-// ends the process, as by default. The returned function cancels the context and restores
-// the signals, without waiting.
-func (e *env) interruptible(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	arrived, stop := e.Signals(os.Interrupt, syscall.SIGTERM)
-	// Ends with ctx, which the caller of interruptible cancels.
-	go func() {
-		defer stop()
-		select {
-		case <-arrived:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// addWord adds a string flag that rejects the empty string. An empty value is nearly always
-// an unset shell variable, and treating it as absent would select another server than
-// intended.
-func addWord(cmd *cobra.Command, to *string, name, shorthand, usage string) {
-	cmd.Flags().FuncP(name, shorthand, usage, func(word string) error {
-		if word == "" {
-			return errors.New("the value is empty; omit the flag instead")
-		}
-		*to = word
-		return nil
-	})
-}
-
-func configFlag(cmd *cobra.Command, path *string) {
-	addWord(cmd, path, "config", "", "configuration `FILE` (default: "+configNames+", or the user's "+userConfigName+")")
-	if err := cmd.MarkFlagFilename("config", "yaml", "yml", "json"); err != nil {
-		panic(err) //nolint:forbidigo // the flag was added in the line above
 	}
 }
 
@@ -232,7 +176,7 @@ func configFlag(cmd *cobra.Command, path *string) {
 func flagError(_ *cobra.Command, err error) error {
 	text, _, isGo := strings.Cut(err.Error(), ": strconv.")
 	if isGo && errors.Is(err, strconv.ErrSyntax) {
-		return usageError{fmt.Errorf("%s: use true or false", text)}
+		return command.Usagef("%s: use true or false", text)
 	}
-	return usageError{err}
+	return command.Usagef("%w", err)
 }

@@ -4,22 +4,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
-)
 
-// noExitDelay makes processes with the race detector exit without a delay of a second.
-const noExitDelay = "GORACE=atexit_sleep_ms=0"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+)
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
@@ -62,7 +59,7 @@ func (l leakChecked) Run() int {
 		_ = f.Value.Set("16") // a valid number
 	}
 	// No test finds the file of the user that runs it.
-	_ = os.Setenv(configVariable, "/no-home/.config") // a valid name
+	_ = os.Setenv(commandtest.ConfigVariable, "/no-home/.config") // a valid name
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
@@ -70,12 +67,6 @@ func (l leakChecked) Run() int {
 	}
 	return code
 }
-
-// stateVariable is the variable with the folder of gateways' sockets.
-const stateVariable = "XDG_STATE_HOME"
-
-// configVariable is the variable with the user's folder for configurations.
-const configVariable = "XDG_CONFIG_HOME"
 
 // TestScripts runs the transcripts of testdata/script. Their commands are separate processes.
 func TestScripts(t *testing.T) {
@@ -91,7 +82,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Defer(func() { _ = os.RemoveAll(state) })
-			e.Vars = append(e.Vars, noExitDelay, stateVariable+"="+state)
+			e.Vars = append(e.Vars, commandtest.NoExitDelay, commandtest.StateVariable+"="+state)
 			return os.Chmod(e.WorkDir, 0o700) // independent of the umask
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -106,46 +97,6 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// testEnv is an env that does not use the process's environment.
-type testEnv struct {
-	*env
-	out, err *lockedBuffer
-	signals  chan os.Signal
-}
-
-func newTestEnv(t *testing.T, stdin string) *testEnv {
-	t.Helper()
-	e := &testEnv{out: new(lockedBuffer), err: new(lockedBuffer), signals: make(chan os.Signal, 3)}
-	e.env = &env{
-		Stdin:     bytes.NewBufferString(stdin),
-		Stdout:    e.out,
-		Stderr:    e.err,
-		LookupEnv: func(string) (string, bool) { return "", false },
-		Dir:       t.TempDir(),
-		Signals:   func(...os.Signal) (<-chan os.Signal, func()) { return e.signals, func() {} },
-		Terminal:  func(any) bool { return false },
-	}
-	return e
-}
-
-func (e *testEnv) run(ctx context.Context, args ...string) int {
-	return run(ctx, e.env, args)
-}
-
-// lockedBuffer is a buffer for concurrent use.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+func runCommand(ctx context.Context, e *commandtest.Env, args ...string) int {
+	return run(ctx, e.Env, args)
 }

@@ -15,12 +15,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // serveOnPipes starts a gateway for one client in the folder with its configuration.
 func serveOnPipes(t *testing.T, dir string) (cmd *exec.Cmd, in io.WriteCloser, lines *bufio.Scanner) {
 	t.Helper()
-	cmd = command(t, "serve", "--stdio")
+	cmd = programCommand(t, "serve", "--stdio")
 	cmd.Dir = dir
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -93,7 +95,7 @@ func TestOneClientOnStdio(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			started := filepath.Join(dir, "started")
-			write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {b: {command: mcpgrow, args: [%q]}}\n", started))
+			commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), fmt.Sprintf("mcpServers: {b: {command: mcpgrow, args: [%q]}}\n", started))
 			cmd, in, lines := serveOnPipes(t, dir)
 			c := &pipeClient{t: t, in: in, lines: lines}
 			id := 0
@@ -158,7 +160,7 @@ func TestOneClientOnStdio(t *testing.T) {
 func TestOneClientIsAskedForItsRootsAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "signalbox.yaml"), "mcpServers: {b: {command: mcproots}}\n")
+	commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), "mcpServers: {b: {command: mcproots}}\n")
 	cmd, in, lines := serveOnPipes(t, dir)
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"t","version":"1"}}}`)
 	asked, greeted := 0, false

@@ -17,16 +17,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
-// command returns signalbox as a separate process, in an empty folder.
-func command(t *testing.T, args ...string) *exec.Cmd {
+// programCommand returns signalbox as a separate process, in an empty folder.
+func programCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), commandtest.Patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "signalbox", args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), noExitDelay)
+	cmd.Env = append(os.Environ(), commandtest.NoExitDelay)
 	return cmd
 }
 
@@ -50,7 +52,7 @@ func alive(t *testing.T, base string) bool {
 // -1", or with a crashed log collector.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
-	cmd := command(t, "serve", "--demo", "--listen", "127.0.0.1:0")
+	cmd := programCommand(t, "serve", "--demo", "--listen", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 // input.
 func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 	t.Parallel()
-	cmd := command(t, "serve", "--stdio")
+	cmd := programCommand(t, "serve", "--stdio")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func TestServeEndsWithTheReaderOfItsAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said lockedBuffer
+	var said commandtest.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -126,13 +128,13 @@ func TestCommandEndsWithTheReaderOfItsOutput(t *testing.T) {
 	for _, args := range [][]string{{"tools"}, {"tools", "--json"}, {"version"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t, args...)
+			cmd := programCommand(t, args...)
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.Close()
-			var said lockedBuffer
+			var said commandtest.Buffer
 			cmd.Stdout, cmd.Stderr = w, &said
 			start := time.Now()
 			err = cmd.Run()

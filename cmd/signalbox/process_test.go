@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-)
 
-// patience is how long a test waits for what should happen immediately, before it fails.
-const patience = 20 * time.Second
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+)
 
 // process is a command that runs concurrently to a test, and its standard error.
 type process struct {
@@ -40,7 +40,7 @@ type process struct {
 func startProcess(dir string, environ []string, name string, args ...string) (*process, error) {
 	p := &process{ended: make(chan struct{}), news: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), name, args...)
-	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, append(environ, noExitDelay), p
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = dir, append(environ, commandtest.NoExitDelay), p
 	p.cmd.WaitDelay = time.Second // processes that it leaves behind may hold the pipe
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (p *process) expect(pattern string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(commandtest.Patience)
 	defer late.Stop()
 	for {
 		match, news := p.find(re)
@@ -120,7 +120,7 @@ func (p *process) finish() (int, error) {
 	select {
 	case <-p.ended:
 		return p.cmd.ProcessState.ExitCode(), nil
-	case <-time.After(patience):
+	case <-time.After(commandtest.Patience):
 		return 0, fmt.Errorf("the process did not end:\n%s", p.all())
 	}
 }
@@ -142,8 +142,8 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start NAME ARGS")
 	}
-	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), stateVariable+"="+ts.Getenv(stateVariable),
-		"HOME="+ts.Getenv("HOME"), configVariable+"="+ts.Getenv(configVariable), "SHELL="+ts.Getenv("SHELL"))
+	environ := append(os.Environ(), "GATE="+ts.Getenv("GATE"), commandtest.StateVariable+"="+ts.Getenv(commandtest.StateVariable),
+		"HOME="+ts.Getenv("HOME"), commandtest.ConfigVariable+"="+ts.Getenv(commandtest.ConfigVariable), "SHELL="+ts.Getenv("SHELL"))
 	p, err := startProcess(ts.MkAbs("."), environ, "signalbox", args[1:]...)
 	ts.Check(err)
 	ts.Defer(p.kill)
@@ -232,12 +232,12 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: until PATTERN ARGS")
 	}
 	re := regexp.MustCompile(args[0])
-	for start := time.Now(); time.Since(start) < patience; {
+	for start := time.Now(); time.Since(start) < commandtest.Patience; {
 		cmd := exec.CommandContext(context.Background(), "signalbox", args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
-		cmd.Env = append(os.Environ(), noExitDelay, stateVariable+"="+ts.Getenv(stateVariable))
-		if token := ts.Getenv(tokenVariable); token != "" {
-			cmd.Env = append(cmd.Env, tokenVariable+"="+token)
+		cmd.Env = append(os.Environ(), commandtest.NoExitDelay, commandtest.StateVariable+"="+ts.Getenv(commandtest.StateVariable))
+		if token := ts.Getenv(target.TokenVariable); token != "" {
+			cmd.Env = append(cmd.Env, target.TokenVariable+"="+token)
 		}
 		out, err := cmd.Output()
 		if err == nil && re.Match(out) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -31,39 +33,14 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
-			if got := e.run(t.Context(), tt.args...); got != tt.want {
+			e := commandtest.New(t, "")
+			if got := runCommand(t.Context(), e, tt.args...); got != tt.want {
 				t.Errorf("exit code %d, want %d", got, tt.want)
 			}
-			if got := e.err.String(); !strings.HasPrefix(got, tt.said) || tt.said == "" && got != "" {
+			if got := e.Err.String(); !strings.HasPrefix(got, tt.said) || tt.said == "" && got != "" {
 				t.Errorf("said %q, want %q", got, tt.said)
 			}
 		})
-	}
-}
-
-// Every line of a server's message has the prefix of the command, so that it is not mistaken
-// for a line of the shell or of another program.
-func TestPrintErrorMarksEachLine(t *testing.T) {
-	t.Parallel()
-	e := newTestEnv(t, "")
-	e.printError("one\r\n\x1b[1mtwo\n")
-	if got, want := e.err.String(), "signalbox: one\nsignalbox: \\x1b[1mtwo\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestInterruptible(t *testing.T) {
-	t.Parallel()
-	e := newTestEnv(t, "")
-	ctx, done := e.interruptible(t.Context())
-	e.signals <- syscall.SIGTERM
-	<-ctx.Done()
-	done()
-	ctx, done = e.interruptible(t.Context())
-	done()
-	if ctx.Err() == nil {
-		t.Error("the context goes on")
 	}
 }
 
@@ -71,17 +48,17 @@ func TestInterruptible(t *testing.T) {
 // leaves no goroutines.
 func TestServeEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	e := newTestEnv(t, "")
+	e := commandtest.New(t, "")
 	r, w := io.Pipe() // a client that sends nothing
 	defer w.Close()
 	e.Stdin = r
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if code := e.run(ctx, "serve", "--stdio", "--listen", "127.0.0.1:0"); code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+	if code := runCommand(ctx, e, "serve", "--stdio", "--listen", "127.0.0.1:0"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
-	if !strings.Contains(e.err.String(), "listening on http://127.0.0.1:") {
-		t.Errorf("said %q", e.err)
+	if !strings.Contains(e.Err.String(), "listening on http://127.0.0.1:") {
+		t.Errorf("said %q", e.Err)
 	}
 }
 
@@ -89,16 +66,16 @@ func TestServeEndsWithItsContext(t *testing.T) {
 func TestServePrintsTheLineForClients(t *testing.T) {
 	t.Parallel()
 	for _, terminal := range []bool{false, true} {
-		e := newTestEnv(t, "")
+		e := commandtest.New(t, "")
 		e.Terminal = func(any) bool { return terminal }
-		write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
+		commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if code := e.run(ctx, "serve", "--listen", "127.0.0.1:0"); code != exitOK {
-			t.Errorf("exit code %d: %s", code, e.err)
+		if code := runCommand(ctx, e, "serve", "--listen", "127.0.0.1:0"); code != exitOK {
+			t.Errorf("exit code %d: %s", code, e.Err)
 		}
-		if got := strings.Contains(e.err.String(), "claude mcp add --transport http signalbox http://127.0.0.1:"); got != terminal {
-			t.Errorf("terminal: %v, said %q", terminal, e.err)
+		if got := strings.Contains(e.Err.String(), "claude mcp add --transport http signalbox http://127.0.0.1:"); got != terminal {
+			t.Errorf("terminal: %v, said %q", terminal, e.Err)
 		}
 	}
 }
@@ -119,12 +96,12 @@ func TestServeDemoOnTerminal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
+			e := commandtest.New(t, "")
 			e.Terminal = func(any) bool { return tt.terminal }
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if code := e.run(ctx, tt.args...); code != tt.code || !strings.Contains(e.err.String(), tt.want) {
-				t.Errorf("exit code %d, said %q, want %d and %q", code, e.err, tt.code, tt.want)
+			if code := runCommand(ctx, e, tt.args...); code != tt.code || !strings.Contains(e.Err.String(), tt.want) {
+				t.Errorf("exit code %d, said %q, want %d and %q", code, e.Err, tt.code, tt.want)
 			}
 		})
 	}
@@ -133,13 +110,13 @@ func TestServeDemoOnTerminal(t *testing.T) {
 // A legacy client on stdio waits for each response, and ends by closing its side.
 func TestServeOneLegacyClient(t *testing.T) {
 	t.Parallel()
-	e := newTestEnv(t, "")
+	e := commandtest.New(t, "")
 	stdin, toGateway := io.Pipe()
 	fromGateway, stdout := io.Pipe()
 	e.Stdin, e.Stdout = stdin, stdout
 	code := make(chan int, 1)
 	go func() {
-		code <- e.run(t.Context(), "serve", "--stdio", "--demo")
+		code <- runCommand(t.Context(), e, "serve", "--stdio", "--demo")
 		stdout.Close()
 	}()
 	answers := bufio.NewScanner(fromGateway)
@@ -162,7 +139,7 @@ func TestServeOneLegacyClient(t *testing.T) {
 		t.Errorf("and then %s", rest)
 	}
 	if got := <-code; got != exitOK {
-		t.Errorf("exit code %d: %s", got, e.err)
+		t.Errorf("exit code %d: %s", got, e.Err)
 	}
 }
 
@@ -178,17 +155,17 @@ func answerIn(lines *bufio.Scanner) string {
 
 func TestServeReloadsOnHangup(t *testing.T) {
 	t.Parallel()
-	e := newTestEnv(t, "")
+	e := commandtest.New(t, "")
 	r, w := io.Pipe()
 	defer w.Close()
 	e.Stdin = r
-	e.signals <- syscall.SIGHUP
-	e.signals <- os.Interrupt
-	if code := e.run(t.Context(), "serve", "--stdio", "--demo"); code != exitOK {
-		t.Errorf("exit code %d: %s", code, e.err)
+	e.Arrived <- syscall.SIGHUP
+	e.Arrived <- os.Interrupt
+	if code := runCommand(t.Context(), e, "serve", "--stdio", "--demo"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, e.Err)
 	}
-	if !strings.Contains(e.err.String(), "nothing to reload: the demo has no configuration file") {
-		t.Errorf("said %q", e.err)
+	if !strings.Contains(e.Err.String(), "nothing to reload: the demo has no configuration file") {
+		t.Errorf("said %q", e.Err)
 	}
 }
 
@@ -201,34 +178,14 @@ func TestLogFollowsTheConfiguration(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, "")
-			write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\nlog: "+tt.log+"\n")
-			if code := e.run(t.Context(), "serve", "--stdio"); code != exitOK {
-				t.Errorf("exit code %d: %s", code, e.err)
+			e := commandtest.New(t, "")
+			commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\nlog: "+tt.log+"\n")
+			if code := runCommand(t.Context(), e, "serve", "--stdio"); code != exitOK {
+				t.Errorf("exit code %d: %s", code, e.Err)
 			}
-			if got := e.err.String(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
+			if got := e.Err.String(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
 				t.Errorf("logged %q, want %q and not %q", got, tt.want, tt.not)
 			}
 		})
-	}
-}
-
-func TestIsTerminal(t *testing.T) {
-	t.Parallel()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	for _, stream := range []any{null, r, w, strings.NewReader("")} {
-		if isTerminal(stream) {
-			t.Errorf("%T is a terminal", stream)
-		}
 	}
 }

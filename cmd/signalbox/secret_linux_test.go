@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // openTerminal returns both sides of a terminal.
@@ -55,22 +57,22 @@ func TestSecretIsNotEchoed(t *testing.T) {
 	t.Parallel()
 	for _, interrupt := range []bool{false, true} {
 		master, slave := openTerminal(t)
-		e := newTestEnv(t, "")
+		e := commandtest.New(t, "")
 		e.Stdin, e.Terminal = slave, func(any) bool { return true }
-		write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
+		commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		code := make(chan int, 1)
-		go func() { code <- e.run(ctx, "secret", "set", "TOKEN") }()
+		go func() { code <- runCommand(ctx, e, "secret", "set", "TOKEN") }()
 		for echoes(t, slave) && ctx.Err() == nil {
 			runtime.Gosched()
 		}
 		if interrupt {
-			e.signals <- syscall.SIGINT
+			e.Arrived <- syscall.SIGINT
 		} else if _, err := master.WriteString("not-a-real-secret\n"); err != nil {
 			t.Fatal(err)
 		}
 		if got := <-code; got == exitOK == interrupt {
-			t.Errorf("interrupt %v: exit code %d, said %s", interrupt, got, e.err)
+			t.Errorf("interrupt %v: exit code %d, said %s", interrupt, got, e.Err)
 		}
 		if !echoes(t, slave) {
 			t.Errorf("interrupt %v: the terminal does not echo", interrupt)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // secretChild is the command mcpsecret: a legacy MCP server on standard input and output. Its
@@ -66,16 +68,16 @@ func TestSecretRefuses(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			e := newTestEnv(t, tt.stdin)
-			write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
+			e := commandtest.New(t, tt.stdin)
+			commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
 			path := filepath.Join(e.Dir, "secrets.env")
-			write(t, path, tt.text)
+			commandtest.Write(t, path, tt.text)
 			if err := os.Chmod(path, tt.mode); err != nil {
 				t.Fatal(err)
 			}
-			code := e.run(t.Context(), "secret", "set", "B", "-")
-			if code != exitFailed || !strings.Contains(e.err.String(), tt.want) || strings.Contains(e.err.String()+e.out.String(), value) {
-				t.Errorf("exit code %d, said %s, want %s", code, e.err, tt.want)
+			code := runCommand(t.Context(), e, "secret", "set", "B", "-")
+			if code != exitFailed || !strings.Contains(e.Err.String(), tt.want) || strings.Contains(e.Err.String()+e.Out.String(), value) {
+				t.Errorf("exit code %d, said %s, want %s", code, e.Err, tt.want)
 			}
 			if text, err := os.ReadFile(path); err != nil || string(text) != tt.text {
 				t.Errorf("the file has %q, %v", text, err)
@@ -87,18 +89,18 @@ func TestSecretRefuses(t *testing.T) {
 // The terminal is asked, and the value is not shown.
 func TestSecretAsks(t *testing.T) {
 	t.Parallel()
-	e := newTestEnv(t, "not-a-real-secret\nmore")
+	e := commandtest.New(t, "not-a-real-secret\nmore")
 	e.Terminal = func(any) bool { return true }
-	write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
-	code := e.run(t.Context(), "secret", "set", "TOKEN")
+	commandtest.Write(t, filepath.Join(e.Dir, "signalbox.yaml"), "mcpServers: {}\n")
+	code := runCommand(t.Context(), e, "secret", "set", "TOKEN")
 	text, err := os.ReadFile(filepath.Join(e.Dir, "secrets.env"))
-	if code != exitOK || err != nil || string(text) != "TOKEN=not-a-real-secret\n" || !strings.HasPrefix(e.err.String(), "value of TOKEN (not shown): ") {
-		t.Errorf("exit code %d, %q, %v, said %s", code, text, err, e.err)
+	if code != exitOK || err != nil || string(text) != "TOKEN=not-a-real-secret\n" || !strings.HasPrefix(e.Err.String(), "value of TOKEN (not shown): ") {
+		t.Errorf("exit code %d, %q, %v, said %s", code, text, err, e.Err)
 	}
 	if info, err := os.Stat(filepath.Join(e.Dir, "secrets.env")); err != nil || info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
-	if said := e.out.String(); !strings.HasSuffix(said, "secrets.env: TOKEN is set; write ${TOKEN} in the configuration to use it\n") {
+	if said := e.Out.String(); !strings.HasSuffix(said, "secrets.env: TOKEN is set; write ${TOKEN} in the configuration to use it\n") {
 		t.Errorf("said %s", said)
 	}
 }
@@ -109,16 +111,16 @@ func TestSecretsAtOnce(t *testing.T) {
 	folder, state := t.TempDir(), t.TempDir()
 	configs := []string{filepath.Join(folder, "signalbox.yaml"), filepath.Join(folder, "other.yaml")}
 	for _, path := range configs {
-		write(t, path, "mcpServers: {}\n")
+		commandtest.Write(t, path, "mcpServers: {}\n")
 	}
 	var all sync.WaitGroup
 	const count = 16
 	for i := range count {
 		all.Go(func() {
-			e := newTestEnv(t, "not-a-real-secret")
-			e.LookupEnv = func(name string) (string, bool) { return state, name == stateVariable }
-			if code := e.run(t.Context(), "secret", "set", fmt.Sprintf("S%d", i), "-", "--config", configs[i%2]); code != exitOK {
-				t.Errorf("exit code %d, said %s", code, e.err)
+			e := commandtest.New(t, "not-a-real-secret")
+			e.LookupEnv = func(name string) (string, bool) { return state, name == commandtest.StateVariable }
+			if code := runCommand(t.Context(), e, "secret", "set", fmt.Sprintf("S%d", i), "-", "--config", configs[i%2]); code != exitOK {
+				t.Errorf("exit code %d, said %s", code, e.Err)
 			}
 		})
 	}

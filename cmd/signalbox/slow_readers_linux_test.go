@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // The sizes of these tests: the readers request many times what may be buffered.
@@ -107,7 +109,7 @@ mcpServers: {b: `+backend+`}
 func startIn(t *testing.T, environ []string, config, name string, args ...string) *boundedGateway {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "signalbox.yaml"), config)
+	commandtest.Write(t, filepath.Join(dir, "signalbox.yaml"), config)
 	gw, err := startProcess(dir, environ, name, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +135,7 @@ const (
 // do sends a request and returns the response.
 func (g *boundedGateway) do(method, path, token string, header [][2]string, body string) (*http.Response, string) {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(g.t.Context(), commandtest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+g.addr+path, strings.NewReader(body))
 	if err != nil {
@@ -158,7 +160,7 @@ func (g *boundedGateway) do(method, path, token string, header [][2]string, body
 
 func (g *boundedGateway) call(token, tool string) (status int, text string) {
 	g.t.Helper()
-	resp, text := g.do(http.MethodPost, "/mcp", token, callHeader(tool), callOf(tool))
+	resp, text := g.do(http.MethodPost, "/mcp", token, commandtest.CallHeader(tool), commandtest.CallOf(tool))
 	return resp.StatusCode, text
 }
 
@@ -219,7 +221,7 @@ func (g *boundedGateway) pending() int64 {
 // await waits until a condition is true.
 func (g *boundedGateway) await(what string, is func() bool) {
 	g.t.Helper()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(commandtest.Patience)
 	defer late.Stop()
 	again := time.NewTicker(10 * time.Millisecond) // the process does not announce it
 	defer again.Stop()
@@ -263,12 +265,12 @@ func TestSlowReadersAreBounded(t *testing.T) {
 	}{
 		{"modern, events", "", func(g *boundedGateway) {
 			for range slowReaders {
-				g.send(http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large"))
+				g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large"))
 			}
 		}},
 		{"modern, stdio", "{command: mcpchild, args: [large]}", func(g *boundedGateway) {
 			for range slowReaders {
-				g.send(http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large"))
+				g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large"))
 			}
 		}},
 		{"session, events", "", func(g *boundedGateway) {
@@ -350,11 +352,11 @@ func TestSlowLineGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := startBounded(t, "{url: "+strconv.Quote(eventServer(t, largeText))+"}")
 	g.await("the backend answers", func() bool { status, _ := g.call(honestToken, "b__small"); return status == http.StatusOK })
-	c := g.send(http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large"))
+	c := g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large"))
 	g.await("its answer is there", func() bool { return g.pending() > largeText/2 })
 	var idle []net.Conn
 	for range 8 {
-		idle = append(idle, g.send(http.MethodPost, "/mcp", callHeader("b__large"), callOf("b__large")))
+		idle = append(idle, g.send(http.MethodPost, "/mcp", commandtest.CallHeader("b__large"), commandtest.CallOf("b__large")))
 	}
 	got := 0
 	for buf := make([]byte, 64<<10); got < largeText; {

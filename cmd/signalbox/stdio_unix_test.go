@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/commandtest"
 )
 
 // A client starts the gateway, gets instructions and tools, and leaves. It receives no
@@ -21,8 +23,8 @@ import (
 // clients kill it.
 func TestServeOneClientOnPipes(t *testing.T) {
 	t.Parallel()
-	cmd := command(t, "serve", "--stdio")
-	write(t, filepath.Join(cmd.Dir, "signalbox.yaml"), "mcpServers:\n"+
+	cmd := programCommand(t, "serve", "--stdio")
+	commandtest.Write(t, filepath.Join(cmd.Dir, "signalbox.yaml"), "mcpServers:\n"+
 		"  a: {command: mcpchild, args: [x]}\n  b: {command: mcpchild, args: [y, /dev/null, stubborn]}\n")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -32,7 +34,7 @@ func TestServeOneClientOnPipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said lockedBuffer
+	var said commandtest.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

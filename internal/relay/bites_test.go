@@ -4,16 +4,12 @@
 package relay_test
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/sim/mutant"
 )
 
 var flagBites = flag.Int("sim.bites", 0, "break the Relay in each of the known ways, and want that to be found within so many schedules")
@@ -48,12 +44,8 @@ var relayMutations = []struct {
 // TestBitesApply keeps the list up to date with the code.
 func TestBitesApply(t *testing.T) {
 	for _, b := range relayMutations {
-		text, err := os.ReadFile(b.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), b.old); n != 1 {
-			t.Errorf("%s: %q is %d times in %s, want once", b.rule, b.old, n, b.file)
+		if _, err := (mutant.Change{File: b.file, Old: b.old, New: b.new}).Text(); err != nil {
+			t.Errorf("%s: %v", b.rule, err)
 		}
 	}
 }
@@ -67,29 +59,8 @@ func TestBites(t *testing.T) {
 	for _, b := range relayMutations {
 		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
 			began := time.Now()
-			dir := t.TempDir()
-			path, err := filepath.Abs(b.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-			raw, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = errors.Join(
-				os.WriteFile(changed, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o600),
-				os.WriteFile(overlay, raw, 0o600))
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-overlay", overlay,
-				"-run", "TestSchedules$", "-sim.until="+b.breach, "-sim.schedules="+strconv.Itoa(*flagBites), ".").CombinedOutput()
-			_, found, ok := strings.Cut(string(out), "schedules_test.go:")
+			out, err := mutant.Schedules(t.Context(), t.TempDir(), mutant.Change{File: b.file, Old: b.old, New: b.new}, b.breach, *flagBites)
+			_, found, ok := strings.Cut(out, "schedules_test.go:")
 			line, _, _ := strings.Cut(found, "\n")
 			if err == nil || !ok || !strings.Contains(line, b.breach) {
 				t.Fatalf("was not found by its rule in %d schedules: %v\n%s", *flagBites, err, out[max(0, len(out)-2000):])

@@ -17,7 +17,18 @@ import (
 // below it. Tests are exempt, because an import cycle through a test does not compile,
 // and the best peer of server in a test is client.
 var repoLayers = [][]string{
-	{"cmd/..."},
+	{"cmd/signalbox"},
+	{"cmd/signalbox/internal/doctor"},
+	{"cmd/signalbox/internal/add", "cmd/signalbox/internal/attach", "cmd/signalbox/internal/connect"},
+	{"cmd/signalbox/internal/admin", "cmd/signalbox/internal/check", "cmd/signalbox/internal/pin", "cmd/signalbox/internal/requests", "cmd/signalbox/internal/secrets", "cmd/signalbox/internal/status", "cmd/signalbox/internal/why"},
+	{"cmd/signalbox/internal/cost"},
+	{"cmd/signalbox/internal/edit", "cmd/signalbox/internal/serve", "cmd/signalbox/internal/target"},
+	{"cmd/signalbox/internal/logs"},
+	{"cmd/signalbox/internal/control"},
+	{"cmd/signalbox/internal/source"},
+	{"cmd/signalbox/internal/profiles"},
+	{"cmd/signalbox/internal/command"},
+	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
 	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
 	{"server", "client"},
@@ -41,13 +52,13 @@ var repoSideways = map[string][]string{}
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox"},                                                            // it changes settings of the whole process
+	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
 	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
 // only tests and each other may import them.
-var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "test/browser", "test/callertest", "test/canary", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "test/tap", "internal/peertest/...", "internal/jsonscan/jsontest"}
+var repoTestOnly = []string{"internal/bubble", "internal/logging/logtest", "cmd/signalbox/internal/commandtest", "test/browser", "test/callertest", "test/canary", "test/sim/...", "test/faultyserver/...", "test/gatewaytest", "test/memnet", "test/tap", "internal/peertest/...", "internal/jsonscan/jsontest"}
 
 // repoPure lists the packages that import the standard library only, and the packages
 // of this module that they may import besides it.

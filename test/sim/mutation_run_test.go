@@ -7,7 +7,6 @@ package sim_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/test/sim"
+	"github.com/signalbox-mcp/signalbox/test/sim/mutant"
 )
 
 // The limits of the search for a failure. A build is heavy, so only two run at a time.
@@ -83,11 +83,8 @@ func (m *mutation) overlay(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	original, err := filepath.Abs(filepath.Join(machines, m.file))
-	if err != nil {
-		return "", err
-	}
-	source, err := os.ReadFile(original)
+	file := filepath.Join(machines, m.file)
+	source, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
@@ -95,14 +92,5 @@ func (m *mutation) overlay(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, []byte(mutated), 0o600); err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, text, 0o600)
+	return mutant.Overlay(dir, file, mutated)
 }

@@ -4,18 +4,15 @@
 package wire_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/signalbox-mcp/signalbox/test/sim/mutant"
 )
 
 var flagBites = flag.Int("sim.bites", 0, "break the edges in each of the known ways, and want that to be found within so many schedules")
@@ -144,15 +141,14 @@ const rolledBack = "the backend was rolled back, and a call has no result after"
 // TestBitesApply keeps the list of mutations up to date with the code.
 func TestBitesApply(t *testing.T) {
 	for _, b := range edgeMutations {
-		text, err := os.ReadFile(filepath.Join(root, b.file))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if n := strings.Count(string(text), b.old); n != 1 {
-			t.Errorf("%s: %q stands %d times in %s, want once", b.rule, b.old, n, b.file)
+		if _, err := b.change().Text(); err != nil {
+			t.Errorf("%s: %v", b.rule, err)
 		}
 	}
+}
+
+func (b *edgeMutation) change() mutant.Change {
+	return mutant.Change{File: filepath.Join(root, b.file), Old: b.old, New: b.new}
 }
 
 // root is the directory of the module.
@@ -167,7 +163,7 @@ func TestBites(t *testing.T) {
 	for _, b := range edgeMutations {
 		t.Run(strings.ReplaceAll(b.rule, " ", "_"), func(t *testing.T) {
 			began := time.Now()
-			out, err := b.play(t, *flagBites)
+			out, err := mutant.Schedules(t.Context(), t.TempDir(), b.change(), b.breach, *flagBites)
 			found := regexp.MustCompile(`seed (\d+): (.*(?:` + b.breach + `).*)`).FindStringSubmatch(out)
 			if err == nil || found == nil {
 				t.Errorf("was not found by its rule in %d schedules: %v\n%s", *flagBites, err, last(out, 2000))
@@ -180,37 +176,6 @@ func TestBites(t *testing.T) {
 			t.Logf("found by schedule %d, after %v: %s", seed, time.Since(began).Round(time.Second), found[2])
 		})
 	}
-}
-
-// play runs the schedules against the mutated edges.
-func (b *edgeMutation) play(t *testing.T, schedules int) (string, error) {
-	t.Helper()
-	dir := t.TempDir()
-	path, err := filepath.Abs(filepath.Join(root, b.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	raw, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(
-		os.WriteFile(changed, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o600),
-		os.WriteFile(overlay, raw, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-overlay", overlay,
-		"-run", "TestSchedules$", "-sim.until="+b.breach, "-sim.schedules="+strconv.Itoa(schedules), ".")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
 }
 
 func last(text string, n int) string { return text[max(0, len(text)-n):] }

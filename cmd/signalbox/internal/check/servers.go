@@ -1,0 +1,182 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/cost"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/target"
+	"github.com/signalbox-mcp/signalbox/config"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+	"github.com/signalbox-mcp/signalbox/internal/imports"
+	"github.com/signalbox-mcp/signalbox/internal/shellpath"
+)
+
+const (
+	// Timeout bounds the checks, and serverWait how long they wait for a server. The
+	// difference is for its tools and its end.
+	Timeout    = 15 * time.Second
+	serverWait = 13 * time.Second
+
+	// interval is how often a server's state is read.
+	interval = 20 * time.Millisecond
+)
+
+// Servers checks servers, each by itself.
+func Servers(ctx context.Context, e *command.Env, cfg *config.Config, servers []config.Backend) []Finding {
+	shellPath := func() string { return e.LoginPath(ctx) }
+	results := make([][]Finding, len(servers))
+	var all sync.WaitGroup
+	for i := range servers {
+		// Ends with ctx; waited for below.
+		all.Go(func() { results[i] = checkServer(ctx, cfg, servers[i], shellPath) })
+	}
+	all.Wait()
+	return slices.Concat(results...)
+}
+
+// onlyServer returns a configuration with one server, without what concerns others or calls.
+func onlyServer(cfg *config.Config, srv config.Backend) config.Config {
+	one := *cfg
+	one.Servers, one.Profiles, one.Audit = []config.Backend{srv}, nil, config.Audit{}
+	one.Auth.Tokens = slices.Clone(cfg.Auth.Tokens)
+	for i := range one.Auth.Tokens {
+		one.Auth.Tokens[i].Profiles = nil
+	}
+	return one
+}
+
+// checkServer starts a gateway with one server of the configuration, and ends it.
+func checkServer(ctx context.Context, cfg *config.Config, srv config.Backend, shellPath func() string) []Finding {
+	var found []Finding
+	add := func(f Finding) {
+		f.Kind, f.Name = "server", srv.Name
+		found = append(found, f)
+	}
+	one := onlyServer(cfg, srv)
+	gw, err := signalbox.New(one, signalbox.Options{Grace: target.PromptGrace, Logger: slog.New(slog.DiscardHandler)}) //nolint:contextcheck // it lives until Close
+	if err != nil {
+		add(Finding{Result: Fail, Text: err.Error()})
+		return found
+	}
+	started := time.Now()
+	b := awaitServer(ctx, gw)
+	if b.State == "live" {
+		add(liveFinding(ctx, gw, &b, time.Since(started)))
+		if b.OtherOutput != "" {
+			add(Finding{Result: Warn, Code: code.TalkOtherOutput, Text: b.OtherOutput, Fix: CodeEntry(code.TalkOtherOutput).Cure})
+		}
+		for _, p := range gw.Status().Problems {
+			text, c := SplitCode(strings.TrimPrefix(p, "backend "+strconv.Quote(srv.Name)+": "))
+			add(Finding{Result: Warn, Code: c, Text: text, Fix: CodeEntry(c).Cure})
+		}
+	} else {
+		add(downFinding(&b, &srv, shellPath))
+	}
+	if err := gw.Close(); err != nil { //nolint:contextcheck // it ends even if ctx has ended
+		add(Finding{Result: Fail, Text: fmt.Sprintf("it could not be ended: %v", err)})
+	}
+	for _, note := range cfg.Notes {
+		// A program that is missing has a note, too.
+		if IsAbout(note, srv.Name) && (note.Code == "" || note.Code != found[0].Code) {
+			note.File = filepath.Base(note.File) // the whole path is in the first finding
+			add(OfNote("server", srv.Name, note))
+		}
+	}
+	return found
+}
+
+// awaitServer waits until the lists of the only server are known or have failed, and returns
+// its last state.
+func awaitServer(ctx context.Context, gw *signalbox.Gateway) signalbox.BackendStatus {
+	ctx, cancel := context.WithTimeout(ctx, serverWait)
+	defer cancel()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		b := gw.Status().Backends[0]
+		if b.State != "starting" {
+			return b
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return b
+		}
+	}
+}
+
+// liveFinding describes what a server lists, and the size of its tools.
+func liveFinding(ctx context.Context, gw *signalbox.Gateway, b *signalbox.BackendStatus, ready time.Duration) Finding {
+	f := Finding{Result: OK, Version: string(b.Version), Tools: b.Tools, Seconds: ready.Seconds()}
+	tools, err := target.ToolList().Fetch(ctx, gw)
+	if err != nil {
+		f.Result, f.Text = Fail, fmt.Sprintf("list the tools: %v", err)
+		return f
+	}
+	for _, tool := range tools {
+		f.Bytes += len(tool)
+	}
+	counts := control.ItemCounts(b)
+	if b.Tools > 0 {
+		count := output.Plural(b.Tools, "tool")
+		counts = fmt.Sprintf("%s (≈%s tokens)%s", count, cost.SizeOf(f.Bytes), strings.TrimPrefix(counts, count))
+	}
+	f.Text = fmt.Sprintf("%s, %s, ready in %.1f s", counts, b.Version, ready.Seconds())
+	return f
+}
+
+// downFinding describes why a server does not work, and what to do about it.
+func downFinding(b *signalbox.BackendStatus, srv *config.Backend, shellPath func() string) Finding {
+	f := Finding{Result: Fail, Code: b.Code, Text: b.Reason}
+	if b.State == "starting" {
+		f.Code = code.TalkSilent
+		f.Text = fmt.Sprintf("it did not answer within %v", serverWait)
+		if b.OtherOutput != "" {
+			f.Code, f.Text = code.TalkOtherOutput, f.Text+"; "+b.OtherOutput
+		}
+	}
+	entry := CodeEntry(f.Code)
+	f.Fix, f.Passes = entry.Cure, entry.Passes
+	words, err := imports.Words(srv.Command)
+	if err != nil {
+		words = strings.Fields(srv.Command)
+	}
+	switch {
+	case f.Code == code.TalkSilent:
+		f.Fix = "If it installs something, try again. Otherwise start it by hand and watch it."
+	case f.Code == code.TalkExited:
+		f.Fix = "Start it by hand with the same arguments and variables."
+	case f.Code == code.StartOneString && len(words) > 1:
+		args, err := json.Marshal(slices.Concat(words[1:], srv.Args))
+		if err == nil {
+			f.Fix = fmt.Sprintf("command: %s, args: %s", words[0], args)
+		}
+	case f.Code == code.StartNotFound && !strings.ContainsAny(srv.Command, `/\`):
+		if _, err := exec.LookPath(srv.Command); err == nil {
+			break // what is missing is its interpreter
+		}
+		if program := shellpath.Find(shellPath(), srv.Command); program != "" {
+			f.Text += "; your login shell has it: " + program
+			f.Fix = "command: " + program
+		}
+	}
+	return f
+}

@@ -1,0 +1,159 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
+	"github.com/signalbox-mcp/signalbox/internal/code"
+)
+
+// Gateway is a running gateway of this user.
+type Gateway struct {
+	*Info
+
+	Socket *http.Transport // to its socket
+}
+
+// Running returns the gateways that serve a file, those on HTTP first. The error is
+// about one that does not respond. The caller closes the idle connections, with CloseIdle.
+func Running(ctx context.Context, e *command.Env, file string) ([]Gateway, error) {
+	folder, err := source.StateFolder(e, file)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a folder there is no socket
+	}
+	var found []Gateway
+	var silent error
+	for _, path := range Sockets(folder) {
+		socket := Transport(path)
+		gateway, err := InfoAt(ctx, socket)
+		if err == nil {
+			found = append(found, Gateway{gateway, socket})
+			continue
+		}
+		socket.CloseIdleConnections()
+		if !IsGone(err) {
+			silent = fmt.Errorf("the gateway at %s does not respond: %w", path, err)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Gateway) int {
+		switch {
+		case a.Joinable == b.Joinable:
+			return 0
+		case a.Joinable:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return found, silent
+}
+
+// CloseIdle closes the connections to gateways that are not in use.
+func CloseIdle(gateways []Gateway) {
+	for _, g := range gateways {
+		g.Socket.CloseIdleConnections()
+	}
+}
+
+// Transport returns a transport with connections to a socket only.
+func Transport(path string) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return Dial(ctx, path) },
+	}
+}
+
+// URL returns the URL of a path on a socket, with a host that every gateway accepts.
+func URL(path string) string { return "http://localhost" + path }
+
+// InfoAt returns the Info of a socket. A gateway of an earlier version does not have
+// the path, and cannot be joined.
+func InfoAt(ctx context.Context, socket *http.Transport) (*Info, error) {
+	resp, err := Get(ctx, socket, URL(GatewayPath), nil)
+	if err != nil {
+		return nil, err
+	}
+	a := new(Info)
+	if resp.Code == http.StatusOK {
+		err = Decode(resp.Body, a)
+	}
+	return a, err
+}
+
+// StatusAt returns the status of the gateway of a socket.
+func StatusAt(ctx context.Context, socket *http.Transport) (*signalbox.Status, error) {
+	resp, err := Get(ctx, socket, URL(StatusPath), nil)
+	switch {
+	case err != nil:
+		return nil, ExplainDial(err)
+	case resp.Code != http.StatusOK:
+		return nil, fmt.Errorf("HTTP status %d", resp.Code)
+	}
+	decoded, err := DecodeStatus(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &decoded.Status, nil
+}
+
+// ToolBackendsAt returns the backend of each tool of the gateway of a socket. It is nil for a
+// gateway of an earlier version.
+func ToolBackendsAt(ctx context.Context, socket *http.Transport) (map[string]string, error) {
+	resp, err := Get(ctx, socket, URL(ToolsPath), nil)
+	if err != nil {
+		return nil, ExplainDial(err)
+	}
+	var backends map[string]string
+	if resp.Code == http.StatusOK {
+		err = Decode(resp.Body, &backends)
+	}
+	return backends, err
+}
+
+// IsGone reports whether an error means that no process listens on a socket any more.
+func IsGone(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// OldGateway describes a gateway of another version than this program.
+func OldGateway(process, version, own string, background bool) string {
+	end := "restart it to use the new one"
+	if background {
+		end = "it ends when its last client has left, and the next client starts the new one"
+	}
+	return fmt.Sprintf("the running gateway, process %s, is version %s, and this command is %s; %s [%s]", process, version, own, end, code.OldGateway)
+}
+
+// IsUp reports whether a backend is live, or will be with the next call.
+func IsUp(b *signalbox.BackendStatus) bool {
+	return b.State == "live" || b.State == "idle" || b.State == "kept"
+}
+
+// ItemCounts describes the lists of a backend.
+func ItemCounts(b *signalbox.BackendStatus) string {
+	var counts []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{b.Tools, "tool"}, {b.Resources, "resource"}, {b.Templates, "template"}, {b.Prompts, "prompt"}} {
+		if c.n > 0 {
+			counts = append(counts, output.Plural(c.n, c.noun))
+		}
+	}
+	if counts == nil {
+		return "no items"
+	}
+	return strings.Join(counts, ", ")
+}

@@ -1,0 +1,15 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package doctor
+
+// leftProcess is a process that no gateway owns any more.
+type leftProcess struct {
+	id   int
+	name string
+}
+
+// leftProcesses returns nil: on these systems the environment of other processes is not read.
+func leftProcesses(string) []leftProcess { return nil }

@@ -1,0 +1,107 @@
+// Copyright The Signalbox Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/signalbox-mcp/signalbox"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/command"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/control"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/output"
+	"github.com/signalbox-mcp/signalbox/cmd/signalbox/internal/source"
+)
+
+// latestCalls is how many calls --calls prints.
+const latestCalls = 20
+
+// showCalls prints the latest calls of the running gateways of a file, newest first.
+func showCalls(ctx context.Context, e *command.Env, file string, asJSON bool) error {
+	ctx, done := e.Interruptible(ctx)
+	defer done()
+	gateways, err := gatewaysWithCalls(ctx, e, file)
+	defer control.CloseIdle(gateways)
+	if err != nil {
+		return err
+	}
+	all := signalbox.CallRecords{Calls: []signalbox.CallRecord{}}
+	for _, g := range gateways {
+		known, err := callsAt(ctx, g.Socket)
+		if err != nil {
+			return err
+		}
+		all.Calls = append(all.Calls, known.Calls...)
+		all.Recorded += known.Recorded
+		if all.Since.IsZero() || !known.Since.IsZero() && known.Since.Before(all.Since) {
+			all.Since = known.Since
+		}
+	}
+	slices.SortStableFunc(all.Calls, func(a, b signalbox.CallRecord) int { return b.Received.Compare(a.Received) })
+	all.Calls = all.Calls[:min(len(all.Calls), latestCalls)]
+	if asJSON {
+		text, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		return e.PrintJSON(text)
+	}
+	if len(all.Calls) == 0 {
+		return e.PrintText(e.Stdout, "no call has ended since the gateway was started\n")
+	}
+	_, err = e.Stdout.Write(callsTable(all.Calls, time.Now()))
+	return err
+}
+
+// callsAt returns the latest calls from the gateway of a socket.
+func callsAt(ctx context.Context, socket *http.Transport) (signalbox.CallRecords, error) {
+	var known signalbox.CallRecords
+	resp, err := control.Get(ctx, socket, control.URL(control.CallsPath+"?limit="+strconv.Itoa(latestCalls)), nil)
+	switch {
+	case err != nil:
+		return known, control.ExplainDial(err)
+	case resp.Code != http.StatusOK:
+		return known, fmt.Errorf("HTTP status %d: %s", resp.Code, output.FirstLine(resp.Body))
+	}
+	return known, control.Decode(resp.Body, &known)
+}
+
+// gatewaysWithCalls returns the running gateways of a file. It is an error if there is none.
+func gatewaysWithCalls(ctx context.Context, e *command.Env, file string) ([]control.Gateway, error) {
+	src := source.Find(e, file)
+	if !src.HasFile() {
+		return nil, fmt.Errorf("%s; name the file of the gateway with --config", source.NothingFound(e))
+	}
+	gateways, err := control.Running(ctx, e, src.Path)
+	if len(gateways) == 0 {
+		return nil, cmp.Or(err, fmt.Errorf("no running gateway of this user serves %s; calls are remembered until a gateway ends", src.Path))
+	}
+	return gateways, nil
+}
+
+func callsTable(calls []signalbox.CallRecord, now time.Time) []byte {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CALL\tENDED\tITEM\tCLIENT\tTOOK\tOUTCOME")
+	for i := range calls {
+		c := &calls[i]
+		outcome := c.Outcome
+		if c.Reason != "" {
+			outcome += " " + c.Reason
+		}
+		ended := c.Received.Add(time.Duration(c.Millis * float64(time.Millisecond)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, output.Ago(now, ended), output.VisibleLine(c.Name), output.VisibleLine(c.Client), spacedTime(c.Millis), output.VisibleLine(outcome))
+	}
+	_ = w.Flush() // to memory
+	return b.Bytes()
+}

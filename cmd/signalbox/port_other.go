@@ -1,9 +1,0 @@
-// Copyright The Signalbox Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build !linux
-
-package main
-
-// portOwners returns nothing: only Linux has the information in files.
-func portOwners(string) string { return "" }
