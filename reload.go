@@ -163,6 +163,7 @@ func fixedSettings(old, next *config.Config) []string {
 		{"streamLife", old.StreamLife == next.StreamLife},
 		{"limits", old.Limits == next.Limits},
 		{"state", reflect.DeepEqual(old.State, next.State)},
+		{"credentials", reflect.DeepEqual(old.Credentials, next.Credentials)},
 		{"drain", old.Drain == next.Drain},
 		{"log", reflect.DeepEqual(old.Log, next.Log)},
 		{"name", old.Name == next.Name},
@@ -181,6 +182,7 @@ func (g *Gateway) apply(cfg *config.Config) {
 	old := g.view.Load()
 	g.secrets.Store(secretsOf(cfg))
 	g.metrics.UseTools(cfg.Metrics.Tools)
+	g.useQuotas(cfg)
 	kept := make(map[*backend.Backend]bool)
 	// The view keeps what was announced until now, so that none of it is announced
 	// again. It has settled lists only after its own catalog is built.

@@ -52,6 +52,7 @@ func (c *Config) Reloads(next *Config) []string {
 		same bool
 	}{
 		{profilesKey, reflect.DeepEqual(c.Profiles, next.Profiles)},
+		{quotasKey, reflect.DeepEqual(c.Quotas, next.Quotas)},
 		{"instructions", c.Instructions == next.Instructions},
 		{"conflict", c.Conflict == next.Conflict},
 		{"reload", c.Reload == next.Reload},
@@ -66,9 +67,13 @@ func (c *Config) Reloads(next *Config) []string {
 	return changes
 }
 
-// NewEnvFiles returns the envFiles of the servers that are new in next.
+// NewEnvFiles returns the envFiles of the servers that are new in next, and all files that
+// ${file:} in next refers to.
 func (c *Config) NewEnvFiles(next *Config) []string {
 	var files []string
+	if next.source != nil {
+		files = slices.Clone(next.source.files)
+	}
 	for i := range next.Servers {
 		s := &next.Servers[i]
 		if s.EnvFile != "" && !s.Disabled && !c.runs(s) && !slices.Contains(files, s.EnvFile) {
