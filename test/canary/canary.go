@@ -25,18 +25,25 @@ const window = 16
 type Set struct {
 	mu    sync.Mutex
 	parts map[string]string // the name of the secret, by each part of each of its forms
+	whole map[string]string // and by what is a secret as a whole only
 }
 
 // Add adds a secret, as it is and in base64, hexadecimal and escaped for a URL. Every part
-// of 16 bytes counts as the secret. Of a JSON Web Token only the payload and the signature
-// are secret: its header is that of all tokens of one key.
+// of 16 bytes counts as the secret. Of a JSON Web Token that is every part of the signature, and
+// the payload as a whole: parts of the payload, and the header, are those of other tokens
+// as well.
 //
 // A secret that is shorter than 16 bytes fails the test, because it could not be told from
 // other text.
 func (s *Set) Add(t testing.TB, name, secret string) {
 	t.Helper()
 	if segments := strings.Split(secret, "."); len(segments) == 3 && strings.HasPrefix(secret, "eyJ") {
-		s.add(t, name, segments[1])
+		s.mu.Lock()
+		if s.whole == nil {
+			s.whole = make(map[string]string)
+		}
+		s.whole[segments[1]] = name
+		s.mu.Unlock()
 		s.add(t, name, segments[2])
 		return
 	}
@@ -100,11 +107,19 @@ func (s *Set) Scan(where, text string) []Leak {
 	defer s.mu.Unlock()
 	var found []Leak
 	seen := make(map[string]bool)
-	for i := range len(text) - window + 1 {
-		if name, ok := s.parts[text[i:i+window]]; ok && !seen[name] {
+	add := func(name string, at int) {
+		if at >= 0 && !seen[name] {
 			seen[name] = true
-			found = append(found, Leak{name, where, text[max(0, i-around):i]})
+			found = append(found, Leak{name, where, text[max(0, at-around):at]})
 		}
+	}
+	for i := range len(text) - window + 1 {
+		if name, ok := s.parts[text[i:i+window]]; ok {
+			add(name, i)
+		}
+	}
+	for secret, name := range s.whole {
+		add(name, strings.Index(text, secret))
 	}
 	return found
 }

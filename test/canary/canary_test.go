@@ -39,6 +39,7 @@ func TestScan(t *testing.T) {
 		{"a user and password", base64.StdEncoding.EncodeToString([]byte("client:" + secret)), "ann"},
 		{"the header of a token", parts[0] + ".", ""},
 		{"its payload", parts[1], "token"},
+		{"a part of its payload", parts[1][:30], ""},
 		{"its signature", parts[2], "token"},
 	} {
 		var got string

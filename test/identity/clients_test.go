@@ -191,3 +191,13 @@ func signIn(ctx context.Context, b *browser.Browser, address string) (string, er
 	}
 	return page.URL.String(), nil
 }
+
+// query returns the parameters of an address.
+func query(t *testing.T, address string) url.Values {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query()
+}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/test/browser"
 	"github.com/signalbox-mcp/signalbox/test/identity/provider"
+	"github.com/signalbox-mcp/signalbox/test/tap"
 )
 
 // tools is a server of the Go SDK with two tools: read and write. Each returns the header
@@ -50,14 +51,15 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// reference is a protected server of the Go SDK: what the clients are tried with before
-// they are used to judge ours. Every request needs the scope mcp:use, and the tool write
-// also mcp:write.
-func reference(t *testing.T, p *provider.Provider) string {
+// reference is a protected server of the Go SDK: what the clients are tried with before they
+// are used to judge ours. Every request needs the scope mcp:use, and the tool write also
+// mcp:write. The proxy before it records all.
+func reference(t *testing.T, p *provider.Provider) (address string, between *tap.Tap) {
 	t.Helper()
 	mux := http.NewServeMux()
-	s := serve(t, mux)
-	mcpURL, metadata := s.URL+"/mcp", s.URL+"/.well-known/oauth-protected-resource/mcp"
+	between = tap.Before(t, serve(t, mux).URL)
+	between.KeepHost = true
+	mcpURL, metadata := between.URL+"/mcp", between.URL+"/.well-known/oauth-protected-resource/mcp"
 	mux.Handle("/.well-known/oauth-protected-resource/mcp", auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: mcpURL, AuthorizationServers: []string{p.Issuer}, ScopesSupported: []string{"mcp:use"},
 	}))
@@ -83,7 +85,7 @@ func reference(t *testing.T, p *provider.Provider) string {
 		}
 		all.ServeHTTP(w, r)
 	})))
-	return mcpURL
+	return mcpURL, between
 }
 
 // verify is a second opinion about a token, by go-jose.
@@ -117,7 +119,7 @@ func verify(ctx context.Context, p *provider.Provider, token, audience string) (
 // not do here they cannot show of ours.
 func TestReference(t *testing.T) {
 	p := provider.Start(t, provider.Settings{})
-	address := reference(t, p)
+	address, _ := reference(t, p)
 	t.Run("clients", func(t *testing.T) {
 		for _, s := range sdks(t) {
 			for _, version := range s.versions {

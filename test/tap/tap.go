@@ -8,10 +8,12 @@ package tap
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -22,8 +24,8 @@ type Tap struct {
 	// URL is the proxy's, of the form http://127.0.0.1:PORT.
 	URL string
 
-	// KeepHost is whether a server sees the Host header as the client sent it. Otherwise one that
-	// names the proxy is replaced by the server's own address.
+	// KeepHost is whether a server sees the headers Host and Origin as the client sent them.
+	// Otherwise the port of the proxy in them is replaced by that of the server.
 	KeepHost bool
 
 	// Change may change a request before it is sent. If it is nil, nothing is changed.
@@ -126,8 +128,11 @@ func (p *Tap) rewrite(r *httputil.ProxyRequest) {
 	p.mu.Unlock()
 	r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
 	r.Out.Host = r.In.Host
-	if self, err := url.Parse(p.URL); err == nil && r.In.Host == self.Host && !p.KeepHost {
-		r.Out.Host = target.Host
+	if !p.KeepHost {
+		r.Out.Host = p.translate(r.In.Host, target)
+		if scheme, host, ok := strings.Cut(r.In.Header.Get("Origin"), "://"); ok {
+			r.Out.Header.Set("Origin", scheme+"://"+p.translate(host, target))
+		}
 	}
 	if p.Change != nil {
 		p.Change(r.Out)
@@ -143,6 +148,15 @@ func (p *Tap) rewrite(r *httputil.ProxyRequest) {
 	defer p.mu.Unlock()
 	p.passed = append(p.passed, e)
 	r.Out = r.Out.WithContext(contextWith(r.Out.Context(), e))
+}
+
+// translate replaces the port of the proxy in the address of this machine.
+func (p *Tap) translate(host string, target *url.URL) string {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || !strings.HasSuffix(p.URL, ":"+port) || name != "127.0.0.1" && name != "localhost" && name != "::1" {
+		return host
+	}
+	return net.JoinHostPort(name, target.Port())
 }
 
 func (p *Tap) respond(res *http.Response) error {

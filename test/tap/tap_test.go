@@ -67,14 +67,45 @@ func TestRecords(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	server := echo(t)
-	p := tap.Before(t, server)
-	if got := post(t, p.URL, "evil.example", ""); !strings.HasPrefix(got, "evil.example ") {
-		t.Errorf("another host: got %q", got)
-	}
-	q := tap.Before(t, server)
+	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
+	p, q := tap.Before(t, server), tap.Before(t, server)
 	q.KeepHost = true
-	if got := post(t, q.URL, "", ""); !strings.HasPrefix(got, strings.TrimPrefix(q.URL, "http://")+" ") {
-		t.Errorf("with KeepHost: got %q", got)
+	for _, tt := range []struct {
+		p          *tap.Tap
+		host, want string
+	}{
+		{p, "", "127.0.0.1:" + port(server)},
+		{p, "localhost:" + port(p.URL), "localhost:" + port(server)},
+		{p, "evil.example", "evil.example"},
+		{p, "evil.example:" + port(p.URL), "evil.example:" + port(p.URL)},
+		{p, "localhost:1", "localhost:1"},
+		{q, "", "127.0.0.1:" + port(q.URL)},
+	} {
+		if got := post(t, tt.p.URL, tt.host, ""); !strings.HasPrefix(got, tt.want+" ") {
+			t.Errorf("%q: got %q, want %s", tt.host, got, tt.want)
+		}
+	}
+}
+
+// The origin of a page of the proxy becomes that of a page of the server.
+func TestOrigin(t *testing.T) {
+	server := echo(t)
+	p := tap.Before(t, server)
+	for origin, want := range map[string]string{p.URL: server, "http://evil.example": "http://evil.example", "null": "null"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Origin", origin)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		all := p.Passed()
+		if got := all[len(all)-1].Header.Get("Origin"); got != want {
+			t.Errorf("%s: got %s, want %s", origin, got, want)
+		}
 	}
 }
 
