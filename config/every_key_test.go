@@ -24,53 +24,63 @@ const secretText = "hunter2-hunter2"
 // rightValues returns valid values as JSON for each form, by its name in the documents.
 func rightValues() map[string][]string {
 	return map[string][]string{
-		"a string":                          {`"x"`},
-		"true or false":                     {`true`, `false`},
-		"a duration":                        {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
-		"a size":                            {`"1B"`, `"4MiB"`, `"none"`},
-		"a whole number":                    {`1`, `20000`, `"none"`},
-		"a list of strings":                 {`[]`, `["x"]`, `["x", "y"]`},
-		"a mapping of names to strings":     {`{}`, `{"x": "y"}`},
-		"a list of mappings":                {`[]`},
-		"a list of secrets":                 {`[]`, `["a secret that has 32 characters."]`},
-		"a mapping of names to servers":     {`{}`},
-		"a mapping of names to profiles":    {`{}`},
-		"a mapping":                         {},
-		"stdio, http, streamable-http, sse": {`"stdio"`},
-		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
-		"hide, first":                       {`"hide"`, `"first"`},
-		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
-		"debug, info, warn, error":          {`"debug"`, `"error"`},
-		"text, json":                        {`"text"`, `"json"`},
-		"principal, all":                    {`"principal"`, `"all"`},
-		"a rate":                            {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
-		"a whole number above zero":         {`1`, `20000`},
+		"a string":                               {`"x"`},
+		"true or false":                          {`true`, `false`},
+		"a duration":                             {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
+		"a size":                                 {`"1B"`, `"4MiB"`, `"none"`},
+		"a whole number":                         {`1`, `20000`, `"none"`},
+		"a list of strings":                      {`[]`, `["x"]`, `["x", "y"]`},
+		"a mapping of names to strings":          {`{}`, `{"x": "y"}`},
+		"a list of mappings":                     {`[]`},
+		"a list of secrets":                      {`[]`, `["a secret that has 32 characters."]`},
+		"a mapping of names to servers":          {`{}`},
+		"a mapping of names to profiles":         {`{}`},
+		"a mapping":                              {},
+		"stdio, http, streamable-http, sse":      {`"stdio"`},
+		strings.Join(eras(), ", "):               {`"auto"`, `"legacy"`, `"2025-06-18"`},
+		"hide, first":                            {`"hide"`, `"first"`},
+		"guarded, auto, manual":                  {`"guarded"`, `"auto"`, `"manual"`},
+		"debug, info, warn, error":               {`"debug"`, `"error"`},
+		"text, json":                             {`"text"`, `"json"`},
+		"principal, all":                         {`"principal"`, `"all"`},
+		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
+		"a whole number above zero":              {`1`, `20000`},
+		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 	}
 }
 
 // special are the keys with a format of the value beyond its type.
 func special() map[string][]string {
 	return map[string][]string{
-		"listen":                   {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
-		"path":                     {`"/x"`, `"/"`, `"/a/b"`},
-		"allowedHosts":             {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
-		"allowedOrigins":           {`[]`, `["https://x"]`},
-		"mcpServers.NAME.url":      nil, // rejected beside "command"
-		"mcpServers.NAME.headers":  {`{}`},
-		"auth.tokens[].env":        nil, // the variable or file must exist
-		"auth.tokens[].file":       nil,
-		"mcpServers.NAME.envFile":  nil, // the file must exist
-		"auth.tokens[].principal":  nil,
-		"auth.tokens[].profiles":   nil, // the profiles must exist
-		"profiles.NAME.servers":    {`["a"]`},
-		"profiles.NAME.exclude":    {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
-		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
-		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
-		"quotas":                   {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
-		"quotas[].on":              {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
-		"audit.file":               {`"audit.jsonl"`, `"./x"`},
-		"mcpServers.NAME.disabled": {`false`, `true`},
+		"listen":                    {`"127.0.0.1:1"`, `"[::1]:0"`, `"localhost:65535"`},
+		"path":                      {`"/x"`, `"/"`, `"/a/b"`},
+		"allowedHosts":              {`[]`, `["x"]`, `["x:1", "y.example.com"]`},
+		"allowedOrigins":            {`[]`, `["https://x"]`},
+		"mcpServers.NAME.url":       nil, // rejected beside "command"
+		"mcpServers.NAME.headers":   {`{}`},
+		"auth.tokens[].env":         nil, // the variable or file must exist
+		"auth.tokens[].file":        nil,
+		"mcpServers.NAME.envFile":   nil, // the file must exist
+		"auth.tokens[].principal":   nil,
+		"auth.tokens[].profiles":    nil, // the profiles must exist
+		"profiles.NAME.servers":     {`["a"]`},
+		"profiles.NAME.exclude":     {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.exclude":   {`[]`, `["q"]`, `["q", "z*"]`},
+		"mcpServers.NAME.prefix":    {`""`, `"x"`, `"x."`},
+		"mcpServers.NAME.command":   {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                    {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"quotas[].on":               {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
+		"audit.file":                {`"audit.jsonl"`, `"./x"`},
+		"mcpServers.NAME.disabled":  {`false`, `true`},
+		"publicURL":                 {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":       {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":     {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":   {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms": {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":  {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":       {`"1s"`, `"5m"`},
+		"auth.issuers[].header":     {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":       nil, // the file must exist
 	}
 }
 
@@ -112,6 +122,15 @@ func document(path, value string) string {
 			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.issuers[]."):
+		key := strings.TrimPrefix(path, "auth.issuers[].")
+		var beside string
+		for _, required := range []string{"name", "issuer"} {
+			if required != key {
+				beside += fmt.Sprintf("%q: %q, ", required, map[string]string{"name": "x", "issuer": "https://x"}[required])
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
@@ -338,7 +357,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	empty := (&Config{}).Effective()
 	for _, row := range allRows() {
 		section, key, _ := strings.Cut(row.path, ".")
-		if row.def == "" || section == serversKey || key == "" {
+		if row.def == "" || section == serversKey || key == "" || strings.HasPrefix(row.path, "auth.issuers[]") {
 			continue
 		}
 		written := row.def
