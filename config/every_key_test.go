@@ -46,6 +46,7 @@ func rightValues() map[string][]string {
 		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
 		"a whole number above zero":              {`1`, `20000`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
+		"allow, deny":                            {`"allow"`, `"deny"`},
 	}
 }
 
@@ -81,6 +82,12 @@ func special() map[string][]string {
 		"auth.issuers[].skew":       {`"1s"`, `"5m"`},
 		"auth.issuers[].header":     {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
 		"auth.issuers[].keys":       nil, // the file must exist
+		"policy.rules[].name":       {`"x"`, `"a.b_c-1"`},
+		"policy.rules[].allow":      {`"true"`, `"args.x == 1"`},
+		"policy.rules[].deny":       {`"!(principal.name == 'x')"`},
+		"policy.rules[].needs":      {`["x"]`, `["a:b", "c"]`},
+		"policy.rules[].when":       {`"item.kind == 'tool'"`},
+		"policy.rules[].on":         {`["*"]`, `["a__*", "file:///x*"]`},
 	}
 }
 
@@ -131,6 +138,19 @@ func document(path, value string) string {
 			}
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy.rules[]."); found {
+		beside := `"name": "r"`
+		switch key {
+		case "name":
+			beside = `"allow": "true"`
+		case "when", "on":
+			beside = `"name": "r", "allow": "true"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "policy": {"otherwise": "deny", "rules": [{%s, %q: %s}]}}`, beside, key, value)
+	}
+	if key, found := strings.CutPrefix(path, "policy."); found && key != "otherwise" {
+		return fmt.Sprintf(`{"mcpServers": {}, "policy": {"otherwise": "deny", %q: %s}}`, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
