@@ -33,7 +33,8 @@ type activeBackend struct {
 	limits  config.Limits
 	taskIDs *taskIDs
 	tasks   *runningTasks
-	client  *client.Client // nil for a backend in this process
+	client  *client.Client     // nil for a backend in this process
+	access  backendCredentials // nil if it has none
 	metrics backendMetrics
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when Run has returned
@@ -52,6 +53,9 @@ func (g *Gateway) start(srv config.Backend, limits config.Limits, last previous)
 	cfg := g.clientConfig(&srv, limits)
 	// b.Backend is set before any request is sent.
 	cfg.Announced = func(scope *mcp.Scope, ended bool) { g.noteListsChanged(b, scope, ended) }
+	if b.access = g.credentialsFor(&srv); b.access != nil {
+		cfg.Credentials = b.access
+	}
 	b.client = dial(&srv, cfg)
 	return g.follow(b, b.client, last)
 }
@@ -95,7 +99,7 @@ func checkNames(cfg *config.Config, inProcess []InProcess) error {
 // gateway with a hundred of them starts as fast as with one.
 func (g *Gateway) follow(b *activeBackend, h mcp.Handler, last previous) *activeBackend {
 	b.taskIDs, b.tasks, b.metrics = g.taskIDs, new(runningTasks), g.backendMetrics(b.srv.Name)
-	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...)
+	secrets := redact.New(header(b.srv.Headers), environ(b.srv.Env), b.srv.URL).With(revealed(b.srv.Secrets)...).With(oauthSecrets(&b.srv)...)
 	var offer *backend.Offer // the one before the change; only b.Run changes it
 	changed := func() {
 		now := b.Offer()
@@ -202,6 +206,9 @@ func (b *activeBackend) stop(ctx context.Context) error {
 		// Graceful, or at once if ctx has ended: running calls end with an error then.
 		err = b.client.Shutdown(ctx)
 	}
+	if b.access != nil {
+		b.access.close()
+	}
 	<-b.done
 	return err
 }
@@ -226,7 +233,7 @@ func (g *Gateway) clientConfig(srv *config.Backend, limits config.Limits) client
 	return client.Config{
 		Name:         srv.Name,
 		Header:       header(srv.Headers),
-		Credentials:  revealed(srv.Secrets),
+		Redact:       slices.Concat(revealed(srv.Secrets), oauthSecrets(srv)),
 		Transport:    g.opt.Transport,
 		Version:      pinnedVersion(srv.Era),
 		Share:        srv.Share,

@@ -51,7 +51,7 @@ type PolicyExplanation struct {
 
 	Rules []PolicyRuleValue `json:"rules"` // in the order of the configuration
 
-	// Class identifies what the rules can tell apart of the caller: callers of one class see
+	// Class identifies what the rules can distinguish of the caller: callers of one class see
 	// the same.
 	Class string `json:"class"`
 }

@@ -24,25 +24,32 @@ const secretText = "hunter2-hunter2"
 // rightValues returns valid values as JSON for each form, by its name in the documents.
 func rightValues() map[string][]string {
 	return map[string][]string{
-		"a string":                               {`"x"`},
-		"true or false":                          {`true`, `false`},
-		"a duration":                             {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
-		"a size":                                 {`"1B"`, `"4MiB"`, `"none"`},
-		"a whole number":                         {`1`, `20000`, `"none"`},
-		"a list of strings":                      {`[]`, `["x"]`, `["x", "y"]`},
-		"a mapping of names to strings":          {`{}`, `{"x": "y"}`},
-		"a list of mappings":                     {`[]`},
-		"a list of secrets":                      {`[]`, `["a secret that has 32 characters."]`},
-		"a mapping of names to servers":          {`{}`},
-		"a mapping of names to profiles":         {`{}`},
-		"a mapping":                              {},
-		"stdio, http, streamable-http, sse":      {`"stdio"`},
-		strings.Join(eras(), ", "):               {`"auto"`, `"legacy"`, `"2025-06-18"`},
-		"hide, first":                            {`"hide"`, `"first"`},
-		"guarded, auto, manual":                  {`"guarded"`, `"auto"`, `"manual"`},
-		"debug, info, warn, error":               {`"debug"`, `"error"`},
-		"text, json":                             {`"text"`, `"json"`},
-		"principal, all":                         {`"principal"`, `"all"`},
+		"a string":                          {`"x"`},
+		"true or false":                     {`true`, `false`},
+		"a duration":                        {`"30s"`, `"1h1m1s"`, `"250ms"`, `"none"`},
+		"a size":                            {`"1B"`, `"4MiB"`, `"none"`},
+		"a whole number":                    {`1`, `20000`, `"none"`},
+		"a list of strings":                 {`[]`, `["x"]`, `["x", "y"]`},
+		"a mapping of names to strings":     {`{}`, `{"x": "y"}`},
+		"a list of mappings":                {`[]`},
+		"a list of secrets":                 {`[]`, `["a secret that has 32 characters."]`},
+		"a mapping of names to servers":     {`{}`},
+		"a mapping of names to profiles":    {`{}`},
+		"a mapping":                         {},
+		"stdio, http, streamable-http, sse": {`"stdio"`},
+		strings.Join(eras(), ", "):          {`"auto"`, `"legacy"`, `"2025-06-18"`},
+		"hide, first":                       {`"hide"`, `"first"`},
+		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
+		"debug, info, warn, error":          {`"debug"`, `"error"`},
+		"text, json":                        {`"text"`, `"json"`},
+		"principal, all":                    {`"principal"`, `"all"`},
+		"a port":                            {`1`, `65535`},
+		"user, gateway":                     {`"user"`},
+		"code, clientCredentials, exchange, idJag, jwtBearer": {`"code"`},
+		"auto, none":                             {`"auto"`, `"none"`},
+		"own, shared":                            {`"own"`, `"shared"`},
+		"discovered, 2025-03-26":                 {`"discovered"`, `"2025-03-26"`},
+		"127.0.0.1, localhost":                   {`"127.0.0.1"`, `"localhost"`},
 		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
 		"a whole number above zero":              {`1`, `20000`},
 		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
@@ -88,6 +95,14 @@ func special() map[string][]string {
 		"policy.rules[].needs":      {`["x"]`, `["a:b", "c"]`},
 		"policy.rules[].when":       {`"item.kind == 'tool'"`},
 		"policy.rules[].on":         {`["*"]`, `["a__*", "file:///x*"]`},
+
+		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
+		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
+		"mcpServers.NAME.oauth":                 {`{}`},
+		"mcpServers.NAME.oauth.issuer":          {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
+		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
 	}
 }
 
@@ -102,10 +117,24 @@ func document(path, value string) string {
 		switch key {
 		case "url":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headersHelper":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": %s}}}`, value)
+		case "headersHelper.command":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": %s}}}}`, value)
+		case "oauth":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": %s}}}`, value)
+		case "oauth.clientSecret", "oauth.clientKey":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {"clientId": "x", %q: %s}}}}`, strings.TrimPrefix(key, "oauth."), value)
 		case "headers":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headers": %s}}}`, value)
 		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
+		}
+		if helper, ok := strings.CutPrefix(key, "headersHelper."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": ["x"], %q: %s}}}}`, helper, value)
+		}
+		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
 	case strings.HasPrefix(path, "profiles.NAME."):
@@ -228,7 +257,7 @@ func takes(want string, k configfile.Kind) bool {
 		return k == configfile.Mapping
 	case want == "true or false":
 		return k == configfile.Bool
-	case strings.HasPrefix(want, "a whole number"):
+	case want == "a port", strings.HasPrefix(want, "a whole number"):
 		return k == configfile.Integer
 	default:
 		return k == configfile.Text

@@ -125,6 +125,8 @@ func foreignTable() string {
 func TestKeysAreFields(t *testing.T) {
 	sameNames(t, configKeys(), Config{})
 	sameNames(t, serverKeys(), Backend{})
+	sameNames(t, oauthKeys(), OAuth{})
+	sameNames(t, helperKeys(), HeadersHelper{})
 	sameNames(t, profileKeys(), Profile{})
 	sameNames(t, authKeys(), Auth{})
 	sameNames(t, tokenKeys(), Token{})

@@ -180,6 +180,10 @@ func serverKeys() []key {
 		{"url", nonEmpty(), "", "The URL of a remote server, http or https."},
 		// Secrets: most headers are credentials.
 		{"headers", mapOf(secret()), "", "Headers sent with each request to the URL. Their values are never printed."},
+		// A pointer: an empty mapping differs from none. The keys that clients have are the same.
+		{"oauth", optional(object(oauthKeys(), nil)), "", "Access tokens for the URL, obtained by OAuth. An empty mapping means that users sign in."},
+		// A mapping: the string of other programs is a command line for a shell.
+		{"headersHelper", optional(object(helperKeys(), nil)), "", "A program that prints headers for requests to the URL, such as a token that lives for minutes."},
 		// Only the form of the entry is checked, so that it can lack its secrets.
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 

@@ -31,6 +31,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
 	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/vault", "internal/quota"},
+	{"internal/grant"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
