@@ -163,6 +163,7 @@ func fixedSettings(old, next *config.Config) []string {
 		{"streamLife", old.StreamLife == next.StreamLife},
 		{"limits", old.Limits == next.Limits},
 		{"state", reflect.DeepEqual(old.State, next.State)},
+		{"credentials", reflect.DeepEqual(old.Credentials, next.Credentials)},
 		{"drain", old.Drain == next.Drain},
 		{"log", reflect.DeepEqual(old.Log, next.Log)},
 		{"name", old.Name == next.Name},

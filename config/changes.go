@@ -66,9 +66,13 @@ func (c *Config) Reloads(next *Config) []string {
 	return changes
 }
 
-// NewEnvFiles returns the envFiles of the servers that are new in next.
+// NewEnvFiles returns the envFiles of the servers that are new in next, and all files that
+// ${file:} in next refers to.
 func (c *Config) NewEnvFiles(next *Config) []string {
 	var files []string
+	if next.source != nil {
+		files = slices.Clone(next.source.files)
+	}
 	for i := range next.Servers {
 		s := &next.Servers[i]
 		if s.EnvFile != "" && !s.Disabled && !c.runs(s) && !slices.Contains(files, s.EnvFile) {

@@ -62,6 +62,8 @@ type Config struct {
 	Limits Limits `json:"limits"`
 	// State configures the protection of state that clients keep for the gateway.
 	State State `json:"state"`
+	// Credentials configures where the credentials of backends are kept.
+	Credentials Credentials `json:"credentials"`
 	// Drain configures the shutdown.
 	Drain Drain `json:"drain"`
 	// Log configures the log of the command. A program sets a Logger instead.
@@ -84,6 +86,7 @@ type source struct {
 	file      string
 	positions map[string]configfile.Position // of the values, by path
 	secrets   string                         // the path of the file with secrets, if it exists and was read
+	files     []string                       // the paths of the files that ${file:} refers to
 }
 
 // Problem returns a problem with the value of a path, such as mcpServers.github. It has the
@@ -147,6 +150,16 @@ type Token struct {
 type State struct {
 	// Keys are secrets of at least 32 bytes. The first one seals, and all of
 	// them open. Without keys a random one is used, which no other process has.
+	Keys []Secret `json:"keys"`
+}
+
+// Credentials configures where the gateway keeps what authorization servers have given it:
+// grants of persons, and registrations of clients.
+type Credentials struct {
+	// Dir is the folder of the records. "" is one in the state folder of the user.
+	Dir string `json:"dir"`
+	// Keys are secrets of at least 32 bytes. The first one seals, and all of them open.
+	// Without keys, one is made and kept by the keyring of the system, or else in a file.
 	Keys []Secret `json:"keys"`
 }
 

@@ -25,6 +25,7 @@ func (r *reader) noteEnvironment(c *Config) {
 		r.noteWriters(c, place{}, r.file)
 	}
 	r.noteSecrets(c)
+	r.noteReferenced(c)
 	for i := range c.Servers {
 		if s := &c.Servers[i]; !s.Disabled && s.Transport() == TypeStdio {
 			r.noteProgram(s)
@@ -66,7 +67,7 @@ func (r *reader) noteReaders(info fs.FileInfo) {
 
 // literal records a credential that is written into the file.
 func (r *reader) literal(text string, p place) {
-	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[")
+	isSecret := redact.IsSecretName(p.name) || strings.HasPrefix(p.path, "state.keys[") || strings.HasPrefix(p.path, "credentials.keys[")
 	if isSecret && !r.formOnly && text != "" && !strings.Contains(text, "${") && !isTemplate(text) {
 		r.literals = append(r.literals, place{path: p.path, name: p.name}) // at its key
 	}

@@ -11,6 +11,8 @@ import "strings"
 //	${NAME}           the variable
 //	${env:NAME}       the same, as editors write it
 //	${NAME:-default}  the default if the variable is not set or empty
+//	${file:PATH}      the content of a private file
+//	${keyring:NAME}   an entry in the keyring of the operating system
 //
 // Nothing else is special: a dollar sign without a brace is kept, and the value of a
 // variable is not expanded again. A literal "${" cannot be written, as in the programs that
@@ -40,6 +42,9 @@ func (r *reader) expand(text string, p place, filled bool) string {
 // variable returns the value of a reference, which is the text between the braces. Messages
 // have the name of the variable and never its value.
 func (r *reader) variable(reference string, p place, filled bool) string {
+	if value, ok := r.stored(reference, p, filled); ok {
+		return value
+	}
 	name, fallback, hasFallback := strings.Cut(strings.TrimPrefix(reference, "env:"), ":-")
 	value, set := "", false
 	if r.lookup != nil && isVariable(name) {
@@ -105,7 +110,7 @@ func referenceHint(reference string) string {
 		return "there is no workspace here: write the path"
 	case "pathSeparator", "/":
 		return "write the separator"
-	case "command", "config", "file":
+	case "command", "config":
 		if !colon {
 			return anyReference
 		}

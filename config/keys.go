@@ -49,6 +49,7 @@ func configKeys() []key {
 		// Mappings, each with a table in the documents.
 		{"limits", object(limitKeys(), nil), "", "Limits on the resources that clients and backends can use."},
 		{"state", object(stateKeys(), nil), "", "How data that clients keep for the gateway is protected: states of requests that wait for input, and task IDs."},
+		{"credentials", object(credentialsKeys(), nil), "", "Where the gateway keeps credentials that authorization servers have given it, and how they are protected."},
 		{"drain", object(drainKeys(), nil), "", "How the gateway shuts down."},
 		{"log", object(logKeys(), nil), "", "The log on standard error."},
 		{"metrics", object(metricsKeys(), nil), "", "The metrics at /metrics."},
@@ -94,6 +95,13 @@ func stateKeys() []key {
 	return []key{
 		// No fixed default, as it would be public.
 		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Processes with the same keys can open what the others have sealed. Without keys, sealed data is lost at a restart."},
+	}
+}
+
+func credentialsKeys() []key {
+	return []key{
+		{"dir", pathname(), "", "The folder of the records, relative to the folder of the config. It is created for the user of the gateway alone (mode 0700). The default is a folder in the state folder of the user."},
+		{"keys", listOf(stateKey()), "", "Secrets of at least 32 characters, preferably given as variables. The first one seals, and all of them open, so that one can be replaced. Without keys, one is made and kept in the keyring of the system, or else in a file of mode 0600."},
 	}
 }
 

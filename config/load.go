@@ -65,7 +65,8 @@ func load(path string, env func(string) (string, bool)) (*Config, *reader, error
 // Parse parses the text of a file. A name that ends in .json or .jsonc means JSON, which may
 // contain comments; every other name means YAML. Relative paths in the file are relative to
 // the folder of the name. Variables are looked up in env, and nil means that none is set;
-// one that is not set, or empty, is taken from the file SecretsName in that folder.
+// one that is not set, or empty, is taken from the file SecretsName in that folder. The files
+// and the entries of the keyring that the text refers to are read.
 //
 // The error, if any, is Problems with everything that is wrong. A returned Config has been
 // validated. It does not retain data.
@@ -86,7 +87,7 @@ func parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	r.config(root, config)
 	config.check(r)
 	config.Notes = r.notes.sorted()
-	config.source = &source{file: name, positions: r.positions}
+	config.source = &source{file: name, positions: r.positions, files: paths(r.files)}
 	if r.secrets.exists {
 		config.source.secrets = r.secrets.path
 	}

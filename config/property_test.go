@@ -89,7 +89,6 @@ func TestReferenceHints(t *testing.T) {
 		"/":                       "write the separator",
 		"command:x":               "only editors",
 		"config:x.y":              "only editors",
-		"file:x":                  "only editors",
 		"command":                 anyReference,
 		"config":                  anyReference,
 		"file":                    anyReference,

@@ -77,7 +77,9 @@ type reader struct {
 	rejected, meant map[string]bool
 
 	secrets         secrets
-	literals        []place // credentials written into the file
+	files           []referenced     // by ${file:}
+	entries         map[string]entry // of the keyring
+	literals        []place          // credentials written into the file
 	problems, notes Problems
 	omitted         int // the number of problems beyond maxProblems
 }

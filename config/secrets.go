@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/signalbox-mcp/signalbox/internal/envfile"
 )
@@ -65,9 +64,7 @@ func (r *reader) secret(name string) (value string, found bool) {
 	if value, found = r.secrets.values[name]; !found {
 		return "", false
 	}
-	if isOld := func(s Secret) bool { return s.Reveal() == value }; !slices.ContainsFunc(r.secrets.used, isOld) {
-		r.secrets.used = append(r.secrets.used, NewSecret(value))
-	}
+	r.useSecret(value)
 	return value, true
 }
 

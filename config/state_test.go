@@ -36,6 +36,13 @@ func TestStateKeys(t *testing.T) {
 			if got := j.notes.Error(); (tt.note == "") != (len(j.notes) == 0) || !strings.Contains(got, tt.note) {
 				t.Errorf("notes %q, want %q", got, tt.note)
 			}
+			c.State, c.Credentials.Keys = State{}, c.State.Keys
+			credentials := new(reader)
+			c.check(credentials)
+			alike := strings.NewReplacer("credentials.keys", "state.keys")
+			if got, want := alike.Replace(credentials.problems.Error()+credentials.notes.Error()), j.problems.Error()+j.notes.Error(); got != want {
+				t.Errorf("the keys of credentials: %q, want %q", got, want)
+			}
 			if said := j.problems.Error() + j.notes.Error(); strings.Contains(said, long[1:]) || strings.Contains(said, other) {
 				t.Errorf("a key is shown: %s", said)
 			}

@@ -29,7 +29,7 @@ func (c *Config) Validate() error {
 // file.
 func (c *Config) check(r *reader) {
 	for _, check := range []func(*Config, *reader){
-		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
+		checkListen, checkPath, checkHosts, checkOrigins, checkTokens, checkStateKeys, checkCredentialsKeys, checkWords, checkLimits, checkServers, checkPrefixes, checkProfiles,
 	} {
 		check(c, r)
 	}
@@ -269,10 +269,18 @@ func checkLimits(c *Config, r *reader) {
 // adds a new key and repeats the old one has replaced nothing. Neither keys nor their lengths
 // are shown: the reader of a problem may not be allowed to know them.
 func checkStateKeys(c *Config, r *reader) {
-	list := place{}.key("state").key("keys")
-	for i, key := range c.State.Keys {
+	checkKeys(c.State.Keys, place{}.key("state").key("keys"), r)
+}
+
+// checkCredentialsKeys is checkStateKeys for the keys of credentials.
+func checkCredentialsKeys(c *Config, r *reader) {
+	checkKeys(c.Credentials.Keys, place{}.key("credentials").key("keys"), r)
+}
+
+func checkKeys(keys []Secret, list place, r *reader) {
+	for i, key := range keys {
 		at := list.item(i)
-		first := slices.IndexFunc(c.State.Keys[:i], key.Equal)
+		first := slices.IndexFunc(keys[:i], key.Equal)
 		switch {
 		case r.has(at):
 		case len(key.Reveal()) < seal.MinKey:

@@ -30,7 +30,7 @@ var repoLayers = [][]string{
 	{"cmd/signalbox/internal/command"},
 	{"cmd/signalbox/internal/output", "cmd/signalbox/internal/version"},
 	{"."},
-	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy"},
+	{"internal/auth", "internal/backend", "config", "internal/clientfile", "internal/console", "internal/policy", "internal/vault"},
 	{"server", "client"},
 	{"client/internal/modern", "client/internal/legacy"},
 	{"client/internal/httpconn", "client/internal/stdio", "client/internal/process"},
@@ -38,7 +38,7 @@ var repoLayers = [][]string{
 	{"internal/demo"},
 	{"mux"},
 	{"internal/session", "internal/catalog", "internal/frame", "internal/audit", "internal/metrics", "internal/oauth", "internal/question", "internal/recorder", "internal/revision", "internal/seal", "internal/store", "internal/configedit", "internal/imports", "internal/keptlists", "internal/relay"},
-	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner"},
+	{"internal/configfile", "internal/clients", "internal/spelling", "internal/redact", "internal/gctune", "internal/http1", "internal/logging", "internal/listen", "internal/task", "internal/backoff", "internal/serial", "internal/safefile", "internal/ledger", "internal/code", "internal/envfile", "internal/shellpath", "internal/journal", "internal/runner", "internal/keyring"},
 	{"internal/jsonrpc"},
 	{"mcp"},
 	{"internal/jsonscan"},
@@ -53,6 +53,7 @@ var repoSideways = map[string][]string{}
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
 	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
+	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
 	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
 }
 
