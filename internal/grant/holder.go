@@ -213,7 +213,7 @@ func (s *Source) isUsable(g *vault.Grant) bool {
 		(s.cfg.Resource == "" && g.Resource != "" || s.cfg.Resource == g.Resource || s.cfg.Resource == NoResource && g.Resource == "")
 }
 
-// adoptLocked makes a grant the one in use; nil is none.
+// adoptLocked makes a grant the one in use, or nil for no grant.
 func (s *Source) adoptLocked(h *holder, g *vault.Grant) {
 	before := h.grant
 	h.grant, h.unsaved = g, false

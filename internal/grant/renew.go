@@ -321,7 +321,7 @@ func (s *Source) keepServer(srv *oauth.Server, until time.Time) {
 }
 
 // clientOf returns the client with an id at an authorization server: the configured one, the one
-// with a metadata document, or one that was registered. It is nil if there is none with the id.
+// with a metadata document, or a registered one. The result is nil for an unknown id.
 func (s *Source) clientOf(ctx context.Context, srv *oauth.Server, id string) (*oauth.Registration, error) {
 	switch id {
 	case s.cfg.Client.ClientID:
