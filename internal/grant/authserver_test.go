@@ -50,6 +50,7 @@ type identityServer struct {
 	scope     func(asked string) any // in the response
 	noRefresh bool
 	noRotate  bool
+	single    bool   // a sign-in ends those before
 	refuse    string // the error of refresh requests, or ""
 	register  func(w http.ResponseWriter) bool
 	metadata  map[string]any // replaces members
@@ -73,6 +74,9 @@ type session struct {
 	ended                                              bool
 	lost                                               bool // the last answer was
 	used                                               map[string]bool
+	done                                               bool // the code was exchanged
+	codeLost                                           bool // and the answer to that was lost
+	n                                                  int
 }
 
 func newIdentityServer(t *testing.T) *identityServer {
@@ -121,13 +125,19 @@ func (s *identityServer) authorize(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown client", http.StatusBadRequest)
 		return
 	}
-	code := s.next("code")
-	s.codes[code] = &session{
-		user: q.Get("test_user"), client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"),
-		resource: q.Get("resource"), scope: q.Get("scope"), used: map[string]bool{},
-	}
+	code := s.newCode(q, q.Get("test_user"))
 	back := url.Values{"code": {code}, "state": {q.Get("state")}}
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+// newCode returns the code of an authorization request that a user has agreed to.
+func (s *identityServer) newCode(q url.Values, user string) string {
+	code := s.next("code")
+	s.codes[code] = &session{
+		user: user, client: q.Get("client_id"), redirect: q.Get("redirect_uri"), challenge: q.Get("code_challenge"),
+		resource: q.Get("resource"), scope: q.Get("scope"), used: map[string]bool{},
+	}
+	return code
 }
 
 func (s *identityServer) token(w http.ResponseWriter, r *http.Request) {
@@ -177,6 +187,12 @@ func (s *identityServer) grant(r *http.Request, isLost bool) (int, map[string]an
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 		if ss == nil || ss.client != id || ss.redirect != form.Get("redirect_uri") || ss.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 			return refused("invalid_grant")
+		}
+		ss.done, ss.n, ss.codeLost = true, s.n, isLost
+		for _, other := range s.refreshes {
+			if s.single && other.user == ss.user && !isLost {
+				other.ended = true
+			}
 		}
 	case "refresh_token":
 		token := form.Get("refresh_token")
