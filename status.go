@@ -28,6 +28,9 @@ type Status struct {
 	// Profiles is what the profiles offer, in the order of the configuration.
 	Profiles []ProfileStatus `json:"profiles,omitempty"`
 
+	// Issuers is the state of the identity providers, in the order of the configuration.
+	Issuers []IssuerStatus `json:"issuers,omitempty"`
+
 	// Problems lists what is not as configured, and why: items and backends that are
 	// not offered, and a gateway that cannot keep up. Before these it lists what
 	// prevents the last configuration from being applied, each as "reload refused: ..."
@@ -123,6 +126,14 @@ func (b *BackendStatus) Listed() ItemCounts {
 const promise = "one process, its state in memory: when it ends, sessions are unknown (404) and begin anew, " +
 	"calls in flight have outcome unknown, its child processes end with it, and nothing is run twice"
 
+// promiseOf returns the Promise of a gateway with a configuration.
+func promiseOf(cfg *config.Config) string {
+	if len(cfg.Quotas) == 0 {
+		return promise
+	}
+	return promise + "; what was charged to quotas is forgotten"
+}
+
 // Status returns the current state. It does not block.
 func (g *Gateway) Status() Status {
 	v := g.view.Load()
@@ -130,7 +141,7 @@ func (g *Gateway) Status() Status {
 	s := Status{
 		Version: g.version, Started: g.started, Uptime: time.Since(g.started).Round(time.Second), Draining: !g.Ready(),
 		Backends: make([]BackendStatus, 0, len(v.backends)), Profiles: v.profileStatus(), Problems: []string{}, ReloadRefused: g.refusal.Load(),
-		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promise,
+		Sessions: stats.Sessions, InFlight: stats.InFlight, Pending: stats.Pending, Limits: limitsInForce(&v.cfg.Limits), Promise: promiseOf(v.cfg),
 	}
 	offered := offeredItems(v.catalog)
 	for _, b := range v.backends {
@@ -143,12 +154,18 @@ func (g *Gateway) Status() Status {
 	for i := range s.Backends {
 		s.Backends[i].setProcesses(&processes[i])
 	}
+	s.Issuers = g.issuerStatus()
 	if at := g.reloaded.Load(); at != nil {
 		s.Reloaded = *at
 	}
 	if s.ReloadRefused != nil {
 		for _, p := range s.ReloadRefused.Problems {
 			s.Problems = append(s.Problems, s.ReloadRefused.prefix()+p)
+		}
+	}
+	for i := range s.Issuers {
+		if p := s.Issuers[i].problem(); p != "" {
+			s.Problems = append(s.Problems, p)
 		}
 	}
 	s.Problems = append(s.Problems, g.lagProblem()...)

@@ -6,6 +6,7 @@ package config
 import (
 	"cmp"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/signalbox-mcp/signalbox/internal/configfile"
@@ -29,6 +30,8 @@ type Config struct {
 	Listen string `json:"listen"`
 	// Path is the URL path of the MCP endpoint.
 	Path string `json:"path"`
+	// PublicURL is the scheme and host at which clients reach the gateway.
+	PublicURL string `json:"publicURL"`
 	// AllowedHosts are additional accepted values of the Host header.
 	AllowedHosts []string `json:"allowedHosts"`
 	// AllowedOrigins are the accepted values of the Origin header.
@@ -37,8 +40,10 @@ type Config struct {
 	// It is a separate key, so that no gateway is opened to a network by leaving
 	// something out.
 	AllowUnauthenticated bool `json:"allowUnauthenticated"`
-	// Auth configures authentication. Without tokens every request is accepted.
+	// Auth configures authentication. Without tokens and issuers every request is accepted.
 	Auth Auth `json:"auth"`
+	// Quotas bound how many calls may be made in a time.
+	Quotas []Quota `json:"quotas"`
 
 	// Name and Version are the gateway's own, sent to clients.
 	Name    string `json:"name"`
@@ -126,7 +131,12 @@ const (
 type Auth struct {
 	// Tokens are the accepted bearer tokens.
 	Tokens []Token `json:"tokens"`
+	// Issuers are the identity providers whose access tokens are accepted.
+	Issuers []Issuer `json:"issuers"`
 }
+
+// IsZero reports whether there is no authentication.
+func (a *Auth) IsZero() bool { return len(a.Tokens) == 0 && len(a.Issuers) == 0 }
 
 // Token is one bearer token. Several tokens may have one principal, so that a token can be
 // replaced without an interruption.
@@ -287,5 +297,10 @@ func (c *Config) Effective() *Config {
 	filled := *c
 	fill(configKeys(), reflect.ValueOf(&filled).Elem())
 	filled.Limits.FirstList = cmp.Or(filled.Limits.FirstList, filled.Limits.Handshake)
+	filled.Quotas = slices.Clone(filled.Quotas)
+	for i := range filled.Quotas {
+		q := &filled.Quotas[i]
+		q.Burst = cmp.Or(q.Burst, q.Calls.Calls)
+	}
 	return &filled
 }

@@ -42,13 +42,17 @@ func rightValues() map[string][]string {
 		"guarded, auto, manual":             {`"guarded"`, `"auto"`, `"manual"`},
 		"debug, info, warn, error":          {`"debug"`, `"error"`},
 		"text, json":                        {`"text"`, `"json"`},
+		"principal, all":                    {`"principal"`, `"all"`},
 		"a port":                            {`1`, `65535`},
 		"user, gateway":                     {`"user"`},
 		"code, clientCredentials, exchange, idJag, jwtBearer": {`"code"`},
-		"auto, none":             {`"auto"`, `"none"`},
-		"own, shared":            {`"own"`, `"shared"`},
-		"discovered, 2025-03-26": {`"discovered"`, `"2025-03-26"`},
-		"127.0.0.1, localhost":   {`"127.0.0.1"`, `"localhost"`},
+		"auto, none":                             {`"auto"`, `"none"`},
+		"own, shared":                            {`"own"`, `"shared"`},
+		"discovered, 2025-03-26":                 {`"discovered"`, `"2025-03-26"`},
+		"127.0.0.1, localhost":                   {`"127.0.0.1"`, `"localhost"`},
+		"a rate":                                 {`"600/1m"`, `"1/1h1m1.5s"`, `"20/250ms"`},
+		"a whole number above zero":              {`1`, `20000`},
+		"a mapping of names to lists of strings": {`{}`, `{"x": ["y", "z"]}`},
 	}
 }
 
@@ -71,14 +75,27 @@ func special() map[string][]string {
 		"mcpServers.NAME.exclude":  {`[]`, `["q"]`, `["q", "z*"]`},
 		"mcpServers.NAME.prefix":   {`""`, `"x"`, `"x."`},
 		"mcpServers.NAME.command":  {`"x"`, `"/bin/x y"`, `"C:\\x"`},
+		"quotas":                   {`[]`, `[{"per": "all", "calls": "1/1s"}, {"per": "principal", "calls": "1/1s"}]`},
+		"quotas[].on":              {`["a__*"]`, `["a__x", "file:///x?*", "q"]`},
 		"audit.file":               {`"audit.jsonl"`, `"./x"`},
 		"mcpServers.NAME.disabled": {`false`, `true`},
 
-		"mcpServers.NAME.oauth":           {`{}`},
-		"mcpServers.NAME.oauth.issuer":    {`"https://x"`, `"http://127.0.0.1:1/a"`},
-		"mcpServers.NAME.oauth.clientKey": nil, // must be a key
-		"mcpServers.NAME.oauth.assertion": nil, // for a grant that needs more
-		"mcpServers.NAME.oauth.resource":  {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
+		"mcpServers.NAME.headersHelper":         {`{"command": ["x"]}`},
+		"mcpServers.NAME.headersHelper.command": {`["x"]`, `["x", "y"]`},
+		"mcpServers.NAME.oauth":                 {`{}`},
+		"mcpServers.NAME.oauth.issuer":          {`"https://x"`, `"http://127.0.0.1:1/a"`},
+		"mcpServers.NAME.oauth.clientKey":       nil, // must be a key
+		"mcpServers.NAME.oauth.assertion":       nil, // for a grant that needs more
+		"mcpServers.NAME.oauth.resource":        {`"auto"`, `"none"`, `"https://x/y"`, `"urn:x"`},
+		"publicURL":                             {`"https://mcp.example.com"`, `"http://localhost:7777"`},
+		"auth.issuers[].name":                   {`"x"`, `"corp-2"`},
+		"auth.issuers[].issuer":                 {`"https://id.example.com"`, `"https://id.example.com/realms/x/"`, `"http://127.0.0.1:8080"`},
+		"auth.issuers[].audience":               {`["x"]`, `["https://mcp.example.com/mcp", "y"]`},
+		"auth.issuers[].algorithms":             {`["ES256"]`, `["RS512", "EdDSA"]`},
+		"auth.issuers[].principal":              {`"claims.sub"`, `"has(claims.azp) ? claims.azp : claims.sub"`},
+		"auth.issuers[].skew":                   {`"1s"`, `"5m"`},
+		"auth.issuers[].header":                 {`"Authorization"`, `"Cf-Access-Jwt-Assertion"`},
+		"auth.issuers[].keys":                   nil, // the file must exist
 	}
 }
 
@@ -93,6 +110,10 @@ func document(path, value string) string {
 		switch key {
 		case "url":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": %s}}}`, value)
+		case "headersHelper":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": %s}}}`, value)
+		case "headersHelper.command":
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": %s}}}}`, value)
 		case "oauth":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": %s}}}`, value)
 		case "oauth.clientSecret", "oauth.clientKey":
@@ -102,12 +123,24 @@ func document(path, value string) string {
 		case "command":
 			return fmt.Sprintf(`{"mcpServers": {"a": {"command": %s}}}`, value)
 		}
+		if helper, ok := strings.CutPrefix(key, "headersHelper."); ok {
+			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "headersHelper": {"command": ["x"], %q: %s}}}}`, helper, value)
+		}
 		if oauth, ok := strings.CutPrefix(key, "oauth."); ok {
 			return fmt.Sprintf(`{"mcpServers": {"a": {"url": "http://x", "oauth": {%q: %s}}}}`, oauth, value)
 		}
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x", %q: %s}}}`, key, value)
 	case strings.HasPrefix(path, "profiles.NAME."):
 		return fmt.Sprintf(`{"mcpServers": {"a": {"command": "x"}}, "profiles": {"a": {%q: %s}}}`, strings.TrimPrefix(path, "profiles.NAME."), value)
+	case strings.HasPrefix(path, "quotas[]."):
+		key, beside := strings.TrimPrefix(path, "quotas[]."), `"per": "all", "calls": "1/1s"`
+		switch key {
+		case "per":
+			beside = `"calls": "1/1s"`
+		case "calls":
+			beside = `"per": "all"`
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "quotas": [{%s, %q: %s}]}`, beside, key, value)
 	case strings.HasPrefix(path, "auth.tokens[]."):
 		key := strings.TrimPrefix(path, "auth.tokens[].")
 		beside := `"principal": "x"`
@@ -118,6 +151,15 @@ func document(path, value string) string {
 			beside = `"principal": "x", "env": "TOKEN"`
 		}
 		return fmt.Sprintf(`{"mcpServers": {}, "auth": {"tokens": [{%s, %q: %s}]}}`, beside, key, value)
+	case strings.HasPrefix(path, "auth.issuers[]."):
+		key := strings.TrimPrefix(path, "auth.issuers[].")
+		var beside string
+		for _, required := range []string{"name", "issuer"} {
+			if required != key {
+				beside += fmt.Sprintf("%q: %q, ", required, map[string]string{"name": "x", "issuer": "https://x"}[required])
+			}
+		}
+		return fmt.Sprintf(`{"mcpServers": {}, "publicURL": "https://x", "auth": {"issuers": [{%s%q: %s}]}}`, beside, key, value)
 	}
 	if section, key, found := strings.Cut(path, "."); found {
 		return fmt.Sprintf(`{"mcpServers": {}, %q: {%q: %s}}`, section, key, value)
@@ -195,7 +237,7 @@ func takes(want string, k configfile.Kind) bool {
 		return k == configfile.Mapping
 	case want == "true or false":
 		return k == configfile.Bool
-	case want == "a whole number", want == "a port":
+	case want == "a port", strings.HasPrefix(want, "a whole number"):
 		return k == configfile.Integer
 	default:
 		return k == configfile.Text
@@ -344,7 +386,7 @@ func TestEveryDefaultIsDocumented(t *testing.T) {
 	empty := (&Config{}).Effective()
 	for _, row := range allRows() {
 		section, key, _ := strings.Cut(row.path, ".")
-		if row.def == "" || section == serversKey || key == "" {
+		if row.def == "" || section == serversKey || key == "" || strings.HasPrefix(row.path, "auth.issuers[]") {
 			continue
 		}
 		written := row.def

@@ -24,6 +24,8 @@ func configKeys() []key {
 		{"listen", expanded(), "127.0.0.1:7777", "The address on which HTTP is served. An address beyond loopback requires \"auth\", or explicitly \"allowUnauthenticated\"."},
 		// As in the official examples.
 		{"path", text(), "/mcp", "The URL path of the MCP endpoint."},
+		// Configured, since what a request names as its host is chosen by the sender.
+		{"publicURL", expanded(), "", "The scheme and host at which clients reach the gateway, such as https://mcp.example.com. With \"path\" it is the URL that access tokens are for. Its host is accepted as Host. It is required with \"auth.issuers\"."},
 		// A page that rebinds a name to this machine sends that name as its Host, which is
 		// the only difference to requests of a client.
 		{"allowedHosts", listOf(expanded()), "", "Additional accepted values of the Host header, as host or host:port. Those of the listener itself are always accepted."},
@@ -32,6 +34,9 @@ func configKeys() []key {
 		// A mapping, since there may be other kinds of authentication in the future.
 		{"auth", object(authKeys(), nil), "", "Authentication of clients. Without it, every client that reaches the listener is accepted."},
 		{"allowUnauthenticated", boolean(), "", "Accept every client on a listener beyond loopback. For networks in which something else authenticates clients."},
+
+		// A list, because each is for other items.
+		{quotasKey, listOf(object(quotaKeys(), nil)), "", "How many calls may be made in a time, by each principal or by all together. A call needs the permission of each of them."},
 
 		{"name", text(), "signalbox", "The gateway's name, as sent to clients."},
 		// For products that embed the gateway and have a version of their own.
@@ -61,6 +66,8 @@ func authKeys() []key {
 	return []key{
 		// A list, so that a token can be replaced while the old one is still accepted.
 		{"tokens", listOf(bearerToken()), "", "The accepted bearer tokens. The tokens themselves are in environment variables or files."},
+		// Tokens are verified here, without a request for each (docs/adr/0060).
+		{"issuers", listOf(issuerEntry()), "", "The identity providers whose signed access tokens (JWT) are accepted."},
 	}
 }
 
@@ -174,6 +181,8 @@ func serverKeys() []key {
 		{"headers", mapOf(secret()), "", "Headers sent with each request to the URL. Their values are never printed."},
 		// A pointer: an empty mapping differs from none. The keys that clients have are the same.
 		{"oauth", optional(object(oauthKeys(), nil)), "", "Access tokens for the URL, obtained by OAuth. An empty mapping means that users sign in."},
+		// A mapping: the string of other programs is a command line for a shell.
+		{"headersHelper", optional(object(helperKeys(), nil)), "", "A program that prints headers for requests to the URL, such as a token that lives for minutes."},
 		// Only the form of the entry is checked, so that it can lack its secrets.
 		{"disabled", boolean(), "", "Ignore the server. Its variables do not have to be set."},
 

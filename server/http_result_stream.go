@@ -125,6 +125,12 @@ func (p *response) writeObject(r *http.Request, c *session.Consumer) (whole bool
 	}
 	switch m := &last[0]; {
 	case f == nil && !m.Rest:
+		switch m.Status {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			p.w.Header().Set(challengeHeader, (*p.denied).Challenge)
+		case http.StatusTooManyRequests:
+			p.w.Header().Set("Retry-After", seconds((*p.denied).RetryAfter))
+		}
 		p.writeJSON(m)
 	case f != nil && f.Err() == nil && m.Rest:
 		p.write(m.Head)

@@ -5,6 +5,7 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -81,6 +82,51 @@ func TestKilledAtEachCall(t *testing.T) {
 // beginning or the end of a system call. It returns false if it ends before.
 func killAtCall(t *testing.T, path string, stops int) bool {
 	t.Helper()
+	return trace(t, path, func(pid int) {
+		if stops--; stops == 0 {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// trace runs the task "traced", and calls stopped at the beginning and at the end of each
+// system call of its save. It returns whether it was killed. The calling goroutine is locked to
+// its thread.
+func trace(t *testing.T, path string, stopped func(pid int)) (killed bool) {
+	t.Helper()
+	pid, saves := startTraced(t, path), false
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(pid, &status, syscall.WALL, nil); err != nil {
+			t.Fatal(err)
+		}
+		deliver := 0
+		switch {
+		case status.Signaled():
+			return true
+		case status.Exited() && status.ExitStatus() == 0 && saves:
+			return false
+		case status.Exited():
+			t.Fatalf("it exited with %d", status.ExitStatus())
+		case status.StopSignal() == syscall.SIGUSR1:
+			saves = true
+		case status.StopSignal() == syscall.SIGTRAP && saves:
+			stopped(pid)
+		case status.StopSignal() != syscall.SIGTRAP:
+			deliver = int(status.StopSignal())
+		}
+		// A process that was killed does not exist any more.
+		if err := syscall.PtraceSyscall(pid, deliver); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startTraced starts the task "traced", which stops at once.
+func startTraced(t *testing.T, path string) (pid int) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -102,34 +148,5 @@ func killAtCall(t *testing.T, path string, stops int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, saves := process.Pid, false
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(pid, &status, syscall.WALL, nil); err != nil {
-			t.Fatal(err)
-		}
-		deliver := 0
-		switch {
-		case status.Signaled():
-			return true
-		case status.Exited() && status.ExitStatus() == 0 && saves:
-			return false
-		case status.Exited():
-			t.Fatalf("it exited with %d", status.ExitStatus())
-		case status.StopSignal() == syscall.SIGUSR1:
-			saves = true
-		case status.StopSignal() == syscall.SIGTRAP && saves:
-			if stops--; stops == 0 {
-				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-		case status.StopSignal() != syscall.SIGTRAP:
-			deliver = int(status.StopSignal())
-		}
-		if err := syscall.PtraceSyscall(pid, deliver); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return process.Pid
 }

@@ -139,6 +139,29 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
+// The key file follows the same rule.
+func TestForeignKeyFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "credentials.key")
+	text := []byte("key " + strings.Repeat("A", 43) + "\n")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := DefaultKey(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := DefaultKey(t.Context(), file)
+	if want := "other users can open " + file + " (mode 0640): chmod 600 " + file; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != string(text) {
+		t.Errorf("the file was changed to %q, %v", kept, err)
+	}
+}
+
 // A folder of another user is refused also where it cannot be given away.
 func TestFolderOfRoot(t *testing.T) {
 	t.Parallel()

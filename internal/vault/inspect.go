@@ -13,7 +13,7 @@ import (
 // Inspection is the state of a folder of records, for a user.
 type Inspection struct {
 	Folder     string
-	Protection Protection // "" if there is no key yet
+	Protection Protection // "" if no key is configured, and none was made or no record kept
 	Contents   Contents
 }
 
@@ -26,12 +26,22 @@ func Inspect(ctx context.Context, o Options) (*Inspection, error) {
 	}
 	found := &Inspection{Folder: folder.Path(), Protection: Configured}
 	keys := o.Keys
-	if len(keys) == 0 {
+	names, err := folder.Names(ctx, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) == 0 && len(keys) == 0: // the keyring is not asked for nothing
+		found.Protection = ""
+		return found, nil
+	case len(keys) == 0:
 		var secret []byte
 		secret, found.Protection, err = readKey(ctx, o.KeyFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return found, found.listWithoutKey(ctx, folder)
+			for _, name := range names {
+				found.Contents.Unopened = append(found.Contents.Unopened, Unopened{name, true, errOtherKey})
+			}
+			return found, nil
 		case err != nil:
 			return nil, err
 		}
@@ -49,19 +59,16 @@ func Inspect(ctx context.Context, o Options) (*Inspection, error) {
 	return found, nil
 }
 
-// listWithoutKey lists records that no key opens.
-func (i *Inspection) listWithoutKey(ctx context.Context, folder *Folder) error {
-	names, err := folder.Names(ctx, "")
-	for _, name := range names {
-		i.Contents.Unopened = append(i.Contents.Unopened, Unopened{name, true, errOtherKey})
-	}
-	return err
+// Note describes records that do not open.
+type Note struct {
+	Text string
+	Cure string // may be empty
 }
 
-// Notes describes what does not open, a sentence each with its cure in parentheses.
-func (i *Inspection) Notes() []string {
+// Notes describes what does not open.
+func (i *Inspection) Notes() []Note {
 	other, damaged := 0, 0
-	var notes []string
+	var notes []Note
 	for _, u := range i.Contents.Unopened {
 		switch {
 		case u.Other:
@@ -69,14 +76,15 @@ func (i *Inspection) Notes() []string {
 		case errors.Is(u.Err, ErrDamaged):
 			damaged++
 		default:
-			notes = append(notes, u.Err.Error())
+			notes = append(notes, Note{Text: u.Err.Error()})
 		}
 	}
 	if other > 0 {
-		notes = append(notes, fmt.Sprintf("in %s %s sealed with a key that is not there any more: the owners are signed out (add the former key at the end of credentials.keys)", i.Folder, records(other)))
+		text := fmt.Sprintf("in %s %s sealed with a key that is not there any more: the owners are signed out", i.Folder, records(other))
+		notes = append(notes, Note{text, "add the former key at the end of credentials.keys"})
 	}
 	if damaged > 0 {
-		notes = append(notes, fmt.Sprintf("in %s %s damaged: the owners are signed out (sign in again)", i.Folder, records(damaged)))
+		notes = append(notes, Note{fmt.Sprintf("in %s %s damaged: the owners are signed out", i.Folder, records(damaged)), "sign in again"})
 	}
 	return notes
 }

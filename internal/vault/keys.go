@@ -45,6 +45,15 @@ type Options struct {
 	Log     *slog.Logger
 }
 
+// NewOptions returns the options for "credentials" of a configuration. What is empty there is
+// in the state folder of the configuration.
+func NewOptions(dir string, keys [][]byte, state string, log *slog.Logger) Options {
+	if dir == "" {
+		dir = filepath.Join(state, "credentials")
+	}
+	return Options{Folder: dir, Keys: keys, KeyFile: filepath.Join(state, "credentials.key"), Log: log}
+}
+
 // Opened is a vault with its keys.
 type Opened struct {
 	*Vault

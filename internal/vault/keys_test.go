@@ -183,7 +183,11 @@ func TestInspect(t *testing.T) {
 			t.Errorf("keys %q: %+v, %v", letters, found, err)
 			return
 		}
-		if diff := cmp.Diff(notes, found.Notes()); diff != "" {
+		var got []string
+		for _, n := range found.Notes() {
+			got = append(got, n.Text+" ("+n.Cure+")")
+		}
+		if diff := cmp.Diff(notes, got); diff != "" {
 			t.Errorf("keys %q (-want +got):\n%s", letters, diff)
 		}
 	}
@@ -214,6 +218,6 @@ func TestInspect(t *testing.T) {
 		if err := os.Chmod(file, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		inspect("a", Configured, 1, "other users can open "+file+" (mode 0644): chmod 600 "+file)
+		inspect("a", Configured, 1, "other users can open "+file+" (mode 0644): chmod 600 "+file+" ()")
 	}
 }

@@ -480,9 +480,6 @@ func (v *Vault) read(ctx context.Context, k *key, r Record) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(found.identity().values(), id.values()) {
-		return fmt.Errorf("%w (it is another record)", ErrDamaged)
-	}
 	set(r, found)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,6 +206,23 @@ func TestExchangedRecords(t *testing.T) {
 					t.Errorf("opened as %s: %v", got.AccessToken.Reveal(), err)
 				}
 			}
+			// Also not the content of one with the same generation.
+			twin := v.keys[0].seal(filepath.Base(b), bob.identity(), alice.Generation, []byte("{}"))
+			content := strings.SplitAfter(string(twin), "\n")[2]
+			if err := os.WriteFile(a, []byte(linesA[0]+linesA[1]+linesA[2]+content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Load(t.Context(), &Grant{GrantKey: aliceKey}); !errors.Is(err, ErrNotFound) {
+				t.Errorf("opened the content of another record: %v", err)
+			}
+			// Nor one that was sealed with the key for the name of another one.
+			mistaken := header + "17\n" + string(v.keys[0].seal(filepath.Base(a), bob.identity(), 17, []byte("{}")))
+			if err := os.WriteFile(a, []byte(mistaken), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Load(t.Context(), &Grant{GrantKey: aliceKey}); !errors.Is(err, ErrNotFound) {
+				t.Errorf("opened another record: %v", err)
+			}
 			if err := errors.Join(os.WriteFile(a, textB, 0o600), os.WriteFile(b, textA, 0o600)); err != nil {
 				t.Fatal(err)
 			}
@@ -393,6 +411,60 @@ func TestKeys(t *testing.T) {
 			t.Errorf("a vault with the keys %q", wrong)
 		}
 	}
+}
+
+// A movingStore calls move once, after the first record that was not found.
+type movingStore struct {
+	Store
+	move func()
+}
+
+func (s *movingStore) Read(ctx context.Context, name string) (Sealed, error) {
+	sealed, err := s.Store.Read(ctx, name)
+	if move := s.move; move != nil && errors.Is(err, ErrNotFound) {
+		s.move = nil
+		move()
+	}
+	return sealed, err
+}
+
+// A record is found also if it is sealed with the new key while it is looked for.
+func TestMovesWhileLoading(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials")
+	old, _ := newVault(t, path, "a")
+	g := aliceGrant()
+	mustSave(t, old, g)
+	v, _ := newVault(t, path, "b", "a")
+	other, _ := newVault(t, path, "b", "a")
+	v.store = &movingStore{v.store, func() { mustSave(t, other, g) }}
+	if err := v.Load(t.Context(), &Grant{GrantKey: aliceKey}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Processes with the same keys in another order lock a record without waiting for each other
+// for ever.
+func TestLocksInAnyOrder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "credentials")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, letters := range [][]string{{"a", "b"}, {"b", "a"}} {
+		v, _ := newVault(t, path, letters...)
+		wg.Go(func() { // ends after its locks, or with ctx
+			for range 200 {
+				l, err := v.Lock(ctx, aliceGrant())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				l.Unlock()
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // The issuer of a client id is the first one, also if several ask at once.

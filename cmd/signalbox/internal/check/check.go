@@ -7,6 +7,7 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,19 +37,19 @@ Notes are about what is valid and seldom meant, such as a placeholder, a relativ
 that exists only beside the file, or npx without a version. docs/codes.md explains their
 codes. With --strict they are problems.`,
 		Args: command.ArgsBetween(0, 1, "one FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && file != "":
 				return command.Usagef("both FILE and --config; choose one")
 			case len(args) == 1:
-				return check(e, e.Path(args[0]), strict)
+				return check(cmd.Context(), e, e.Path(args[0]), strict)
 			}
 			// A missing file is an error, and not the demo: the caller expects a file.
 			src := source.Find(e, file)
 			if !src.HasFile() {
 				return command.Usagef("%s; name the FILE", source.NothingFound(e))
 			}
-			return check(e, src.Path, strict)
+			return check(cmd.Context(), e, src.Path, strict)
 		},
 	}
 	source.Flag(cmd, &file)
@@ -58,7 +59,7 @@ codes. With --strict they are problems.`,
 
 // check prints the problems of a file, or a summary if it has no problems. If strict,
 // notes are problems.
-func check(e *command.Env, file string, strict bool) error {
+func check(ctx context.Context, e *command.Env, file string, strict bool) error {
 	// Not source.load: a check starts nothing, and so cannot start itself in a loop if it
 	// runs inside a gateway.
 	cfg, err := config.Inspect(file, e.LookupEnv)
@@ -74,6 +75,7 @@ func check(e *command.Env, file string, strict bool) error {
 	}
 	// As serve does, so that the numbers are those of what would be served.
 	source.LeaveSelf(cfg)
+	cfg.Notes = append(cfg.Notes, Credentials(ctx, e, file, cfg)...)
 	if strict && len(cfg.Notes) > 0 {
 		if err := e.PrintText(e.Stdout, cfg.Notes.Error()+"\n"); err != nil {
 			return err

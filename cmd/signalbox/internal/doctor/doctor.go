@@ -121,7 +121,7 @@ func examine(ctx context.Context, e *command.Env, src source.Source, name string
 	}
 	found := []check.Finding{validFile(src.Path, cfg)}
 	if name == "" {
-		for _, note := range cfg.Notes {
+		for _, note := range slices.Concat(cfg.Notes, check.Credentials(ctx, e, src.Path, cfg)) {
 			if !slices.ContainsFunc(cfg.Servers, func(s config.Backend) bool { return check.IsAbout(note, s.Name) }) {
 				found = append(found, check.OfNote("config", "config", note))
 			}
