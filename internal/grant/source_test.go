@@ -949,7 +949,7 @@ func TestProcessesRenewOnce(t *testing.T) {
 	ready.Add(processes)
 	for range processes {
 		cmd := exec.CommandContext(t.Context(), self)
-		cmd.Env = append(os.Environ(), childVariable+"=renew")
+		cmd.Env = append(os.Environ(), grant.ChildEnv)
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -986,6 +986,8 @@ func TestProcessesRenewOnce(t *testing.T) {
 		t.Errorf("%d renewals, %d reused, want one renewal", w.seen().renewals, w.seen().reused)
 	}
 }
+
+var _ = grant.SetChildTask(renewInChild)
 
 // renewInChild is the process of that test: many calls at once.
 func renewInChild(in io.Reader, out io.Writer) error {
