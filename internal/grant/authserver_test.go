@@ -27,7 +27,7 @@ import (
 )
 
 // identityServer is an authorization server that people sign in at. It rotates refresh tokens and
-// revokes a grant of which one is used twice.
+// revokes a grant when one of its refresh tokens is used twice.
 type identityServer struct {
 	*httptest.Server
 

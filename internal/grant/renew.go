@@ -314,7 +314,7 @@ func (s *Source) server(ctx context.Context, issuer string) (*oauth.Server, erro
 	return srv, nil
 }
 
-// maxServers bounds the authorization servers of a backend of which metadata is kept.
+// maxServers bounds the kept metadata of authorization servers of a backend.
 const maxServers = 100
 
 func (s *Source) keepServer(srv *oauth.Server, until time.Time) {

@@ -54,7 +54,7 @@ type SourceConfig struct {
 	Anonymous bool
 
 	// Optional is whether requests without a grant are sent without a credential until the
-	// backend has refused one: for a backend of which it is not known that it requires any.
+	// backend has refused one: for a backend that may not require any.
 	Optional bool
 
 	// Logger may be nil.
@@ -85,7 +85,7 @@ const (
 
 // Limits of a Source.
 const (
-	maxHolders         = 10_000           // principals of which a grant is in memory
+	maxHolders         = 10_000           // principals with a grant in memory
 	lookInterval       = time.Second      // between two reads of a grant in use, for changes by other processes
 	waitBelow          = 5 * time.Second  // a token that ends sooner is renewed before it is used
 	minMargin          = 30 * time.Second // the life that is left when a token is renewed: a tenth,
