@@ -296,11 +296,19 @@ type backendOf struct {
 	*httptest.Server
 	mcp *faultyserver.HTTP
 
-	mu     sync.Mutex
-	issuer *identityServer
-	needs  []string
-	never  bool
-	tokens []string
+	mu       sync.Mutex
+	issuer   *identityServer
+	needs    []string
+	never    bool
+	tokens   []string
+	metadata int // requests for the document
+}
+
+// documents returns the number of requests for the metadata.
+func (b *backendOf) documents() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.metadata
 }
 
 func newBackendOf(t *testing.T, issuer *identityServer) *backendOf {
@@ -310,6 +318,7 @@ func newBackendOf(t *testing.T, issuer *identityServer) *backendOf {
 	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(w http.ResponseWriter, _ *http.Request) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		b.metadata++
 		answer(w, 200, map[string]any{"resource": b.URL + "/mcp", "authorization_servers": []string{b.issuer.URL}, "scopes_supported": []string{"read"}})
 	})
 	mux.HandleFunc("/mcp", b.serve)
@@ -358,6 +367,31 @@ type world struct {
 	folder  string
 	vault   *vault.Vault
 	events  *eventList
+	logs    logText
+}
+
+// logText is what was logged, at all levels.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// wantNoSecrets checks that no credential was logged.
+func (w *world) wantNoSecrets(t *testing.T) {
+	t.Helper()
+	w.logs.mu.Lock()
+	defer w.logs.mu.Unlock()
+	for _, secret := range []string{"access-token-", "refresh-token-", "client-secret", "code-"} {
+		if text := w.logs.text.String(); strings.Contains(text, secret) {
+			t.Errorf("the log has %q:\n%s", secret, text)
+		}
+	}
 }
 
 type eventList struct {
@@ -385,6 +419,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{identityServer: newIdentityServer(t), folder: t.TempDir() + "/credentials", events: new(eventList)}
 	w.backend = newBackendOf(t, w.identityServer)
+	t.Cleanup(func() { w.wantNoSecrets(t) })
 	var err error
 	if w.vault, err = openVault(w.folder); err != nil {
 		t.Fatal(err)
@@ -404,8 +439,8 @@ func openVault(folder string) (*vault.Vault, error) {
 func (w *world) source(t *testing.T, change func(*grant.SourceConfig)) *grant.Source {
 	t.Helper()
 	cfg := grant.SourceConfig{
-		Backend: "tickets", URL: w.backend.URL + "/mcp", Vault: w.vault, Logger: slog.New(slog.DiscardHandler),
-		Event: w.events.add,
+		Backend: "tickets", URL: w.backend.URL + "/mcp", Vault: w.vault, Event: w.events.add,
+		Logger: slog.New(slog.NewJSONHandler(&w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&cfg)

@@ -6,6 +6,7 @@ package grant_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/signalbox-mcp/signalbox/internal/grant"
 	"github.com/signalbox-mcp/signalbox/internal/vault"
+	"github.com/signalbox-mcp/signalbox/mcp"
 )
 
 // forAll returns the tokens of n concurrent calls.
@@ -174,37 +176,159 @@ func TestInvalidGrant(t *testing.T) {
 			t.Errorf("%d grants are left, error %v", len(left), err)
 		}
 	})
-	for _, when := range []string{"before", "after"} {
-		t.Run("another process "+when, func(t *testing.T) {
-			inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
-				other := w.source(t, nil)
-				defer other.Close()
-				signIn(t, s, "ann")
-				wantBearer(t, other, "ann", "access-token-3")
-				time.Sleep(time.Hour)
-				if when == "before" {
-					wantBearer(t, other, "ann", "access-token-5")
-				} else {
-					// The record is changed while this process has no lock, as by a store that
-					// is not this folder: the winner is used all the same.
-					w.set(func() {
-						w.fault = func() at {
-							w.set(func() { w.refuse = "invalid_grant" })
-							return nowhere
-						}
-					})
-					_, err := s.For(t.Context(), requestOf(t, "ann"))
-					wantMissing(t, err, grant.Ended)
-					w.set(func() { w.fault, w.refuse = nil, "" })
-					signIn(t, other, "ann")
-					time.Sleep(time.Second)
-				}
-				if c, err := s.For(t.Context(), requestOf(t, "ann")); err != nil || bearer(c) == "access-token-3" {
-					t.Errorf("token %q, error %v, want that of the other process", bearer(c), err)
+}
+
+// A grant of another process is used, whether that has renewed it before this one has the lock, or
+// without any lock: a store for several machines has leases that expire (N8).
+func TestAnotherProcessWon(t *testing.T) {
+	t.Run("before", func(t *testing.T) {
+		inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+			other := w.source(t, nil)
+			defer other.Close()
+			signIn(t, s, "ann")
+			wantBearer(t, other, "ann", "access-token-3")
+			time.Sleep(time.Hour)
+			wantBearer(t, other, "ann", "access-token-5")
+			wantBearer(t, s, "ann", "access-token-5")
+			if n := w.seen().renewals; n != 1 {
+				t.Errorf("%d renewals, want 1", n)
+			}
+		})
+	})
+	t.Run("without a lock", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		records := map[string]vault.Sealed{}
+		mine, other := &memory{records: records, locks: map[string]chan struct{}{}}, &memory{records: records, locks: map[string]chan struct{}{}}
+		var err error
+		if w.vault, err = vault.New(mine, [][]byte{make([]byte, vault.MinKey)}, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		others, err := vault.New(other, [][]byte{make([]byte, vault.MinKey)}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := w.source(t, nil)
+			defer s.Close()
+			signIn(t, s, "ann")
+			time.Sleep(time.Hour)
+			g := grantOf(t, w, "ann")
+			w.set(func() {
+				w.refuse = "invalid_grant"
+				w.fault = func() at { // meanwhile the other one has renewed it
+					g.AccessToken, g.RefreshToken = mcp.NewToken("access-token-x"), mcp.NewToken("refresh-token-x")
+					g.Expires, g.Refreshed = g.Expires.Add(time.Hour), g.SignedIn.Add(time.Hour)
+					if err := others.Save(context.Background(), g); err != nil {
+						t.Error(err)
+					}
+					return nowhere
 				}
 			})
+			wantBearer(t, s, "ann", "access-token-x")
+			if kinds := w.events.kinds(); len(kinds) != 0 {
+				t.Errorf("events %v", kinds)
+			}
+			if got := grantOf(t, w, "ann").RefreshToken.Reveal(); got != "refresh-token-x" {
+				t.Errorf("the vault has %q", got)
+			}
 		})
+	})
+}
+
+// A renewal that is refused for a reason that a sign-in may mend deletes nothing: the token is used
+// while it lasts.
+func TestRenewalIsRefused(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		signIn(t, s, "ann")
+		w.set(func() { w.refuse = "invalid_scope" })
+		time.Sleep(time.Hour - 3*time.Second)
+		for range 2 {
+			wantBearer(t, s, "ann", "access-token-3")
+		}
+		time.Sleep(3 * time.Second)
+		for range 2 {
+			_, err := s.For(t.Context(), requestOf(t, "ann"))
+			wantMissing(t, err, grant.Ended)
+		}
+		grantOf(t, w, "ann")
+		if kinds := w.events.kinds(); len(kinds) != 0 {
+			t.Errorf("events %v of a grant that has not ended", kinds)
+		}
+	})
+}
+
+// A sign-in while the grant before is renewed, and refused, is the one that is used.
+func TestSignInDuringRenewal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.closing(t, nil)
+	w.set(func() { w.life = 0 })
+	signIn(t, s, "ann")
+	wantBearer(t, s, "ann", "access-token-3")
+	in, code := begin(t, s, "ann")
+	asked, hang := make(chan struct{}), make(chan struct{})
+	w.set(func() {
+		w.life, w.refuse = 3600, "invalid_grant"
+		w.fault = func() at {
+			w.set(func() { w.fault = nil })
+			close(asked)
+			<-hang
+			return nowhere
+		}
+	})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, _ = s.For(t.Context(), requestOf(t, "ann")) // of the grant that ends, or of the sign-in
+	})
+	<-asked
+	all.Go(func() {
+		if err := s.Complete(t.Context(), in, code); err != nil {
+			t.Error(err)
+		}
+	})
+	close(hang)
+	all.Wait()
+	if err := s.Check(t.Context(), "ann"); err != nil {
+		t.Error(err)
 	}
+	if g := grantOf(t, w, "ann"); g.Expires.Before(time.Now()) {
+		t.Errorf("the vault has the grant %v", g.AccessToken)
+	}
+}
+
+// A grant in memory is used while the vault cannot be read, and one that is not in memory is not
+// missing.
+func TestVaultCannotBeRead(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		signIn(t, s, "ann")
+		if err := os.Rename(w.folder, w.folder+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(w.folder, nil, 0o600); err != nil { // no folder
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		wantBearer(t, s, "ann", "access-token-3")
+		for range 2 {
+			_, err := s.For(t.Context(), requestOf(t, "bob"))
+			if _, ok := errors.AsType[*grant.Error](err); !ok || strings.Contains(err.Error(), w.folder) {
+				t.Errorf("error %v", err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if _, err := s.For(t.Context(), requestOf(t, "ann")); err == nil || isMissing(err) {
+			t.Errorf("error %v, want one of the vault", err)
+		}
+		if n := len(w.seen().tokenForms); n != 1 {
+			t.Errorf("%d token requests without a lock", n-1)
+		}
+	})
+}
+
+func isMissing(err error) bool {
+	_, ok := errors.AsType[*grant.Missing](err)
+	return ok
 }
 
 // What authorization servers do differently (identity attack 32).
@@ -339,12 +463,13 @@ func TestRenewalHangs(t *testing.T) {
 	if err := w.vault.Save(t.Context(), g); err != nil {
 		t.Fatal(err)
 	}
-	hang := make(chan struct{})
-	w.set(func() { w.fault = func() at { <-hang; return cutBefore } })
+	asked, hang := make(chan struct{}), make(chan struct{})
+	w.set(func() { w.fault = func() at { close(asked); <-hang; return cutBefore } })
 	s = w.closing(t, nil)
 	for range 10 {
 		wantBearer(t, s, "ann", "access-token-3")
 	}
+	<-asked
 	close(hang)
 }
 

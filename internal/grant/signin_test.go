@@ -6,6 +6,7 @@ package grant_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -283,6 +284,85 @@ func TestOtherProcessSignsInAndOut(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n, err := other.SignOut(t.Context(), "ann"); n != 1 || err == nil || !strings.Contains(err.Error(), "not revoked") {
 			t.Errorf("%d signed out, error %v", n, err)
+		}
+	})
+}
+
+// A sign-in is completed although its browser has left.
+func TestBrowserLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.closing(t, nil)
+	in, code := begin(t, s, "ann")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.set(func() { w.fault = func() at { cancel(); return nowhere } })
+	if err := s.Complete(ctx, in, code); err != nil {
+		t.Fatal(err)
+	}
+	wantBearer(t, s, "ann", "access-token-3")
+	if err := s.Complete(ctx, in, code); !errors.Is(err, context.Canceled) || len(w.seen().tokenForms) != 1 {
+		t.Errorf("error %v, want that of the context, and no request", err)
+	}
+}
+
+// An authorization server at fixed paths, of 2025-03-26, is found again after a restart.
+func TestFixedEndpoints(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	fixed := func(cfg *grant.SourceConfig) {
+		cfg.URL, cfg.FixedEndpoints = w.URL+"/mcp", true
+		var err error
+		if cfg.OAuth, err = oauth.New(oauth.Config{Backend: cfg.URL, FixedEndpoints: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.set(func() { w.life = 0 })
+	signIn(t, w.closing(t, fixed), "ann")
+	s := w.closing(t, fixed)
+	wantBearer(t, s, "ann", "access-token-3")
+	wantBearer(t, s, "ann", "access-token-5")
+}
+
+// A grant of a client that is not known any more cannot be renewed, and nothing is sent.
+func TestRegistrationIsGone(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		signIn(t, s, "ann")
+		all, err := w.vault.Registrations(t.Context(), w.URL)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d registrations, error %v", len(all), err)
+		}
+		if err := w.vault.Delete(t.Context(), all[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		_, err = s.For(t.Context(), requestOf(t, "ann"))
+		wantMissing(t, err, grant.ClientGone)
+		if n := len(w.seen().tokenForms); n != 1 {
+			t.Errorf("%d token requests, want 1", n)
+		}
+	})
+}
+
+// Refusals for many principals cause one discovery in 30 seconds (N11).
+func TestRediscoveryIsBounded(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world, s *grant.Source) {
+		w.set(func() { w.noRefresh = true })
+		ctx, refused := t.Context(), client.Refusal{Status: 401}
+		for i := range 20 {
+			signIn(t, s, fmt.Sprint("user", i))
+		}
+		time.Sleep(30 * time.Second)
+		before := w.backend.documents()
+		for i := range 20 {
+			req := requestOf(t, fmt.Sprint("user", i))
+			sent, err := s.For(ctx, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantMissing(t, s.Refused(ctx, req, sent, refused), grant.RefusedAnyway)
+		}
+		if n := w.backend.documents() - before; n != 1 {
+			t.Errorf("%d discoveries, want 1", n)
 		}
 	})
 }
