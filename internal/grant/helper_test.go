@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helperMain prints a file, or does what its name says.
+// helperMain prints a file, or does what its name describes.
 func helperMain(file string) int {
 	switch filepath.Base(file) {
 	case "hang":

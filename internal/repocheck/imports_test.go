@@ -53,9 +53,9 @@ var repoSideways = map[string][]string{}
 // is, to confine their dependencies and side effects.
 var repoOnlyFor = map[string][]string{
 	"internal/configfile": {"cmd/signalbox/internal/policy", "config", "internal/clientfile", "internal/configedit", "internal/imports"}, // the YAML library
-	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                             // it changes settings of the whole process
-	"internal/keyring":    {"config", "internal/vault"},                                                 // the keyring of the system
-	"internal/metrics":    {"."},                                                                        // the libraries of telemetry
+	"internal/gctune":     {"cmd/signalbox/internal/serve"},                                                                              // it changes settings of the whole process
+	"internal/keyring":    {"config", "internal/vault"},                                                                                  // the keyring of the system
+	"internal/metrics":    {"."},                                                                                                         // the libraries of telemetry
 }
 
 // repoTestOnly are the packages that exist for tests: they may import everything, and
